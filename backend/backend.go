@@ -1,0 +1,121 @@
+// Package backend is the interface between the library and what builds a
+// wall. A backend probes the host, starts an agent behind its wall, dials it
+// and stops it; everything else is the agent's work, over package wire.
+//
+// Backends never import package agent: the two meet at wire and at
+// confine.Plan.
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// ErrGone says that a sandbox has ended.
+var ErrGone = errors.New("the sandbox has ended")
+
+// Backend builds sandboxes behind one kind of wall. Its methods may be called
+// concurrently.
+type Backend interface {
+	// Name is the word that specs use for it.
+	Name() string
+	// Probe tries what the backend needs and says what works here.
+	Probe(ctx context.Context) Report
+	// Plan says what Start would do. It changes nothing. A spec that cannot
+	// be kept is an error here already.
+	Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, error)
+	// Start builds the wall, starts an agent behind it, verifies the wall and
+	// returns when the agent accepts requests. On error, a *StartError where
+	// the wall could not be built, nothing is left behind.
+	Start(ctx context.Context, req Request) (Sandbox, error)
+}
+
+// Request is what a sandbox is started from.
+type Request struct {
+	Spec policy.Spec
+	// Agent is the path of the paddock-agent binary.
+	Agent string
+	// StateDir is the root of Paddock's state (see DefaultStateDir in the
+	// root package); the sandbox gets a directory below it.
+	StateDir string
+}
+
+// Sandbox is a running agent behind its wall.
+type Sandbox interface {
+	// ID is the sandbox's random name.
+	ID() string
+	// Dial opens a connection to the agent. It fails with ErrGone once the
+	// sandbox has ended.
+	Dial(ctx context.Context) (net.Conn, error)
+	// Isolation is what really holds, as verified from outside.
+	Isolation() policy.Isolation
+	// Done is closed when the sandbox has ended, by Stop or by itself.
+	Done() <-chan struct{}
+	// Stop ends every process inside within the grace period plus the time
+	// the kernel takes, removes the sandbox's state, and says how it ended. It may
+	// be called more than once.
+	Stop(ctx context.Context, grace time.Duration) (Death, error)
+}
+
+// Death is how a sandbox ended.
+type Death struct {
+	// Proved says that the kernel has confirmed the end of every process inside.
+	Proved bool `json:"proved"`
+	// Log is what the agent wrote on its standard error, bounded; normally empty.
+	Log string `json:"log,omitempty"`
+}
+
+// StartError is a wall that could not be built, typed so that a caller can
+// tell what is missing.
+type StartError struct {
+	Stage  string `json:"stage"`            // "state", "clone", "setup", "spawn", "verify", …
+	Op     string `json:"op"`               // the operation that failed
+	Object string `json:"object,omitempty"` // what it was applied to
+	Errno  int    `json:"errno,omitempty"`  // the kernel's answer, 0 where there is none
+	Cause  string `json:"cause,omitempty"`  // the reason, where there is no errno
+	Hint   string `json:"hint,omitempty"`   // what to do about it
+}
+
+// Error says what could not be done and why.
+func (e *StartError) Error() string {
+	cause := e.Cause
+	if cause == "" && e.Errno != 0 {
+		cause = syscall.Errno(e.Errno).Error()
+	}
+	what := e.Op
+	if e.Object != "" {
+		what += " " + e.Object
+	}
+	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, cause)
+}
+
+// Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works.
+func (e *StartError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return syscall.Errno(e.Errno)
+}
+
+// Report is what a backend's probe found.
+type Report struct {
+	Backend  string    `json:"backend"`
+	Usable   bool      `json:"usable"` // the default spec can be kept
+	Features []Feature `json:"features"`
+}
+
+// Feature is one thing a host can or cannot do, found by trying it.
+type Feature struct {
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Required bool   `json:"required"`         // the default spec needs it
+	Detail   string `json:"detail,omitempty"` // a version, a path, an errno
+	Remedy   string `json:"remedy,omitempty"` // what to do where it is missing
+}

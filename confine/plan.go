@@ -1,0 +1,103 @@
+// Package confine is confinement as data: a [Plan] is the exact list of steps
+// that build a sandbox, made by a backend outside, printable, and applied
+// step by step by the new process inside.
+//
+// plan.go and the other portable files define the data; the files named
+// *_linux.go apply it, one file per mechanism (mount, seccomp, caps, rlimit,
+// network). A step that fails is an [Error] that names the stage, the
+// operation, the object and the errno, and nothing is started.
+//
+// The plan crosses a process boundary as JSON, from the trusted side to the
+// new one; an agent never sends one back.
+package confine
+
+import "github.com/paddock-dev/paddock/policy"
+
+// PlanVersion is the version of the plan's format.
+const PlanVersion = 1
+
+// Plan is everything that makes a process a sandbox.
+type Plan struct {
+	Version    int         `json:"version"`
+	Namespaces []Namespace `json:"namespaces"`
+	UIDs       []IDMap     `json:"uids"`
+	GIDs       []IDMap     `json:"gids"`
+	// Setup runs once, in order, in the new process before any command.
+	Setup []Step `json:"setup"`
+	// Spawn is applied to the one thread that every command is cloned from,
+	// and so to every command.
+	Spawn []Step `json:"spawn"`
+	// Files names the descriptors that are handed over with the plan, in
+	// order; steps refer to them by name.
+	Files []string `json:"files,omitempty"`
+	// Env is the base environment of every command.
+	Env map[string]string `json:"env"`
+	// Workspace is the directory inside where commands start.
+	Workspace string `json:"workspace"`
+	// Holds is what will be true once the plan is applied.
+	Holds policy.Isolation `json:"holds"`
+}
+
+// Namespace is a kind of kernel namespace.
+type Namespace string
+
+// The namespaces that a plan can ask for.
+const (
+	NSUser   Namespace = "user"
+	NSMount  Namespace = "mount"
+	NSPID    Namespace = "pid"
+	NSIPC    Namespace = "ipc"
+	NSUTS    Namespace = "uts"
+	NSNet    Namespace = "net"
+	NSCgroup Namespace = "cgroup"
+)
+
+// IDMap is one line of a user namespace's uid_map or gid_map.
+type IDMap struct {
+	Inside uint32 `json:"inside"`
+	Host   uint32 `json:"host"`
+	Count  uint32 `json:"count"`
+}
+
+// Op names what a step does.
+type Op string
+
+// The operations, with the fields of Step that each one uses.
+const (
+	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
+	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
+	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
+	OpDevpts   Op = "devpts"   // Target, Flags: terminals of its own
+	OpMkdir    Op = "mkdir"    // Target, Mode
+	OpFile     Op = "file"     // Target, Mode, Data: a file made for the sandbox
+	OpSymlink  Op = "symlink"  // Source (the link's text), Target
+	OpPivot    Op = "pivot"    // the new root becomes the root; the old one is detached
+	OpReadOnly Op = "readonly" // Target: the mount at Target alone becomes read-only
+	OpHostname Op = "hostname" // Source
+	OpLoopback Op = "loopback" // the lo interface goes up
+	OpKeyring  Op = "keyring"  // a session keyring of its own
+	OpSysctl   Op = "sysctl"   // Target (below /proc/sys), Source (the value)
+	OpReset    Op = "reset"    // inherited process state goes back to defaults
+	OpCaps     Op = "caps"     // Caps stay, everything else and the bounding set go
+	OpNoNew    Op = "no_new_privs"
+	OpSeccomp  Op = "seccomp" // Source (the filter's name), Data (BPF instructions)
+	OpRlimit   Op = "rlimit"  // Source (the resource), Size (soft and hard)
+)
+
+// Step is one operation of a plan. Which fields matter depends on Do.
+type Step struct {
+	Do     Op       `json:"do"`
+	Source string   `json:"source,omitempty"`
+	Target string   `json:"target,omitempty"`
+	FD     string   `json:"fd,omitempty"` // a name from Plan.Files
+	Flags  []string `json:"flags,omitempty"`
+	Mode   uint32   `json:"mode,omitempty"`
+	Size   int64    `json:"size,omitempty"`
+	Data   []byte   `json:"data,omitempty"`
+	Caps   []string `json:"caps,omitempty"`
+	// Why is the reason, for people who read the plan.
+	Why string `json:"why"`
+	// Optional steps may fail where the plan says elsewhere that the
+	// guarantee is kept by another one; a failure is reported, not fatal.
+	Optional bool `json:"optional,omitempty"`
+}

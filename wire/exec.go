@@ -1,0 +1,125 @@
+package wire
+
+// ExecRequest asks the agent to run one command.
+type ExecRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+
+	// Command is a string for /bin/sh -lc; Argv is a list that runs without a
+	// shell. Exactly one of the two is given. An Argv[0] without a slash is
+	// looked up in the PATH of the command's own environment.
+	Command string   `json:"command,omitempty"`
+	Argv    []string `json:"argv,omitempty"`
+	// Cwd is the working directory, relative to the workspace or absolute.
+	// Default: the workspace.
+	Cwd string `json:"cwd,omitempty"`
+	// Env is laid over the agent's base environment, or is the whole
+	// environment where ClearEnv is set.
+	Env      map[string]string `json:"env,omitempty"`
+	ClearEnv bool              `json:"clear_env,omitempty"`
+	// Stdin is the whole standard input of a command that is not streamed.
+	// Encoding "base64" applies to it too. Default: empty.
+	Stdin string `json:"stdin,omitempty"`
+	// TimeoutSeconds ends the command's whole tree when it has passed.
+	// Absent: 30 for a Command that is not streamed, else none. It must not
+	// be negative.
+	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty"`
+	// MaxOutputBytes bounds each captured stream: its head and its tail are
+	// kept and the middle is counted. Absent or 0: 1 MiB for captured
+	// results; streams are unbounded.
+	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
+	// Limits are set in the command before it is executed.
+	Limits *Limits `json:"limits,omitempty"`
+	// TTY gives the command a terminal made inside; it needs Stream, and its
+	// output arrives on the stdout stream.
+	TTY *TTY `json:"tty,omitempty"`
+	// Stream switches the connection to frames after the answer line.
+	Stream bool `json:"stream,omitempty"`
+	// Detach lets processes that the command leaves behind live on.
+	Detach bool `json:"detach,omitempty"`
+	// Encoding of Stdin and of the captured output: "" (text, invalid UTF-8
+	// becomes U+FFFD) or "base64".
+	Encoding string `json:"encoding,omitempty"`
+}
+
+// Limits are resource limits of one command; each process it starts inherits
+// them. 0 means: no limit beyond the sandbox's own.
+type Limits struct {
+	CPUSeconds    uint64 `json:"cpu_seconds,omitempty"`     // RLIMIT_CPU, for each process
+	FileSizeBytes uint64 `json:"file_size_bytes,omitempty"` // RLIMIT_FSIZE
+	OpenFiles     uint64 `json:"open_files,omitempty"`      // RLIMIT_NOFILE
+	Processes     uint64 `json:"processes,omitempty"`       // RLIMIT_NPROC
+}
+
+// TTY describes the terminal that a command gets.
+type TTY struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// ExecStarted is the answer line of a streamed exec: the command runs.
+type ExecStarted struct {
+	ID          string `json:"id"`
+	Streaming   bool   `json:"streaming"`
+	StdinWindow int    `json:"stdin_window"`
+}
+
+// ExecResult is how a command ended. The text fields hold captured output and
+// are empty for a streamed exec.
+type ExecResult struct {
+	ID       string `json:"id,omitempty"`
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	Encoding string `json:"encoding,omitempty"`
+	// ExitCode is the exit status, -N where signal N ended the command, and
+	// 124 where it timed out.
+	ExitCode   int    `json:"exit_code"`
+	Signal     string `json:"signal,omitempty"` // "SIGKILL", …
+	TimedOut   bool   `json:"timed_out"`
+	OOMKilled  bool   `json:"oom_killed"`
+	DurationMS int64  `json:"duration_ms"`
+
+	StdoutBytes     int64 `json:"stdout_bytes"` // all that was printed, kept or not
+	StderrBytes     int64 `json:"stderr_bytes"`
+	StdoutTruncated bool  `json:"stdout_truncated"`
+	StderrTruncated bool  `json:"stderr_truncated"`
+
+	UserCPUMS   int64 `json:"user_cpu_ms"` // of the command and the children it waited for
+	SystemCPUMS int64 `json:"system_cpu_ms"`
+	// PeakMemoryBytes is the largest resident set seen, and PeakMemorySource
+	// how it was found: "vmhwm_sampled", "memory.peak" or "" for not known.
+	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
+	PeakMemorySource string `json:"peak_memory_source,omitempty"`
+
+	// Survivors counts processes of the command's tree that still ran when it
+	// had exited or its time was up; SurvivorsKilled those of them that were
+	// killed. DeathProved says that none is left, by a look at every process.
+	Survivors       int  `json:"survivors"`
+	SurvivorsKilled int  `json:"survivors_killed"`
+	DeathProved     bool `json:"death_proved"`
+
+	Denials         []Denial `json:"denials,omitempty"`
+	DenialsComplete bool     `json:"denials_complete"`
+}
+
+// Denial is a refusal: which layer, which rule, which object.
+type Denial struct {
+	Layer  string `json:"layer"` // seccomp, landlock, mount, network, limit, command, privilege
+	Rule   string `json:"rule"`
+	Object string `json:"object,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	Guess  bool   `json:"guess,omitempty"` // inferred, not reported by the kernel
+}
+
+// Control is the payload of a frame on StreamControl, as JSON.
+type Control struct {
+	// Type is, from a client: "resize", "signal", "close_stdin"; from an
+	// agent: "stdin_ack", "exit", "error".
+	Type   string      `json:"type"`
+	Rows   uint16      `json:"rows,omitempty"`   // resize
+	Cols   uint16      `json:"cols,omitempty"`   // resize
+	Signal string      `json:"signal,omitempty"` // signal: "INT" or "SIGINT", …
+	Bytes  int         `json:"bytes,omitempty"`  // stdin_ack: standard input the command has taken
+	Result *ExecResult `json:"result,omitempty"` // exit
+	Error  *Error      `json:"error,omitempty"`  // error
+}

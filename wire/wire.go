@@ -1,0 +1,95 @@
+package wire
+
+import "fmt"
+
+// Version is the protocol's version, exchanged in hello and in the agent's
+// ready message. Two sides with different versions refuse each other.
+const Version = 1
+
+// Build identifies the build of this binary. Release and make builds set it
+// with -ldflags "-X github.com/paddock-dev/paddock/wire.Build=…"; it is empty
+// in a plain go build. Where both sides have one, they must be equal.
+var Build string
+
+// Bounds of the protocol. A side that exceeds one gets an error with code
+// CodeTooLarge, or is disconnected where no answer can be given any more.
+const (
+	// MaxLine bounds a request or answer line, newline included, in bytes.
+	MaxLine = 16 << 20
+	// MaxFrame bounds the payload of one frame, in bytes.
+	MaxFrame = 1 << 20
+	// MaxControl bounds the payload of a control frame that a client sends,
+	// in bytes. An agent's control frames are bounded by MaxFrame.
+	MaxControl = 64 << 10
+	// StdinWindow is how many bytes of standard input a client may have in
+	// flight, beyond what the agent has acknowledged.
+	StdinWindow = 256 << 10
+)
+
+// Body says what follows an action's answer line (or its request line).
+type Body uint8
+
+// The bodies an action may have.
+const (
+	BodyNone   Body = iota // nothing but the two lines
+	BodyUp                 // raw bytes follow the request line
+	BodyDown               // raw bytes follow the answer line
+	BodyFrames             // frames in both directions follow the answer line
+)
+
+// Action names one thing the agent can be asked, with the types of its
+// question and its answer.
+type Action[Q, R any] struct {
+	Name string
+	Body Body
+}
+
+// The actions of this version.
+var (
+	Hello      = Action[HelloRequest, HelloResult]{Name: "hello"}
+	Exec       = Action[ExecRequest, ExecResult]{Name: "exec"}
+	ExecStream = Action[ExecRequest, ExecStarted]{Name: "exec", Body: BodyFrames}
+)
+
+// Code is a stable, machine-readable name for a kind of failure.
+type Code string
+
+// The codes of this version. A client must treat an unknown code as CodeInternal.
+const (
+	CodeBadRequest    Code = "bad_request"    // malformed JSON, wrong types, impossible combination
+	CodeUnknownAction Code = "unknown_action" // no such action
+	CodeTooLarge      Code = "too_large"      // a bound of the protocol was exceeded
+	CodeNotFound      Code = "not_found"      // the command does not exist (exit status 127)
+	CodeNotExecutable Code = "not_executable" // the command exists and cannot be executed (exit status 126)
+	CodeBadCwd        Code = "bad_cwd"        // the working directory cannot be used
+	CodeStart         Code = "cannot_start"   // the kernel refused to start the command
+	CodeUnsupported   Code = "unsupported"    // a guarantee that was asked for cannot be given here
+	CodeTimeout       Code = "timeout"        // the peer took too long
+	CodeBusy          Code = "busy"           // too many connections or commands
+	CodeInternal      Code = "internal"       // a fault of the agent's own
+	CodeGone          Code = "gone"           // the agent ended or the connection broke
+)
+
+// Error is a failure as it crosses the wire: an answer line with the key
+// "error". No successful answer has a key of that name.
+type Error struct {
+	// Message is for people: "cannot VERB OBJECT: cause". On the wire it is
+	// the key "error", the only one that the contract fixes.
+	Message string `json:"error"`
+	// Code is for programs.
+	Code Code `json:"code,omitempty"`
+	// Object is what the failure is about: a path, a program, a field.
+	Object string `json:"object,omitempty"`
+	// Hint says what to do about it, where there is something to do.
+	Hint string `json:"hint,omitempty"`
+	// Errno is the kernel's error number, 0 where none is known.
+	Errno int `json:"errno,omitempty"`
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an Error with a formatted message.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
