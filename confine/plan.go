@@ -65,6 +65,7 @@ type Op string
 // The operations, with the fields of Step that each one uses.
 const (
 	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
+	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
 	OpDevpts   Op = "devpts"   // Target, Flags: terminals of its own
@@ -80,8 +81,20 @@ const (
 	OpReset    Op = "reset"    // inherited process state goes back to defaults
 	OpCaps     Op = "caps"     // Caps stay, everything else and the bounding set go
 	OpNoNew    Op = "no_new_privs"
-	OpSeccomp  Op = "seccomp" // Source (the filter's name), Data (BPF instructions)
-	OpRlimit   Op = "rlimit"  // Source (the resource), Size (soft and hard)
+	OpLandlock Op = "landlock" // Flags (scopes)
+	OpSeccomp  Op = "seccomp"  // Source (the filter's name), Data (its program), Flags
+)
+
+// Flags of steps.
+const (
+	FlagReadOnly   = "ro"          // mounts
+	FlagNoSuid     = "nosuid"      // mounts
+	FlagNoDev      = "nodev"       // mounts
+	FlagNoExec     = "noexec"      // mounts
+	FlagExisting   = "existing"    // bind: the target exists and is never made
+	FlagAllThreads = "all_threads" // seccomp: the agent's own threads are filtered too
+	FlagAbstract   = "abstract_unix_socket"
+	FlagSignal     = "signal"
 )
 
 // Step is one operation of a plan. Which fields matter depends on Do.
@@ -100,4 +113,6 @@ type Step struct {
 	// Optional steps may fail where the plan says elsewhere that the
 	// guarantee is kept by another one; a failure is reported, not fatal.
 	Optional bool `json:"optional,omitempty"`
+	// Hint says what to do where the step fails.
+	Hint string `json:"hint,omitempty"`
 }

@@ -5,9 +5,13 @@
 // The package is portable and imports the standard library only, because the
 // agent links it. Reading a spec from YAML or JSON is package
 // policy/specfile's duty.
+//
+// A spec is used in three steps: it is read ([FieldError] names the line of
+// what cannot be read), [Spec.Resolve] fills in every default and refuses
+// what cannot be kept, and a backend turns the result into a wall. Everything
+// here looks at text alone: whether a path exists, and where its links lead,
+// is for the backend to find out at the moment of use.
 package policy
-
-import "time"
 
 // Spec is what a sandbox should be. Its zero value is safe: the current
 // directory as workspace behind every default wall, and no network.
@@ -16,22 +20,25 @@ type Spec struct {
 	Backend string `json:"backend,omitempty"`
 	// Workspace is the directory that commands may change.
 	Workspace Workspace `json:"workspace,omitzero"`
-	// Mounts are further host paths that are visible inside.
+	// Mounts are further host paths that are visible inside, at most 256.
 	Mounts []Mount `json:"mounts,omitempty"`
 	// Network is "none" (default: loopback only) or "host" (the host's own,
 	// with everything that listens there).
 	Network string `json:"network,omitempty"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
-	// Env is laid over the clean base environment of every command.
+	// Env is laid over the clean base environment of every command. A name
+	// is letters, digits and underscores; a variable is at most 128 KiB with
+	// its name (the kernel's bound), and all together are at most 1 MiB.
 	Env map[string]string `json:"env,omitempty"`
-	// Hostname is the host name inside. Default: "paddock".
+	// Hostname is the host name inside, at most 64 bytes. Default: "paddock".
 	Hostname string `json:"hostname,omitempty"`
 }
 
 // Workspace is the directory at /workspace.
 type Workspace struct {
-	// Source is a host directory. Default: the current directory.
+	// Source is a host directory, never "/"; it is made absolute, and "~" is
+	// the caller's home. Default: the current directory.
 	Source string `json:"source,omitempty"`
 	// Mode is "bind" (default): changes reach the source as they are made.
 	Mode string `json:"mode,omitempty"`
@@ -47,26 +54,37 @@ type Mount struct {
 	// Source is a host file or directory; it is made absolute, and "~" is
 	// the caller's home.
 	Source string `json:"source"`
-	// Target is an absolute path inside. Default: the absolute source.
+	// Target is an absolute path inside; "~" is the caller's home on the
+	// host, not the HOME inside. Default: the absolute source.
 	Target string `json:"target,omitempty"`
 	// Mode is "ro" (default) or "rw".
 	Mode string `json:"mode,omitempty"`
 }
 
 // Limits bound what commands may use. Zero means: the default, or no limit
-// where there is no default.
+// where there is no default. [Spec.Resolve] refuses what is outside the bounds
+// given here.
 type Limits struct {
-	Timeout   Duration `json:"timeout,omitempty"`    // of one command; default none
-	Output    Size     `json:"output,omitempty"`     // of each captured stream; default 1 MiB
-	CPUTime   Duration `json:"cpu_time,omitempty"`   // of each process (RLIMIT_CPU, whole seconds)
-	FileSize  Size     `json:"file_size,omitempty"`  // of each file written (RLIMIT_FSIZE)
-	OpenFiles uint64   `json:"open_files,omitempty"` // of each process (RLIMIT_NOFILE)
-	Processes uint64   `json:"processes,omitempty"`  // of the sandbox's user (RLIMIT_NPROC)
-	Tmp       Size     `json:"tmp,omitempty"`        // of /tmp, HOME and /dev/shm each; default 1 GiB
+	// Timeout ends a command, with everything it started. From 1ms to 7 days
+	// (168h); no default.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Output bounds what is kept of each captured stream. At most 1 GiB,
+	// since it is kept in memory; default 1 MiB.
+	Output Size `json:"output,omitempty"`
+	// CPUTime bounds the CPU time of each process (RLIMIT_CPU). From 1s to a
+	// year (8760h), rounded up to whole seconds, the kernel's unit; no default.
+	CPUTime Duration `json:"cpu_time,omitempty"`
+	// FileSize bounds each file written (RLIMIT_FSIZE). No default.
+	FileSize Size `json:"file_size,omitempty"`
+	// OpenFiles bounds the descriptors of each process (RLIMIT_NOFILE). From
+	// 16, with which a shell and its pipes work, to 1048576, the kernel's own
+	// bound; no default.
+	OpenFiles uint64 `json:"open_files,omitempty"`
+	// Processes bounds the processes and threads of the sandbox's user
+	// (RLIMIT_NPROC). The kernel counts the agent's own threads too, about a
+	// dozen, so that below 32 a shell might not be able to start a program.
+	// From 32 to 4194304, the kernel's own bound; no default.
+	Processes uint64 `json:"processes,omitempty"`
+	// Tmp bounds /tmp, HOME and /dev/shm, each. At least 1 MiB; default 1 GiB.
+	Tmp Size `json:"tmp,omitempty"`
 }
-
-// Duration is a time span that is written with a unit: "90s", "1h30m".
-type Duration time.Duration
-
-// Size is a number of bytes that is written with a unit: "512MiB", "1GB", "4096".
-type Size int64

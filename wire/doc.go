@@ -17,6 +17,14 @@
 // connection carries frames in both directions: an 8-byte header (stream
 // byte, three zero bytes, big-endian uint32 length) and the payload.
 //
+// # Use
+//
+// A [Client] needs only a way to dial. Exec runs a command to its end; Start
+// follows one, and gives a Process as os/exec gives a Cmd. An agent reads
+// with [ReadLine], [ActionOf], [DecodeRequest] and [FrameReader], and answers
+// with [WriteLine] and [FrameWriter]. What went wrong is an [*Error] with a
+// [Code] wherever a program may want to act on it.
+//
 // # Trust
 //
 // Neither side trusts the other. Every line, header and payload has a bound,

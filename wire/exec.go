@@ -98,8 +98,8 @@ type ExecResult struct {
 	SurvivorsKilled int  `json:"survivors_killed"`
 	DeathProved     bool `json:"death_proved"`
 
-	Denials         []Denial `json:"denials,omitempty"`
-	DenialsComplete bool     `json:"denials_complete"`
+	Denials         Denials `json:"denials,omitempty"`
+	DenialsComplete bool    `json:"denials_complete"`
 }
 
 // Denial is a refusal: which layer, which rule, which object.

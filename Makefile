@@ -1,0 +1,72 @@
+# Paddock. `make help` says what there is; Go and git are all that is needed.
+
+GO       ?= go
+BIN      := bin
+TOOLS    := .cache/tools
+FUZZTIME ?= 10s
+TESTARGS ?=
+
+# A tree that belongs to somebody else has no commit that git would tell.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+# What the two programs compare when they meet: the commit, and a hash of
+# everything that is compiled, because a commit alone does not tell one
+# edited tree from another.
+COMMIT = $(shell git describe --always 2>/dev/null || echo none)
+HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin \) -prune -o -type f \
+	\( -name '*.go' -o -name '*.s' -o -name 'go.*' \) ! -name '*_test.go' -print | LC_ALL=C sort | \
+	xargs cat | git hash-object --stdin | cut -c1-12)
+BUILD ?= $(COMMIT).$(HASH)
+STAMP  = -X github.com/paddock-dev/paddock/wire.Build=$(BUILD)
+
+LINT_VERSION := v2.15.0
+LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint bench bench-deps fuzz clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+build: ## build bin/paddock and bin/paddock-agent (static)
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-agent
+
+demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
+	@sh test/demo/demo.sh
+
+test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
+	@$(GO) run ./internal/testsum -skips test/skips.txt -count=1 -timeout=5m $(TESTARGS) ./...
+
+lint: $(LINT) ## check format, vet, import rules and style, on every platform
+	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
+	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/...
+	$(LINT) run ./...
+
+$(LINT):
+	@mkdir -p $(TOOLS)
+	@echo "building golangci-lint $(LINT_VERSION), once"
+	@rm -rf $(TOOLS)/new && GOBIN="$$PWD/$(TOOLS)/new" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv $(TOOLS)/new/golangci-lint $@ && rmdir $(TOOLS)/new
+
+bench: build ## measure Paddock beside its peers; BENCH_SHORT=1 for a short run
+	@$(GO) run ./bench $(if $(BENCH_SHORT),-short)
+
+bench-deps: ## install the peers of the benchmark (Debian, as root)
+	apt-get update -q
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends bubblewrap crun runc
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
+			echo "== $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		done; \
+	done
+
+clean: ## remove what was built
+	rm -rf $(BIN) .cache

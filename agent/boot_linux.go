@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Main is the life of an agent that a backend started: boot from the control
+// descriptor, serve on the listening one, end when the lifeline breaks. It
+// returns the exit status.
+func Main() int {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fail(err)
+	}
+	unix.CloseOnExec(confine.ControlFD)
+	unix.CloseOnExec(confine.ListenFD)
+	control := os.NewFile(confine.ControlFD, "control")
+	boot, err := readBoot(control)
+	if err != nil {
+		return fail(err)
+	}
+	agent, booted := start(boot)
+	if err := wire.WriteLine(control, booted); err != nil || booted.Failed != nil {
+		return 1
+	}
+	ln, err := net.FileListener(os.NewFile(confine.ListenFD, "listen"))
+	if err != nil {
+		return fail(err)
+	}
+	go agent.serve(ln)
+	return agent.await(control)
+}
+
+// fail reports on standard error, which the host side keeps.
+func fail(err error) int {
+	fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\n", err)
+	return 1
+}
+
+func readBoot(control io.Reader) (*confine.Boot, error) {
+	line, err := wire.ReadLine(bufio.NewReader(control), confine.MaxBoot)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the plan: %w", err)
+	}
+	var boot confine.Boot
+	if err := json.Unmarshal(line, &boot); err != nil {
+		return nil, fmt.Errorf("cannot read the plan: %w", err)
+	}
+	if boot.Plan == nil || boot.Plan.Version != confine.PlanVersion {
+		return nil, errors.New("cannot read the plan: another version's format")
+	}
+	return &boot, nil
+}
+
+// start builds the sandbox around this process and starts the parts that
+// serve it.
+func start(boot *confine.Boot) (*Agent, confine.Booted) {
+	answer := confine.Booted{Protocol: wire.Version, Build: wire.Build}
+	if err := compatible(boot); err != nil {
+		answer.Failed = err
+		return nil, answer
+	}
+	s, skipped, err := startSpawner(boot.Plan)
+	answer.Skipped, answer.Failed = skipped, err
+	if err != nil {
+		return nil, answer
+	}
+	a := &Agent{
+		spawner:   s,
+		reaper:    s.reaper,
+		trees:     s.trees,
+		env:       boot.Plan.Env,
+		workspace: boot.Plan.Workspace,
+		isolation: boot.Plan.Isolation(skipped),
+	}
+	return a, answer
+}
+
+func compatible(boot *confine.Boot) *confine.Error {
+	if boot.Protocol != wire.Version {
+		return &confine.Error{Stage: "handshake", Op: "protocol", Cause: fmt.Sprintf("the host side speaks version %d, this agent %d", boot.Protocol, wire.Version),
+			Hint: "install paddock and paddock-agent from one release"}
+	}
+	if boot.Build != "" && wire.Build != "" && boot.Build != wire.Build {
+		return &confine.Error{Stage: "handshake", Op: "build", Cause: fmt.Sprintf("the host side is build %s, this agent %s", boot.Build, wire.Build),
+			Hint: "install paddock and paddock-agent from one release"}
+	}
+	return nil
+}
+
+// await returns when the host side has closed its end of the control socket
+// or the inner init has ended, either of which is the sandbox's end.
+func (a *Agent) await(control io.Reader) int {
+	go func() {
+		_, _ = io.Copy(io.Discard, control)
+		os.Exit(0)
+	}()
+	<-a.reaper.initGone
+	fmt.Fprintln(os.Stderr, "paddock-agent: the commands' init has ended")
+	return 1
+}
+
+// startSpawner applies the plan on a thread of its own, which stays the one
+// that commands are cloned from.
+func startSpawner(plan *confine.Plan) (*spawner, []*confine.Error, *confine.Error) {
+	type outcome struct {
+		s       *spawner
+		skipped []*confine.Error
+		err     *confine.Error
+	}
+	ready := make(chan outcome)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread is confined for good
+		s, skipped, err := newSpawner(plan)
+		ready <- outcome{s, skipped, err}
+		if err == nil {
+			s.run()
+		}
+	}()
+	o := <-ready
+	return o.s, o.skipped, o.err
+}

@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"errors"
+	"math"
+	"path"
+	"sort"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// checkExec refuses what no exec can be made of.
+func checkExec(r *wire.ExecRequest) *wire.Error {
+	bad := func(object, reason string) *wire.Error {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot run the command: " + reason}
+	}
+	switch {
+	case r.Command == "" && len(r.Argv) == 0:
+		return bad("argv", "neither command nor argv is given")
+	case r.Command != "" && len(r.Argv) > 0:
+		return bad("argv", "both command and argv are given")
+	case len(r.Argv) > 0 && r.Argv[0] == "":
+		return bad("argv", "its name is empty")
+	case r.TimeoutSeconds != nil && !(*r.TimeoutSeconds >= 0 && *r.TimeoutSeconds <= math.MaxInt32):
+		return bad("timeout_seconds", "timeout_seconds must be from 0 to 2147483647")
+	case r.MaxOutputBytes < 0:
+		return bad("max_output_bytes", "max_output_bytes must not be negative")
+	case !r.Stream && r.MaxOutputBytes > maxOutput:
+		return bad("max_output_bytes", "max_output_bytes must be at most 8388608 for captured output")
+	case r.TTY != nil && !r.Stream:
+		return bad("tty", "a terminal needs stream")
+	case r.TTY != nil && r.Stdin != "", r.Stream && r.Stdin != "":
+		return bad("stdin", "standard input of a streamed command comes in frames")
+	case r.Encoding != "" && r.Encoding != "base64":
+		return bad("encoding", `encoding must be "base64" or absent`)
+	}
+	for _, s := range append([]string{r.Command, r.Cwd}, r.Argv...) {
+		if strings.IndexByte(s, 0) >= 0 {
+			return bad("argv", "a NUL byte cannot be part of an argument or a path")
+		}
+	}
+	return checkEnv(r.Env)
+}
+
+func checkEnv(env map[string]string) *wire.Error {
+	for name, value := range env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.IndexByte(value, 0) >= 0 {
+			return &wire.Error{Code: wire.CodeBadRequest, Object: "env", Message: "cannot run the command: the environment has an impossible name or value"}
+		}
+	}
+	return nil
+}
+
+// command turns a checked request into what the spawner needs, standard
+// streams aside.
+func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
+	env := map[string]string{}
+	if !r.ClearEnv {
+		for k, v := range a.env {
+			env[k] = v
+		}
+	}
+	dir := a.workspace
+	if r.Cwd != "" {
+		dir = path.Join(a.workspace, r.Cwd)
+		if path.IsAbs(r.Cwd) {
+			dir = path.Clean(r.Cwd)
+		}
+	}
+	env["PWD"] = dir
+	for k, v := range r.Env {
+		env[k] = v
+	}
+	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: rlimits(r.Limits)}
+	if r.Command != "" {
+		c.Argv = []string{"/bin/sh", "-lc", r.Command}
+	}
+	for k, v := range env {
+		c.Env = append(c.Env, k+"="+v)
+	}
+	sort.Strings(c.Env)
+	var err *wire.Error
+	c.Path, err = lookPath(c.Argv[0], env["PATH"], dir)
+	return c, err
+}
+
+// lookPath finds a program as execvp(3) does, but in the command's own PATH
+// and relative to its own directory.
+func lookPath(name, pathVar, dir string) (string, *wire.Error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	failed := unix.ENOENT
+	for _, entry := range strings.Split(pathVar, ":") {
+		candidate := path.Join(entry, name)
+		if !path.IsAbs(candidate) {
+			candidate = path.Join(dir, candidate)
+		}
+		var st unix.Stat_t
+		if unix.Stat(candidate, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			continue
+		}
+		if unix.Faccessat(unix.AT_FDCWD, candidate, unix.X_OK, unix.AT_EACCESS) == nil {
+			return candidate, nil
+		}
+		failed = unix.EACCES
+	}
+	if failed == unix.EACCES {
+		return "", startError(name, dir, &clone.Error{Stage: clone.StageExec, Errno: failed})
+	}
+	return "", &wire.Error{Code: wire.CodeNotFound, Object: name, Errno: int(failed),
+		Message: "cannot run " + name + ": not found in the sandbox's PATH",
+		Hint:    "the sandbox sees the host's system directories; make others visible with --ro"}
+}
+
+// startError types a failed clone by what the caller can do about it.
+func startError(name, dir string, err error) *wire.Error {
+	e := &wire.Error{Code: wire.CodeStart, Object: name, Message: "cannot run " + name + ": " + err.Error()}
+	var failed *clone.Error
+	if !errors.As(err, &failed) {
+		return e
+	}
+	e.Errno = int(failed.Errno)
+	switch {
+	case failed.Stage == clone.StageDir:
+		e.Code, e.Object = wire.CodeBadCwd, dir
+		e.Message = "cannot use " + dir + " as working directory: " + failed.Errno.Error()
+		e.Hint = "it is a path inside the sandbox, where the workspace is /workspace"
+	case failed.Stage != clone.StageExec:
+	case failed.Errno == unix.ENOENT || failed.Errno == unix.ENOTDIR:
+		e.Code, e.Message = wire.CodeNotFound, "cannot run "+name+": "+failed.Errno.Error()
+		e.Hint = "the file, or the interpreter that its first line names, is not visible in the sandbox"
+	case failed.Errno == unix.E2BIG:
+		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": its arguments and environment are larger than the kernel takes"
+	default:
+		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": "+failed.Errno.Error()
+	}
+	return e
+}
+
+// softOpenFiles is the usual soft limit; programs that need more raise it themselves.
+const softOpenFiles = 1024
+
+func rlimits(l *wire.Limits) []clone.Rlimit {
+	var open unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &open)
+	open.Cur = min(softOpenFiles, open.Max)
+	limits := []clone.Rlimit{{Resource: unix.RLIMIT_CORE}}
+	set := func(resource int, value uint64) {
+		if value == 0 {
+			return
+		}
+		var now unix.Rlimit
+		_ = unix.Getrlimit(resource, &now)
+		value = min(value, now.Max) // a limit that is lower already stays
+		limits = append(limits, clone.Rlimit{Resource: resource, Limit: unix.Rlimit{Cur: value, Max: value}})
+	}
+	if l == nil {
+		l = &wire.Limits{}
+	}
+	if l.OpenFiles == 0 {
+		limits = append(limits, clone.Rlimit{Resource: unix.RLIMIT_NOFILE, Limit: open})
+	}
+	set(unix.RLIMIT_NOFILE, l.OpenFiles)
+	set(unix.RLIMIT_CPU, l.CPUSeconds)
+	set(unix.RLIMIT_FSIZE, l.FileSizeBytes)
+	set(unix.RLIMIT_NPROC, l.Processes)
+	return limits
+}
+
+func timeout(r *wire.ExecRequest) time.Duration {
+	if r.TimeoutSeconds != nil {
+		return time.Duration(*r.TimeoutSeconds * float64(time.Second))
+	}
+	if r.Command != "" && !r.Stream {
+		return defaultTimeout
+	}
+	return 0
+}

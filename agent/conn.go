@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// serve accepts connections until the listener fails, which it does at the
+// sandbox's end only.
+func (a *Agent) serve(ln net.Listener) {
+	slots := make(chan struct{}, maxConnections)
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // out of descriptors: some will be freed
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+			go func() {
+				defer func() { <-slots }()
+				a.converse(conn)
+			}()
+		default:
+			go refuse(conn)
+		}
+	}
+}
+
+func refuse(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_ = wire.WriteLine(conn, &wire.Error{Code: wire.CodeBusy, Message: "cannot serve the connection: too many are open"})
+}
+
+// converse serves one connection: one request, or as many as ask to be kept
+// alive.
+func (a *Agent) converse(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	wait := requestTimeout
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(wait))
+		line, err := wire.ReadLine(in, wire.MaxLine)
+		_ = conn.SetReadDeadline(time.Time{})
+		if err != nil {
+			a.rejectLine(conn, err)
+			return
+		}
+		if !a.answer(conn, in, line) {
+			return
+		}
+		wait = idleTimeout
+	}
+}
+
+// rejectLine answers a line that never became a request, where somebody may
+// still be there to read it.
+func (a *Agent) rejectLine(conn net.Conn, err error) {
+	var werr *wire.Error
+	switch {
+	case errors.Is(err, io.EOF):
+		return
+	case errors.As(err, &werr):
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		werr = wire.Errorf(wire.CodeTimeout, "cannot wait for the request any longer")
+	default:
+		return
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = wire.WriteLine(conn, werr)
+}
+
+// answer serves one request and reports whether the connection stays open.
+func (a *Agent) answer(conn net.Conn, in *bufio.Reader, line []byte) bool {
+	action, err := wire.ActionOf(line)
+	if err == nil {
+		switch action {
+		case wire.Hello.Name:
+			return a.answerHello(conn, line)
+		case wire.Exec.Name:
+			return a.answerExec(conn, in, line)
+		}
+		err = &wire.Error{Code: wire.CodeUnknownAction, Object: action, Message: "unknown action: " + action}
+	}
+	_ = wire.WriteLine(conn, err)
+	return false
+}
+
+func (a *Agent) answerHello(conn net.Conn, line []byte) bool {
+	var r wire.HelloRequest
+	if err := wire.DecodeRequest(line, &r); err != nil {
+		_ = wire.WriteLine(conn, err)
+		return false
+	}
+	return wire.WriteLine(conn, wire.HelloResult{
+		Version:  wire.Version,
+		Build:    wire.Build,
+		Features: []string{"exec", "stream", "tty", "keep_alive"},
+		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
+			MaxOutput: maxOutput, MaxConnections: maxConnections},
+		Isolation: a.isolation,
+	}) == nil && r.KeepAlive
+}
+
+func (a *Agent) answerExec(conn net.Conn, in *bufio.Reader, line []byte) bool {
+	var r wire.ExecRequest
+	if err := wire.DecodeRequest(line, &r); err != nil {
+		_ = wire.WriteLine(conn, err)
+		return false
+	}
+	if r.Stream {
+		if werr := a.execStreamed(context.Background(), conn, in, &r); werr != nil {
+			return wire.WriteLine(conn, werr) == nil && r.KeepAlive
+		}
+		return false
+	}
+	ctx, gone := context.WithCancel(context.Background())
+	defer gone()
+	stop := watch(conn, in, gone)
+	res, werr := a.execCaptured(ctx, &r)
+	alive := stop()
+	if werr != nil {
+		return wire.WriteLine(conn, werr) == nil && r.KeepAlive && alive
+	}
+	return wire.WriteLine(conn, res) == nil && r.KeepAlive && alive
+}
+
+// watch calls gone when the peer closes the connection while its command
+// runs. A peer that has only finished sending is still there. The returned
+// function ends the watch and reports whether another request may come;
+// nothing that arrived meanwhile is lost.
+func watch(conn net.Conn, in *bufio.Reader, gone func()) func() bool {
+	stopped := make(chan struct{})
+	result := make(chan bool, 1)
+	go func() {
+		_, err := in.Peek(1)
+		alive := err == nil || errors.Is(err, os.ErrDeadlineExceeded)
+		if !alive && awaitHangup(conn, stopped) {
+			gone()
+		}
+		result <- alive
+	}()
+	return func() bool {
+		close(stopped)
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
+		alive := <-result
+		_ = conn.SetReadDeadline(time.Time{})
+		return alive
+	}
+}

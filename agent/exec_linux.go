@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// run is one exec from its clone to its result, shared by captured and
+// streamed execs.
+type run struct {
+	agent   *Agent
+	id      string
+	request *wire.ExecRequest
+	process *process
+	stdio   *stdio
+	peak    *peakSampler
+	drained chan struct{} // closed when both outputs have ended
+}
+
+// startRun starts a command. No process is left where it fails.
+func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool) (*run, *wire.Error) {
+	if err := checkExec(r); err != nil {
+		return nil, err
+	}
+	c, werr := a.command(r)
+	if werr != nil {
+		return nil, werr
+	}
+	var s *stdio
+	var err error
+	if r.TTY != nil {
+		s, err = newTerminal(*r.TTY)
+	} else {
+		s, err = newPipes(withStdin)
+	}
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
+	}
+	c.Stdio = s.child
+	p, err := a.spawner.start(c)
+	s.closeChild()
+	if err != nil {
+		s.closeAll()
+		return nil, startError(c.Argv[0], c.Dir, err)
+	}
+	return &run{agent: a, id: a.newID(), request: r, process: p, stdio: s,
+		peak: a.trees.samplePeak(p), drained: make(chan struct{})}, nil
+}
+
+// pump copies both outputs until they end. Write errors of a sink do not stop
+// it: a command must not block because nobody listens any more.
+func (x *run) pump(stdout, stderr io.Writer) {
+	var wg sync.WaitGroup
+	for _, c := range []struct {
+		dst io.Writer
+		src *os.File
+	}{{stdout, x.stdio.stdout}, {stderr, x.stdio.stderr}} {
+		if c.src != nil {
+			wg.Go(func() { drain(c.dst, c.src) })
+		}
+	}
+	wg.Wait()
+	close(x.drained)
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
+
+func drain(dst io.Writer, src *os.File) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := src.Read(*buf)
+		if n > 0 && dst != nil {
+			if _, werr := dst.Write((*buf)[:n]); werr != nil {
+				dst = nil
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// finish waits for the command's end, by itself, by its timeout or by ctx,
+// ends its whole tree and says how it went. Output is complete when it returns.
+func (x *run) finish(ctx context.Context) *wire.ExecResult {
+	res := &wire.ExecResult{ID: x.id, DeathProved: true, Encoding: x.request.Encoding}
+	var expired <-chan time.Time
+	if limit := timeout(x.request); limit > 0 {
+		timer := time.NewTimer(limit - time.Since(x.process.started))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-x.process.done:
+	case <-expired:
+		res.TimedOut = true
+		x.killAll(res)
+	case <-ctx.Done():
+		if !x.request.Detach {
+			x.killAll(res)
+		}
+	}
+	<-x.process.done
+	x.leftovers(res)
+	res.DurationMS = time.Since(x.process.started).Milliseconds()
+	x.settle(res)
+	return res
+}
+
+// killAll ends the tree while its command still runs.
+func (x *run) killAll(res *wire.ExecResult) {
+	res.SurvivorsKilled, res.DeathProved = x.agent.trees.kill(x.process.mark)
+	res.Survivors = res.SurvivorsKilled
+}
+
+// leftovers deals with processes that outlive their command. Output gets a
+// short grace first, since the last process of a pipeline may still write.
+func (x *run) leftovers(res *wire.ExecResult) {
+	if !res.TimedOut {
+		select {
+		case <-x.drained:
+		case <-time.After(outputGrace):
+		}
+	}
+	if x.request.Detach && !res.TimedOut {
+		res.Survivors = x.agent.trees.count(x.process.mark, x.process.pid)
+		res.DeathProved = res.Survivors == 0
+	} else {
+		killed, proved := x.agent.trees.kill(x.process.mark)
+		res.SurvivorsKilled += killed
+		res.Survivors += killed
+		res.DeathProved = proved
+	}
+	x.process.mark.close()
+	// Whatever still holds a pipe now is outside of the tree or unkillable.
+	select {
+	case <-x.drained:
+	case <-time.After(outputGrace):
+		past := time.Unix(1, 0)
+		for _, f := range []*os.File{x.stdio.stdout, x.stdio.stderr} {
+			if f != nil {
+				_ = f.SetReadDeadline(past)
+			}
+		}
+		<-x.drained
+	}
+	x.stdio.closeAll()
+}
+
+// settle fills in how the command itself ended and what it used.
+func (x *run) settle(res *wire.ExecResult) {
+	p := x.process
+	switch {
+	case res.TimedOut:
+		res.ExitCode = 124
+	case p.status.Signaled():
+		res.ExitCode = -int(p.status.Signal())
+	default:
+		res.ExitCode = p.status.ExitStatus()
+	}
+	if p.status.Signaled() {
+		res.Signal = unix.SignalName(p.status.Signal())
+	}
+	res.UserCPUMS = p.usage.Utime.Nano() / int64(time.Millisecond)
+	res.SystemCPUMS = p.usage.Stime.Nano() / int64(time.Millisecond)
+	res.PeakMemoryBytes, res.PeakMemorySource = x.peak.result(p)
+}
+
+// signal sends a signal as a terminal would: to the job in the foreground, or
+// to the command's own group where there is no terminal.
+func (x *run) signal(name string) error {
+	sig := signalNumber(name)
+	if sig == 0 {
+		return errors.New("unknown signal " + strconv.Quote(name))
+	}
+	group := x.process.pid
+	if x.stdio.terminal != nil {
+		if g := foreground(x.stdio.terminal); g > 0 {
+			group = g
+		}
+	}
+	return x.agent.reaper.signal(x.process, group, sig)
+}
+
+func signalNumber(name string) unix.Signal {
+	if len(name) < 3 || name[:3] != "SIG" {
+		name = "SIG" + name
+	}
+	return unix.SignalNum(name)
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// reaper collects the exit status of every child. The agent's children are
+// the commands it started and the inner init, nothing else: orphans belong to
+// that init.
+type reaper struct {
+	init     int
+	initGone chan struct{}
+
+	mu    sync.Mutex
+	procs map[int]*process // running, and not reaped
+}
+
+func newReaper(init int) *reaper {
+	return &reaper{init: init, initGone: make(chan struct{}), procs: map[int]*process{}}
+}
+
+// adopt runs spawn and registers its child before anything can reap it.
+func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err := spawn()
+	if err != nil {
+		return err
+	}
+	p.pid = pid
+	r.procs[pid] = p
+	return nil
+}
+
+// run reaps for ever. A child is looked at first and reaped under the lock,
+// so that no pid is freed while somebody may signal it.
+func (r *reaper) run() {
+	for {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			if err == unix.EINTR {
+				continue
+			}
+			close(r.initGone) // there is always a child, the init, while it lives
+			return
+		}
+		if !r.reap() {
+			close(r.initGone)
+			return
+		}
+	}
+}
+
+// reap takes one status, and reports whether the init still lives.
+func (r *reaper) reap() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var status unix.WaitStatus
+	var usage unix.Rusage
+	pid, err := unix.Wait4(-1, &status, unix.WNOHANG, &usage)
+	if err != nil || pid <= 0 {
+		return true
+	}
+	if pid == r.init {
+		return false
+	}
+	if p := r.procs[pid]; p != nil {
+		delete(r.procs, pid)
+		p.status, p.usage = status, usage
+		close(p.done)
+	}
+	return true
+}
+
+// signal sends to a process group whose leader is p, if it still exists.
+func (r *reaper) signal(p *process, group int, sig unix.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.procs[p.pid] != p {
+		return unix.ESRCH
+	}
+	return unix.Kill(-group, sig)
+}

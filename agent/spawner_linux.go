@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
+)
+
+// spawner is the one confined thread that commands are cloned from. They
+// inherit its namespaces, filters and Landlock domain (see package clone), so
+// a spawn needs no helper process.
+type spawner struct {
+	requests chan spawnRequest
+	reaper   *reaper
+	trees    *trees
+	tid      int
+}
+
+type spawnRequest struct {
+	command *clone.Command
+	reply   chan<- spawnReply
+}
+
+type spawnReply struct {
+	process *process
+	err     error
+}
+
+// process is a running command.
+type process struct {
+	pid     int
+	mark    mark
+	started time.Time
+	rss     int64         // of the agent when it was cloned, see usage
+	done    chan struct{} // closed once status and usage are set
+	status  unix.WaitStatus
+	usage   unix.Rusage
+}
+
+// newSpawner applies the plan to the calling thread.
+func newSpawner(plan *confine.Plan) (*spawner, []*confine.Error, *confine.Error) {
+	files := map[string]int{}
+	for i, name := range plan.Files {
+		files[name] = confine.FirstFile + i
+		unix.CloseOnExec(confine.FirstFile + i)
+	}
+	var initPID int
+	applier := confine.Applier{Files: files, Proc: func(path string) (err error) {
+		initPID, err = startInner(path)
+		return err
+	}}
+	// The agent's own view of processes has to be mounted while the host's
+	// proc can still be seen: the kernel demands one to copy its masks from.
+	proc, err := confine.DetachedProc()
+	if err != nil {
+		return nil, nil, procError(err)
+	}
+	if err := applier.Setup(plan); err != nil {
+		return nil, nil, err
+	}
+	if err := applier.Spawn(plan); err != nil {
+		return nil, nil, err
+	}
+	s := &spawner{
+		requests: make(chan spawnRequest),
+		reaper:   newReaper(initPID),
+		trees:    &trees{proc: proc, init: initPID},
+		tid:      unix.Gettid(),
+	}
+	go s.reaper.run()
+	return s, applier.Skipped, nil
+}
+
+func procError(err error) *confine.Error {
+	e := &confine.Error{Stage: "setup", Op: "proc", Object: "/proc", Cause: err.Error()}
+	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // x/sys returns it bare
+		e.Errno, e.Cause = int(errno), ""
+	}
+	if e.Errno == int(unix.EPERM) {
+		e.Hint = "parts of /proc are masked here, as container engines do; run the container with an unmasked /proc (docker: --security-opt systempaths=unconfined; podman: --security-opt unmask=ALL)"
+	}
+	return e
+}
+
+// run serves requests on the confined thread.
+func (s *spawner) run() {
+	for r := range s.requests {
+		p, err := s.spawn(r.command)
+		r.reply <- spawnReply{p, err}
+	}
+}
+
+// start clones a command; it may be called from anywhere.
+func (s *spawner) start(c *clone.Command) (*process, error) {
+	reply := make(chan spawnReply)
+	s.requests <- spawnRequest{c, reply}
+	r := <-reply
+	return r.process, r.err
+}
+
+func (s *spawner) spawn(c *clone.Command) (*process, error) {
+	if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
+		return nil, os.NewSyscallError("unshare", err)
+	}
+	m, err := s.trees.ownMark(s.tid)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{mark: m, started: time.Now(), rss: ownPeak(), done: make(chan struct{})}
+	err = s.reaper.adopt(p, func() (int, error) { return clone.Vfork(c) })
+	if err != nil {
+		m.close()
+		return nil, err
+	}
+	return p, nil
+}

@@ -1,0 +1,213 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// endOfTransmission is what a terminal takes as the end of its input (^D).
+const endOfTransmission = 0x04
+
+// execStreamed runs a command whose streams are frames on conn. It returns
+// when the command has ended and its client has been told, or is gone.
+func (a *Agent) execStreamed(ctx context.Context, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest) *wire.Error {
+	x, werr := a.startRun(r, true)
+	if werr != nil {
+		return werr
+	}
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
+	out := wire.NewFrameWriter(conn)
+	s := &stream{run: x, out: out, input: newInput(x, out)}
+	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.id, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
+		gone()
+	}
+	go s.input.run()
+	go func() {
+		defer gone() // a client that vanishes ends its command
+		s.receive(wire.NewFrameReader(in, wire.MaxFrame))
+	}()
+	stdout := &frameSink{out: out, stream: wire.StreamStdout, limit: r.MaxOutputBytes}
+	stderr := &frameSink{out: out, stream: wire.StreamStderr, limit: r.MaxOutputBytes}
+	go x.pump(stdout, stderr)
+	res := x.finish(ctx)
+	s.input.close()
+	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated
+	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated
+	_ = out.WriteControl(wire.Control{Type: "exit", Result: res})
+	return nil
+}
+
+// stream is the client's side of a streamed exec.
+type stream struct {
+	run   *run
+	out   *wire.FrameWriter
+	input *input
+}
+
+// receive handles the client's frames until the connection ends or is
+// unusable.
+func (s *stream) receive(frames *wire.FrameReader) {
+	for {
+		kind, _, err := frames.Next()
+		if err != nil {
+			return
+		}
+		switch kind {
+		case wire.StreamStdin:
+			payload, err := frames.ReadPayload(nil)
+			if err != nil || !s.input.put(payload) {
+				return
+			}
+		case wire.StreamControl:
+			c, err := frames.ReadControl(wire.MaxControl)
+			if err != nil {
+				s.refuse(err)
+				return
+			}
+			s.control(c)
+		default:
+			s.refuse(wire.Errorf(wire.CodeBadRequest, "cannot take a frame of %s from a client", kind))
+			return
+		}
+	}
+}
+
+func (s *stream) control(c wire.Control) {
+	var err error
+	switch c.Type {
+	case "close_stdin":
+		s.input.end()
+	case "signal":
+		err = s.run.signal(c.Signal)
+	case "resize":
+		if t := s.run.stdio.terminal; t != nil {
+			err = resize(t, wire.TTY{Rows: c.Rows, Cols: c.Cols})
+		}
+	default:
+		err = wire.Errorf(wire.CodeBadRequest, "unknown control %q", c.Type)
+	}
+	if err != nil {
+		s.refuse(wire.Errorf(wire.CodeBadRequest, "cannot do %s: %v", c.Type, err))
+	}
+}
+
+// refuse tells the client about a frame that nothing could be made of. The
+// command goes on.
+func (s *stream) refuse(err error) {
+	werr, ok := err.(*wire.Error) //nolint:errorlint // made here, never wrapped
+	if !ok {
+		werr = wire.Errorf(wire.CodeBadRequest, "%v", err)
+	}
+	_ = s.out.WriteControl(wire.Control{Type: "error", Error: werr})
+}
+
+// frameSink sends one output as frames, at most limit bytes of it where limit
+// is not 0, and counts the rest.
+type frameSink struct {
+	out       *wire.FrameWriter
+	stream    wire.Stream
+	limit     int64
+	total     int64
+	truncated bool
+}
+
+// Write sends p. After the client has gone it only counts.
+func (f *frameSink) Write(p []byte) (int, error) {
+	n := len(p)
+	if f.limit > 0 && f.total+int64(n) > f.limit {
+		f.truncated = true
+		p = p[:max(0, f.limit-f.total)]
+	}
+	f.total += int64(n)
+	if len(p) > 0 {
+		_ = f.out.WriteFrame(f.stream, p)
+	}
+	return n, nil
+}
+
+// input carries standard input from frames to the command. It holds at most
+// a window of bytes, so that a command that does not read never keeps the
+// client's controls from being heard.
+type input struct {
+	dst      io.WriteCloser
+	terminal bool
+	out      *wire.FrameWriter
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	queue  [][]byte
+	held   int
+	ended  bool // the client has no more
+	closed bool // the command has ended
+}
+
+func newInput(x *run, out *wire.FrameWriter) *input {
+	i := &input{dst: x.stdio.stdin, terminal: x.stdio.terminal != nil, out: out}
+	i.wake = sync.NewCond(&i.mu)
+	return i
+}
+
+// put queues bytes, false where the client exceeds its window.
+func (i *input) put(p []byte) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended || i.held+len(p) > wire.StdinWindow {
+		return false
+	}
+	i.queue = append(i.queue, p)
+	i.held += len(p)
+	i.wake.Signal()
+	return true
+}
+
+func (i *input) end() {
+	i.mu.Lock()
+	i.ended = true
+	i.mu.Unlock()
+	i.wake.Signal()
+}
+
+func (i *input) close() {
+	i.mu.Lock()
+	i.closed = true
+	i.mu.Unlock()
+	i.wake.Signal()
+}
+
+// take waits for queued bytes; nil says there are no more.
+func (i *input) take() []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for len(i.queue) == 0 && !i.ended && !i.closed {
+		i.wake.Wait()
+	}
+	if i.closed || len(i.queue) == 0 {
+		return nil
+	}
+	p := i.queue[0]
+	i.queue = i.queue[1:]
+	i.held -= len(p)
+	return p
+}
+
+// run writes to the command and acknowledges what it took, also where the
+// command has closed its standard input and the bytes go nowhere.
+func (i *input) run() {
+	for p := i.take(); p != nil; p = i.take() {
+		_, _ = i.dst.Write(p)
+		if i.out.WriteControl(wire.Control{Type: "stdin_ack", Bytes: len(p)}) != nil {
+			break
+		}
+	}
+	if i.terminal { // its descriptor is also where output comes from
+		_, _ = i.dst.Write([]byte{endOfTransmission})
+		return
+	}
+	_ = i.dst.Close()
+}

@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// trees finds every process of a command's tree by the tree's mark, in a proc
+// of the outer pid namespace that nothing else can see.
+type trees struct {
+	proc int // directory handle
+	init int
+}
+
+// mark is the UTS namespace of one command's tree. The open handle keeps its
+// number from being given to another.
+type mark struct {
+	fd  int
+	ino uint64
+}
+
+func (m mark) close() { _ = unix.Close(m.fd) }
+
+// ownMark is the mark that the thread tid of this process carries.
+func (t *trees) ownMark(tid int) (mark, error) {
+	path := fmt.Sprintf("%d/task/%d/ns/uts", os.Getpid(), tid)
+	fd, err := unix.Openat(t.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return mark{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return mark{}, os.NewSyscallError("fstat", err)
+	}
+	return mark{fd, st.Ino}, nil
+}
+
+// member is a process of a tree, pinned by a pidfd.
+type member struct {
+	pid   int
+	pidfd int
+}
+
+// members lists the living processes of a tree. unknown counts processes that
+// did not let their mark be read, of which any might belong to it.
+func (t *trees) members(m mark) (found []member, unknown int, err error) {
+	pids, err := t.pids()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, pid := range pids {
+		if pid == os.Getpid() || pid == t.init {
+			continue
+		}
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		// The pidfd was there before the look, so what is looked at is what
+		// it pins, or it is dead already.
+		switch marked, err := t.carries(pid, m); {
+		case err != nil:
+			unknown++
+		case marked:
+			found = append(found, member{pid, pidfd})
+			continue
+		}
+		unix.Close(pidfd)
+	}
+	return found, unknown, nil
+}
+
+// carries reports whether a living thread of pid has the mark. The leader of
+// a process may have exited while other threads go on, so a leader without
+// namespaces says nothing about them.
+func (t *trees) carries(pid int, m mark) (bool, error) {
+	base := strconv.Itoa(pid)
+	ino, err := t.namespace(base)
+	if err == nil {
+		return ino == m.ino, nil
+	}
+	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
+		return false, err
+	}
+	tids, err := t.list(base + "/task")
+	if err != nil {
+		return false, nil // gone meanwhile
+	}
+	for _, tid := range tids {
+		if ino, err := t.namespace(base + "/task/" + strconv.Itoa(tid)); err == nil && ino == m.ino {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (t *trees) namespace(task string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(t.proc, task+"/ns/uts", &st, 0); err != nil {
+		return 0, err
+	}
+	return st.Ino, nil
+}
+
+func (t *trees) pids() ([]int, error) { return t.list(".") }
+
+// list gives the numeric entries of a directory below proc.
+func (t *trees) list(dir string) ([]int, error) {
+	fd, err := unix.Openat(t.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]int, 0, len(names))
+	for _, name := range names {
+		if n, err := strconv.Atoi(name); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
+}
+
+// kill ends every process of a tree and returns when none is left: how many
+// there were, and whether their end is proved. It is not proved when a
+// process could not be looked at, or outlived killTimeout.
+func (t *trees) kill(m mark) (killed int, proved bool) {
+	deadline := time.Now().Add(killTimeout)
+	seen := map[int]bool{}
+	for round := 0; time.Now().Before(deadline); round++ {
+		found, unknown, err := t.members(m)
+		if err != nil {
+			return len(seen), false
+		}
+		if len(found) == 0 {
+			return len(seen), unknown == 0
+		}
+		// A tree that still grows after a first round is stopped before it is
+		// killed: the stopped make no others, and hold the places that a
+		// limit on processes leaves, so each round finds fewer new ones.
+		sig := unix.SIGKILL
+		if round > 0 && anyNew(seen, found) {
+			sig = unix.SIGSTOP
+		}
+		for _, p := range found {
+			seen[p.pid] = true
+			_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+		}
+		if sig == unix.SIGKILL {
+			awaitEnd(found, deadline)
+		}
+		for _, p := range found {
+			unix.Close(p.pidfd)
+		}
+	}
+	return len(seen), false
+}
+
+func anyNew(seen map[int]bool, found []member) bool {
+	for _, p := range found {
+		if !seen[p.pid] {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitEnd waits until the killed processes have ended, briefly: more may
+// have been made since they were found.
+func awaitEnd(killed []member, deadline time.Time) {
+	until := min(time.Until(deadline), 200*time.Millisecond)
+	limit := time.Now().Add(until)
+	for _, p := range killed {
+		left := time.Until(limit)
+		if left <= 0 {
+			return
+		}
+		fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+		_, _ = unix.Poll(fds, int(left.Milliseconds())+1)
+	}
+}
+
+// count says how many processes a tree has, beside the given one.
+func (t *trees) count(m mark, except int) int {
+	found, _, _ := t.members(m)
+	n := 0
+	for _, p := range found {
+		if p.pid != except {
+			n++
+		}
+		unix.Close(p.pidfd)
+	}
+	return n
+}

@@ -1,0 +1,61 @@
+//go:build linux
+
+package linux
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// etcShown is what of the host's /etc is visible: what programs need to find
+// libraries, certificates, locales and each other. It is a list of what is
+// let in, because a list of what is kept out is never complete.
+var etcShown = []string{
+	"alternatives", "bash.bashrc", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
+	"crypto-policies", "debian_version", "fonts", "gai.conf", "host.conf", "inputrc", "java*",
+	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "lsb-release",
+	"magic", "magic.mime", "maven", "mime.types", "networks", "os-release", "perl", "pki/ca-trust", "pki/java",
+	"pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "profile", "profile.d", "protocols", "python*",
+	"redhat-release", "rpc", "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
+	"xattr.conf",
+}
+
+// etc makes the sandbox's /etc: shown from the host, or made for it.
+func (b *builder) etc(spec policy.Spec) {
+	for _, pattern := range etcShown {
+		names, _ := filepath.Glob("/etc/" + pattern)
+		for _, name := range names {
+			b.host(name, "configuration that programs need")
+		}
+	}
+	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+	resolv := "# The sandbox has no network.\n"
+	if spec.Network == "host" {
+		resolv = hostFile("/etc/resolv.conf")
+		hosts = hostFile("/etc/hosts")
+	}
+	for _, f := range [][2]string{
+		{"passwd", "root:x:0:0:root:/root:/bin/sh\n" + userName + ":x:1000:1000:" + userName + ":" + homeDir + ":/bin/sh\n" +
+			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+		{"group", "root:x:0:\n" + userName + ":x:1000:\nnogroup:x:65534:\n"},
+		{"hosts", hosts},
+		{"hostname", spec.Hostname + "\n"},
+		{"resolv.conf", resolv},
+		{"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+	} {
+		b.add(confine.Step{Do: confine.OpFile, Target: "/etc/" + f[0], Mode: 0o644, Data: []byte(f[1]), Why: "made for the sandbox"})
+	}
+}
+
+// hostFile is a small file of the host, empty where it cannot be read.
+func hostFile(path string) string {
+	const bound = 1 << 20
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) > bound {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+// Package linux builds sandboxes from the kernel's own parts: namespaces, a
+// private mount tree, seccomp and an unprivileged identity. It needs no root,
+// no daemon and no set-id helper.
+//
+// # Shape
+//
+// [Backend.Plan] turns a spec into a confine.Plan, which is all there is to
+// know about the wall; the new process applies it to itself. Start opens what
+// the plan hands over, clones the agent into its namespaces, sends it the
+// plan, and then reads from the kernel whether the walls stand (verify.go)
+// before it lets a request through.
+//
+// # Life and death
+//
+// The agent is PID 1 of the sandbox: its end is the end of every process
+// inside, and the kernel reports it only when they are gone. It dies with the
+// process that started it, by a parent-death signal and by the closing of its
+// lifeline. What a killed process leaves on disk is removed by the next start
+// (state.go).
+//
+// # Identities
+//
+// An ordinary user's own id is mapped to 1000 inside. Root lends each sandbox
+// a host id of its own that nothing else uses, and shows the workspace
+// through an id-mapped mount, so that files keep their owner (identity.go).
+package linux
+
+import (
+	"context"
+	"os"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Backend is the linux backend. Its zero value is ready for use.
+type Backend struct{}
+
+// New returns the linux backend.
+func New() *Backend { return &Backend{} }
+
+// Name is "linux".
+func (*Backend) Name() string { return "linux" }
+
+// Plan says what Start would do with a resolved spec, without doing it.
+func (b *Backend) Plan(_ context.Context, spec policy.Spec) (*confine.Plan, error) {
+	id, err := chooseIdentity()
+	if err != nil {
+		return nil, err
+	}
+	self, _ := os.Executable()
+	p, err := newPlan(spec, id, guarded{executables: []string{self}})
+	if err != nil {
+		return nil, err
+	}
+	return p.plan, nil
+}
+
+// fail makes a StartError of an operation that failed.
+func fail(stage, op, object string, err error, hint string) *backend.StartError {
+	e := &backend.StartError{Stage: stage, Op: op, Object: object, Hint: hint}
+	if errno, ok := errnoOf(err); ok {
+		e.Errno = errno
+	} else {
+		e.Cause = err.Error()
+	}
+	return e
+}

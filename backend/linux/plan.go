@@ -1,0 +1,252 @@
+//go:build linux
+
+package linux
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+const (
+	workspaceDir = policy.WorkspacePath
+	homeDir      = policy.HomePath
+	userName     = "agent"
+	rootSize     = 16 << 20 // of the root's own tmpfs: mount points and a few small files
+)
+
+// Capabilities, in the sandbox's own user namespace: what building the walls
+// takes, and what the agent keeps (see package agent). Commands have none.
+var (
+	setupCaps = []string{"setpcap", "net_admin", "sys_admin", "sys_ptrace", "sys_resource"}
+	keptCaps  = []string{"sys_admin", "sys_ptrace"}
+)
+
+// builder collects a plan's steps.
+type builder struct {
+	plan   *confine.Plan
+	mounts []userMount
+	pinned map[string]bool
+	absent []string // protected paths that do not exist
+}
+
+func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
+
+// newPlan turns a resolved spec into the steps that keep it.
+func newPlan(spec policy.Spec, id identity, g guarded) (*builder, error) {
+	mounts, err := userMounts(spec)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{mounts: mounts, pinned: map[string]bool{}, plan: &confine.Plan{
+		Version:    confine.PlanVersion,
+		Namespaces: namespaces(spec),
+		Env:        environment(spec),
+		Workspace:  workspaceDir,
+	}}
+	b.plan.UIDs, b.plan.GIDs = id.maps()
+	b.process(spec)
+	b.root()
+	b.etc(spec)
+	b.dev(spec)
+	b.private(spec)
+	b.userPaths(id)
+	if err := b.guard(g, spec); err != nil {
+		return nil, err
+	}
+	b.finish()
+	if err := b.spawn(spec); err != nil {
+		return nil, err
+	}
+	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
+	return b, nil
+}
+
+func namespaces(spec policy.Spec) []confine.Namespace {
+	all := []confine.Namespace{confine.NSUser, confine.NSMount, confine.NSPID, confine.NSIPC, confine.NSUTS, confine.NSCgroup}
+	if spec.Network == "none" {
+		all = append(all, confine.NSNet)
+	}
+	return all
+}
+
+// environment is the base environment of every command: nothing of the
+// caller's comes in unless the spec says so.
+func environment(spec policy.Spec) map[string]string {
+	env := map[string]string{
+		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME":    homeDir,
+		"USER":    userName,
+		"LOGNAME": userName,
+		"SHELL":   "/bin/sh",
+		"LANG":    "C.UTF-8",
+	}
+	maps.Copy(env, spec.Env)
+	return env
+}
+
+func (b *builder) process(spec policy.Spec) {
+	b.add(confine.Step{Do: confine.OpReset, Why: "inherited personality, core dumps and dumpability go"})
+	b.add(confine.Step{Do: confine.OpSysctl, Target: "user/max_user_namespaces", Source: "0", Optional: true,
+		Why: "no user namespace can be made inside"})
+	b.add(confine.Step{Do: confine.OpHostname, Source: spec.Hostname, Why: "the host's name is not visible"})
+	if spec.Network == "none" {
+		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
+	}
+}
+
+var (
+	roDir  = []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev}
+	scrape = []string{confine.FlagNoSuid, confine.FlagNoDev}
+)
+
+// systemDirs are the host's programs and libraries, and nothing that belongs
+// to somebody. /nix/store is where some distributions keep all of it.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"}
+
+func (b *builder) root() {
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
+	for _, dir := range systemDirs {
+		b.host(dir, "programs and libraries")
+	}
+}
+
+// host shows a path of the host read-only at the same place, as a link where
+// it is one. A path that does not exist here does not exist inside.
+func (b *builder) host(p, why string) {
+	info, err := os.Lstat(p)
+	if err != nil {
+		return
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		if text, err := os.Readlink(p); err == nil {
+			b.add(confine.Step{Do: confine.OpSymlink, Source: text, Target: p, Why: why})
+		}
+		return
+	}
+	b.add(confine.Step{Do: confine.OpBind, Source: p, Target: p, Flags: roDir, Why: why})
+}
+
+// deviceNodes are those that programs cannot do without. None reaches
+// anything of the host's.
+var deviceNodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+func (b *builder) dev(spec policy.Spec) {
+	for _, name := range deviceNodes {
+		b.add(confine.Step{Do: confine.OpBind, Source: "/dev/" + name, Target: "/dev/" + name,
+			Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "a harmless device"})
+	}
+	b.add(confine.Step{Do: confine.OpDevpts, Target: "/dev/pts", Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "terminals of its own"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/dev/shm", Mode: 0o1777, Size: int64(spec.Limits.Tmp),
+		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "shared memory of its own"})
+	for _, link := range [][2]string{{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
+		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}} {
+		b.add(confine.Step{Do: confine.OpSymlink, Source: link[1], Target: "/dev/" + link[0], Why: "usual names"})
+	}
+}
+
+// private makes the places that commands may fill, and the empty places that
+// programs expect to exist.
+func (b *builder) private(spec policy.Spec) {
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: scrape, Why: "temporary files of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: scrape, Why: "a home of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
+	for _, dir := range []string{"/mnt", "/root", "/run", "/srv"} {
+		b.add(confine.Step{Do: confine.OpMkdir, Target: dir, Mode: 0o755, Why: "nothing of the host's"})
+	}
+}
+
+// userPaths shows what the user named, at its owner's identity.
+func (b *builder) userPaths(id identity) {
+	for i, m := range b.mounts {
+		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, Flags: scrape, Why: "named in the spec, read-write"}
+		if !m.writable {
+			s.Flags, s.Why = roDir, "named in the spec, read-only"
+		}
+		if m.field == "workspace.source" {
+			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
+		}
+		if id.kind == idmap {
+			s.FD = fmt.Sprintf("mount%d", i)
+			b.plan.Files = append(b.plan.Files, s.FD)
+			s.Why += ", id-mapped so that files keep their owner"
+		}
+		if _, ok := within(m.target, workspaceDir); ok && m.target != workspaceDir {
+			s.Flags = append(slices.Clone(s.Flags), confine.FlagExisting)
+			s.Hint = "the mount point " + m.target + " must exist in the workspace"
+		}
+		b.add(s)
+	}
+}
+
+func (b *builder) finish() {
+	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec},
+		Why: "only the sandbox's own commands are visible", Hint: procHint})
+	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
+	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})
+	b.add(confine.Step{Do: confine.OpCaps, Caps: keptCaps, Why: "the agent keeps what marking and finding process trees takes; commands have no capability"})
+}
+
+// spawn confines the thread that commands come from.
+func (b *builder) spawn(spec policy.Spec) error {
+	add := func(s confine.Step) { b.plan.Spawn = append(b.plan.Spawn, s) }
+	add(confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"})
+	add(confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"})
+	if spec.Network == "host" {
+		if abi := confine.LandlockABI(); abi < scopeABI {
+			return fail("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", abi, scopeABI),
+				"use --network none, or a kernel from 6.12 on with landlock among its security modules")
+		}
+		add(confine.Step{Do: confine.OpLandlock, Flags: []string{confine.FlagAbstract, confine.FlagSignal}, Why: "the host's abstract sockets belong to its network namespace"})
+	}
+	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterAgent, Data: confine.Filter(confine.FilterAgent), Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"})
+	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterCommands, Data: confine.Filter(confine.FilterCommands), Why: "commands never need these calls"})
+	return nil
+}
+
+// scopeABI is the Landlock ABI that can keep abstract sockets apart.
+const scopeABI = 6
+
+func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
+	iso := policy.Isolation{
+		Backend:      "linux",
+		UIDInside:    insideID,
+		UIDHost:      id.uid,
+		KeptGroups:   id.groups,
+		Identity:     id.kind,
+		Network:      spec.Network,
+		Capabilities: "none",
+		NoNewPrivs:   true,
+		Seccomp:      "baseline",
+		Landlock:     "none",
+		Cgroup:       "none",
+		NestedUserns: "sysctl+seccomp",
+		Death:        "pidns+uts",
+	}
+	if spec.Network == "host" {
+		iso.Landlock = "scopes"
+	}
+	for _, n := range ns {
+		iso.Namespaces = append(iso.Namespaces, string(n))
+	}
+	return iso
+}
+
+// mountPoints is every place where the plan mounts something, for the check
+// from outside.
+func mountPoints(p *confine.Plan) map[string]confine.Step {
+	at := map[string]confine.Step{}
+	for _, s := range p.Setup {
+		switch s.Do {
+		case confine.OpBind, confine.OpSelf, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+			at[path.Clean(s.Target)] = s
+		}
+	}
+	return at
+}

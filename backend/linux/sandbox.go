@@ -1,0 +1,142 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// maxLog bounds what is read of the agent's standard error, in bytes.
+const maxLog = 64 << 10
+
+// sandbox is a running agent.
+type sandbox struct {
+	dir       *stateDir
+	plan      *builder
+	pid       int
+	pidfd     int
+	control   *os.File
+	isolation policy.Isolation
+	done      chan struct{} // closed when the kernel has reported the agent's end
+
+	stop  sync.Once
+	death backend.Death
+}
+
+func (s *sandbox) ID() string                  { return s.dir.id }
+func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
+func (s *sandbox) Done() <-chan struct{}       { return s.done }
+
+// Dial connects to the agent.
+func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case <-s.done:
+		return nil, backend.ErrGone
+	default:
+	}
+	conn, err := dial(ctx, s.dir.path)
+	if err != nil {
+		select {
+		case <-s.done:
+			return nil, backend.ErrGone
+		default:
+		}
+	}
+	return conn, err
+}
+
+// reap waits for the agent. It is the init of the sandbox's pid namespace, so
+// the kernel reports its end only after that of every process inside
+// (pid_namespaces(7)).
+func (s *sandbox) reap() {
+	for {
+		_, err := syscall.Wait4(s.pid, nil, 0, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	close(s.done)
+}
+
+// kill ends the sandbox at once and waits for its end.
+func (s *sandbox) kill() {
+	_ = s.control.Close()
+	_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
+	<-s.done
+	_ = unix.Close(s.pidfd)
+}
+
+// Stop ends the sandbox and removes its state. With a grace period the agent
+// may end by itself first.
+func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
+	s.stop.Do(func() {
+		if grace > 0 {
+			_ = s.control.Close()
+			select {
+			case <-s.done:
+			case <-time.After(grace):
+			case <-ctx.Done():
+			}
+		}
+		s.kill()
+		s.death = backend.Death{Proved: true, Log: s.log(), Planted: s.planted()}
+		s.dir.remove()
+	})
+	return s.death, nil
+}
+
+// log is what the agent wrote on its standard error.
+func (s *sandbox) log() string {
+	f, err := os.Open(filepath.Join(s.dir.path, logName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, maxLog))
+	return string(text)
+}
+
+// planted lists protected paths that did not exist when the sandbox started
+// and do now. What does not exist cannot be made read-only.
+func (s *sandbox) planted() []string {
+	var found []string
+	for _, rel := range s.plan.absent {
+		if exists(filepath.Join(s.plan.mounts[0].source, rel)) {
+			found = append(found, rel)
+		}
+	}
+	return found
+}
+
+// explain adds the agent's last words to an error without an errno.
+func (s *sandbox) explain(err error) error {
+	var e *backend.StartError
+	if errors.As(err, &e) && e.Stage == "boot" {
+		if text := s.log(); text != "" {
+			e.Cause += ": " + firstLine(text)
+		}
+	}
+	return err
+}
+
+func firstLine(text string) string {
+	for i, r := range text {
+		if r == '\n' {
+			return text[:i]
+		}
+	}
+	return text
+}

@@ -1,0 +1,99 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// userMount is a host path that the user named: the workspace or a mount.
+type userMount struct {
+	field    string // of the spec, for messages
+	source   string // absolute, free of symbolic links
+	target   string
+	writable bool
+	dir      bool
+	uid, gid uint32 // its owner
+}
+
+// userMounts checks what the spec names against the file system, the
+// workspace first.
+func userMounts(spec policy.Spec) ([]userMount, error) {
+	ws := userMount{field: "workspace.source", target: workspaceDir, writable: spec.Workspace.Access != "ro"}
+	if err := ws.locate(spec.Workspace.Source); err != nil {
+		return nil, err
+	}
+	if !ws.dir {
+		return nil, badSource(ws.field, spec.Workspace.Source, "it is not a directory", "name a directory with --workspace")
+	}
+	mounts := []userMount{ws}
+	for _, m := range spec.Mounts {
+		um := userMount{field: "mounts", target: m.Target, writable: m.Mode == "rw"}
+		if err := um.locate(m.Source); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, um)
+	}
+	return mounts, nil
+}
+
+// locate resolves the source and reads its owner and type.
+func (m *userMount) locate(source string) error {
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return badSource(m.field, source, reason(err), "")
+	}
+	if real == "/" {
+		return badSource(m.field, source, "it is the root of the host's file system", "name the directory that commands are to work in")
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return badSource(m.field, source, reason(err), "")
+	}
+	if mode := info.Mode(); !mode.IsDir() && !mode.IsRegular() && mode&fs.ModeSocket == 0 {
+		return badSource(m.field, source, "it is neither a file nor a directory", "")
+	}
+	if err := readable(real, info); err != nil {
+		return badSource(m.field, source, reason(err), "the caller must be able to read it")
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	m.source, m.dir, m.uid, m.gid = real, info.IsDir(), st.Uid, st.Gid
+	return nil
+}
+
+func readable(path string, info fs.FileInfo) error {
+	mask := uint32(4) // R_OK
+	if info.IsDir() {
+		mask |= 1 // X_OK
+	}
+	return syscall.Access(path, mask)
+}
+
+func badSource(field, value, why, hint string) error {
+	return &policy.FieldError{Field: field, Value: value, Reason: why, Hint: hint}
+}
+
+// reason is an error without the path that the message names already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return err.Error()
+}
+
+// within reports whether path is dir or lies below it, and where. Both are
+// absolute and clean.
+func within(path, dir string) (rel string, ok bool) {
+	if path == dir {
+		return "", true
+	}
+	return strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

@@ -1,0 +1,233 @@
+//go:build linux
+
+package linux
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The state directory:
+//
+//	sandboxes/<id>/lock        held by the process that owns the sandbox
+//	               state.json  what it is (record)
+//	               agent.sock  the wire
+//	               agent.log   the agent's standard error
+//	ids/<uid>                  host ids that are lent, with the borrower's id
+//
+// A sandbox lives as long as its owner, so its lock tells the living from the
+// dead: whoever can take it may remove the directory.
+
+// record is a sandbox's state.json.
+type record struct {
+	Backend string    `json:"backend"`
+	PID     int       `json:"pid"`        // of the agent, on the host
+	Start   uint64    `json:"start_time"` // of that process, in clock ticks since boot
+	UID     uint32    `json:"uid"`        // lent to it, 0 where none is
+	Created time.Time `json:"created"`
+}
+
+// stateDir is one sandbox's directory.
+type stateDir struct {
+	root string // Paddock's
+	path string // this sandbox's
+	id   string
+	lock *os.File
+	uid  uint32 // lent, 0 where none is
+}
+
+// settle is how long a directory without a held lock may be somebody's who is
+// about to take it.
+const settle = 10 * time.Second
+
+func newStateDir(root string) (*stateDir, error) {
+	if err := os.MkdirAll(filepath.Join(root, "sandboxes"), 0o700); err != nil {
+		return nil, fail("state", "create", root, err, "choose a writable directory with PADDOCK_STATE_DIR")
+	}
+	if err := private(root); err != nil {
+		return nil, err
+	}
+	sweep(root)
+	id := "pd-" + strings.ToLower(rand.Text()[:13])
+	d := &stateDir{root: root, id: id, path: filepath.Join(root, "sandboxes", id)}
+	if err := os.Mkdir(d.path, 0o700); err != nil {
+		return nil, fail("state", "create", d.path, err, "choose a writable directory with PADDOCK_STATE_DIR")
+	}
+	lock, err := takeLock(d.path)
+	if err != nil {
+		_ = os.RemoveAll(d.path)
+		return nil, fail("state", "lock", d.path, err, "")
+	}
+	d.lock = lock
+	return d, nil
+}
+
+// private refuses a state directory that others could change, and closes one
+// that others could read.
+func private(root string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(root, &st); err != nil {
+		return fail("state", "stat", root, err, "")
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fail("state", "use", root, fmt.Errorf("it belongs to uid %d", st.Uid), "choose a directory of your own with PADDOCK_STATE_DIR")
+	}
+	if st.Mode&0o077 == 0 {
+		return nil
+	}
+	if err := os.Chmod(root, 0o700); err != nil {
+		return fail("state", "chmod", root, err, "")
+	}
+	return nil
+}
+
+// takeLock takes the lock of a sandbox's directory, EWOULDBLOCK where its
+// owner lives.
+func takeLock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// lendUID takes a host id that no other sandbox has.
+func (d *stateDir) lendUID() (uint32, error) {
+	dir := filepath.Join(d.root, "ids")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return 0, fail("identity", "create", dir, err, "")
+	}
+	for range 64 {
+		n, err := rand.Int(rand.Reader, big.NewInt(lentCount))
+		if err != nil {
+			return 0, fail("identity", "choose", "", err, "")
+		}
+		uid := lentFirst + uint32(n.Int64())
+		f, err := os.OpenFile(idFile(d.root, uid), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return 0, fail("identity", "create", dir, err, "")
+		}
+		_, err = f.WriteString(d.id + "\n")
+		d.uid = uid
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return 0, fail("identity", "write", dir, err, "")
+		}
+		return uid, nil
+	}
+	return 0, fail("identity", "choose", dir, errors.New("no free host id was found"), "end some sandboxes")
+}
+
+func idFile(root string, uid uint32) string {
+	return filepath.Join(root, "ids", strconv.FormatUint(uint64(uid), 10))
+}
+
+// save writes state.json whole or not at all. It is not synced: the sandbox
+// does not outlive this process, let alone a crash of the host.
+func (d *stateDir) save(pid int, start uint64) error {
+	text, err := json.Marshal(record{Backend: "linux", PID: pid, Start: start, UID: d.uid, Created: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(d.path, "state.json.new")
+	if err := os.WriteFile(tmp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(d.path, "state.json"))
+}
+
+// remove gives everything back. The lock goes last.
+func (d *stateDir) remove() {
+	removeState(d.root, d.path, d.uid)
+	_ = d.lock.Close()
+}
+
+func removeState(root, path string, uid uint32) {
+	_ = os.RemoveAll(path)
+	if uid >= lentFirst {
+		_ = os.Remove(idFile(root, uid))
+	}
+}
+
+// sweep removes what killed processes left: their sandboxes' directories and
+// lent ids, and first of all the agent, should it still run.
+func sweep(root string) {
+	dirs, err := os.ReadDir(filepath.Join(root, "sandboxes"))
+	if err != nil {
+		return
+	}
+	for _, entry := range dirs {
+		path := filepath.Join(root, "sandboxes", entry.Name())
+		if info, err := entry.Info(); err != nil || time.Since(info.ModTime()) < settle && !exists(filepath.Join(path, "state.json")) {
+			continue
+		}
+		lock, err := takeLock(path)
+		if err != nil {
+			continue
+		}
+		var r record
+		if text, err := os.ReadFile(filepath.Join(path, "state.json")); err == nil && json.Unmarshal(text, &r) == nil {
+			endProcess(r.PID, r.Start)
+		}
+		removeState(root, path, r.UID)
+		_ = lock.Close()
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// endProcess kills the process that had this pid and start time, and waits
+// for its end. A pid that was given to another process is left alone.
+func endProcess(pid int, start uint64) {
+	if pid <= 1 || start == 0 {
+		return
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if now, err := startTime(pid); err != nil || now != start {
+		return
+	}
+	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 2000)
+	}
+}
+
+// startTime is field 22 of /proc/PID/stat (proc_pid_stat(5)).
+func startTime(pid int) (uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	const afterName = 22 - 2 // the name, in parentheses, may contain anything
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < afterName {
+		return 0, errors.New("cannot parse /proc/PID/stat")
+	}
+	return strconv.ParseUint(fields[afterName-1], 10, 64)
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/confine"
+)
+
+// verify reads from the kernel whether the walls stand, before the first
+// request is let through. The agent is trusted until commands run, so this
+// guards against what neither side noticed; it also makes the effective
+// isolation a fact that was looked at.
+func verify(pid int, p *confine.Plan) error {
+	for what, check := range map[string]func(int, *confine.Plan) error{
+		"namespaces": verifyNamespaces, "ids": verifyMaps, "threads": verifyThreads, "mounts": verifyMounts,
+	} {
+		if err := check(pid, p); err != nil {
+			return fail("verify", "look at", what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
+		}
+	}
+	return nil
+}
+
+var nsFiles = map[confine.Namespace]string{
+	confine.NSUser: "user", confine.NSMount: "mnt", confine.NSPID: "pid", confine.NSIPC: "ipc",
+	confine.NSUTS: "uts", confine.NSNet: "net", confine.NSCgroup: "cgroup",
+}
+
+func verifyNamespaces(pid int, p *confine.Plan) error {
+	for _, ns := range p.Namespaces {
+		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, nsFiles[ns]))
+		if err != nil {
+			return err
+		}
+		ours, err := os.Readlink("/proc/self/ns/" + nsFiles[ns])
+		if err != nil {
+			return err
+		}
+		if theirs == ours {
+			return fmt.Errorf("the %s namespace is the host's", ns)
+		}
+	}
+	return nil
+}
+
+func verifyMaps(pid int, p *confine.Plan) error {
+	for file, want := range map[string][]confine.IDMap{"uid_map": p.UIDs, "gid_map": p.GIDs} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil {
+			return err
+		}
+		var lines []string
+		for _, m := range want {
+			lines = append(lines, fmt.Sprintf("%d %d %d", m.Inside, m.Host, m.Count))
+		}
+		if got := strings.Join(strings.Fields(string(text)), " "); got != strings.Join(lines, " ") {
+			return fmt.Errorf("%s is %q", file, got)
+		}
+	}
+	return nil
+}
+
+// verifyThreads looks at every thread of the agent: what it may at most hold,
+// and that one of them, the spawner, holds what commands inherit.
+func verifyThreads(pid int, p *confine.Plan) error {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	spawner := false
+	for _, task := range tasks {
+		status, err := readStatus(path.Join(dir, task.Name(), "status"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a thread that has ended
+		}
+		if err != nil {
+			return err
+		}
+		if err := checkThread(status, p); err != nil {
+			return fmt.Errorf("thread %s: %w", task.Name(), err)
+		}
+		spawner = spawner || status["Seccomp_filters"] == "2" && zero(status["CapBnd"])
+	}
+	if !spawner {
+		return errors.New("no thread is confined as commands are to be")
+	}
+	return nil
+}
+
+func checkThread(status map[string]string, p *confine.Plan) error {
+	uid := strconv.FormatUint(uint64(p.UIDs[0].Host), 10)
+	for _, id := range strings.Fields(status["Uid"]) {
+		if id != uid {
+			return fmt.Errorf("uid %s", id)
+		}
+	}
+	switch {
+	case status["NoNewPrivs"] != "1":
+		return errors.New("no_new_privs is not set")
+	case status["Seccomp"] != "2":
+		return errors.New("there is no seccomp filter")
+	case !zero(status["CapInh"]) || !zero(status["CapAmb"]):
+		return errors.New("capabilities would be inherited")
+	case p.Holds.Identity != mapped && status["Groups"] != "":
+		return fmt.Errorf("supplementary groups %s", status["Groups"])
+	}
+	var kept uint64
+	for _, name := range keptCaps {
+		n, _ := confine.CapNumber(name)
+		kept |= 1 << n
+	}
+	have, err := strconv.ParseUint(status["CapPrm"], 16, 64)
+	if err != nil || have&^kept != 0 {
+		return fmt.Errorf("capabilities %s", status["CapPrm"])
+	}
+	return nil
+}
+
+func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
+
+func readStatus(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	status := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		status[key] = strings.TrimSpace(value)
+	}
+	return status, nil
+}
+
+// verifyMounts compares the mounts that the agent has with the plan's: none
+// more, none less, and none weaker. Mounts below a bound path were bound with it.
+func verifyMounts(pid int, p *confine.Plan) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return err
+	}
+	want := mountPoints(p)
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point, 6 its options
+		if len(f) < 6 {
+			return fmt.Errorf("unreadable mount %q", line)
+		}
+		at, options := unescape(f[4]), strings.Split(f[5], ",")
+		step, ok := planned(want, at)
+		if !ok {
+			return fmt.Errorf("%s is mounted, and the plan does not say so", at)
+		}
+		for _, flag := range step.Flags {
+			if mountOption[flag] && !slices.Contains(options, flag) {
+				return fmt.Errorf("%s is not %s", at, flag)
+			}
+		}
+		seen[at] = true
+	}
+	for at := range want {
+		if !seen[at] {
+			return fmt.Errorf("%s is not mounted", at)
+		}
+	}
+	return nil
+}
+
+var mountOption = map[string]bool{
+	confine.FlagReadOnly: true, confine.FlagNoSuid: true, confine.FlagNoDev: true, confine.FlagNoExec: true,
+}
+
+// planned finds the step that a mount stems from.
+func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
+	if s, ok := want[at]; ok {
+		return s, true
+	}
+	for dir := path.Dir(at); dir != "/"; dir = path.Dir(dir) {
+		if s, ok := want[dir]; ok && (s.Do == confine.OpBind || s.Do == confine.OpSelf) {
+			return s, true
+		}
+	}
+	return confine.Step{}, false
+}
+
+// unescape undoes the octal escapes of mountinfo (space, tab, newline, backslash).
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,8 @@
+//go:build linux
+
+package paddock
+
+import "github.com/paddock-dev/paddock/backend"
+
+// defaultBackend is nil where no wall can be built without being told how.
+func defaultBackend() backend.Backend { return nil }

@@ -1,0 +1,34 @@
+// Paddock-agent is the program inside every sandbox: it builds the walls
+// around itself from a plan, then runs commands for whoever holds its socket.
+//
+// A backend starts it with the descriptors that package confine names; it is
+// of no use when started by hand.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/paddock-dev/paddock/agent"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+func main() {
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "boot":
+		os.Exit(agent.Main())
+	case len(os.Args) == 2 && os.Args[1] == "--version":
+		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, orUnknown(wire.Build))
+	default:
+		fmt.Fprintln(os.Stderr, "paddock-agent: cannot start: it is started by paddock, inside a sandbox")
+		fmt.Fprintln(os.Stderr, "paddock-agent: hint: see paddock run --help")
+		os.Exit(125)
+	}
+}
+
+func orUnknown(build string) string {
+	if build == "" {
+		return "unknown"
+	}
+	return build
+}

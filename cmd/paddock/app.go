@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// execute runs the program and returns its exit status.
+func execute(args []string) int {
+	a := &app{}
+	root := a.root(args)
+	root.SetArgs(args)
+	if err := root.Execute(); err != nil {
+		return report(os.Stderr, err)
+	}
+	return a.status
+}
+
+// app is one run of the program.
+type app struct {
+	status int // where nothing failed
+}
+
+func (a *app) root(args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "paddock",
+		Short: "An agent sandbox runtime: run commands inside real walls",
+		Long: `Paddock runs commands in sandboxes that the kernel keeps: a workspace that they
+may change, a read-only system around it, and no network unless it is given.`,
+		Example:           "  paddock run -- make test\n  paddock doctor",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return &paddock.Error{
+				Message: "cannot do " + strconv.Quote(args[0]) + ": there is no such command",
+				Hint:    "to run it in a sandbox: paddock run -- " + args[0],
+			}
+		},
+	}
+	root.SetFlagErrorFunc(flagError)
+	ops := op.Table()
+	wanted := commandOf(ops, args)
+	for _, o := range ops {
+		root.AddCommand(a.command(o, wanted == "" || wanted == o.CLI[0]))
+	}
+	root.AddCommand(completionCommand())
+	return root
+}
+
+// commandOf is the command that args ask for, where its name comes first.
+func commandOf(ops []op.Op, args []string) string {
+	for _, o := range ops {
+		if len(args) > 0 && args[0] == o.CLI[0] {
+			return args[0]
+		}
+	}
+	return ""
+}
+
+// command renders an operation. withFlags is false where the command will not
+// be used: most of a start would go into flags.
+func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     o.CLI[0],
+		Short:   o.Summary,
+		Long:    o.Doc,
+		Example: o.Examples,
+		Args:    cobra.ArbitraryArgs,
+	}
+	if !withFlags {
+		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
+		return cmd
+	}
+	in := newInput(o)
+	in.addFlags(cmd)
+	asJSON := cmd.Flags().Bool("json", false, "print one JSON object instead of text")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		input, err := in.encode(args)
+		if err != nil {
+			return err
+		}
+		return a.call(o, input, *asJSON)
+	}
+	return cmd
+}
+
+// call runs the operation and prints what it answers.
+func (a *app) call(o op.Op, input []byte, asJSON bool) error {
+	d := openDoor(o.Streams, asJSON)
+	defer d.close()
+	out, err := o.Call(d.ctx, &op.Env{LookupEnv: os.LookupEnv}, input, &d.stream)
+	if gone := context.Cause(d.ctx); gone != nil {
+		return gone
+	}
+	if err != nil {
+		return err
+	}
+	if s, ok := out.(op.Statuser); ok {
+		a.status = s.ExitStatus()
+	}
+	if !asJSON {
+		return o.Render(os.Stdout, out)
+	}
+	enc := json.NewEncoder(os.Stdout)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil {
+		return fmt.Errorf("cannot print the result: %w", err)
+	}
+	return nil
+}
+
+// checkArgs refuses what JSON cannot carry: encoding would replace the bytes
+// in silence, and another command would run than the one asked for.
+func checkArgs(args []string) error {
+	for i, arg := range args {
+		if !utf8.ValidString(arg) {
+			return &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
+		}
+	}
+	return nil
+}

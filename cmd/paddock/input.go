@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// input gathers an operation's input object from flags and arguments.
+type input struct {
+	name   string
+	fields []op.Field
+	values map[string]any
+}
+
+func newInput(o op.Op) *input {
+	return &input{name: o.Name, fields: o.Fields(), values: make(map[string]any)}
+}
+
+// addFlags gives cmd a flag for each field that has one. Where arguments
+// follow the flags, the first of them ends the flags.
+func (in *input) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	for _, f := range in.fields {
+		if f.Flag == "" {
+			flags.SetInterspersed(false)
+			cmd.Use += " [flags] [--] " + f.Arg
+			cmd.DisableFlagsInUseLine = true
+			continue
+		}
+		v := &value{field: f, into: in.values}
+		flag := flags.VarPF(v, f.Flag, f.Short, f.Help)
+		if f.Kind == op.KindBool {
+			flag.NoOptDefVal = "true"
+		}
+		complete(cmd, f)
+	}
+}
+
+// encode is the input object, with the arguments in the field that takes them.
+func (in *input) encode(args []string) ([]byte, error) {
+	if err := checkArgs(args); err != nil {
+		return nil, err
+	}
+	rest := args
+	for _, f := range in.fields {
+		if f.Flag == "" {
+			in.values[f.JSON] = args
+			rest = nil
+		}
+	}
+	if len(rest) > 0 {
+		return nil, &paddock.Error{
+			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.name + " takes flags alone",
+			Hint:    "paddock " + in.name + " --help",
+		}
+	}
+	data, err := json.Marshal(in.values)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the flags: %w", err)
+	}
+	return data, nil
+}
+
+// value is a flag that writes into the input object.
+type value struct {
+	field op.Field
+	into  map[string]any
+}
+
+// Set takes one occurrence of the flag; of a list each one adds to it.
+func (v *value) Set(text string) error {
+	val, err := v.field.Value(text)
+	if err != nil {
+		return err
+	}
+	if v.field.Kind == op.KindList {
+		list, _ := v.into[v.field.JSON].([]any)
+		val = append(list, val)
+	}
+	v.into[v.field.JSON] = val
+	return nil
+}
+
+// Type is what help texts call the value; "bool" has none.
+func (v *value) Type() string {
+	if v.field.Kind == op.KindBool {
+		return "bool"
+	}
+	return v.field.Arg
+}
+
+// String is empty, for help texts to show no default: Help names it.
+func (v *value) String() string { return "" }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// The exit statuses of this program's own failures.
+const (
+	statusFailed        = 125
+	statusNotExecutable = 126
+	statusNotFound      = 127
+	statusSignal        = 128 // plus the signal's number
+)
+
+// report prints what went wrong and returns the exit status that tells it.
+func report(w io.Writer, err error) int {
+	if errors.Is(err, syscall.EPIPE) {
+		return statusSignal + int(syscall.SIGPIPE)
+	}
+	for _, one := range flatten(err) {
+		fmt.Fprintf(w, "paddock: %s\n", oneLine(one.Error()))
+		if hint := hintOf(one); hint != "" {
+			fmt.Fprintf(w, "paddock: hint: %s\n", oneLine(hint))
+		}
+	}
+	return statusOf(err)
+}
+
+func statusOf(err error) int {
+	if i := (*interrupted)(nil); errors.As(err, &i) {
+		return statusSignal + int(i.signal)
+	}
+	switch {
+	case errors.Is(err, paddock.ErrNotFound):
+		return statusNotFound
+	case errors.Is(err, paddock.ErrNotExecutable):
+		return statusNotExecutable
+	default:
+		return statusFailed
+	}
+}
+
+// flatten takes joined errors apart; each gets lines of its own.
+func flatten(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the join itself, not one inside
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range several.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
+}
+
+func hintOf(err error) string {
+	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
+	switch {
+	case errors.As(err, &field):
+		return field.Hint
+	case errors.As(err, &start):
+		return start.Hint
+	case errors.As(err, &own):
+		return own.Hint
+	}
+	return ""
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
+
+// flagError puts cobra's and pflag's complaints into our words.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := cmd.CommandPath() + " --help"
+	if fields := policy.FieldErrors(err); len(fields) > 0 {
+		return fields[0]
+	}
+	unknown, bare := (*pflag.NotExistError)(nil), (*pflag.ValueRequiredError)(nil)
+	switch {
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
+	case errors.As(err, &bare):
+		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
+	}
+	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
+}
+
+// interrupted is the end of a run by a signal that came once too often.
+type interrupted struct{ signal syscall.Signal }
+
+// Error says what became of the sandbox.
+func (i *interrupted) Error() string {
+	return "interrupted: the sandbox was ended (" + i.signal.String() + ", three times)"
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// terminal is the caller's terminal. It never enters the sandbox: the command
+// has one of its own, and the two are tied by bytes and sizes alone.
+type terminal struct {
+	fd int
+
+	mu    sync.Mutex
+	saved *term.State // what to restore, nil where nothing is changed
+}
+
+// Size is the size in characters.
+func (t *terminal) Size() (rows, cols uint16, err error) {
+	w, h, err := term.GetSize(t.fd)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot read the terminal's size: %w", err)
+	}
+	return uint16(min(max(h, 0), math.MaxUint16)), uint16(min(max(w, 0), math.MaxUint16)), nil
+}
+
+// Raw hands every key on unchanged until restore.
+func (t *terminal) Raw() (restore func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved == nil {
+		if t.saved, err = term.MakeRaw(t.fd); err != nil {
+			return nil, fmt.Errorf("cannot set the terminal to raw mode: %w", err)
+		}
+	}
+	return t.restore, nil
+}
+
+// restore may be called at any time, and more than once.
+func (t *terminal) restore() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		// There is nowhere left to tell of a failure.
+		_ = term.Restore(t.fd, t.saved)
+		t.saved = nil
+	}
+}

@@ -1,0 +1,122 @@
+package confine
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Applier applies a plan to the process, and the thread, that calls it. Both
+// methods must be called from the same locked thread: the one that commands
+// are cloned from afterwards.
+type Applier struct {
+	// Files are the descriptors that the plan names.
+	Files map[string]int
+	// Proc mounts a fresh proc at a path from inside the commands' pid
+	// namespace, which no process that is outside of it can do.
+	Proc func(path string) error
+
+	trees map[int]int // step index to detached mount
+	// Skipped collects optional steps that failed, with their reason.
+	Skipped []*Error
+}
+
+// Setup builds the sandbox around the calling process. When it fails the
+// process must end: it is neither outside nor inside.
+func (a *Applier) Setup(p *Plan) *Error {
+	if err := a.openTrees(p.Setup); err != nil {
+		return err
+	}
+	return a.apply("setup", p.Setup)
+}
+
+// Spawn confines the calling thread, and with it every command to come.
+func (a *Applier) Spawn(p *Plan) *Error { return a.apply("spawn", p.Spawn) }
+
+func (a *Applier) apply(stage string, steps []Step) *Error {
+	for i := range steps {
+		err := a.step(i, &steps[i])
+		if err == nil {
+			continue
+		}
+		failed := stepError(stage, &steps[i], err)
+		if !steps[i].Optional {
+			return failed
+		}
+		a.Skipped = append(a.Skipped, failed)
+	}
+	return nil
+}
+
+func (a *Applier) step(i int, s *Step) error {
+	switch s.Do {
+	case OpBind:
+		return a.bind(i, s)
+	case OpSelf:
+		return bindSelf(s)
+	case OpTmpfs:
+		return mountTmpfs(s)
+	case OpDevpts:
+		return mountDevpts(s)
+	case OpProc:
+		return a.Proc(relative(s.Target))
+	case OpMkdir:
+		return makeDir(s)
+	case OpFile:
+		return makeFile(s)
+	case OpSymlink:
+		return makeSymlink(s)
+	case OpPivot:
+		return pivot()
+	case OpReadOnly:
+		return setReadOnly(s.Target)
+	case OpHostname:
+		return unix.Sethostname([]byte(s.Source))
+	case OpLoopback:
+		return loopbackUp()
+	case OpKeyring:
+		_, err := unix.KeyctlJoinSessionKeyring("")
+		return err
+	case OpSysctl:
+		return writeSysctl(s.Target, s.Source)
+	case OpReset:
+		return resetProcess()
+	case OpCaps:
+		return keepCaps(s.Caps)
+	case OpNoNew:
+		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	case OpLandlock:
+		return restrictScopes(s.Flags)
+	case OpSeccomp:
+		return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))
+	}
+	return errors.New("this version does not know the operation")
+}
+
+// stepError types a failure; an errno below err becomes the error's own.
+func stepError(stage string, s *Step, err error) *Error {
+	var typed *Error
+	if errors.As(err, &typed) {
+		typed.Stage = stage
+		return typed
+	}
+	e := &Error{Stage: stage, Op: string(s.Do), Object: s.Target, Cause: err.Error(), Hint: s.Hint}
+	if s.Source != "" && s.Do == OpBind {
+		e.Object = s.Source
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Errno, e.Cause = int(errno), ""
+	}
+	return e
+}
+
+func hasFlag(flags []string, flag string) bool {
+	for _, f := range flags {
+		if f == flag {
+			return true
+		}
+	}
+	return false
+}

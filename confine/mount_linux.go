@@ -1,0 +1,276 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// base is where the new root is mounted before it becomes the root: any
+// directory that every host has. What it covers is opened beforehand.
+const base = "/tmp"
+
+// relative turns a path inside into one below the working directory, which is
+// the new root from the moment it is mounted until it becomes "/".
+func relative(target string) string {
+	return "./" + strings.TrimPrefix(path.Clean(target), "/")
+}
+
+func mountAttrs(flags []string) (attr uint64) {
+	for _, f := range flags {
+		switch f {
+		case FlagReadOnly:
+			attr |= unix.MOUNT_ATTR_RDONLY
+		case FlagNoSuid:
+			attr |= unix.MOUNT_ATTR_NOSUID
+		case FlagNoDev:
+			attr |= unix.MOUNT_ATTR_NODEV
+		case FlagNoExec:
+			attr |= unix.MOUNT_ATTR_NOEXEC
+		}
+	}
+	return attr
+}
+
+func mountFlags(flags []string) (ms uintptr) {
+	for _, f := range flags {
+		switch f {
+		case FlagReadOnly:
+			ms |= unix.MS_RDONLY
+		case FlagNoSuid:
+			ms |= unix.MS_NOSUID
+		case FlagNoDev:
+			ms |= unix.MS_NODEV
+		case FlagNoExec:
+			ms |= unix.MS_NOEXEC
+		}
+	}
+	return ms
+}
+
+// openTrees takes every bind's source as a detached mount, before anything
+// covers it. Attributes are set on the whole detached tree (mount_setattr(2)
+// with AT_RECURSIVE), never by a remount, which would leave submounts as they were.
+func (a *Applier) openTrees(steps []Step) *Error {
+	a.trees = map[int]int{}
+	for i := range steps {
+		s := &steps[i]
+		if s.Do != OpBind {
+			continue
+		}
+		fd, err := a.openTree(s)
+		if err == nil {
+			err = setAttrs(fd, mountAttrs(s.Flags))
+		}
+		if err != nil {
+			return stepError("setup", s, err)
+		}
+		a.trees[i] = fd
+	}
+	return nil
+}
+
+func (a *Applier) openTree(s *Step) (int, error) {
+	if s.FD == "" {
+		return unix.OpenTree(unix.AT_FDCWD, s.Source,
+			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	}
+	fd, ok := a.Files[s.FD]
+	if !ok {
+		return -1, fmt.Errorf("the descriptor %q was not handed over", s.FD)
+	}
+	return fd, nil
+}
+
+func setAttrs(tree int, attr uint64) error {
+	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{
+		Attr_set:    attr,
+		Propagation: unix.MS_PRIVATE,
+	})
+}
+
+func (a *Applier) bind(i int, s *Step) error {
+	tree := a.trees[i]
+	defer unix.Close(tree)
+	delete(a.trees, i)
+	var st unix.Stat_t
+	if err := unix.Fstatat(tree, "", &st, unix.AT_EMPTY_PATH); err != nil {
+		return err
+	}
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if !hasFlag(s.Flags, FlagExisting) {
+		if err := makeMountPoint(relative(s.Target), isDir); err != nil {
+			return err
+		}
+	}
+	return attach(tree, s.Target)
+}
+
+// attach puts a detached mount at a path inside. The path is resolved without
+// following any symbolic link, since parts of it may be somebody else's.
+func attach(tree int, target string) error {
+	at, err := openInside(target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+func openInside(target string) (int, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, relative(target), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.ELOOP) {
+		return -1, fmt.Errorf("%s leads through a symbolic link", target)
+	}
+	return fd, err
+}
+
+// bindSelf makes a path inside a mount point of its own: its parent directory
+// can then not be renamed away from under it, and Flags apply to it alone.
+func bindSelf(s *Step) error {
+	at, err := openInside(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	tree, err := unix.OpenTree(at, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	if err := setAttrs(tree, mountAttrs(s.Flags)); err != nil {
+		return err
+	}
+	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// mountTmpfs mounts an empty file system. At "/" it is the new root itself,
+// which becomes the working directory.
+func mountTmpfs(s *Step) error {
+	fd, err := newTmpfs(s)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if s.Target == "/" {
+		if err := unix.MoveMount(fd, "", unix.AT_FDCWD, base, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return err
+		}
+		return unix.Chdir(base)
+	}
+	if !hasFlag(s.Flags, FlagExisting) {
+		if err := makeMountPoint(relative(s.Target), true); err != nil {
+			return err
+		}
+	}
+	return attach(fd, s.Target)
+}
+
+// newTmpfs makes an empty file system that is attached nowhere yet. Its
+// inodes are bounded with its bytes, one for each 4 KiB.
+func newTmpfs(s *Step) (int, error) {
+	ctx, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(ctx)
+	for _, option := range [][2]string{
+		{"source", "paddock"},
+		{"mode", fmt.Sprintf("%04o", s.Mode)},
+		{"size", strconv.FormatInt(s.Size, 10)},
+		{"nr_inodes", strconv.FormatInt(max(s.Size/4096, 1024), 10)},
+	} {
+		if err := unix.FsconfigSetString(ctx, option[0], option[1]); err != nil {
+			return -1, err
+		}
+	}
+	if err := unix.FsconfigCreate(ctx); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(mountAttrs(s.Flags)))
+}
+
+func mountDevpts(s *Step) error {
+	if err := makeMountPoint(relative(s.Target), true); err != nil {
+		return err
+	}
+	return unix.Mount("devpts", relative(s.Target), "devpts", mountFlags(s.Flags), "newinstance,ptmxmode=0666,mode=0620")
+}
+
+func makeMountPoint(target string, isDir bool) error {
+	if isDir {
+		return os.MkdirAll(target, 0o755)
+	}
+	if err := os.MkdirAll(path.Dir(target), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func makeDir(s *Step) error {
+	if err := os.MkdirAll(relative(s.Target), 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(relative(s.Target), fs.FileMode(s.Mode).Perm())
+}
+
+func makeFile(s *Step) error {
+	if err := os.MkdirAll(path.Dir(relative(s.Target)), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(relative(s.Target), s.Data, fs.FileMode(s.Mode).Perm())
+}
+
+func makeSymlink(s *Step) error {
+	if err := os.MkdirAll(path.Dir(relative(s.Target)), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(s.Source, relative(s.Target))
+}
+
+// pivot makes the working directory the root and detaches the old root, so
+// that no path leads to it (pivot_root(2), "pivot_root(".", ".")").
+func pivot() error {
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
+}
+
+func setReadOnly(target string) error {
+	return unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// DetachedProc mounts a fresh proc of the caller's pid namespace that is
+// attached nowhere: only the returned directory handle reaches it.
+func DetachedProc() (int, error) {
+	ctx, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(ctx)
+	if err := unix.FsconfigCreate(ctx); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}

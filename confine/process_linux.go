@@ -1,0 +1,104 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// resetProcess puts inherited state back to defaults: personality flags such
+// as READ_IMPLIES_EXEC, and core dumps. What only restricts the caller's own
+// children (niceness, CPU affinity, lower limits) stays: a wall must not lift
+// it. Signals, the umask and descriptors are reset at every clone.
+func resetProcess() error {
+	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+}
+
+func writeSysctl(name, value string) error {
+	f, err := os.OpenFile("/proc/sys/"+name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return joinClose(err, f)
+}
+
+func joinClose(err error, f *os.File) error {
+	if cerr := f.Close(); err == nil {
+		return cerr
+	}
+	return err
+}
+
+var capNumbers = map[string]uint{
+	"setpcap":      unix.CAP_SETPCAP,
+	"net_admin":    unix.CAP_NET_ADMIN,
+	"sys_admin":    unix.CAP_SYS_ADMIN,
+	"sys_ptrace":   unix.CAP_SYS_PTRACE,
+	"sys_resource": unix.CAP_SYS_RESOURCE,
+}
+
+// CapNumber gives the number of a capability that plans use, by its name
+// without the prefix, in lower case.
+func CapNumber(name string) (uint, bool) {
+	n, ok := capNumbers[name]
+	return n, ok
+}
+
+// keepCaps empties the calling thread's bounding set, so that no program it
+// starts can gain a capability, and reduces every thread of the process to
+// the named capabilities. Lowering the permitted set empties the ambient one.
+func keepCaps(names []string) error {
+	var set [2]unix.CapUserData
+	for _, name := range names {
+		n, ok := CapNumber(name)
+		if !ok {
+			return fmt.Errorf("unknown capability %q", name)
+		}
+		set[n/32].Effective |= 1 << (n % 32)
+	}
+	set[0].Permitted, set[1].Permitted = set[0].Effective, set[1].Effective
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EINVAL { // one past the last that this kernel knows
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
+		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&set[0])), 0)
+	runtime.KeepAlive(&header)
+	runtime.KeepAlive(&set)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// loopbackUp brings up lo, which a new network namespace has down.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
+}

@@ -1,0 +1,141 @@
+package clone
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func spawn(t *testing.T, c Command) (stdout string, status syscall.WaitStatus, err error) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c.Stdio = [3]int{int(null.Fd()), int(w.Fd()), int(w.Fd())}
+	if c.Dir == "" {
+		c.Dir = "/"
+	}
+	pid, err := Vfork(&c)
+	w.Close()
+	if err != nil {
+		return "", 0, err
+	}
+	out, _ := io.ReadAll(r)
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	return string(out), status, nil
+}
+
+func TestVforkState(t *testing.T) {
+	out, status, err := spawn(t, Command{
+		Path: "/bin/sh",
+		Argv: []string{"sh", "-c", `umask; pwd; ulimit -n; ulimit -c; ls /proc/self/fd | wc -l; grep -E 'Cap(Inh|Prm|Eff|Amb)|SigIgn|SigBlk' /proc/self/status; exit 7`},
+		Env:  []string{"PATH=/usr/bin:/bin"}, Dir: "/usr", Umask: 0o27,
+		Rlimits: []Rlimit{
+			{unix.RLIMIT_NOFILE, unix.Rlimit{Cur: 99, Max: 99}},
+			{unix.RLIMIT_CORE, unix.Rlimit{}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.ExitStatus() != 7 {
+		t.Errorf("exit status = %d, want 7", status.ExitStatus())
+	}
+	want := []string{"0027", "/usr", "99", "0", "4"}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for i, w := range want {
+		if i >= len(lines) || lines[i] != w {
+			t.Fatalf("line %d of %q: want %q", i, lines, w)
+		}
+	}
+	for _, l := range lines[len(want):] {
+		name, value, _ := strings.Cut(l, ":\t")
+		if os.Getuid() == 0 && (name == "CapPrm" || name == "CapEff") {
+			continue // execve gives uid 0 of a user namespace its capabilities back
+		}
+		if strings.Trim(value, "0") != "" {
+			t.Errorf("%s is %s in the child, want none", name, value)
+		}
+	}
+}
+
+func TestVforkErrors(t *testing.T) {
+	tests := map[string]struct {
+		c     Command
+		stage Stage
+		errno syscall.Errno
+	}{
+		"missing program":    {Command{Path: "/nonexistent", Argv: []string{"x"}}, StageExec, syscall.ENOENT},
+		"not executable":     {Command{Path: "/etc/passwd", Argv: []string{"x"}}, StageExec, syscall.EACCES},
+		"missing directory":  {Command{Path: "/bin/true", Argv: []string{"x"}, Dir: "/nonexistent"}, StageDir, syscall.ENOENT},
+		"no terminal":        {Command{Path: "/bin/true", Argv: []string{"x"}, TTY: true}, StageTerminal, syscall.ENOTTY},
+		"NUL in an argument": {Command{Path: "/bin/true", Argv: []string{"x\x00y"}}, StageExec, syscall.EINVAL},
+		"bad limit": {Command{Path: "/bin/true", Argv: []string{"x"}, Rlimits: []Rlimit{
+			{unix.RLIMIT_CORE, unix.Rlimit{Cur: 2, Max: 1}},
+		}}, StageRlimit, syscall.EINVAL},
+		"too many arguments": {Command{Path: "/bin/true", Argv: []string{"x", strings.Repeat("y", 200_000)}}, StageExec, syscall.E2BIG},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := spawn(t, tt.c)
+			var e *Error
+			if !errors.As(err, &e) || e.Stage != tt.stage || e.Errno != tt.errno {
+				t.Errorf("got %v, want %v: %v", err, tt.stage, tt.errno)
+			}
+		})
+	}
+}
+
+// TestVforkStress spawns from several threads while the collector runs: a
+// child that disturbed its parent's memory would show here.
+func TestVforkStress(t *testing.T) {
+	done := make(chan error, 4)
+	for range cap(done) {
+		go func() {
+			runtime.LockOSThread()
+			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+			if err != nil {
+				done <- err
+				return
+			}
+			defer null.Close()
+			fd := int(null.Fd())
+			for i := range 50 {
+				pid, err := Vfork(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/", Stdio: [3]int{fd, fd, fd}})
+				if err == nil {
+					_, err = syscall.Wait4(pid, nil, 0, nil)
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+				if i%10 == 0 {
+					runtime.GC()
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package op
+
+import (
+	"io"
+
+	"github.com/paddock-dev/paddock"
+)
+
+// Env is what an operation finds around it; a door fills it in.
+type Env struct {
+	// Options are how sandboxes are built for this door.
+	Options paddock.Options
+	// LookupEnv reads the caller's environment. nil: there is none, so that
+	// nothing of a server's environment is handed to who calls from afar.
+	LookupEnv func(name string) (string, bool)
+}
+
+func (e *Env) lookup(name string) (string, bool) {
+	if e.LookupEnv == nil {
+		return "", false
+	}
+	return e.LookupEnv(name)
+}
+
+// Stream holds the live ends that a door offers to an operation. The zero
+// value offers none.
+type Stream struct {
+	// Stdin is the input of what is run; nil is empty.
+	Stdin io.Reader
+	// Stdout and Stderr take output as it comes. Where Stdout is nil, output
+	// is captured, bounded, into the operation's answer.
+	Stdout, Stderr io.Writer
+	// Signals are names ("SIGINT") to be handed on to what is run. "SIGWINCH"
+	// also says that Terminal may have another size.
+	Signals <-chan string
+	// Terminal is the caller's terminal; nil where there is none.
+	Terminal Terminal
+}
+
+// Terminal is the caller's terminal, while a command has one made inside.
+type Terminal interface {
+	// Size is the size in characters.
+	Size() (rows, cols uint16, err error)
+	// Raw hands every key on unchanged until restore is called, which may
+	// happen more than once.
+	Raw() (restore func(), err error)
+}

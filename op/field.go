@@ -1,0 +1,126 @@
+package op
+
+import (
+	"encoding"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Field is one field of an operation's input, as a door may ask for it. It
+// comes from the tags of the input struct:
+//
+//	Workspace *string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" help:"…" choices:"a,b" complete:"dir"`
+type Field struct {
+	// JSON is the key in the input object.
+	JSON string
+	// Flag is the long flag, Short its one-letter form; a field without a
+	// flag takes the arguments that are no flags.
+	Flag, Short string
+	// Arg names the value in help texts.
+	Arg string
+	// Help says what it is for.
+	Help string
+	// Choices are the values that it may have, where they are few.
+	Choices []string
+	// Complete says what a shell may offer: "dir", "file" or nothing.
+	Complete string
+	// Kind is how it is written.
+	Kind Kind
+
+	typ reflect.Type
+}
+
+// Kind is how the value of a field is written.
+type Kind uint8
+
+// The kinds of fields.
+const (
+	KindText  Kind = iota // a string, or a number or span in its own notation
+	KindBool              // a switch
+	KindCount             // a number from 0
+	KindList              // strings
+)
+
+// Fields are the fields of the operation's input.
+func (o Op) Fields() []Field { return fieldsOf(o.in) }
+
+func fieldsOf(t reflect.Type) []Field {
+	var fields []Field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			fields = append(fields, fieldsOf(f.Type)...)
+			continue
+		}
+		fields = append(fields, fieldOf(f))
+	}
+	return fields
+}
+
+func fieldOf(f reflect.StructField) Field {
+	typ := f.Type
+	if typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	field := Field{
+		JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
+		Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Kind: kindOf(typ), typ: typ,
+	}
+	if choices := f.Tag.Get("choices"); choices != "" {
+		field.Choices = strings.Split(choices, ",")
+	}
+	return field
+}
+
+func kindOf(t reflect.Type) Kind {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return KindText
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return KindBool
+	case reflect.Uint64:
+		return KindCount
+	case reflect.Slice:
+		return KindList
+	default:
+		return KindText
+	}
+}
+
+// Value turns text into what the input object should hold for it: one element
+// of a list, else the whole value. A door uses it to blame the right flag;
+// Call checks everything again. An error is a *policy.FieldError about f.Flag.
+func (f Field) Value(text string) (any, error) {
+	refuse := func(reason, hint string) error {
+		return &policy.FieldError{Field: "--" + f.Flag, Value: text, Reason: reason, Hint: hint}
+	}
+	if !utf8.ValidString(text) {
+		return nil, refuse("it is not valid UTF-8", "")
+	}
+	switch f.Kind {
+	case KindBool:
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, refuse("it is neither true nor false", "")
+		}
+		return on, nil
+	case KindCount:
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, refuse("it is not a whole number from 0 to 2^64-1", "")
+		}
+		return n, nil
+	}
+	if u, ok := reflect.New(f.typ).Interface().(encoding.TextUnmarshaler); ok {
+		for _, wrong := range policy.FieldErrors(u.UnmarshalText([]byte(text))) {
+			return nil, refuse(wrong.Reason, wrong.Hint)
+		}
+	}
+	return text, nil
+}

@@ -1,0 +1,36 @@
+package op
+
+import (
+	"fmt"
+	"io"
+)
+
+// head passes on the head of a stream and counts the rest.
+type head struct {
+	w       io.Writer
+	left    int64
+	passed  int64
+	dropped int64
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	pass := p[:min(int64(len(p)), h.left)]
+	h.left -= int64(len(pass))
+	h.passed += int64(len(pass))
+	h.dropped += int64(len(p) - len(pass))
+	if len(pass) > 0 {
+		if n, err := h.w.Write(pass); err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
+}
+
+// tell says what was dropped, so that nobody takes the head for the whole.
+func (h *head) tell(w io.Writer, name string) error {
+	if h.dropped == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "paddock: the %s was cut after %d of %d bytes (max-output)\n", name, h.passed, h.passed+h.dropped)
+	return err
+}

@@ -1,0 +1,108 @@
+// Package op is the one table of operations: what Paddock can be asked to do,
+// with the fields of each question and answer. Every door (the command line,
+// and later servers) is a rendering of this table, so an operation appears
+// behind all of them at once, with the same fields and the same errors.
+//
+// An operation is a [Desc], a function from an input struct to an output
+// struct, and a rendering of the output for people. [Op.Call] is the only way
+// in: it decodes the input strictly and bounds it. The tags of the input
+// struct say how doors ask for its fields; [Op.Fields] reads them.
+//
+// Files are named after the operations: run.go, plan.go, version.go, doctor.go.
+package op
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+)
+
+// Desc describes an operation to doors and to people.
+type Desc struct {
+	// Name is the operation's name behind every door.
+	Name string
+	// CLI is the path of the command that asks for it.
+	CLI []string
+	// Summary is one line; Doc is the manual, in plain text.
+	Summary, Doc string
+	// Examples are command lines with a comment each.
+	Examples string
+	Hints    Hints
+	Streams  Streams
+}
+
+// Hints tell a door, and whoever is behind it, what to expect.
+type Hints struct {
+	// ReadOnly operations change nothing.
+	ReadOnly bool
+	// Destructive operations may change or remove what they are pointed at.
+	Destructive bool
+}
+
+// Streams says which live streams an operation can use.
+type Streams struct {
+	In, Out bool
+}
+
+// Op is one row of the table.
+type Op struct {
+	Desc
+	in     reflect.Type
+	call   func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error)
+	render func(w io.Writer, out any) error
+}
+
+// New makes an operation out of its description, what it does, and how its
+// output is told to people. I must be a struct.
+func New[I, O any](
+	desc Desc,
+	do func(context.Context, *Env, I, *Stream) (O, error),
+	render func(io.Writer, O) error,
+) Op {
+	return Op{
+		Desc: desc,
+		in:   reflect.TypeFor[I](),
+		call: func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
+			var in I
+			if err := decode(desc.Name, input, &in); err != nil {
+				return nil, err
+			}
+			return do(ctx, env, in, stream)
+		},
+		render: func(w io.Writer, out any) error {
+			o, ok := out.(O)
+			if !ok {
+				return fmt.Errorf("cannot render %T as the output of %s", out, desc.Name)
+			}
+			return render(w, o)
+		},
+	}
+}
+
+// Call runs the operation. input is a JSON object; an unknown field, a value
+// of the wrong type, and more than [MaxInput] bytes are errors. stream holds
+// the door's live streams, nil where it has none.
+//
+// The output is an object that encodes as JSON. It may come together with an
+// error, which then is the more important of the two.
+func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
+	if stream == nil {
+		stream = &Stream{}
+	}
+	return o.call(ctx, env, input, stream)
+}
+
+// Render writes what Call returned as people want to read it.
+func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
+
+// Statuser is an output that says with which status a program should exit.
+type Statuser interface {
+	ExitStatus() int
+}
+
+// Table returns all operations, in the order in which people should meet them.
+// It is built on each call: nothing is done for a program that asks nothing.
+func Table() []Op {
+	return []Op{runOp(), planOp(), doctorOp(), versionOp()}
+}

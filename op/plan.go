@@ -1,0 +1,164 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// PlanInput asks what a sandbox would be.
+type PlanInput struct {
+	SpecInput
+}
+
+// PlanOutput is the spec with all defaults, and how it would be kept.
+type PlanOutput struct {
+	Spec policy.Spec   `json:"spec"`
+	Plan *confine.Plan `json:"plan"`
+	// Protected are the paths of the workspace that commands cannot change.
+	Protected []string `json:"protected"`
+}
+
+func planOp() Op {
+	return New(Desc{
+		Name:    "plan",
+		CLI:     []string{"plan"},
+		Summary: "Print the steps that would build a sandbox, and change nothing",
+		Doc: `Print what "paddock run" with the same flags would do: each step that builds the
+sandbox, each step that every command goes through, what then holds, and which
+paths of the workspace stay protected. Nothing is started or changed.`,
+		Examples: `  paddock plan
+  paddock plan --network host --rw ~/.cache/go-build
+  paddock plan --json --spec sandbox.yaml`,
+		Hints: Hints{ReadOnly: true},
+	}, plan, renderPlan)
+}
+
+func plan(ctx context.Context, env *Env, in PlanInput, _ *Stream) (PlanOutput, error) {
+	spec, err := in.spec(env)
+	if err != nil {
+		return PlanOutput{}, err
+	}
+	p, spec, err := paddock.Plan(ctx, spec, env.Options)
+	if err != nil {
+		return PlanOutput{}, err
+	}
+	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec.Workspace)}, nil
+}
+
+func protected(w policy.Workspace) []string {
+	paths := []string{}
+	for _, p := range policy.ProtectedPaths() {
+		if !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, p) {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+func renderPlan(w io.Writer, out PlanOutput) error {
+	var b strings.Builder
+	p := out.Plan
+	fmt.Fprintf(&b, "workspace   %s (%s)\n", out.Spec.Workspace.Source, out.Spec.Workspace.Access)
+	fmt.Fprintf(&b, "namespaces  %s\n", joined(p.Namespaces))
+	for _, m := range p.UIDs {
+		fmt.Fprintf(&b, "uid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
+	}
+	for _, m := range p.GIDs {
+		fmt.Fprintf(&b, "gid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
+	}
+	b.WriteString("\nonce, before any command\n")
+	writeSteps(&b, p.Setup)
+	b.WriteString("\nfor every command\n")
+	writeSteps(&b, p.Spawn)
+	b.WriteString("\nthen holds\n")
+	writeHolds(&b, p.Holds)
+	b.WriteString("\nread-only in the workspace, where they exist\n")
+	for _, path := range out.Protected {
+		b.WriteString("  " + path + "\n")
+	}
+	_, err := io.WriteString(w, trimLines(b.String()))
+	return err
+}
+
+// writeSteps writes a numbered line for each step, aligned, with its reason.
+func writeSteps(b *strings.Builder, steps []confine.Step) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i, s := range steps {
+		_, _ = fmt.Fprintf(table, "%3d  %s\t%s\t%s\n", i+1, s.Do, object(s), s.Why)
+	}
+	_ = table.Flush() // a Builder cannot fail
+}
+
+// object is what a step is applied to and with, in one cell.
+func object(s confine.Step) string {
+	var words []string
+	switch {
+	case s.Do == confine.OpSysctl:
+		words = append(words, s.Target+" = "+s.Source)
+	case s.Source != "" && s.Target != "":
+		words = append(words, s.Source+" → "+s.Target)
+	default:
+		words = append(words, strings.TrimSpace(s.Source+s.Target))
+	}
+	if s.FD != "" {
+		words = append(words, "fd="+s.FD)
+	}
+	words = append(words, s.Flags...)
+	if s.Mode != 0 {
+		words = append(words, fmt.Sprintf("mode=%04o", s.Mode))
+	}
+	if s.Size != 0 {
+		words = append(words, "size="+policy.Size(s.Size).String())
+	}
+	if s.Do == confine.OpCaps {
+		words = append(words, "keep="+orNone(joined(s.Caps)))
+	}
+	if s.Optional {
+		words = append(words, "optional")
+	}
+	return strings.TrimSpace(strings.Join(words, " "))
+}
+
+func writeHolds(b *strings.Builder, h policy.Isolation) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	row := func(name, value string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, orNone(value)) }
+	row("namespaces", joined(h.Namespaces))
+	row("user", fmt.Sprintf("%d inside is %d outside", h.UIDInside, h.UIDHost))
+	if len(h.KeptGroups) > 0 {
+		row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
+	}
+	row("file owners", h.Identity)
+	row("network", h.Network)
+	row("capabilities", h.Capabilities)
+	row("no new privileges", strconv.FormatBool(h.NoNewPrivs))
+	row("seccomp", h.Seccomp)
+	row("landlock", h.Landlock)
+	row("cgroup", h.Cgroup)
+	row("nested user namespaces", "denied by "+orNone(h.NestedUserns))
+	row("proof of death", h.Death)
+	_ = table.Flush() // a Builder cannot fail
+}
+
+func joined[S ~string](list []S) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = string(s)
+	}
+	return strings.Join(words, " ")
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

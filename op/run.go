@@ -1,0 +1,275 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// RunInput asks for one command in a sandbox of its own.
+type RunInput struct {
+	SpecInput
+	Cwd  string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	TTY  bool     `json:"tty,omitempty" flag:"tty" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
+	Argv []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
+}
+
+// RunOutput is how the command ended.
+type RunOutput struct {
+	Command         []string         `json:"command"`
+	ExitCode        int              `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
+	Signal          string           `json:"signal,omitempty"`
+	TimedOut        bool             `json:"timed_out"`
+	OOMKilled       bool             `json:"oom_killed"`
+	Stdout          string           `json:"stdout"` // empty where output went to a stream
+	Stderr          string           `json:"stderr"`
+	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed, kept or not
+	StderrBytes     int64            `json:"stderr_bytes"`
+	StdoutTruncated bool             `json:"stdout_truncated"`
+	StderrTruncated bool             `json:"stderr_truncated"`
+	DurationMS      int64            `json:"duration_ms"`
+	UserCPUMS       int64            `json:"user_cpu_ms"`
+	SystemCPUMS     int64            `json:"system_cpu_ms"`
+	PeakMemory      int64            `json:"peak_memory_bytes"`
+	PeakMemoryFrom  string           `json:"peak_memory_source,omitempty"`
+	Survivors       int              `json:"survivors"`
+	SurvivorsKilled int              `json:"survivors_killed"`
+	DeathProved     bool             `json:"death_proved"`
+	Isolation       policy.Isolation `json:"isolation"`
+}
+
+// The statuses of a program that runs commands, as shells and timeout(1) use them.
+const (
+	statusTimedOut = 124
+	statusSignal   = 128 // plus the signal's number
+)
+
+// ExitStatus is the command's own, 124 where it timed out, and 128+N where
+// signal N ended it.
+func (o RunOutput) ExitStatus() int {
+	switch {
+	case o.TimedOut:
+		return statusTimedOut
+	case o.ExitCode < 0:
+		return statusSignal - o.ExitCode
+	default:
+		return o.ExitCode
+	}
+}
+
+func runOp() Op {
+	return New(Desc{
+		Name:    "run",
+		CLI:     []string{"run"},
+		Summary: "Run a command in a sandbox of its own",
+		Doc:     runDoc,
+		Examples: `  # a test suite that can change this directory, and nothing else
+  paddock run -- go test ./...
+
+  # another workspace, a tool's files read-only, at most a minute
+  paddock run -w ~/src/app --ro ~/go/pkg/mod --timeout 1m -- make
+
+  # an interactive shell
+  paddock run -t bash
+
+  # the result as one JSON object
+  paddock run --json -- sh -c 'echo out; exit 7'`,
+		Hints:   Hints{Destructive: true},
+		Streams: Streams{In: true, Out: true},
+	}, run, renderRun)
+}
+
+const runDoc = `Run a command in a sandbox that is made for it and ends with it.
+
+The command finds the current directory at /workspace and may change it. The
+system directories are read-only, HOME and /tmp are private and empty, and
+there is no network unless --network=host is given. Nothing of the caller's
+environment is passed on unless --env or --env-pass says so; what is written
+with --env can be read in the list of processes, so secrets belong in
+--env-pass.
+
+The first argument that is no flag starts the command; "--" may stand before it.
+Standard input, output and error output are passed through as they come. With
+--json the output is captured instead, and one object tells how the command
+ended. With --max-output, what a stream passes on ends at the bound; the rest
+is read and dropped, and a line on standard error says how much.
+
+Signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the command. The
+third INT or TERM ends the sandbox, whatever the command makes of it.
+
+Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
+126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
+
+// run opens the sandbox, runs the command and closes the sandbox; it returns
+// when the kernel has confirmed that nothing is left.
+func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOutput, err error) {
+	if err := in.check(stream); err != nil {
+		return RunOutput{}, err
+	}
+	spec, err := in.spec(env)
+	if err != nil {
+		return RunOutput{}, err
+	}
+	if term, ok := env.lookup("TERM"); ok && in.TTY {
+		if _, written := spec.Env["TERM"]; !written {
+			spec.Env["TERM"] = term
+		}
+	}
+	sandbox, err := paddock.Open(ctx, spec, env.Options)
+	if err != nil {
+		return RunOutput{}, err
+	}
+	defer func() { err = errors.Join(err, sandbox.Close()) }()
+	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
+	cmd.Dir = in.Cwd
+	cmd.Stdin = stream.Stdin
+	if stream.Stdout == nil {
+		return capture(cmd, int64(sandbox.Spec().Limits.Output), stream)
+	}
+	return follow(cmd, spec, in.TTY, stream)
+}
+
+func (in RunInput) check(stream *Stream) error {
+	switch {
+	case len(in.Argv) == 0:
+		return &paddock.Error{
+			Message: "cannot run: no command was given",
+			Hint:    "paddock run [flags] -- CMD [ARG]...",
+		}
+	case in.Argv[0] == "":
+		return &paddock.Error{Message: "cannot run: the command is empty"}
+	case in.TTY && stream.Stdout == nil:
+		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
+	case in.TTY && stream.Terminal == nil:
+		return &paddock.Error{
+			Message: "cannot run with a terminal: standard input is not one",
+			Hint:    "leave out --tty, or start it from a terminal",
+		}
+	}
+	return nil
+}
+
+// capture keeps the command's output, bounded by the library.
+func capture(cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
+	stdout, stderr := &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	out, err := finish(cmd, stream)
+	out.Stdout, out.StdoutTruncated = strings.ToValidUTF8(string(stdout.Bytes()), "\uFFFD"), stdout.Truncated()
+	out.Stderr, out.StderrTruncated = strings.ToValidUTF8(string(stderr.Bytes()), "\uFFFD"), stderr.Truncated()
+	return out, err
+}
+
+// follow passes the command's output on as it comes. spec is the caller's own
+// word: the default bound is for captured output alone.
+func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
+	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
+	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
+	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
+	if spec.Limits.Output > 0 {
+		cmd.Stdout, cmd.Stderr = stdout, stderr
+	}
+	if tty {
+		rows, cols, err := stream.Terminal.Size()
+		if err != nil {
+			return RunOutput{}, err
+		}
+		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
+	}
+	out, err := finish(cmd, stream)
+	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
+	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
+}
+
+// finish starts the command and brings it to its end.
+func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
+	if cmd.TTY != nil {
+		restore, err := stream.Terminal.Raw()
+		if err != nil {
+			return RunOutput{}, err
+		}
+		defer restore()
+	}
+	if err := cmd.Start(); err != nil {
+		return RunOutput{}, err
+	}
+	stop := handOn(cmd, stream)
+	defer stop()
+	err := cmd.Wait()
+	result := cmd.Result()
+	if result == nil {
+		return RunOutput{}, err
+	}
+	return newRunOutput(cmd.Args, result), brokenStream(err)
+}
+
+// brokenStream drops the part of a command's error that its result tells.
+func brokenStream(err error) error {
+	if exit := (*paddock.ExitError)(nil); errors.As(err, &exit) {
+		return exit.Unwrap()
+	}
+	return err
+}
+
+// handOn hands signals and window sizes on to the command until stop is called.
+func handOn(cmd *paddock.Cmd, stream *Stream) (stop func()) {
+	end := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case name := <-stream.Signals:
+				handOnOne(cmd, stream, name)
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}
+
+// handOnOne cannot report a failure to anyone: the command has just ended, or
+// the connection broke, which Wait tells.
+func handOnOne(cmd *paddock.Cmd, stream *Stream, name string) {
+	if name == "SIGWINCH" && cmd.TTY != nil {
+		if rows, cols, err := stream.Terminal.Size(); err == nil {
+			_ = cmd.Resize(rows, cols)
+		}
+		return
+	}
+	_ = cmd.Signal(name)
+}
+
+func newRunOutput(argv []string, r *paddock.Result) RunOutput {
+	return RunOutput{
+		Command:         argv,
+		ExitCode:        r.ExitCode,
+		Signal:          r.Signal,
+		TimedOut:        r.TimedOut,
+		OOMKilled:       r.OOMKilled,
+		StdoutBytes:     r.StdoutBytes,
+		StderrBytes:     r.StderrBytes,
+		DurationMS:      r.Duration.Milliseconds(),
+		UserCPUMS:       r.UserCPU.Milliseconds(),
+		SystemCPUMS:     r.SystemCPU.Milliseconds(),
+		PeakMemory:      r.PeakMemory,
+		PeakMemoryFrom:  r.PeakMemorySource,
+		Survivors:       r.Survivors,
+		SurvivorsKilled: r.SurvivorsKilled,
+		DeathProved:     r.DeathProved,
+		Isolation:       r.Isolation,
+	}
+}
+
+// renderRun writes captured output; a stream has had it already.
+func renderRun(w io.Writer, out RunOutput) error {
+	_, err := io.WriteString(w, out.Stdout)
+	return err
+}

@@ -1,0 +1,165 @@
+package op
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
+)
+
+// SpecInput is how doors ask for a sandbox: a file, and fields that override
+// what the file says. Fields that are absent leave the file's word, or else
+// the default, alone.
+type SpecInput struct {
+	SpecFile  string           `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it"`
+	Workspace *string          `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory)"`
+	RO        []string         `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)"`
+	RW        []string         `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)"`
+	Unprotect []string         `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)"`
+	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable inside (may be repeated)"`
+	EnvPass   []string         `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)"`
+	Network   *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)"`
+	Hostname  *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
+	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never)"`
+	MaxOutput *policy.Size     `json:"max_output,omitempty" flag:"max-output" arg:"SIZE" help:"bound each output stream: with --json its head and tail are kept (default: 1MiB), else its head is passed on (default: no bound)"`
+	CPUTime   *policy.Duration `json:"cpu_time,omitempty" flag:"cpu-time" arg:"DUR" help:"CPU time of each process, in whole seconds"`
+	FileSize  *policy.Size     `json:"file_size,omitempty" flag:"file-size" arg:"SIZE" help:"largest file that can be written"`
+	OpenFiles *uint64          `json:"open_files,omitempty" flag:"open-files" arg:"N" help:"open files of each process"`
+	Processes *uint64          `json:"processes,omitempty" flag:"processes" arg:"N" help:"processes and threads of the sandbox's user"`
+	Tmp       *policy.Size     `json:"tmp,omitempty" flag:"tmp" arg:"SIZE" help:"size of /tmp, of the home and of /dev/shm, each (default: 1GiB)"`
+}
+
+// spec is what was asked for, the file's words and the fields' together. All
+// that is wrong with the fields is told at once.
+func (in SpecInput) spec(env *Env) (policy.Spec, error) {
+	var spec policy.Spec
+	if in.SpecFile != "" {
+		var err error
+		if spec, err = specfile.Load(in.SpecFile); err != nil {
+			return policy.Spec{}, err
+		}
+	}
+	in.limits(&spec.Limits)
+	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
+	err := errors.Join(
+		setText(&spec.Workspace.Source, in.Workspace, "workspace"),
+		setText(&spec.Network, in.Network, "network"),
+		setText(&spec.Hostname, in.Hostname, "hostname"),
+		in.mounts(&spec),
+		in.environment(env, &spec),
+	)
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	return spec, nil
+}
+
+// mounts adds the fields' mounts. One takes the place of the file's mount
+// with the same target; two fields with the same target are refused later.
+func (in SpecInput) mounts(spec *policy.Spec) error {
+	var errs []error
+	var own []policy.Mount
+	for i, text := range slices.Concat(in.RO, in.RW) {
+		mode := "ro"
+		if i >= len(in.RO) {
+			mode = "rw"
+		}
+		m, err := parseMount(mode, text)
+		errs = append(errs, err)
+		own = append(own, m)
+	}
+	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(old policy.Mount) bool {
+		return slices.ContainsFunc(own, func(m policy.Mount) bool { return target(m) == target(old) })
+	})
+	spec.Mounts = append(spec.Mounts, own...)
+	return errors.Join(errs...)
+}
+
+func (in SpecInput) limits(l *policy.Limits) {
+	set(&l.Timeout, in.Timeout)
+	set(&l.Output, in.MaxOutput)
+	set(&l.CPUTime, in.CPUTime)
+	set(&l.FileSize, in.FileSize)
+	set(&l.OpenFiles, in.OpenFiles)
+	set(&l.Processes, in.Processes)
+	set(&l.Tmp, in.Tmp)
+}
+
+// environment lays the fields over the file's variables, in a map of its own.
+func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
+	var errs []error
+	vars := maps.Clone(spec.Env)
+	if vars == nil {
+		vars = make(map[string]string)
+	}
+	for _, name := range in.EnvPass {
+		value, ok := env.lookup(name)
+		if !ok {
+			errs = append(errs, &policy.FieldError{
+				Field: "env_pass", Value: name, Reason: "it is not set in the caller's environment",
+				Hint: "set it, or leave it out",
+			})
+			continue
+		}
+		vars[name] = value
+	}
+	for i, text := range in.Env {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			// The text is not repeated: it may be a secret without its name.
+			errs = append(errs, &policy.FieldError{
+				Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE",
+				Hint: "to hand on a variable of the caller's environment, use env_pass",
+			})
+			continue
+		}
+		vars[name] = value
+	}
+	spec.Env = vars
+	return errors.Join(errs...)
+}
+
+// set overrides a field of the spec where the input has a word on it.
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// setText is set for words that cannot be empty: an empty one is a shell
+// variable that was not set, and must not become the default in silence.
+func setText(field *string, value *string, name string) error {
+	if value != nil && *value == "" {
+		return &policy.FieldError{Field: name, Reason: "it is empty", Hint: "leave it out for the default"}
+	}
+	set(field, value)
+	return nil
+}
+
+// target is a mount's target as it was written.
+func target(m policy.Mount) string {
+	if m.Target != "" {
+		return m.Target
+	}
+	return m.Source
+}
+
+// parseMount reads SRC or SRC:DST. A target starts with "/" or "~", so the
+// last colon before one of these parts the two; a source with such a colon in
+// its own name needs a spec file.
+func parseMount(mode, text string) (policy.Mount, error) {
+	if i := max(strings.LastIndex(text, ":/"), strings.LastIndex(text, ":~")); i >= 0 {
+		return policy.Mount{Source: text[:i], Target: text[i+1:], Mode: mode}, nil
+	}
+	if strings.Contains(text, ":") {
+		return policy.Mount{}, &policy.FieldError{
+			Field: mode, Value: text, Reason: "what follows the colon is not an absolute path",
+			Hint: "write SRC:/DST; a source with a colon in its name needs a spec file",
+		}
+	}
+	return policy.Mount{Source: text, Mode: mode}, nil
+}

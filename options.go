@@ -1,0 +1,122 @@
+package paddock
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// The words of a specification and of its effect are package policy's; they
+// are repeated here so that most programs need to import this package alone.
+type (
+	// Spec is what a sandbox should be. Its zero value is safe.
+	Spec = policy.Spec
+	// Workspace is the directory at /workspace.
+	Workspace = policy.Workspace
+	// Mount makes a host path visible inside.
+	Mount = policy.Mount
+	// Limits bound what commands may use.
+	Limits = policy.Limits
+	// Duration is a time span that reads and prints as "90s".
+	Duration = policy.Duration
+	// Size is a number of bytes that reads and prints as "512MiB".
+	Size = policy.Size
+	// Isolation is what was really applied to a sandbox.
+	Isolation = policy.Isolation
+	// TTY is the size of a terminal, in characters.
+	TTY = wire.TTY
+)
+
+// Options say how a sandbox is built, as opposed to what it is. The zero
+// value is what the paddock program uses.
+type Options struct {
+	// Backend builds the wall. Default: the linux backend.
+	Backend backend.Backend
+	// Agent is the path of the paddock-agent program. Default:
+	// $PADDOCK_AGENT, else the file paddock-agent beside the running program.
+	Agent string
+	// StateDir is where sandboxes keep their state. Default: [DefaultStateDir].
+	StateDir string
+	// Dir is where relative paths of the spec start. Default: the current
+	// directory.
+	Dir string
+}
+
+// Plan says what [Open] would do with this spec, step by step, together with
+// the spec as it is once defaults are filled in. It changes nothing. A spec
+// that cannot be kept is an error, as it is for Open.
+func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, error) {
+	be, spec, err := opts.prepare(spec)
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	plan, err := be.Plan(ctx, spec)
+	return plan, spec, err
+}
+
+// Probe tries what the backend needs and reports what works on this host.
+func Probe(ctx context.Context, opts Options) (backend.Report, error) {
+	be, err := opts.backend()
+	if err != nil {
+		return backend.Report{}, err
+	}
+	return be.Probe(ctx), nil
+}
+
+// prepare finds the backend and fills in the spec's defaults.
+func (o Options) prepare(spec Spec) (backend.Backend, Spec, error) {
+	be, err := o.backend()
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	if spec.Backend == "" {
+		spec.Backend = be.Name()
+	}
+	base, err := o.base()
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	spec, err = spec.Resolve(base)
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	if spec.Backend != be.Name() {
+		return nil, Spec{}, &Error{
+			Message: fmt.Sprintf("cannot use backend %q: this program was started with backend %q", spec.Backend, be.Name()),
+		}
+	}
+	return be, spec, nil
+}
+
+// base is where the spec's relative paths and "~" start.
+func (o Options) base() (policy.Base, error) {
+	dir := o.Dir
+	if !filepath.IsAbs(dir) {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return policy.Base{}, fmt.Errorf("cannot find the current directory: %w", err)
+		}
+		dir = abs
+	}
+	// A caller without a home can do without: only a spec that says "~"
+	// needs it, and its resolution reports the lack.
+	home, _ := os.UserHomeDir()
+	return policy.Base{Dir: dir, Home: home}, nil
+}
+
+// backend is the one asked for, or the one of this platform.
+func (o Options) backend() (backend.Backend, error) {
+	if o.Backend != nil {
+		return o.Backend, nil
+	}
+	if be := defaultBackend(); be != nil {
+		return be, nil
+	}
+	return nil, &Error{Message: "cannot choose a backend: this platform has no default one", Hint: "set Options.Backend"}
+}

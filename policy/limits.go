@@ -1,0 +1,50 @@
+package policy
+
+import (
+	"strconv"
+	"time"
+)
+
+// limits fills in defaults and checks each limit that is set against its bounds.
+func (r *resolver) limits(l Limits) Limits {
+	if l.Output == 0 {
+		l.Output = DefaultOutput
+	}
+	if l.Tmp == 0 {
+		l.Tmp = DefaultTmp
+	}
+	inBounds(r, "limits.timeout", l.Timeout, minTimeout, maxTimeout, Duration.String)
+	inBounds(r, "limits.output", l.Output, 1, maxOutput, Size.String)
+	if inBounds(r, "limits.cpu_time", l.CPUTime, minCPUTime, maxCPUTime, Duration.String) {
+		l.CPUTime = wholeSeconds(l.CPUTime)
+	}
+	inBounds(r, "limits.file_size", l.FileSize, 1, 1<<63-1, Size.String)
+	inBounds(r, "limits.open_files", l.OpenFiles, minOpenFiles, maxOpenFiles, formatCount)
+	inBounds(r, "limits.processes", l.Processes, minProcesses, maxProcesses, formatCount)
+	inBounds(r, "limits.tmp", l.Tmp, minTmp, 1<<63-1, Size.String)
+	return l
+}
+
+// inBounds says whether v is 0, which stands for "not limited", or between
+// least and most. It refuses any other value.
+func inBounds[T Duration | Size | uint64](r *resolver, field string, v, least, most T, format func(T) string) bool {
+	switch {
+	case v < 0:
+		r.refuse(field, format(v), "it must not be negative", "")
+	case v != 0 && v < least:
+		r.refuse(field, format(v), "it is less than "+format(least), "")
+	case v > most:
+		r.refuse(field, format(v), "it is more than "+format(most), "")
+	default:
+		return true
+	}
+	return false
+}
+
+// wholeSeconds rounds up: a limit is never stricter than what was written.
+func wholeSeconds(d Duration) Duration {
+	const second = Duration(time.Second)
+	return (d + second - 1) / second * second
+}
+
+func formatCount(n uint64) string { return strconv.FormatUint(n, 10) }

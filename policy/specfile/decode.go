@@ -1,0 +1,158 @@
+package specfile
+
+import (
+	"encoding"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// maxProblems bounds how many problems of one file are reported.
+const maxProblems = 20
+
+const leaveOut = "leave the key out for the default"
+
+// decoder carries a tree over into a Spec, by the names in its json tags.
+type decoder struct {
+	file *File
+	errs []error
+}
+
+func (d *decoder) spec(root *yaml.Node) {
+	if root.Kind != yaml.MappingNode {
+		d.refuse(&policy.FieldError{Line: root.Line, Reason: "it must be a mapping of keys to values"})
+		return
+	}
+	d.structure(root, reflect.ValueOf(&d.file.Spec).Elem(), "")
+}
+
+func (d *decoder) full() bool { return len(d.errs) > maxProblems }
+
+func (d *decoder) refuse(e *policy.FieldError) {
+	if d.full() {
+		return
+	}
+	if len(d.errs) == maxProblems {
+		e = &policy.FieldError{Line: e.Line, Reason: "there are more than 20 problems; this is where the 21st is"}
+	}
+	e.File = d.file.name
+	d.errs = append(d.errs, e)
+}
+
+// value decodes n, which is written at line, into v.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
+	d.file.lines[path] = line
+	if isNull(n) {
+		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "it is null", Hint: leaveOut})
+		return
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.text(n, u, path, line)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if d.is(n, yaml.MappingNode, "a mapping of keys to values", path, line) {
+			d.structure(n, v, path)
+		}
+	case reflect.Map:
+		if d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
+			d.variables(n, v, path)
+		}
+	case reflect.Slice:
+		if d.is(n, yaml.SequenceNode, "a list", path, line) {
+			d.list(n, v, path)
+		}
+	case reflect.String:
+		d.word(n, v, path, line)
+	case reflect.Uint64:
+		d.count(n, v, path, line)
+	default:
+		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "a spec file cannot hold it"})
+	}
+}
+
+// is refuses a node of another kind than the wanted one.
+func (d *decoder) is(n *yaml.Node, kind yaml.Kind, want, path string, line int) bool {
+	if n.Kind == kind {
+		return true
+	}
+	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want}
+	if kind == yaml.SequenceNode && n.Kind == yaml.ScalarNode {
+		e.Hint = "put the value in brackets: [value]"
+	}
+	d.refuse(e)
+	return false
+}
+
+func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
+	fields := fieldsOf(v.Type())
+	for key, value := range d.pairs(n, path) {
+		i, known := fields[key.Value]
+		if !known {
+			d.refuse(&policy.FieldError{Field: policy.FieldPath(path, key.Value), Line: key.Line,
+				Reason: "unknown key", Hint: suggest(key.Value, fields)})
+			continue
+		}
+		d.value(value, v.Field(i), policy.FieldPath(path, key.Value), key.Line)
+	}
+}
+
+// fieldsOf gives the index of each field by its json name.
+func fieldsOf(t reflect.Type) map[string]int {
+	fields := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = i
+	}
+	return fields
+}
+
+// variables decodes a map of texts. Any scalar is taken as it is written:
+// people write PORT: 8080 and DEBUG: true, and programs get texts.
+func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
+	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
+	for key, value := range d.pairs(n, path) {
+		field := policy.FieldPath(path, key.Value)
+		d.file.lines[field] = key.Line
+		switch {
+		case isNull(value):
+			d.refuse(&policy.FieldError{Field: field, Line: key.Line, Reason: "it is null",
+				Hint: `write "" for an empty value`})
+		case d.is(value, yaml.ScalarNode, "a text", field, key.Line):
+			all.SetMapIndex(reflect.ValueOf(key.Value), reflect.ValueOf(value.Value))
+		}
+	}
+	v.Set(all)
+}
+
+func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
+	all := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, item := range n.Content {
+		if d.full() {
+			return
+		}
+		d.value(item, all.Index(i), path+"["+strconv.Itoa(i)+"]", item.Line)
+	}
+	v.Set(all)
+}
+
+// text decodes a scalar that has a syntax of its own.
+func (d *decoder) text(n *yaml.Node, u encoding.TextUnmarshaler, path string, line int) {
+	if !d.is(n, yaml.ScalarNode, "a text", path, line) {
+		return
+	}
+	err := u.UnmarshalText([]byte(n.Value))
+	if err != nil {
+		e := &policy.FieldError{Reason: err.Error()}
+		errors.As(err, &e)
+		d.refuse(&policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: e.Reason, Hint: e.Hint})
+		return
+	}
+	d.refuseZero(reflect.ValueOf(u).Elem(), n, path, line)
+}

@@ -1,0 +1,165 @@
+// Package specfile reads a [policy.Spec] from YAML or JSON, strictly.
+//
+// An unknown key, a key given twice, a value of the wrong type or unit, a
+// null, and a value that would silently mean the default (an empty text, a 0)
+// are errors, each a [*policy.FieldError] with the line where it is written;
+// all of them are reported at once, up to a bound. YAML's anchors, aliases
+// and tags, and files of several documents, are refused: a spec says what a
+// sandbox may do, and must be readable at a glance.
+//
+// Reading fills in no default. [policy.Spec.Resolve] does that and checks
+// what the words mean; [File.Locate] adds the lines to what it finds:
+//
+//	file, err := specfile.Read("spec.yaml")
+//	…
+//	spec, err := file.Spec.Resolve(base)
+//	err = file.Locate(err)
+package specfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// MaxSize bounds a spec file, in bytes.
+const MaxSize = 1 << 20
+
+// File is a spec as it is written, and where each of its fields is.
+type File struct {
+	// Spec is what the file says and nothing more. An empty file gives the
+	// zero Spec.
+	Spec policy.Spec
+
+	name  string
+	lines map[string]int // by field path
+}
+
+// Decode reads a spec from data. The name is for error messages; where it
+// ends in ".json", data must be JSON, else it is YAML, of which JSON is a part.
+func Decode(name string, data []byte) (policy.Spec, error) {
+	file, err := Parse(name, data)
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	return file.Spec, nil
+}
+
+// Load reads a spec from the file at path, which may be a pipe.
+func Load(path string) (policy.Spec, error) {
+	file, err := Read(path)
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	return file.Spec, nil
+}
+
+// Read is Load for those who want to know the lines as well.
+func Read(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the spec: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the spec: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse is Decode for those who want to know the lines as well. Its error
+// joins one [*policy.FieldError] for each problem, in the order of the file.
+func Parse(name string, data []byte) (*File, error) {
+	root, problem := parseTree(name, data)
+	if problem != nil {
+		problem.File = name
+		return nil, problem
+	}
+	file := &File{name: name, lines: map[string]int{}}
+	if root == nil {
+		return file, nil
+	}
+	d := decoder{file: file}
+	d.spec(root)
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
+	}
+	return file, nil
+}
+
+// parseTree gives the tree of the document, nil for an empty one.
+func parseTree(name string, data []byte) (*yaml.Node, *policy.FieldError) {
+	if len(data) > MaxSize {
+		return nil, &policy.FieldError{Reason: "it is larger than 1MiB"}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if line := invalidUTF8(data); line > 0 {
+		return nil, &policy.FieldError{Reason: "it is not valid UTF-8", Line: line}
+	}
+	text := bytes.TrimSpace(data)
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if strings.EqualFold(filepath.Ext(name), ".json") || text[0] == '{' && json.Valid(data) {
+		return parseJSON(data)
+	}
+	return parseYAML(data)
+}
+
+// invalidUTF8 gives the line of the first byte that is not valid UTF-8, or 0.
+func invalidUTF8(data []byte) int {
+	line := 1
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		if r == utf8.RuneError && size == 1 {
+			return line
+		}
+		if r == '\n' {
+			line++
+		}
+		data = data[size:]
+	}
+	return 0
+}
+
+// Locate adds the file's name and the line to each [*policy.FieldError] in
+// err whose field, or a parent of it, is written in the file. Other errors
+// and errors that have a line already stay as they are. Use it for errors
+// about the file's own Spec, before flags change it.
+func (f *File) Locate(err error) error {
+	found := policy.FieldErrors(err)
+	if len(found) == 0 {
+		return err
+	}
+	located := make([]error, len(found))
+	for i, e := range found {
+		with := *e
+		if line := f.line(e.Field); with.Line == 0 && line > 0 {
+			with.File, with.Line = f.name, line
+		}
+		located[i] = &with
+	}
+	return errors.Join(located...)
+}
+
+// line finds the field, or else the nearest parent that is written.
+func (f *File) line(field string) int {
+	for field != "" {
+		if line := f.lines[field]; line > 0 {
+			return line
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
+	return 0
+}

@@ -1,0 +1,128 @@
+package paddock
+
+import (
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// TimeoutStatus is the exit code of a command that ran out of time.
+const TimeoutStatus = 124
+
+// Result is how a command ended. Byte counts, truncation and isolation are
+// the host side's own knowledge; the rest is the agent's word, checked for
+// sense. An agent that never answered is told by TimedOut or Signal alone.
+type Result struct {
+	// ExitCode is the exit status, -N where signal N ended the command, and
+	// [TimeoutStatus] where it ran out of time.
+	ExitCode int
+	// Signal is the name of the signal that ended the command ("SIGKILL"),
+	// empty where none did.
+	Signal string
+	// TimedOut says that the command ran out of time.
+	TimedOut bool
+	// OOMKilled says that the command was ended for using too much memory.
+	OOMKilled bool
+	// Duration is from the start of the command to its end.
+	Duration time.Duration
+	// UserCPU and SystemCPU are of the command and of the children it waited for.
+	UserCPU, SystemCPU time.Duration
+	// StdoutBytes and StderrBytes count all that was printed, kept or not.
+	StdoutBytes, StderrBytes int64
+	// StdoutTruncated and StderrTruncated say that captured output lacks its
+	// middle, because it was longer than Limits.Output.
+	StdoutTruncated, StderrTruncated bool
+	// PeakMemory is the largest resident set seen, in bytes, and
+	// PeakMemorySource how it was found; both are empty where not known.
+	PeakMemory       int64
+	PeakMemorySource string
+	// Survivors counts processes of the command's tree that still ran when it
+	// had ended, and SurvivorsKilled those that were then killed.
+	Survivors, SurvivorsKilled int
+	// DeathProved says that no process of the command's tree is left.
+	DeathProved bool
+	// Isolation is what held while the command ran, verified from outside.
+	Isolation Isolation
+}
+
+// Success says that the command ended by itself with exit status 0.
+func (r *Result) Success() bool { return r.ExitCode == 0 && !r.TimedOut }
+
+// String tells how the command ended, in the words of os/exec.
+func (r *Result) String() string {
+	switch {
+	case r.TimedOut:
+		return "timed out after " + r.Duration.Round(time.Millisecond).String()
+	case r.Signal != "":
+		return "killed by " + r.Signal
+	default:
+		return "exit status " + strconv.Itoa(r.ExitCode)
+	}
+}
+
+// ExitError is a command that ran and did not succeed.
+type ExitError struct {
+	*Result
+	// Stderr is the beginning and the end of standard error, where
+	// [Cmd.Output] was used and nothing else asked for it.
+	Stderr []byte
+
+	cause error
+}
+
+// Error tells how the command ended.
+func (e *ExitError) Error() string {
+	if e.cause != nil {
+		return e.Result.String() + ": " + e.cause.Error()
+	}
+	return e.Result.String()
+}
+
+// Is makes errors.Is(err, ErrTimeout) work.
+func (e *ExitError) Is(target error) bool { return target == ErrTimeout && e.TimedOut }
+
+// Unwrap gives the context's error where the context ended the command.
+func (e *ExitError) Unwrap() error { return e.cause }
+
+// newResult is the agent's answer, which the wire client has checked for
+// sense, as a Result.
+func newResult(r wire.ExecResult) *Result {
+	return &Result{
+		ExitCode:         exitCode(r),
+		Signal:           signalName(r),
+		TimedOut:         r.TimedOut,
+		OOMKilled:        r.OOMKilled,
+		Duration:         milliseconds(r.DurationMS),
+		UserCPU:          milliseconds(r.UserCPUMS),
+		SystemCPU:        milliseconds(r.SystemCPUMS),
+		PeakMemory:       r.PeakMemoryBytes,
+		PeakMemorySource: r.PeakMemorySource,
+		Survivors:        r.Survivors,
+		SurvivorsKilled:  r.SurvivorsKilled,
+		DeathProved:      r.DeathProved,
+	}
+}
+
+func exitCode(r wire.ExecResult) int {
+	if r.TimedOut {
+		return TimeoutStatus
+	}
+	return r.ExitCode
+}
+
+// signalName names the signal by its number: the agent's own word for it
+// could say anything.
+func signalName(r wire.ExecResult) string {
+	if r.ExitCode >= 0 {
+		return ""
+	}
+	return nameSignal(syscall.Signal(-r.ExitCode))
+}
+
+// milliseconds keeps a hostile number from overflowing into a negative span.
+func milliseconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(n, most)) * time.Millisecond
+}

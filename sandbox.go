@@ -1,0 +1,81 @@
+package paddock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Sandbox is a workspace behind a wall, ready to run commands. All methods
+// may be called concurrently. It lives until [Sandbox.Close], or until the
+// calling process ends, however that happens.
+type Sandbox struct {
+	wall   backend.Sandbox
+	client wire.Client
+	spec   Spec
+
+	stopOnce sync.Once
+	death    backend.Death
+	stopErr  error
+}
+
+// Open builds the sandbox that spec describes and returns when it can run
+// commands. ctx bounds the building alone.
+//
+// A spec that makes no sense is one or more *policy.FieldError, joined; a
+// wall that cannot be built here is a *backend.StartError. After an error
+// nothing is left behind.
+func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
+	be, spec, err := opts.prepare(spec)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := opts.agentPath()
+	if err != nil {
+		return nil, err
+	}
+	state, err := opts.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	wall, err := be.Start(ctx, backend.Request{Spec: spec, Agent: agent, StateDir: state})
+	if err != nil {
+		return nil, err
+	}
+	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec}, nil
+}
+
+// ID is the sandbox's random name.
+func (s *Sandbox) ID() string { return s.wall.ID() }
+
+// Spec is what was asked for, with the defaults filled in.
+func (s *Sandbox) Spec() Spec { return s.spec }
+
+// Isolation is what really holds, as verified from outside.
+func (s *Sandbox) Isolation() Isolation { return s.wall.Isolation() }
+
+// Done is closed when the sandbox has ended, by Close or by itself.
+func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
+
+// Close kills everything inside and returns when the kernel has confirmed
+// that no process is left. Later calls return what the first one did.
+func (s *Sandbox) Close() error {
+	death, err := s.stop()
+	if err != nil {
+		return fmt.Errorf("cannot close sandbox %s: %w", s.ID(), err)
+	}
+	if !death.Proved {
+		return &Error{Message: "cannot prove that every process of sandbox " + s.ID() + " has ended"}
+	}
+	return nil
+}
+
+// stop ends the sandbox once. It takes no context: a caller in a hurry must
+// not be able to leave processes behind.
+func (s *Sandbox) stop() (backend.Death, error) {
+	s.stopOnce.Do(func() { s.death, s.stopErr = s.wall.Stop(context.Background(), 0) })
+	return s.death, s.stopErr
+}

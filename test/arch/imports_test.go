@@ -1,0 +1,178 @@
+package arch
+
+import (
+	"slices"
+	"testing"
+)
+
+// Names in the rules: a path of this module without its prefix ("." is the
+// root package alone), a path with a dot in its first element for anybody
+// else's, "std" for the standard library.
+
+// allowRule says which imports beyond the standard library a package may have.
+type allowRule struct {
+	pkg   string // this package and those below it
+	allow []string
+	why   string
+}
+
+var allowRules = []allowRule{
+	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
+	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
+	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
+}
+
+// exactAllow are rules for one package without those below it.
+var exactAllow = []allowRule{
+	{"policy", nil, "the agent links it"},
+}
+
+// denyRule says what a package must not import.
+type denyRule struct {
+	pkg  string // this package and those below it, "." for the root package
+	deny []string
+	why  string
+}
+
+var denyRules = []denyRule{
+	{"agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "cmd", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
+	{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
+	{"backend", []string{"agent", ".", "op", "cmd", "server"}, "backends and agent meet at wire and confine.Plan"},
+	{".", []string{"op", "cmd", "server", "agent"}, "doors stand on the library, never under it"},
+	{"op", []string{"cmd", "server", "agent"}, "operations are rendered by doors, not the other way round"},
+}
+
+// importerRule says who alone may import a heavy module.
+type importerRule struct {
+	module string
+	only   []string
+	why    string
+}
+
+var importerRules = []importerRule{
+	{"github.com/spf13/cobra", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
+	{"github.com/spf13/pflag", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
+	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, "nobody else reads YAML"},
+	{"github.com/creack/pty", []string{"agent"}, "terminals are made inside"},
+}
+
+// full turns a name of the rules into an import path.
+func full(name string) string {
+	switch name {
+	case ".":
+		return module
+	case "agent", "backend", "cmd", "confine", "op", "policy", "server", "wire":
+		return module + "/" + name
+	}
+	return name
+}
+
+// matches says whether an import is what a name of the rules means.
+func matches(path, name string) bool {
+	if name == "." {
+		return path == module
+	}
+	return within(path, full(name))
+}
+
+func matchesAny(path string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return matches(path, name) })
+}
+
+// covers says whether a rule for name is about p.
+func covers(p pkg, name string) bool {
+	if name == "." {
+		return p.short() == "."
+	}
+	return within(p.short(), name)
+}
+
+func TestAllowedImports(t *testing.T) {
+	g := packages(t)
+	check := func(p pkg, rule allowRule) {
+		for _, path := range p.Imports {
+			if !g[path].Standard && !matchesAny(path, rule.allow) {
+				t.Errorf("%s imports %s: %s", p.short(), path, rule.why)
+			}
+		}
+	}
+	for _, path := range paths(g) {
+		p := g[path]
+		for _, rule := range allowRules {
+			if p.ours() && covers(p, rule.pkg) {
+				check(p, rule)
+			}
+		}
+		for _, rule := range exactAllow {
+			if p.ours() && p.short() == rule.pkg {
+				check(p, rule)
+			}
+		}
+	}
+}
+
+func TestForbiddenImports(t *testing.T) {
+	g := packages(t)
+	for _, path := range paths(g) {
+		p := g[path]
+		for _, rule := range denyRules {
+			if !p.ours() || !covers(p, rule.pkg) {
+				continue
+			}
+			for _, path := range p.Imports {
+				if matchesAny(path, rule.deny) {
+					t.Errorf("%s imports %s: %s", p.short(), path, rule.why)
+				}
+			}
+		}
+	}
+}
+
+func TestHeavyModules(t *testing.T) {
+	g := packages(t)
+	for _, path := range paths(g) {
+		p := g[path]
+		for _, rule := range importerRules {
+			mayImport := slices.ContainsFunc(rule.only, func(name string) bool { return covers(p, name) })
+			if !p.ours() || mayImport {
+				continue
+			}
+			for _, path := range p.Imports {
+				if within(path, rule.module) {
+					t.Errorf("%s imports %s: %s", p.short(), path, rule.why)
+				}
+			}
+		}
+	}
+}
+
+// What a program links matters, not only what it names: these look at
+// everything that is reachable.
+func TestLinkedPackages(t *testing.T) {
+	g := packages(t)
+	tests := []struct {
+		pkg  string
+		deny []string
+	}{
+		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "testing"}},
+		{"cmd/paddock", []string{"agent", "testing"}},
+		{"wire", []string{"net/http", "crypto/tls"}},
+		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "agent", "testing"}},
+	}
+	for _, tt := range tests {
+		path := module
+		if tt.pkg != "." {
+			path += "/" + tt.pkg
+		}
+		p, ok := g[path]
+		if !ok {
+			t.Errorf("there is no package %s", tt.pkg)
+			continue
+		}
+		for _, dep := range p.Deps {
+			if matchesAny(dep, tt.deny) {
+				t.Errorf("%s links %s", tt.pkg, dep)
+			}
+		}
+	}
+}

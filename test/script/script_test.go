@@ -1,0 +1,154 @@
+// Package script tests the paddock program as people use it: one txtar script
+// in testdata for each topic, and Go tests for what needs a terminal or a
+// process to signal.
+//
+// Beside testscript's own commands the scripts have
+//
+//	exits STATUS PROGRAM [ARG]...
+//
+// which runs a program, keeps its output for stdout and stderr, and compares
+// its exit status. The condition [root] is true for root. The environment has
+// MARK, a text that occurs nowhere else on the host.
+package script
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/paddock-dev/paddock"
+)
+
+// The programs under test, built once, and where they keep state.
+var binDir, stateDir string
+
+// wallless says why no sandbox can be made here, empty where one can.
+var wallless string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "paddock-script-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binDir, stateDir = filepath.Join(dir, "bin"), filepath.Join(dir, "state")
+	build := exec.Command("go", "build", "-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-agent")
+	build.Dir = "../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build paddock: %v\n%s", err, out)
+		return 1
+	}
+	wallless = probe()
+	return m.Run()
+}
+
+// probe looks for user namespaces alone: whatever else is missing must fail.
+func probe() string {
+	report, err := paddock.Probe(context.Background(), paddock.Options{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, f := range report.Features {
+		if f.Name == "user namespaces" && !f.OK {
+			return "user namespaces are forbidden here: " + f.Detail
+		}
+	}
+	return ""
+}
+
+func requireWalls(t *testing.T) {
+	t.Helper()
+	if wallless != "" {
+		t.Skip(wallless)
+	}
+}
+
+var marks atomic.Int64
+
+// newMark is a text that no other process of the host carries.
+func newMark() string {
+	return "paddock-mark-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(marks.Add(1), 10)
+}
+
+func TestScripts(t *testing.T) {
+	requireWalls(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", binDir+":"+os.Getenv("PATH"))
+			env.Setenv("PADDOCK_STATE_DIR", stateDir)
+			env.Setenv("MARK", newMark())
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": cmdExits,
+			"alive": cmdAlive,
+		},
+	})
+}
+
+// cmdExits is "exits STATUS PROGRAM [ARG]...".
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARG]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("cannot run %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("%s exited with status %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// cmdAlive is "[!] alive TEXT": does any process of the host carry TEXT?
+func cmdAlive(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: [!] alive TEXT")
+	}
+	pids := carrying(args[0])
+	if neg == (len(pids) > 0) {
+		ts.Fatalf("processes that carry %q: %v", args[0], pids)
+	}
+}
+
+// carrying lists the processes of the host with text in their command line.
+func carrying(text string) []string {
+	var pids []string
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file) // a process may be gone by now
+		if err == nil && strings.Contains(string(line), text) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}

@@ -1,0 +1,140 @@
+package script
+
+import (
+	"bufio"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startRunning runs a script in a sandbox and returns when it has said "ready".
+func startRunning(t *testing.T, script string, args ...string) (cmd *exec.Cmd, out *bufio.Reader) {
+	t.Helper()
+	requireWalls(t)
+	cmd = paddockCommand(t, append([]string{"run", "--", "sh", "-c", script}, args...)...)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	out = bufio.NewReader(pipe)
+	if line, err := out.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the command said %q, %v", line, err)
+	}
+	return cmd, out
+}
+
+func TestSignalsAreHandedOn(t *testing.T) {
+	for name, number := range map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, out := startRunning(t, "trap 'echo got "+name+"; exit 9' "+name+"; echo ready; while :; do sleep 0.05; done")
+			if err := cmd.Process.Signal(number); err != nil {
+				t.Fatal(err)
+			}
+			said, err := io.ReadAll(out)
+			if err != nil || string(said) != "got "+name+"\n" {
+				t.Errorf("the command said %q, %v", said, err)
+			}
+			if status := waitStatus(t, cmd); status != 9 {
+				t.Errorf("exit status %d", status)
+			}
+		})
+	}
+}
+
+func TestASignalThatEndsTheCommandIsItsStatus(t *testing.T) {
+	cmd, _ := startRunning(t, "echo ready; while :; do sleep 0.05; done")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := waitStatus(t, cmd); status != 128+15 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// signalThrice sends a signal until three have been taken: the kernel may
+// merge two that come close together.
+func signalThrice(t *testing.T, cmd *exec.Cmd, number syscall.Signal) {
+	t.Helper()
+	for range 200 {
+		if cmd.Process.Signal(number) != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+		if state := processState(cmd.Process.Pid); state == "Z" || state == "" {
+			return
+		}
+	}
+	t.Error("the program lives on")
+}
+
+func TestTheThirdSignalEndsTheSandbox(t *testing.T) {
+	for name, tt := range map[string]struct {
+		number syscall.Signal
+		status int
+	}{"INT": {syscall.SIGINT, 130}, "TERM": {syscall.SIGTERM, 143}} {
+		t.Run(name, func(t *testing.T) {
+			mark := newMark()
+			cmd, _ := startRunning(t, "trap '' INT TERM; echo ready; while :; do sleep 0.05; done #$0", mark)
+			signalThrice(t, cmd, tt.number)
+			if status := waitStatus(t, cmd); status != tt.status {
+				t.Errorf("exit status %d, want %d", status, tt.status)
+			}
+			if pids := carrying(mark); len(pids) > 0 {
+				t.Errorf("processes are left: %v", pids)
+			}
+		})
+	}
+}
+
+func TestKillOfTheProgramEndsTheSandbox(t *testing.T) {
+	mark := newMark()
+	cmd, _ := startRunning(t, "echo ready; (setsid sleep 1000 #$0 &); while :; do sleep 0.05; done #$0", mark)
+	if len(carrying(mark)) == 0 {
+		t.Fatal("the command cannot be found while it runs")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	deadline := time.Now().Add(time.Second)
+	for len(carrying(mark)) > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes are left after a second: %v", carrying(mark))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestNohupIsKept(t *testing.T) {
+	requireWalls(t)
+	cmd := paddockCommand(t)
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `trap '' HUP; exec "$0" run -- sh -c 'echo ready; sleep 0.5; echo still here'`, binDir + "/paddock"}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(pipe)
+	if _, err := out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(out)
+	if status := waitStatus(t, cmd); status != 0 || !strings.Contains(string(rest), "still here") {
+		t.Errorf("exit status %d after %q", status, rest)
+	}
+}

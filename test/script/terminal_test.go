@@ -1,0 +1,195 @@
+package script
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// session is paddock under a terminal of its own.
+type session struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	ptmx *os.File
+
+	mu     sync.Mutex
+	output bytes.Buffer
+	grew   chan struct{}
+}
+
+// startTerminal runs paddock under a terminal of 30 by 97.
+func startTerminal(t *testing.T, args ...string) *session {
+	t.Helper()
+	requireWalls(t)
+	cmd := paddockCommand(t, args...)
+	cmd.Env = append(cmd.Env, "TERM=xterm")
+	ptmx, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 97})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &session{t: t, cmd: cmd, ptmx: ptmx, grew: make(chan struct{}, 1)}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = ptmx.Close()
+	})
+	go s.read()
+	return s
+}
+
+// paddockCommand is paddock in a workspace of its own.
+func paddockCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binDir+"/paddock", args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PADDOCK_STATE_DIR="+stateDir)
+	return cmd
+}
+
+func (s *session) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.ptmx.Read(buf)
+		s.mu.Lock()
+		s.output.Write(buf[:n])
+		s.mu.Unlock()
+		select {
+		case s.grew <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *session) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.output.String()
+}
+
+// expect waits until the output matches.
+func (s *session) expect(pattern string) {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	deadline := time.After(patience)
+	for !re.MatchString(s.text()) {
+		select {
+		case <-s.grew:
+		case <-deadline:
+			s.t.Fatalf("the terminal never showed %q:\n%s", pattern, s.text())
+		}
+	}
+}
+
+func (s *session) send(keys string) {
+	s.t.Helper()
+	if _, err := s.ptmx.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// exit waits for the end and compares the status.
+func (s *session) exit(want int) {
+	s.t.Helper()
+	if got := waitStatus(s.t, s.cmd); got != want {
+		s.t.Errorf("exit status %d, want %d:\n%s", got, want, s.text())
+	}
+}
+
+// waitStatus waits for a program, but not for ever.
+func waitStatus(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = cmd.Wait() // the status says it all
+	return cmd.ProcessState.ExitCode()
+}
+
+func TestTerminal(t *testing.T) {
+	s := startTerminal(t, "run", "-t", "--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM; exit 3")
+	s.expect(`30 97\r\nxterm\r\n`)
+	s.exit(3)
+}
+
+func TestTerminalCols(t *testing.T) {
+	if _, err := exec.LookPath("tput"); err != nil {
+		t.Skip("tput is not installed")
+	}
+	s := startTerminal(t, "run", "-t", "--", "sh", "-c", "test -t 0 && tput cols")
+	s.expect(`97\r\n`)
+	s.exit(0)
+}
+
+func TestTerminalIsTheSandboxsOwn(t *testing.T) {
+	s := startTerminal(t, "run", "-t", "--", "tty")
+	s.expect(`/dev/(pts/0|console)\r\n`)
+	s.exit(0)
+}
+
+func TestTerminalFollowsTheWindow(t *testing.T) {
+	s := startTerminal(t, "run", "-t", "--", "sh", "-c", `trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done`)
+	s.expect("ready")
+	if err := pty.Setsize(s.ptmx, &pty.Winsize{Rows: 41, Cols: 111}); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(`41 111\r\n`)
+	s.exit(0)
+}
+
+func TestTerminalKeysGoToTheCommand(t *testing.T) {
+	s := startTerminal(t, "run", "-t", "--", "sh", "-c", `trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.05; done`)
+	s.expect("ready")
+	s.send("\x03")
+	s.expect("interrupted")
+	s.exit(9)
+}
+
+func TestTerminalIsRestored(t *testing.T) {
+	for name, end := range map[string]func(*session){
+		"by the command":  func(s *session) { s.send("\r") },
+		"by three INT":    func(s *session) { signalThrice(s.t, s.cmd, syscall.SIGINT) },
+		"by a closed end": func(s *session) { s.send("\x04") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startTerminal(t, "run", "-t", "--", "sh", "-c", "trap '' INT; echo ready; read x")
+			s.expect("ready")
+			if modes := ttyModes(t, s.ptmx); modes&syscall.ECHO != 0 {
+				t.Error("the terminal is not raw while the command runs")
+			}
+			end(s)
+			_ = waitStatus(t, s.cmd)
+			if modes := ttyModes(t, s.ptmx); modes&syscall.ECHO == 0 || modes&syscall.ICANON == 0 {
+				t.Errorf("the terminal was left raw: %o", modes)
+			}
+		})
+	}
+}
+
+func TestCtrlCWithoutATerminalInside(t *testing.T) {
+	s := startTerminal(t, "run", "--", "sh", "-c", `trap 'echo got it; exit 9' INT; echo ready; while :; do sleep 0.05; done`)
+	s.expect("ready")
+	s.send("\x03")
+	s.expect("got it")
+	s.exit(9)
+}
+
+func TestErrorsBeforeTheTerminalIsRaw(t *testing.T) {
+	s := startTerminal(t, "run", "-t", "--", "no-such-command")
+	s.exit(127)
+	s.expect(`paddock: cannot .*no-such-command`)
+	if strings.Contains(strings.ReplaceAll(s.text(), "\r\n", ""), "\n") {
+		t.Errorf("the error was written to a raw terminal: %q", s.text())
+	}
+}

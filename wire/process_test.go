@@ -1,0 +1,303 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// fakeExec is the agent's half of one streamed exec, as a test plays it.
+type fakeExec struct {
+	conn   net.Conn
+	frames *FrameReader
+	out    *FrameWriter
+}
+
+// streamed serves a connection: it reads the request line, answers that the
+// command runs, and lets script do the rest.
+func streamed(window int, script func(*fakeExec)) func(net.Conn) {
+	return func(conn net.Conn) {
+		br := bufio.NewReader(conn)
+		if _, err := ReadLine(br, MaxLine); err != nil {
+			return
+		}
+		_ = WriteLine(conn, ExecStarted{ID: "e1", Streaming: true, StdinWindow: window})
+		script(&fakeExec{conn: conn, frames: NewFrameReader(br, MaxFrame), out: NewFrameWriter(conn)})
+	}
+}
+
+// next reads a frame; its stream is StreamControl + 1 at the end.
+func (f *fakeExec) next() (Stream, []byte) {
+	s, _, err := f.frames.Next()
+	if err != nil {
+		return StreamControl + 1, nil
+	}
+	p, _ := f.frames.ReadPayload(nil)
+	return s, p
+}
+
+// nextControl reads frames up to a control frame.
+func (f *fakeExec) nextControl() Control {
+	for {
+		switch s, p := f.next(); s {
+		case StreamControl:
+			c, _ := DecodeControl(p)
+			return c
+		case StreamControl + 1:
+			return Control{}
+		}
+	}
+}
+
+func (f *fakeExec) print(s Stream, text string) { _ = f.out.WriteFrame(s, []byte(text)) }
+
+func (f *fakeExec) exit(code int) {
+	_ = f.out.WriteControl(Control{Type: "exit", Result: &ExecResult{ExitCode: code}})
+}
+
+// drain reads what the client sends, so that it never waits for a reader.
+func (f *fakeExec) drain() { _, _ = io.Copy(io.Discard, f.conn) }
+
+func TestStart(t *testing.T) {
+	big := strings.Repeat("0123456789", 100_000)
+	serve := streamed(StdinWindow, func(f *fakeExec) {
+		go f.drain()
+		f.print(StreamStdout, "out")
+		f.print(StreamStderr, "err")
+		f.print(StreamStdout, "")
+		f.print(StreamStdout, big)
+		_ = f.out.WriteControl(Control{Type: "from a later version"})
+		f.exit(7)
+	})
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		var stdout, stderr bytes.Buffer
+		p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{Stdout: &stdout, Stderr: &stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if r, err := p.Wait(); r.ExitCode != 7 || err != nil {
+				t.Fatalf("Wait = %+v, %v", r, err)
+			}
+		}
+		if p.ID() != "e1" || stdout.String() != "out"+big || stderr.String() != "err" {
+			t.Errorf("id %q, stdout of %d bytes, stderr %q", p.ID(), stdout.Len(), stderr.String())
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("Close after the end: %v", err)
+		}
+		wantError(t, p.Signal("TERM"), CodeGone, "cannot send signal to the command: it has ended")
+	})
+}
+
+func TestStartAsksForAStream(t *testing.T) {
+	asked := make(chan string, 1)
+	serve := func(conn net.Conn) {
+		line, _ := ReadLine(bufio.NewReader(conn), MaxLine)
+		asked <- string(line)
+		_ = WriteLine(conn, Errorf(CodeNotFound, "cannot start x: not found"))
+	}
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		_, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{})
+		wantError(t, err, CodeNotFound, "cannot start x: not found")
+		if got, want := <-asked, `{"action":"exec","command":"x","stream":true}`; got != want {
+			t.Errorf("request %s, want %s", got, want)
+		}
+	})
+}
+
+func TestStartRefusesAnOddAnswer(t *testing.T) {
+	for _, answer := range []string{
+		`{}`,
+		`{"streaming":false,"stdin_window":5}`,
+		`{"streaming":true,"stdin_window":0}`,
+		`{"streaming":true,"stdin_window":-1}`,
+		`{"exit_code":0,"stdout":""}`,
+	} {
+		overEach(t, answerWith(answer+"\n"), func(t *testing.T, c *Client) {
+			_, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{})
+			wantError(t, err, CodeInternal, "announces no frames")
+		})
+	}
+}
+
+func TestHostileFrames(t *testing.T) {
+	tests := []struct {
+		name, send string
+		code       Code
+		text       string
+	}{
+		{"nothing", "", CodeGone, "cannot follow the command: the connection ended"},
+		{"half a header", "\x01\x00", CodeGone, "the connection ended"},
+		{"half a payload", frame(StreamStdout, "abc")[:9], CodeGone, "the connection ended"},
+		{"half a discarded payload", frame(StreamStderr, "abc")[:9], CodeGone, "the connection ended"},
+		{"not a frame", "hello, world\n", CodeInternal, "no stream 104"},
+		{"a pad that is not zero", "\x01\x00\x00\x01\x00\x00\x00\x00", CodeInternal, "header"},
+		{"a frame over the bound", "\x01\x00\x00\x00\x00\x10\x00\x01", CodeInternal, "more than 1048576"},
+		{"a stdin frame", frame(StreamStdin, "x"), CodeInternal, "the agent sent a stdin frame"},
+		{"a control that is text", frame(StreamControl, "exit"), CodeInternal, "not a JSON object"},
+		{"an exit without result", frame(StreamControl, `{"type":"exit"}`), CodeInternal, "no result"},
+		{"an exit with a null", frame(StreamControl, `{"type":"exit","result":null}`), CodeInternal, "no result"},
+		{"an impossible result", frame(StreamControl, `{"type":"exit","result":{"exit_code":1000}}`), CodeInternal, "out of range"},
+		{"a negative acknowledgement", frame(StreamControl, `{"type":"stdin_ack","bytes":-1}`), CodeInternal, "acknowledges -1 bytes"},
+		{"an acknowledgement of nothing", frame(StreamControl, `{"type":"stdin_ack","bytes":1}`), CodeInternal, "acknowledges 1 bytes of standard input, and 0 are"},
+		{"a huge acknowledgement", frame(StreamControl, `{"type":"stdin_ack","bytes":9223372036854775807}`), CodeInternal, "acknowledges"},
+		{"an acknowledgement too large", frame(StreamControl, `{"type":"stdin_ack","bytes":9223372036854775808}`), CodeInternal, "control frame"},
+		{"an error and the end", frame(StreamControl, `{"type":"error","error":{"error":"cannot go on","code":"busy"}}`), CodeBusy, "cannot go on"},
+		{"an error without one", frame(StreamControl, `{"type":"error"}`), CodeInternal, "does not say which"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			serve := streamed(StdinWindow, func(f *fakeExec) {
+				f.nextControl() // close_stdin
+				_, _ = io.WriteString(f.conn, tt.send)
+			})
+			overEach(t, serve, func(t *testing.T, c *Client) {
+				p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{Stdout: io.Discard})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = p.Wait()
+				wantError(t, err, tt.code, tt.text)
+			})
+		})
+	}
+}
+
+func TestRefusalDoesNotLoseTheExit(t *testing.T) {
+	serve := streamed(StdinWindow, func(f *fakeExec) {
+		go f.drain()
+		for _, text := range []string{"no signal XYZZY", "second"} {
+			_ = f.out.WriteControl(Control{Type: "error", Error: Errorf(CodeBadRequest, "%s", text)})
+		}
+		f.exit(3)
+	})
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := p.Wait(); r.ExitCode != 3 || err != nil {
+			t.Errorf("Wait = %+v, %v; want the result alone", r, err)
+		}
+		wantError(t, p.Refused(), CodeBadRequest, "no signal XYZZY")
+	})
+}
+
+func TestSignalAndResize(t *testing.T) {
+	serve := streamed(StdinWindow, func(f *fakeExec) {
+		var got []Control
+		for len(got) < 2 {
+			if c := f.nextControl(); c.Type != "close_stdin" {
+				got = append(got, c)
+			}
+		}
+		if got[0] == (Control{Type: "signal", Signal: "INT"}) && got[1] == (Control{Type: "resize", Rows: 24, Cols: 80}) {
+			f.exit(42)
+		}
+	})
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(p.Signal("INT"), p.Resize(24, 80)); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := p.Wait(); r.ExitCode != 42 || err != nil {
+			t.Fatalf("Wait = %+v, %v", r, err)
+		}
+	})
+}
+
+func TestClosedSinkIsAClosedPipe(t *testing.T) {
+	broken := errors.New("broken pipe")
+	serve := streamed(StdinWindow, func(f *fakeExec) {
+		signals := make(chan string)
+		go func() {
+			defer close(signals)
+			for {
+				switch c := f.nextControl(); c.Type {
+				case "signal":
+					signals <- c.Signal
+				case "":
+					return
+				}
+			}
+		}()
+		f.print(StreamStdout, "lost")
+		name := <-signals
+		f.print(StreamStdout, "lost too")
+		f.print(StreamStderr, "kept")
+		if name == "PIPE" {
+			_ = f.out.WriteControl(Control{Type: "exit", Result: &ExecResult{ExitCode: -13, Signal: "SIGPIPE"}})
+		}
+		if name, more := <-signals; more {
+			panic("a second signal: " + name)
+		}
+	})
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		sink := &writes{err: broken}
+		var stderr bytes.Buffer
+		p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{Stdout: sink, Stderr: &stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Wait()
+		if r.ExitCode != -13 || err != broken {
+			t.Errorf("Wait = %+v, %v; want the result and %v", r, err, broken)
+		}
+		if len(sink.got) != 1 || stderr.String() != "kept" {
+			t.Errorf("stdout %q, stderr %q", sink.got, stderr.String())
+		}
+	})
+}
+
+func TestCancelledProcess(t *testing.T) {
+	vanished := make(chan struct{}, 1)
+	serve := streamed(StdinWindow, func(f *fakeExec) {
+		f.print(StreamStdout, "running")
+		f.drain()
+		vanished <- struct{}{}
+	})
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		ctx, cancel := context.WithCancel(testContext(t))
+		defer cancel()
+		// The first output arrives where the sink cancels.
+		p, err := c.Start(ctx, ExecRequest{Command: "x"}, Streams{Stdout: writerFunc(func([]byte) { cancel() })})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(); err != context.Canceled {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+		<-vanished
+	})
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
+func TestClose(t *testing.T) {
+	serve := streamed(StdinWindow, (*fakeExec).drain)
+	overEach(t, serve, func(t *testing.T, c *Client) {
+		p, err := c.Start(testContext(t), ExecRequest{Command: "x"}, Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Wait()
+		wantError(t, err, CodeGone, "cannot follow the command: the connection was closed")
+	})
+}
