@@ -60,14 +60,23 @@ func (c *capture) text(encoding, note string) string {
 		return strings.ToValidUTF8(string(c.head)+string(tail), "\uFFFD") + note
 	}
 	head := trimPartialEnd(c.head)
-	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
+	tail = trimPartialStart(tail)
 	cut := fmt.Sprintf("\n[… %d bytes omitted …]\n", c.total-int64(len(head)+len(tail)))
 	return strings.ToValidUTF8(string(head), "\uFFFD") + cut + strings.ToValidUTF8(string(tail), "\uFFFD") + note
 }
 
 var newline = []byte{'\n'}
+
+// trimPartialStart drops the end of a character whose beginning is missing.
+func trimPartialStart(p []byte) []byte {
+	for range utf8.UTFMax - 1 {
+		if len(p) == 0 || utf8.RuneStart(p[0]) {
+			break
+		}
+		p = p[1:]
+	}
+	return p
+}
 
 // trimPartialEnd drops the beginning of a character whose rest is missing.
 func trimPartialEnd(p []byte) []byte {

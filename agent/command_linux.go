@@ -72,7 +72,9 @@ func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
 			dir = path.Clean(r.Cwd)
 		}
 	}
-	env["PWD"] = dir
+	if !r.ClearEnv {
+		env["PWD"] = dir
+	}
 	for k, v := range r.Env {
 		env[k] = v
 	}
@@ -85,8 +87,17 @@ func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
 	}
 	sort.Strings(c.Env)
 	var err *wire.Error
-	c.Path, err = lookPath(c.Argv[0], env["PATH"], dir)
+	c.Path, err = lookPath(c.Argv[0], searchPath(env), dir)
 	return c, err
+}
+
+// searchPath is where programs are looked for: the system's default where the
+// environment has no PATH at all.
+func searchPath(env map[string]string) string {
+	if p, ok := env["PATH"]; ok {
+		return p
+	}
+	return "/bin:/usr/bin"
 }
 
 // lookPath finds a program as execvp(3) does, but in the command's own PATH
@@ -173,9 +184,11 @@ func rlimits(l *wire.Limits) []clone.Rlimit {
 	return limits
 }
 
+// timeout is how long a command may run, 0 for ever. What is less than a
+// nanosecond is not for ever.
 func timeout(r *wire.ExecRequest) time.Duration {
 	if r.TimeoutSeconds != nil {
-		return time.Duration(*r.TimeoutSeconds * float64(time.Second))
+		return time.Duration(math.Ceil(*r.TimeoutSeconds * float64(time.Second)))
 	}
 	if r.Command != "" && !r.Stream {
 		return defaultTimeout

@@ -93,37 +93,49 @@ func (a *Agent) answer(conn net.Conn, in *bufio.Reader, line []byte) bool {
 		}
 		err = &wire.Error{Code: wire.CodeUnknownAction, Object: action, Message: "unknown action: " + action}
 	}
-	_ = wire.WriteLine(conn, err)
+	_ = say(conn, err)
 	return false
+}
+
+// say answers with one line and reports whether it could. An answer that has
+// no room in a line becomes an error that says so.
+func say(conn net.Conn, v any) bool {
+	err := wire.WriteLine(conn, v)
+	var large *wire.Error
+	if errors.As(err, &large) {
+		large.Hint = "ask for less with max_output_bytes, or stream the output"
+		err = wire.WriteLine(conn, large)
+	}
+	return err == nil
 }
 
 func (a *Agent) answerHello(conn net.Conn, line []byte) bool {
 	var r wire.HelloRequest
 	if err := wire.DecodeRequest(line, &r); err != nil {
-		_ = wire.WriteLine(conn, err)
+		_ = say(conn, err)
 		return false
 	}
-	return wire.WriteLine(conn, wire.HelloResult{
+	return say(conn, wire.HelloResult{
 		Version:  wire.Version,
 		Build:    wire.Build,
 		Features: []string{"exec", "stream", "tty", "keep_alive"},
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
 		Isolation: a.isolation,
-	}) == nil && r.KeepAlive
+	}) && r.KeepAlive
 }
 
 func (a *Agent) answerExec(conn net.Conn, in *bufio.Reader, line []byte) bool {
 	var r wire.ExecRequest
 	if err := wire.DecodeRequest(line, &r); err != nil {
-		_ = wire.WriteLine(conn, err)
+		_ = say(conn, err)
 		return false
 	}
 	if r.Stream {
 		if werr := a.execStreamed(context.Background(), conn, in, &r); werr != nil {
-			return wire.WriteLine(conn, werr) == nil && r.KeepAlive
+			_ = say(conn, werr)
 		}
-		return false
+		return false // what follows may be frames
 	}
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
@@ -131,13 +143,14 @@ func (a *Agent) answerExec(conn net.Conn, in *bufio.Reader, line []byte) bool {
 	res, werr := a.execCaptured(ctx, &r)
 	alive := stop()
 	if werr != nil {
-		return wire.WriteLine(conn, werr) == nil && r.KeepAlive && alive
+		return say(conn, werr) && r.KeepAlive && alive
 	}
-	return wire.WriteLine(conn, res) == nil && r.KeepAlive && alive
+	return say(conn, res) && r.KeepAlive && alive
 }
 
 // watch calls gone when the peer closes the connection while its command
-// runs. A peer that has only finished sending is still there. The returned
+// runs. A peer that has only finished sending, or sends on, is still there,
+// until the socket says that both of its halves are closed. The returned
 // function ends the watch and reports whether another request may come;
 // nothing that arrived meanwhile is lost.
 func watch(conn net.Conn, in *bufio.Reader, gone func()) func() bool {
@@ -145,11 +158,11 @@ func watch(conn net.Conn, in *bufio.Reader, gone func()) func() bool {
 	result := make(chan bool, 1)
 	go func() {
 		_, err := in.Peek(1)
-		alive := err == nil || errors.Is(err, os.ErrDeadlineExceeded)
-		if !alive && awaitHangup(conn, stopped) {
+		ended := errors.Is(err, os.ErrDeadlineExceeded)
+		if !ended && awaitHangup(conn, stopped) {
 			gone()
 		}
-		result <- alive
+		result <- ended || err == nil
 	}()
 	return func() bool {
 		close(stopped)

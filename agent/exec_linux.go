@@ -45,7 +45,7 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool) (*run, *wire.Error
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
 	}
-	c.Stdio = s.child
+	c.Files = s.child[:]
 	p, err := a.spawner.start(c)
 	s.closeChild()
 	if err != nil {
@@ -74,19 +74,38 @@ func (x *run) pump(stdout, stderr io.Writer) {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
 
+// drain copies src to its end or, once its deadline has passed, to where it
+// is empty: dst may be slow, and what was printed in time is not lost for that.
 func drain(dst io.Writer, src *os.File) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	for {
 		n, err := src.Read(*buf)
-		if n > 0 && dst != nil {
-			if _, werr := dst.Write((*buf)[:n]); werr != nil {
-				dst = nil
-			}
+		_, _ = dst.Write((*buf)[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			drainRest(dst, src, *buf)
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// drainRest copies what src holds and waits for no more. Whoever writes on
+// meanwhile is heard to the length of a full pipe.
+func drainRest(dst io.Writer, src *os.File, buf []byte) {
+	raw, err := src.SyscallConn()
+	if err != nil {
+		return
+	}
+	for left := pipeSize; left > 0; {
+		n := 0
+		err := raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) })
+		if err != nil || n <= 0 {
+			return
+		}
+		_, _ = dst.Write(buf[:n])
+		left -= n
 	}
 }
 
@@ -100,15 +119,17 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 		defer timer.Stop()
 		expired = timer.C
 	}
+	gone := ctx.Done()
+	if x.request.Detach {
+		gone = nil
+	}
 	select {
 	case <-x.process.done:
 	case <-expired:
 		res.TimedOut = true
 		x.killAll(res)
-	case <-ctx.Done():
-		if !x.request.Detach {
-			x.killAll(res)
-		}
+	case <-gone:
+		x.killAll(res)
 	}
 	<-x.process.done
 	x.leftovers(res)
@@ -133,8 +154,9 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		}
 	}
 	if x.request.Detach && !res.TimedOut {
-		res.Survivors = x.agent.trees.count(x.process.mark, x.process.pid)
-		res.DeathProved = res.Survivors == 0
+		var proved bool
+		res.Survivors, proved = x.agent.trees.count(x.process.mark)
+		res.DeathProved = proved && res.Survivors == 0
 	} else {
 		killed, proved := x.agent.trees.kill(x.process.mark)
 		res.SurvivorsKilled += killed

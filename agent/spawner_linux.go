@@ -35,7 +35,7 @@ type process struct {
 	pid     int
 	mark    mark
 	started time.Time
-	rss     int64         // of the agent when it was cloned, see usage
+	rss     int64         // the agent's peak when it had been cloned, see usage
 	done    chan struct{} // closed once status and usage are set
 	status  unix.WaitStatus
 	usage   unix.Rusage
@@ -110,11 +110,12 @@ func (s *spawner) spawn(c *clone.Command) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{mark: m, started: time.Now(), rss: ownPeak(), done: make(chan struct{})}
+	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
 	err = s.reaper.adopt(p, func() (int, error) { return clone.Vfork(c) })
 	if err != nil {
 		m.close()
 		return nil, err
 	}
+	p.rss = ownPeak()
 	return p, nil
 }

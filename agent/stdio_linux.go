@@ -3,10 +3,7 @@ package agent
 import (
 	"os"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
-
-	"github.com/paddock-dev/paddock/wire"
 )
 
 // pipeSize is asked for on output pipes, in bytes: fewer wake-ups for bulk
@@ -84,47 +81,4 @@ func (s *stdio) pipe(childReads bool) (int, *os.File, error) {
 		return -1, nil, err
 	}
 	return child, os.NewFile(uintptr(own), "pipe"), nil
-}
-
-// newTerminal makes a terminal in the sandbox's own devpts.
-func newTerminal(size wire.TTY) (*stdio, error) {
-	master, slave, err := pty.Open()
-	if err != nil {
-		return nil, err
-	}
-	if size.Rows == 0 || size.Cols == 0 {
-		size = wire.TTY{Rows: 24, Cols: 80}
-	}
-	if err := resize(master, size); err != nil {
-		master.Close()
-		slave.Close()
-		return nil, err
-	}
-	// A duplicate of the slave outlives the File, and is closed by number.
-	fd, err := unix.FcntlInt(slave.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	slave.Close()
-	if err != nil {
-		master.Close()
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return &stdio{child: [3]int{fd, fd, fd}, owned: []int{fd}, stdin: master, stdout: master, terminal: master}, nil
-}
-
-func resize(terminal *os.File, size wire.TTY) error {
-	return pty.Setsize(terminal, &pty.Winsize{Rows: size.Rows, Cols: size.Cols})
-}
-
-// foreground is the process group that has the terminal, 0 where none does.
-func foreground(terminal *os.File) int {
-	raw, err := terminal.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	group := 0
-	_ = raw.Control(func(fd uintptr) {
-		if g, err := unix.IoctlGetInt(int(fd), unix.TIOCGPGRP); err == nil {
-			group = g
-		}
-	})
-	return group
 }

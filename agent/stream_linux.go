@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -23,7 +24,8 @@ func (a *Agent) execStreamed(ctx context.Context, conn net.Conn, in *bufio.Reade
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	out := wire.NewFrameWriter(conn)
-	s := &stream{run: x, out: out, input: newInput(x, out)}
+	s := &stream{run: x, out: out}
+	s.input = newInput(x, s.tell)
 	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.id, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
 		gone()
 	}
@@ -39,7 +41,7 @@ func (a *Agent) execStreamed(ctx context.Context, conn net.Conn, in *bufio.Reade
 	s.input.close()
 	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated
 	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated
-	_ = out.WriteControl(wire.Control{Type: "exit", Result: res})
+	_ = s.tell(wire.Control{Type: "exit", Result: res})
 	return nil
 }
 
@@ -48,6 +50,22 @@ type stream struct {
 	run   *run
 	out   *wire.FrameWriter
 	input *input
+
+	mu    sync.Mutex
+	ended bool // the exit was told
+}
+
+var errEnded = errors.New("the command has ended")
+
+// tell sends a control. None follows the exit.
+func (s *stream) tell(c wire.Control) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return errEnded
+	}
+	s.ended = c.Type == "exit"
+	return s.out.WriteControl(c)
 }
 
 // receive handles the client's frames until the connection ends or is
@@ -56,12 +74,17 @@ func (s *stream) receive(frames *wire.FrameReader) {
 	for {
 		kind, _, err := frames.Next()
 		if err != nil {
+			s.refuse(err)
 			return
 		}
 		switch kind {
 		case wire.StreamStdin:
 			payload, err := frames.ReadPayload(nil)
-			if err != nil || !s.input.put(payload) {
+			if err == nil {
+				err = s.input.put(payload)
+			}
+			if err != nil {
+				s.refuse(err)
 				return
 			}
 		case wire.StreamControl:
@@ -97,14 +120,13 @@ func (s *stream) control(c wire.Control) {
 	}
 }
 
-// refuse tells the client about a frame that nothing could be made of. The
-// command goes on.
+// refuse tells the client about a frame that nothing could be made of. An
+// error of the connection has nobody to be told to.
 func (s *stream) refuse(err error) {
-	werr, ok := err.(*wire.Error) //nolint:errorlint // made here, never wrapped
-	if !ok {
-		werr = wire.Errorf(wire.CodeBadRequest, "%v", err)
+	var werr *wire.Error
+	if errors.As(err, &werr) {
+		_ = s.tell(wire.Control{Type: "error", Error: werr})
 	}
-	_ = s.out.WriteControl(wire.Control{Type: "error", Error: werr})
 }
 
 // frameSink sends one output as frames, at most limit bytes of it where limit
@@ -137,7 +159,7 @@ func (f *frameSink) Write(p []byte) (int, error) {
 type input struct {
 	dst      io.WriteCloser
 	terminal bool
-	out      *wire.FrameWriter
+	tell     func(wire.Control) error
 
 	mu     sync.Mutex
 	wake   *sync.Cond
@@ -147,23 +169,28 @@ type input struct {
 	closed bool // the command has ended
 }
 
-func newInput(x *run, out *wire.FrameWriter) *input {
-	i := &input{dst: x.stdio.stdin, terminal: x.stdio.terminal != nil, out: out}
+func newInput(x *run, tell func(wire.Control) error) *input {
+	i := &input{dst: x.stdio.stdin, terminal: x.stdio.terminal != nil, tell: tell}
 	i.wake = sync.NewCond(&i.mu)
 	return i
 }
 
-// put queues bytes, false where the client exceeds its window.
-func (i *input) put(p []byte) bool {
+// put queues bytes. Its error is a client's that does not keep to the protocol.
+func (i *input) put(p []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.ended || i.held+len(p) > wire.StdinWindow {
-		return false
+	switch {
+	case i.ended:
+		return wire.Errorf(wire.CodeBadRequest, "cannot take standard input: it was closed")
+	case i.held+len(p) > wire.StdinWindow:
+		return wire.Errorf(wire.CodeTooLarge, "cannot take standard input: more than %d bytes are under way", wire.StdinWindow)
+	case len(p) == 0:
+		return nil
 	}
 	i.queue = append(i.queue, p)
 	i.held += len(p)
 	i.wake.Signal()
-	return true
+	return nil
 }
 
 func (i *input) end() {
@@ -201,7 +228,7 @@ func (i *input) take() []byte {
 func (i *input) run() {
 	for p := i.take(); p != nil; p = i.take() {
 		_, _ = i.dst.Write(p)
-		if i.out.WriteControl(wire.Control{Type: "stdin_ack", Bytes: len(p)}) != nil {
+		if i.tell(wire.Control{Type: "stdin_ack", Bytes: len(p)}) != nil {
 			break
 		}
 	}

@@ -190,15 +190,12 @@ func awaitEnd(killed []member, deadline time.Time) {
 	}
 }
 
-// count says how many processes a tree has, beside the given one.
-func (t *trees) count(m mark, except int) int {
-	found, _, _ := t.members(m)
-	n := 0
+// count says how many processes a tree has, and whether every process let
+// itself be looked at.
+func (t *trees) count(m mark) (n int, proved bool) {
+	found, unknown, err := t.members(m)
 	for _, p := range found {
-		if p.pid != except {
-			n++
-		}
 		unix.Close(p.pidfd)
 	}
-	return n
+	return len(found), err == nil && unknown == 0
 }

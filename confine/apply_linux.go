@@ -60,6 +60,9 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpDevpts:
 		return mountDevpts(s)
 	case OpProc:
+		if err := makeMountPoint(relative(s.Target), true); err != nil {
+			return err
+		}
 		return a.Proc(relative(s.Target))
 	case OpMkdir:
 		return makeDir(s)
@@ -76,8 +79,7 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpLoopback:
 		return loopbackUp()
 	case OpKeyring:
-		_, err := unix.KeyctlJoinSessionKeyring("")
-		return err
+		return joinKeyring()
 	case OpSysctl:
 		return writeSysctl(s.Target, s.Source)
 	case OpReset:

@@ -24,6 +24,17 @@ func resetProcess() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
+// joinKeyring gives the calling thread an anonymous session keyring of its
+// own (keyctl(2), KEYCTL_JOIN_SESSION_KEYRING without a name). A kernel
+// without keyrings has nothing to keep apart.
+func joinKeyring() error {
+	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	if errno != 0 && errno != unix.ENOSYS {
+		return errno
+	}
+	return nil
+}
+
 func writeSysctl(name, value string) error {
 	f, err := os.OpenFile("/proc/sys/"+name, os.O_WRONLY, 0)
 	if err != nil {

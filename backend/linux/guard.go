@@ -30,12 +30,12 @@ type guarded struct {
 // below the mount becomes a mount point itself, which the kernel refuses to
 // rename or remove (rename(2), EBUSY).
 func (b *builder) guard(g guarded, spec policy.Spec) error {
+	if err := b.coverState(realPath(g.stateDir)); err != nil {
+		return err
+	}
 	for _, m := range b.mounts {
-		if !m.writable {
-			continue
-		}
-		if err := b.guardOwn(m, g); err != nil {
-			return err
+		if m.writable {
+			b.guardPrograms(m, g.executables)
 		}
 	}
 	if ws := b.mounts[0]; ws.writable {
@@ -44,19 +44,35 @@ func (b *builder) guard(g guarded, spec policy.Spec) error {
 	return nil
 }
 
-func (b *builder) guardOwn(m userMount, g guarded) error {
-	if state := realPath(g.stateDir); state != "" {
+// coverState hides Paddock's state wherever a bind would show it, read-only
+// ones included: a socket can be connected to through those as well.
+func (b *builder) coverState(state string) error {
+	if state == "" {
+		return nil
+	}
+	for _, m := range b.mounts {
 		if _, ok := within(m.source, state); ok {
 			return badSource(m.field, m.source, "it is Paddock's own state", "name another directory, or move the state with PADDOCK_STATE_DIR")
 		}
-		if rel, ok := within(state, m.source); ok {
-			b.pin(m.target, path.Dir(rel))
-			b.add(confine.Step{Do: confine.OpTmpfs, Target: path.Join(m.target, rel), Mode: 0o555, Size: 4096,
-				Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec, confine.FlagExisting},
-				Why:   "Paddock's own state is not visible"})
-		}
 	}
-	for _, exe := range g.executables {
+	for _, s := range slices.Clone(b.plan.Setup) {
+		rel, ok := within(state, s.Source)
+		if s.Do != confine.OpBind || !ok {
+			continue
+		}
+		if !slices.Contains(s.Flags, confine.FlagReadOnly) {
+			b.pin(s.Target, path.Dir(rel))
+		}
+		b.add(confine.Step{Do: confine.OpTmpfs, Target: path.Join(s.Target, rel), Mode: 0o555, Size: 4096,
+			Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec, confine.FlagExisting},
+			Why:   "Paddock's own state is not visible"})
+	}
+	return nil
+}
+
+// guardPrograms makes Paddock's programs read-only where they lie in a mount.
+func (b *builder) guardPrograms(m userMount, executables []string) {
+	for _, exe := range executables {
 		exe := realPath(exe)
 		if exe == "" {
 			continue
@@ -65,7 +81,6 @@ func (b *builder) guardOwn(m userMount, g guarded) error {
 			b.protect(m.target, rel, "Paddock's own program")
 		}
 	}
-	return nil
 }
 
 // guardProtected makes the files that the host executes or obeys read-only.
@@ -73,9 +88,7 @@ func (b *builder) guardProtected(ws userMount, open []string) error {
 	if slices.Contains(open, "*") {
 		return nil
 	}
-	if info, err := os.Lstat(filepath.Join(ws.source, ".git")); err == nil && info.Mode().IsRegular() {
-		b.protect(ws.target, ".git", "git finds the repository through it")
-	}
+	b.guardGit(ws)
 	for _, p := range policy.Protections() {
 		if slices.Contains(open, p.Path) {
 			continue
@@ -94,6 +107,20 @@ func (b *builder) guardProtected(ws userMount, open []string) error {
 		}
 	}
 	return nil
+}
+
+// guardGit protects what makes a ".git" the repository that it is.
+func (b *builder) guardGit(ws userMount) {
+	const commonDir = ".git/commondir"
+	switch info, err := os.Lstat(filepath.Join(ws.source, ".git")); {
+	case err != nil: // each path below it is absent, and reported as such
+	case info.Mode().IsRegular():
+		b.protect(ws.target, ".git", "git finds the repository through it")
+	case exists(filepath.Join(ws.source, commonDir)):
+		b.protect(ws.target, commonDir, "git takes its whole configuration from where it leads")
+	default:
+		b.absent = append(b.absent, commonDir)
+	}
 }
 
 // firstLink names the first component of a path that is a symbolic link.

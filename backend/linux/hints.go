@@ -46,8 +46,6 @@ func setupHint(e *confine.Error) string {
 	switch {
 	case e.Errno == int(syscall.ENOSYS):
 		return "the kernel is too old: Paddock needs Linux 5.12 or later"
-	case e.Op == string(confine.OpProc) && e.Errno == int(syscall.EPERM):
-		return procHint
 	case denied:
 		return "something around Paddock (a container engine, a security module, another sandbox) forbids it; paddock doctor tries each feature"
 	}

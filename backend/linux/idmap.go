@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -45,34 +44,45 @@ func idmapMount(m userMount, id identity) (*os.File, error) {
 // newUserns makes a user namespace with these maps. A user namespace can only
 // be made together with a process, so one is made, and ended again.
 func newUserns(uid, gid confine.IDMap) (*os.File, error) {
-	runtime.LockOSThread()
-	syscall.ForkLock.Lock()
-	pid, errno := clone.Fork(unix.CLONE_NEWUSER, idle)
-	syscall.ForkLock.Unlock()
-	runtime.UnlockOSThread()
-	if errno != 0 {
-		return nil, os.NewSyscallError("clone", errno)
+	runtime.LockOSThread() // which the process dies with
+	defer runtime.UnlockOSThread()
+	p, err := clone.Idle(unix.CLONE_NEWUSER)
+	if err != nil {
+		return nil, err
 	}
-	defer func() {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-	}()
-	for file, m := range map[string]confine.IDMap{"uid_map": uid, "gid_map": gid} {
-		line := fmt.Sprintf("%d %d %d\n", m.Inside, m.Host, m.Count)
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), []byte(line), 0); err != nil {
-			return nil, err
-		}
+	defer p.End()
+	if err := writeMaps(p.PID, []confine.IDMap{uid}, []confine.IDMap{gid}); err != nil {
+		return nil, err
 	}
-	return os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	return os.Open(fmt.Sprintf("/proc/%d/ns/user", p.PID))
 }
 
-// idle is a process that waits to be killed.
-//
-//go:norace
-//go:nosplit
-func idle() {
-	_, _, _ = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
-	for {
-		_, _, _ = syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+// writeMaps gives a new user namespace its ids, through its first process
+// (user_namespaces(7)).
+func writeMaps(pid int, uids, gids []confine.IDMap) error {
+	for _, m := range []struct {
+		file string
+		maps []confine.IDMap
+	}{{"uid_map", uids}, {"gid_map", gids}} {
+		var lines []byte
+		for _, l := range m.maps {
+			lines = fmt.Appendf(lines, "%d %d %d\n", l.Inside, l.Host, l.Count)
+		}
+		if err := writeProc(pid, m.file, lines); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func writeProc(pid int, file string, text []byte) error {
+	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }

@@ -5,8 +5,10 @@ package linux
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,60 +57,31 @@ func verdict(f backend.Feature, ok bool, detail string) backend.Feature {
 	return f
 }
 
-// try clones a child that makes one attempt and exits with its errno.
-func try(flags uintptr, attempt func()) syscall.Errno {
-	syscall.ForkLock.Lock()
-	pid, errno := clone.Fork(flags, attempt)
-	syscall.ForkLock.Unlock()
-	if errno != 0 {
-		return errno
+// try mounts a file system in new namespaces, and gives the kernel's answer.
+// The child is given nothing to execute: getting as far as that is success.
+func try(flags uintptr, mount clone.Mount) syscall.Errno {
+	own := func(id int) []confine.IDMap { return []confine.IDMap{{Inside: insideID, Host: uint32(id), Count: 1}} }
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, _, err := clone.Start(&clone.Command{Path: "/", Argv: []string{"probe"}, Mount: &mount}, flags, func(pid int) error {
+		if err := writeProc(pid, "setgroups", []byte("deny")); err != nil {
+			return err
+		}
+		return writeMaps(pid, own(os.Geteuid()), own(os.Getegid()))
+	})
+	var failed *clone.Error
+	if errors.As(err, &failed) && failed.Stage == clone.StageExec {
+		return 0
 	}
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
-		return syscall.ECHILD
-	}
-	return syscall.Errno(status.ExitStatus())
-}
-
-var (
-	rootPath = [...]byte{'/', 0}
-	procPath = [...]byte{'/', 'p', 'r', 'o', 'c', 0}
-	procType = [...]byte{'p', 'r', 'o', 'c', 0}
-)
-
-//go:norace
-//go:nosplit
-func exitWith(errno syscall.Errno) {
-	_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
-}
-
-//go:norace
-//go:nosplit
-func makePrivate() syscall.Errno {
-	_, _, errno := syscall.RawSyscall6(unix.SYS_MOUNT, 0, uintptr(unsafe.Pointer(&rootPath[0])), 0, unix.MS_REC|unix.MS_PRIVATE, 0, 0)
-	return errno
-}
-
-//go:norace
-//go:nosplit
-func tryMount() { exitWith(makePrivate()) }
-
-//go:norace
-//go:nosplit
-func tryProc() {
-	if errno := makePrivate(); errno != 0 {
-		exitWith(errno)
-	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_MOUNT, uintptr(unsafe.Pointer(&procType[0])), uintptr(unsafe.Pointer(&procPath[0])),
-		uintptr(unsafe.Pointer(&procType[0])), unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0, 0)
-	exitWith(errno)
+	errno, _ := errnoOf(err)
+	return syscall.Errno(errno)
 }
 
 // probeUserns mounts inside a new user namespace: some hosts let the clone
 // succeed and then deny the capabilities.
 func probeUserns() backend.Feature {
 	f := backend.Feature{Name: "user namespaces", Required: true}
-	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, tryMount)
+	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, clone.Mount{Type: "tmpfs", Target: "/tmp"})
 	if errno == 0 {
 		return verdict(f, true, "made one and mounted inside")
 	}
@@ -121,7 +94,7 @@ func probeUserns() backend.Feature {
 
 func probeProc() backend.Feature {
 	f := backend.Feature{Name: "fresh /proc", Required: true, Remedy: procHint}
-	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID, tryProc)
+	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID, clone.Mount{Type: "proc", Target: "/proc"})
 	if errno == 0 {
 		return verdict(f, true, "mounted one in a new pid namespace")
 	}
@@ -197,7 +170,7 @@ func probeCgroup() backend.Feature {
 // probeGroups tells an ordinary user what an unprivileged user namespace
 // cannot drop.
 func probeGroups() backend.Feature {
-	f := backend.Feature{Name: "no kept groups", Remedy: "files that these groups may use stay usable where the sandbox can see them; run paddock without them, or as root"}
+	f := backend.Feature{Name: "supplementary groups", Remedy: "files that these groups may use stay usable where the sandbox can see them; run paddock without them, or as root"}
 	id, err := chooseIdentity()
 	if err != nil {
 		return verdict(f, false, err.Error())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -206,16 +207,19 @@ func socketAddr(dir *os.File) string {
 // the agent: the agent's parent-death signal is tied to it.
 func (l *launch) clone() (*sandbox, error) {
 	s := &sandbox{dir: l.dir, control: l.control[0], done: make(chan struct{}), plan: l.plan}
-	attr, err := l.attributes(&s.pidfd)
+	command, flags, err := l.command()
 	if err != nil {
 		_ = s.control.Close()
-		return nil, err
+		return nil, fail("clone", "prepare descriptors", "", err, "")
 	}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		var err error
-		s.pid, err = syscall.ForkExec(attr.path, []string{"paddock-agent", "boot"}, attr.ProcAttr)
+		s.pid, s.pidfd, err = clone.Start(command, flags, l.admit)
+		for _, fd := range command.Files {
+			_ = unix.Close(fd)
+		}
 		started <- err
 		if err == nil {
 			s.reap()
@@ -223,39 +227,63 @@ func (l *launch) clone() (*sandbox, error) {
 	}()
 	if err := <-started; err != nil {
 		_ = s.control.Close()
-		errno, _ := errnoOf(err)
-		return nil, fail("clone", "start the agent", "", err, cloneHint(syscall.Errno(errno)))
+		return nil, cloneError(err)
 	}
 	return s, nil
 }
 
-type attributes struct {
-	*syscall.ProcAttr
-	path string
+// admit gives the new user namespace its ids. An ordinary user may do so only
+// after giving up setgroups(2) in it.
+func (l *launch) admit(pid int) error {
+	p := l.plan.plan
+	if p.Holds.Identity == mapped {
+		if err := writeProc(pid, "setgroups", []byte("deny")); err != nil {
+			return err
+		}
+	}
+	return writeMaps(pid, p.UIDs, p.GIDs)
 }
 
-func (l *launch) attributes(pidfd *int) (attributes, error) {
+func cloneError(err error) error {
+	errno, _ := errnoOf(err)
+	op := "start the agent"
+	var failed *clone.Error
+	if errors.As(err, &failed) {
+		op = failed.Stage.String()
+	}
+	return fail("clone", op, "", err, cloneHint(syscall.Errno(errno)))
+}
+
+// command is the agent as a child: its program comes from a descriptor that
+// stays in the host's hands, its environment is empty.
+func (l *launch) command() (*clone.Command, uintptr, error) {
 	p := l.plan.plan
-	sys := &syscall.SysProcAttr{Setsid: true, PidFD: pidfd}
+	var flags uintptr
 	for _, ns := range p.Namespaces {
-		sys.Cloneflags |= cloneFlags[ns]
+		flags |= cloneFlags[ns]
+	}
+	files := append([]*os.File{l.null, l.null, l.log, l.control[1], l.listen}, l.files...)
+	c := &clone.Command{
+		Path: fmt.Sprintf("/proc/self/fd/%d", l.exe.Fd()),
+		Argv: []string{"paddock-agent", "boot"},
+		Dir:  "/",
 	}
 	for _, name := range setupCaps {
 		n, _ := confine.CapNumber(name)
-		sys.AmbientCaps = append(sys.AmbientCaps, uintptr(n))
+		c.Ambient = append(c.Ambient, uintptr(n))
 	}
-	sys.UidMappings, sys.GidMappings = sysMaps(p.UIDs), sysMaps(p.GIDs)
-	if os.Geteuid() == 0 && p.Holds.Identity != mapped {
-		sys.GidMappingsEnableSetgroups = true
-		sys.Credential = &syscall.Credential{Uid: insideID, Gid: insideID}
+	if p.Holds.Identity != mapped {
+		c.ID = insideID
 	}
-	files := []uintptr{l.null.Fd(), l.null.Fd(), l.log.Fd(), l.control[1].Fd(), l.listen.Fd()}
-	for _, f := range l.files {
-		files = append(files, f.Fd())
+	const first = 64 // above every number that the agent's descriptors take
+	for _, f := range files {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, first+len(l.files))
+		if err != nil {
+			return nil, 0, err
+		}
+		c.Files = append(c.Files, fd)
 	}
-	exe := len(files)
-	files = append(files, l.exe.Fd())
-	return attributes{&syscall.ProcAttr{Files: files, Env: []string{}, Dir: "/", Sys: sys}, fmt.Sprintf("/proc/self/fd/%d", exe)}, nil
+	return c, flags, nil
 }
 
 var cloneFlags = map[confine.Namespace]uintptr{
@@ -266,14 +294,6 @@ var cloneFlags = map[confine.Namespace]uintptr{
 	confine.NSUTS:    unix.CLONE_NEWUTS,
 	confine.NSNet:    unix.CLONE_NEWNET,
 	confine.NSCgroup: unix.CLONE_NEWCGROUP,
-}
-
-func sysMaps(maps []confine.IDMap) []syscall.SysProcIDMap {
-	out := make([]syscall.SysProcIDMap, len(maps))
-	for i, m := range maps {
-		out[i] = syscall.SysProcIDMap{ContainerID: int(m.Inside), HostID: int(m.Host), Size: int(m.Count)}
-	}
-	return out
 }
 
 // boot hands the plan over, waits for the walls to stand, and looks at them.

@@ -83,6 +83,9 @@ func private(root string) error {
 	if int(st.Uid) != os.Geteuid() {
 		return fail("state", "use", root, fmt.Errorf("it belongs to uid %d", st.Uid), "choose a directory of your own with PADDOCK_STATE_DIR")
 	}
+	if st.Mode&0o022 != 0 {
+		return fail("state", "use", root, errors.New("others can write to it"), "choose a directory of your own with PADDOCK_STATE_DIR, or chmod 700 one that holds nothing of theirs")
+	}
 	if st.Mode&0o077 == 0 {
 		return nil
 	}
@@ -191,6 +194,27 @@ func sweep(root string) {
 		}
 		removeState(root, path, r.UID)
 		_ = lock.Close()
+	}
+	sweepIDs(root)
+}
+
+// sweepIDs takes back host ids whose borrower is gone, or was killed before it
+// was written down that it has one.
+func sweepIDs(root string) {
+	files, err := os.ReadDir(filepath.Join(root, "ids"))
+	if err != nil {
+		return
+	}
+	for _, entry := range files {
+		path := filepath.Join(root, "ids", entry.Name())
+		info, err := entry.Info()
+		if err != nil || time.Since(info.ModTime()) < settle {
+			continue
+		}
+		borrower, err := os.ReadFile(path)
+		if id := strings.TrimSpace(string(borrower)); err == nil && (id == "" || !exists(filepath.Join(root, "sandboxes", id))) {
+			_ = os.Remove(path)
+		}
 	}
 }
 

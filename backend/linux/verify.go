@@ -76,6 +76,14 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	if err != nil {
 		return err
 	}
+	ours, err := readStatus("/proc/thread-self/status")
+	if err != nil {
+		return err
+	}
+	inherited, err := strconv.Atoi(ours["Seccomp_filters"])
+	if err != nil {
+		return errors.New("the kernel does not count seccomp filters")
+	}
 	spawner := false
 	for _, task := range tasks {
 		status, err := readStatus(path.Join(dir, task.Name(), "status"))
@@ -88,7 +96,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 		if err := checkThread(status, p); err != nil {
 			return fmt.Errorf("thread %s: %w", task.Name(), err)
 		}
-		spawner = spawner || status["Seccomp_filters"] == "2" && zero(status["CapBnd"])
+		spawner = spawner || status["Seccomp_filters"] == strconv.Itoa(inherited+2) && zero(status["CapBnd"])
 	}
 	if !spawner {
 		return errors.New("no thread is confined as commands are to be")

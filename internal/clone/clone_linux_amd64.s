@@ -2,29 +2,60 @@
 
 #define SYS_clone 56
 
-// func vforkClone(flags uintptr, pidfd *int32) (pid, errno uintptr)
+// func vforkClone(flags uintptr) (pid, errno uintptr)
 //
 // Child and parent run on the same stack, one after the other. The child
 // returns from here first and reuses the slot of the return address, so both
 // carry the address through the system call in R12, which the kernel keeps.
-TEXT ·vforkClone(SB),NOSPLIT|NOFRAME,$0-32
+TEXT ·vforkClone(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ	flags+0(FP), DI
-	MOVQ	pidfd+8(FP), DX
 	XORL	SI, SI
+	XORL	DX, DX
 	XORL	R10, R10
 	XORL	R8, R8
-	XORL	R9, R9
 	MOVL	$SYS_clone, AX
 	POPQ	R12
 	SYSCALL
 	PUSHQ	R12
 	CMPQ	AX, $-4095
 	JCC	failed
-	MOVQ	AX, pid+16(FP)
-	MOVQ	$0, errno+24(FP)
+	MOVQ	AX, pid+8(FP)
+	MOVQ	$0, errno+16(FP)
 	RET
 failed:
 	NEGQ	AX
-	MOVQ	$-1, pid+16(FP)
-	MOVQ	AX, errno+24(FP)
+	MOVQ	$-1, pid+8(FP)
+	MOVQ	AX, errno+16(FP)
 	RET
+
+// func stackClone(flags, top uintptr, pidfd *int32, im *image) (pid, errno uintptr)
+//
+// The child finds its argument in R13, which the kernel keeps. It leaves by
+// execve or exit_group only.
+TEXT ·stackClone(SB),NOSPLIT|NOFRAME,$0-48
+	MOVQ	flags+0(FP), DI
+	MOVQ	top+8(FP), SI
+	MOVQ	pidfd+16(FP), DX
+	MOVQ	im+24(FP), R13
+	XORL	R10, R10
+	XORL	R8, R8
+	MOVL	$SYS_clone, AX
+	SYSCALL
+	TESTQ	AX, AX
+	JEQ	child
+	CMPQ	AX, $-4095
+	JCC	failed
+	MOVQ	AX, pid+32(FP)
+	MOVQ	$0, errno+40(FP)
+	RET
+failed:
+	NEGQ	AX
+	MOVQ	$-1, pid+32(FP)
+	MOVQ	AX, errno+40(FP)
+	RET
+child:
+	XORL	BP, BP
+	SUBQ	$16, SP
+	MOVQ	R13, 0(SP)
+	CALL	·childBody(SB)
+	INT	$3

@@ -26,7 +26,7 @@ func spawn(t *testing.T, c Command) (stdout string, status syscall.WaitStatus, e
 		t.Fatal(err)
 	}
 	defer r.Close()
-	c.Stdio = [3]int{int(null.Fd()), int(w.Fd()), int(w.Fd())}
+	c.Files = []int{int(null.Fd()), int(w.Fd()), int(w.Fd())}
 	if c.Dir == "" {
 		c.Dir = "/"
 	}
@@ -118,7 +118,7 @@ func TestVforkStress(t *testing.T) {
 			defer null.Close()
 			fd := int(null.Fd())
 			for i := range 50 {
-				pid, err := Vfork(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/", Stdio: [3]int{fd, fd, fd}})
+				pid, err := Vfork(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/", Files: []int{fd, fd, fd}})
 				if err == nil {
 					_, err = syscall.Wait4(pid, nil, 0, nil)
 				}
