@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,12 +26,12 @@ func Main() int {
 	}
 	unix.CloseOnExec(confine.ControlFD)
 	unix.CloseOnExec(confine.ListenFD)
-	control := os.NewFile(confine.ControlFD, "control")
-	boot, err := readBoot(control)
+	boot, files, err := readBoot(confine.ControlFD)
 	if err != nil {
 		return fail(err)
 	}
-	agent, booted := start(boot)
+	control := os.NewFile(confine.ControlFD, "control")
+	agent, booted := start(boot, files)
 	if err := wire.WriteLine(control, booted); err != nil || booted.Failed != nil {
 		return 1
 	}
@@ -48,30 +49,84 @@ func fail(err error) int {
 	return 1
 }
 
-func readBoot(control io.Reader) (*confine.Boot, error) {
-	line, err := wire.ReadLine(bufio.NewReader(control), confine.MaxBoot)
+// readBoot reads the descriptors and the plan that the host side sends.
+func readBoot(control int) (*confine.Boot, []int, error) {
+	files, first, err := readFiles(control)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the plan: %w", err)
+		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
+	}
+	rest := bufio.NewReader(io.MultiReader(bytes.NewReader(first), rawReader(control)))
+	line, err := wire.ReadLine(rest, confine.MaxBoot)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
 	var boot confine.Boot
 	if err := json.Unmarshal(line, &boot); err != nil {
-		return nil, fmt.Errorf("cannot read the plan: %w", err)
+		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
-	if boot.Plan == nil || boot.Plan.Version != confine.PlanVersion {
-		return nil, errors.New("cannot read the plan: another version's format")
+	if boot.Plan == nil || boot.Plan.Version != confine.PlanVersion || len(boot.Plan.Files) != len(files) {
+		return nil, nil, errors.New("cannot read the plan: another version's format")
 	}
-	return &boot, nil
+	return &boot, files, nil
+}
+
+// readFiles takes descriptors until another byte than their mark comes, which
+// is the plan's first.
+func readFiles(control int) (files []int, first []byte, err error) {
+	oob := make([]byte, unix.CmsgSpace(4*confine.MaxFiles))
+	for {
+		b := make([]byte, 1)
+		n, oobn, _, _, err := unix.Recvmsg(control, b, oob, unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return nil, nil, err
+		case n == 0:
+			return nil, nil, io.ErrUnexpectedEOF
+		case b[0] != confine.FilesMark:
+			return files, b, nil
+		}
+		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range messages {
+			fds, err := unix.ParseUnixRights(&messages[i])
+			if err != nil {
+				return nil, nil, err
+			}
+			files = append(files, fds...)
+		}
+	}
+}
+
+// rawReader reads a blocking descriptor by plain system calls.
+type rawReader int
+
+func (r rawReader) Read(p []byte) (int, error) {
+	for {
+		switch n, err := unix.Read(int(r), p); {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
 }
 
 // start builds the sandbox around this process and starts the parts that
 // serve it.
-func start(boot *confine.Boot) (*Agent, confine.Booted) {
+func start(boot *confine.Boot, files []int) (*Agent, confine.Booted) {
 	answer := confine.Booted{Protocol: wire.Version, Build: wire.Build}
 	if err := compatible(boot); err != nil {
 		answer.Failed = err
 		return nil, answer
 	}
-	s, skipped, err := startSpawner(boot.Plan)
+	s, skipped, err := startSpawner(boot.Plan, files)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
 		return nil, answer
@@ -113,7 +168,7 @@ func (a *Agent) await(control io.Reader) int {
 
 // startSpawner applies the plan on a thread of its own, which stays the one
 // that commands are cloned from.
-func startSpawner(plan *confine.Plan) (*spawner, []*confine.Error, *confine.Error) {
+func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, *confine.Error) {
 	type outcome struct {
 		s       *spawner
 		skipped []*confine.Error
@@ -122,7 +177,7 @@ func startSpawner(plan *confine.Plan) (*spawner, []*confine.Error, *confine.Erro
 	ready := make(chan outcome)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread is confined for good
-		s, skipped, err := newSpawner(plan)
+		s, skipped, err := newSpawner(plan, files)
 		ready <- outcome{s, skipped, err}
 		if err == nil {
 			s.run()

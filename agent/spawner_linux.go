@@ -42,11 +42,10 @@ type process struct {
 }
 
 // newSpawner applies the plan to the calling thread.
-func newSpawner(plan *confine.Plan) (*spawner, []*confine.Error, *confine.Error) {
+func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *confine.Error) {
 	files := map[string]int{}
 	for i, name := range plan.Files {
-		files[name] = confine.FirstFile + i
-		unix.CloseOnExec(confine.FirstFile + i)
+		files[name] = fds[i]
 	}
 	var initPID int
 	applier := confine.Applier{Files: files, Proc: func(path string) (err error) {

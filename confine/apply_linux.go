@@ -11,13 +11,14 @@ import (
 // methods must be called from the same locked thread: the one that commands
 // are cloned from afterwards.
 type Applier struct {
-	// Files are the descriptors that the plan names.
+	// Files are the descriptors that the plan names. Binding one closes it.
 	Files map[string]int
 	// Proc mounts a fresh proc at a path from inside the commands' pid
 	// namespace, which no process that is outside of it can do.
 	Proc func(path string) error
 
-	trees map[int]int // step index to detached mount
+	trees map[int]int     // step index to detached mount
+	made  map[string]bool // directories of the new root that exist
 	// Skipped collects optional steps that failed, with their reason.
 	Skipped []*Error
 }
@@ -25,6 +26,7 @@ type Applier struct {
 // Setup builds the sandbox around the calling process. When it fails the
 // process must end: it is neither outside nor inside.
 func (a *Applier) Setup(p *Plan) *Error {
+	a.made = map[string]bool{".": true}
 	if err := a.openTrees(p.Setup); err != nil {
 		return err
 	}
@@ -56,20 +58,20 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpSelf:
 		return bindSelf(s)
 	case OpTmpfs:
-		return mountTmpfs(s)
+		return a.mountTmpfs(s)
 	case OpDevpts:
-		return mountDevpts(s)
+		return a.mountDevpts(s)
 	case OpProc:
-		if err := makeMountPoint(relative(s.Target), true); err != nil {
+		if err := a.mountPoint(s.Target, true); err != nil {
 			return err
 		}
 		return a.Proc(relative(s.Target))
 	case OpMkdir:
-		return makeDir(s)
+		return a.makeDir(s)
 	case OpFile:
-		return makeFile(s)
+		return a.makeFile(s)
 	case OpSymlink:
-		return makeSymlink(s)
+		return a.makeSymlink(s)
 	case OpPivot:
 		return pivot()
 	case OpReadOnly:

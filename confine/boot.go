@@ -12,8 +12,13 @@ const (
 	ControlFD = 3
 	// ListenFD is a listening stream socket for package wire's requests.
 	ListenFD = 4
-	// FirstFile is the first of Plan.Files, in order.
-	FirstFile = 5
+)
+
+// Plan.Files come over the control socket before the Boot line, as SCM_RIGHTS
+// of at most MaxFiles descriptors with each byte FilesMark.
+const (
+	FilesMark = 'f'
+	MaxFiles  = 200 // the kernel takes 253 (SCM_MAX_FD)
 )
 
 // MaxBoot bounds a Boot or Booted line, in bytes.
@@ -33,6 +38,22 @@ type Booted struct {
 	Build    string   `json:"build"`
 	Failed   *Error   `json:"failed,omitempty"`
 	Skipped  []*Error `json:"skipped,omitempty"` // optional steps
+}
+
+// Bare is the plan without what only people read, as it crosses to the new process.
+func (p *Plan) Bare() *Plan {
+	bare := *p
+	bare.Setup, bare.Spawn = bareSteps(p.Setup), bareSteps(p.Spawn)
+	return &bare
+}
+
+func bareSteps(steps []Step) []Step {
+	bare := make([]Step, len(steps))
+	for i, s := range steps {
+		s.Why = ""
+		bare[i] = s
+	}
+	return bare
 }
 
 // Isolation is what the plan holds, less what its skipped steps gave.

@@ -3,8 +3,6 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -95,25 +93,27 @@ func setAttrs(tree int, attr uint64) error {
 	})
 }
 
+// bind attaches a tree. A target that exists may lie in something that is
+// somebody else's, so it is resolved without following any symbolic link; all
+// other targets are in the new root, where this process makes everything.
 func (a *Applier) bind(i int, s *Step) error {
 	tree := a.trees[i]
 	defer unix.Close(tree)
 	delete(a.trees, i)
+	if hasFlag(s.Flags, FlagExisting) {
+		return attach(tree, s.Target)
+	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(tree, "", &st, unix.AT_EMPTY_PATH); err != nil {
 		return err
 	}
-	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
-	if !hasFlag(s.Flags, FlagExisting) {
-		if err := makeMountPoint(relative(s.Target), isDir); err != nil {
-			return err
-		}
+	if err := a.mountPoint(s.Target, st.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
+		return err
 	}
-	return attach(tree, s.Target)
+	return unix.MoveMount(tree, "", unix.AT_FDCWD, relative(s.Target), unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// attach puts a detached mount at a path inside. The path is resolved without
-// following any symbolic link, since parts of it may be somebody else's.
+// attach puts a detached mount at a path that exists already.
 func attach(tree int, target string) error {
 	at, err := openInside(target)
 	if err != nil {
@@ -155,7 +155,7 @@ func bindSelf(s *Step) error {
 
 // mountTmpfs mounts an empty file system. At "/" it is the new root itself,
 // which becomes the working directory.
-func mountTmpfs(s *Step) error {
+func (a *Applier) mountTmpfs(s *Step) error {
 	fd, err := newTmpfs(s)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func mountTmpfs(s *Step) error {
 		return unix.Chdir(base)
 	}
 	if !hasFlag(s.Flags, FlagExisting) {
-		if err := makeMountPoint(relative(s.Target), true); err != nil {
+		if err := a.mountPoint(s.Target, true); err != nil {
 			return err
 		}
 	}
@@ -199,49 +199,11 @@ func newTmpfs(s *Step) (int, error) {
 	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(mountAttrs(s.Flags)))
 }
 
-func mountDevpts(s *Step) error {
-	if err := makeMountPoint(relative(s.Target), true); err != nil {
+func (a *Applier) mountDevpts(s *Step) error {
+	if err := a.mountPoint(s.Target, true); err != nil {
 		return err
 	}
 	return unix.Mount("devpts", relative(s.Target), "devpts", mountFlags(s.Flags), "newinstance,ptmxmode=0666,mode=0620")
-}
-
-func makeMountPoint(target string, isDir bool) error {
-	if isDir {
-		return os.MkdirAll(target, 0o755)
-	}
-	if err := os.MkdirAll(path.Dir(target), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-func makeDir(s *Step) error {
-	if err := os.MkdirAll(relative(s.Target), 0o755); err != nil {
-		return err
-	}
-	return os.Chmod(relative(s.Target), fs.FileMode(s.Mode).Perm())
-}
-
-func makeFile(s *Step) error {
-	if err := os.MkdirAll(path.Dir(relative(s.Target)), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(relative(s.Target), s.Data, fs.FileMode(s.Mode).Perm())
-}
-
-func makeSymlink(s *Step) error {
-	if err := os.MkdirAll(path.Dir(relative(s.Target)), 0o755); err != nil {
-		return err
-	}
-	return os.Symlink(s.Source, relative(s.Target))
 }
 
 // pivot makes the working directory the root and detaches the old root, so

@@ -109,7 +109,7 @@ type Step struct {
 	Data   []byte   `json:"data,omitempty"`
 	Caps   []string `json:"caps,omitempty"`
 	// Why is the reason, for people who read the plan.
-	Why string `json:"why"`
+	Why string `json:"why,omitempty"`
 	// Optional steps may fail where the plan says elsewhere that the
 	// guarantee is kept by another one; a failure is reported, not fatal.
 	Optional bool `json:"optional,omitempty"`

@@ -4,7 +4,8 @@ package linux
 
 import (
 	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -12,24 +13,39 @@ import (
 
 // etcShown is what of the host's /etc is visible: what programs need to find
 // libraries, certificates, locales and each other. It is a list of what is
-// let in, because a list of what is kept out is never complete.
+// let in, because a list of what is kept out is never complete. A name that
+// ends in "*" stands for all that begin with it.
 var etcShown = []string{
-	"alternatives", "bash.bashrc", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
-	"crypto-policies", "debian_version", "fonts", "gai.conf", "host.conf", "inputrc", "java*",
-	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "lsb-release",
-	"magic", "magic.mime", "maven", "mime.types", "networks", "os-release", "perl", "pki/ca-trust", "pki/java",
-	"pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "profile", "profile.d", "protocols", "python*",
-	"redhat-release", "rpc", "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
-	"xattr.conf",
+	"R", "alternatives", "bash.bashrc", "crypto-policies", "debian_version", "fonts", "inputrc", "java*",
+	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.conf", "localtime", "lsb-release", "maven", "mime.types",
+	"os-release", "php", "profile", "profile.d", "protocols", "python*", "redhat-release", "services", "sgml",
+	"terminfo", "texmf", "timezone", "xml",
+}
+
+// etcBelow is what is visible of directories that hold secrets too.
+var etcBelow = []string{
+	"pki/ca-trust", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf",
+	"ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
+}
+
+func isShown(name string) bool {
+	return slices.ContainsFunc(etcShown, func(pattern string) bool {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return name == pattern || open && strings.HasPrefix(name, prefix)
+	})
 }
 
 // etc makes the sandbox's /etc: shown from the host, or made for it.
 func (b *builder) etc(spec policy.Spec) {
-	for _, pattern := range etcShown {
-		names, _ := filepath.Glob("/etc/" + pattern)
-		for _, name := range names {
-			b.host(name, "configuration that programs need")
+	const why = "configuration that programs need"
+	entries, _ := os.ReadDir("/etc")
+	for _, e := range entries {
+		if isShown(e.Name()) {
+			b.host("/etc/"+e.Name(), why)
 		}
+	}
+	for _, name := range etcBelow {
+		b.host("/etc/"+name, why)
 	}
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"

@@ -47,12 +47,16 @@ func (*Backend) Name() string { return "linux" }
 
 // Plan says what Start would do with a resolved spec, without doing it.
 func (b *Backend) Plan(_ context.Context, spec policy.Spec) (*confine.Plan, error) {
+	mounts, err := userMounts(spec)
+	if err != nil {
+		return nil, err
+	}
 	id, err := chooseIdentity()
 	if err != nil {
 		return nil, err
 	}
 	self, _ := os.Executable()
-	p, err := newPlan(spec, id, guarded{executables: []string{self}})
+	p, err := newPlan(spec, id, guarded{executables: []string{self}}, mounts)
 	if err != nil {
 		return nil, err
 	}

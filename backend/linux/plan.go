@@ -39,11 +39,7 @@ type builder struct {
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
-func newPlan(spec policy.Spec, id identity, g guarded) (*builder, error) {
-	mounts, err := userMounts(spec)
-	if err != nil {
-		return nil, err
-	}
+func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount) (*builder, error) {
 	b := &builder{mounts: mounts, pinned: map[string]bool{}, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
@@ -177,12 +173,22 @@ func (b *builder) userPaths(id identity) {
 			b.plan.Files = append(b.plan.Files, s.FD)
 			s.Why += ", id-mapped so that files keep their owner"
 		}
-		if _, ok := within(m.target, workspaceDir); ok && m.target != workspaceDir {
+		if outer := enclosing(m, b.mounts); outer != nil {
 			s.Flags = append(slices.Clone(s.Flags), confine.FlagExisting)
-			s.Hint = "the mount point " + m.target + " must exist in the workspace"
+			s.Hint = "the mount point must exist: " + m.target + " lies in " + outer.source
 		}
 		b.add(s)
 	}
+}
+
+// enclosing is the other mount in which a mount's target lies, if any.
+func enclosing(m userMount, all []userMount) *userMount {
+	for i := range all {
+		if _, ok := within(m.target, all[i].target); ok && m.target != all[i].target {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 func (b *builder) finish() {

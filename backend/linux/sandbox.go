@@ -19,6 +19,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
+var errProtocol = errors.New("it speaks another version of the protocol")
+
 // maxLog bounds what is read of the agent's standard error, in bytes.
 const maxLog = 64 << 10
 
@@ -29,6 +31,7 @@ type sandbox struct {
 	pid       int
 	pidfd     int
 	control   *os.File
+	files     []*os.File // on their way to the agent
 	isolation policy.Isolation
 	done      chan struct{} // closed when the kernel has reported the agent's end
 

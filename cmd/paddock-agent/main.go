@@ -3,6 +3,12 @@
 //
 // A backend starts it with the descriptors that package confine names; it is
 // of no use when started by hand.
+//
+// The number of processors to use is not looked up in cgroup files: that takes
+// longer than it could save.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (

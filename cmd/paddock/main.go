@@ -16,6 +16,12 @@
 //
 // It wraps single commands, so it starts fast: flags are built for the command
 // at hand alone, and nothing is done before main.
+//
+// The number of processors to use is not looked up in cgroup files: that takes
+// longer than it could save.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import "os"

@@ -1,0 +1,128 @@
+//go:build linux
+
+package linux
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// bootTimeout is how long a new agent may take to build its walls.
+const bootTimeout = 20 * time.Second
+
+// boot hands the plan over, waits for the walls to stand, and looks at them.
+func (s *sandbox) boot(ctx context.Context) error {
+	defer s.closeFiles()
+	stop := context.AfterFunc(ctx, func() { _ = s.control.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = s.control.SetDeadline(time.Now().Add(bootTimeout))
+	booted, err := s.handOver()
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	if f := booted.Failed; f != nil {
+		return &backend.StartError{Stage: f.Stage, Op: f.Op, Object: f.Object, Errno: f.Errno, Cause: f.Cause, Hint: setupHint(f)}
+	}
+	if !stop() {
+		return ctx.Err() // the deadline is poisoned; the sandbox is of no use
+	}
+	_ = s.control.SetDeadline(time.Time{})
+	s.isolation = s.plan.plan.Isolation(booted.Skipped)
+	if err := verify(s.pid, s.plan.plan); err != nil {
+		return err
+	}
+	s.isolation.Verified = true
+	start, err := startTime(s.pid)
+	if err == nil {
+		err = s.dir.save(s.pid, start)
+	}
+	if err != nil {
+		return fail("state", "save", s.dir.path, err, "")
+	}
+	return nil
+}
+
+// handOver sends the plan and its descriptors, and reads the agent's answer.
+func (s *sandbox) handOver() (*confine.Booted, error) {
+	if err := s.sendFiles(); err != nil {
+		return nil, fail("boot", "send descriptors", "", err, "")
+	}
+	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan.Bare()}
+	if err := wire.WriteLine(s.control, boot); err != nil {
+		return nil, fail("boot", "send the plan", "", err, notAgent)
+	}
+	line, err := wire.ReadLine(bufio.NewReader(s.control), confine.MaxBoot)
+	if err != nil {
+		return nil, fail("boot", "await the agent", "", err, notAgent)
+	}
+	var booted confine.Booted
+	if err := json.Unmarshal(line, &booted); err != nil {
+		return nil, fail("boot", "read the agent's answer", "", err, notAgent)
+	}
+	if booted.Protocol != wire.Version {
+		return nil, fail("boot", "read the agent's answer", "", errProtocol, notAgent)
+	}
+	return &booted, nil
+}
+
+const notAgent = "is it the paddock-agent of this release?"
+
+// sendFiles passes the plan's descriptors over the control socket
+// (SCM_RIGHTS, unix(7)), in batches, each with one marker byte.
+func (s *sandbox) sendFiles() error {
+	raw, err := s.control.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for rest := s.files; len(rest) > 0; {
+		batch := rest[:min(len(rest), confine.MaxFiles)]
+		rest = rest[len(batch):]
+		var fds []int
+		for _, f := range batch {
+			fds = append(fds, int(f.Fd()))
+		}
+		var serr error
+		err := raw.Write(func(fd uintptr) bool {
+			serr = unix.Sendmsg(int(fd), []byte{confine.FilesMark}, unix.UnixRights(fds...), nil, 0)
+			return serr != unix.EAGAIN
+		})
+		if err != nil {
+			return err
+		}
+		if serr != nil {
+			return os.NewSyscallError("sendmsg", serr)
+		}
+	}
+	return nil
+}
+
+func (s *sandbox) closeFiles() {
+	for _, f := range s.files {
+		_ = f.Close()
+	}
+	s.files = nil
+}
+
+// dial connects to a sandbox's socket.
+func dial(ctx context.Context, dir string) (net.Conn, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", socketAddr(d))
+}

@@ -1,0 +1,211 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
+)
+
+const (
+	socketName = "agent.sock"
+	logName    = "agent.log"
+)
+
+// launch is everything that a new agent is cloned with.
+type launch struct {
+	dir        *stateDir
+	id         identity
+	namespaces []confine.Namespace
+	exe        *os.File
+	control    [2]*os.File // ours, theirs
+	listen     *os.File
+	log        *os.File
+	null       *os.File
+}
+
+// close closes this side's copies of what the agent has.
+func (l *launch) close() {
+	for _, f := range []*os.File{l.exe, l.control[1], l.listen, l.log, l.null} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// open opens the agent's program, its sockets and its log.
+func (l *launch) open(agent string) error {
+	var err error
+	if l.exe, err = openAgent(agent); err != nil {
+		return err
+	}
+	if l.listen, err = listen(l.dir.path); err != nil {
+		return fail("state", "listen on", socketName, err, "")
+	}
+	if l.log, err = os.OpenFile(filepath.Join(l.dir.path, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return fail("state", "create", logName, err, "")
+	}
+	if l.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		return fail("state", "open", os.DevNull, err, "")
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fail("state", "socketpair", "", err, "")
+	}
+	l.control[1] = os.NewFile(uintptr(pair[1]), "control")
+	if err := unix.SetNonblock(pair[0], true); err != nil { // so that deadlines work
+		_ = unix.Close(pair[0])
+		return fail("state", "fcntl", "control", err, "")
+	}
+	l.control[0] = os.NewFile(uintptr(pair[0]), "control")
+	return nil
+}
+
+// openAgent opens the agent's program, so that it can be executed by an
+// identity that could not reach its path.
+func openAgent(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fail("agent", "open", path, err, "set PADDOCK_AGENT to the path of paddock-agent")
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, fail("agent", "stat", path, err, "")
+	}
+	if info.Mode().Perm()&0o001 == 0 && os.Geteuid() == 0 {
+		_ = f.Close()
+		return nil, fail("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
+	}
+	return f, nil
+}
+
+// listen makes the socket that the sandbox never sees. Its address goes
+// through a directory handle, because an address has room for 107 bytes only.
+func listen(dir string) (*os.File, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d)})
+	if err == nil {
+		err = unix.Listen(fd, 128)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), socketName), nil
+}
+
+func socketAddr(dir *os.File) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)
+}
+
+// clone starts the agent in its namespaces, on a thread that lives as long as
+// the agent: the agent's parent-death signal is tied to it.
+func (l *launch) clone() (*sandbox, error) {
+	s := &sandbox{dir: l.dir, control: l.control[0], done: make(chan struct{})}
+	command, flags, err := l.command()
+	if err != nil {
+		_ = s.control.Close()
+		return nil, fail("clone", "prepare descriptors", "", err, "")
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		var err error
+		s.pid, s.pidfd, err = clone.Start(command, flags, l.admit)
+		for _, fd := range command.Files {
+			_ = unix.Close(fd)
+		}
+		started <- err
+		if err == nil {
+			s.reap()
+		}
+	}()
+	if err := <-started; err != nil {
+		_ = s.control.Close()
+		return nil, cloneError(err)
+	}
+	_ = l.control[1].Close() // or the lifeline would never break
+	return s, nil
+}
+
+// admit gives the new user namespace its ids. An ordinary user may do so only
+// after giving up setgroups(2) in it.
+func (l *launch) admit(pid int) error {
+	if l.id.kind == mapped {
+		if err := writeProc(pid, "setgroups", []byte("deny")); err != nil {
+			return err
+		}
+	}
+	uids, gids := l.id.maps()
+	return writeMaps(pid, uids, gids)
+}
+
+func cloneError(err error) error {
+	errno, _ := errnoOf(err)
+	op := "start the agent"
+	var failed *clone.Error
+	if errors.As(err, &failed) {
+		op = failed.Stage.String()
+	}
+	return fail("clone", op, "", err, cloneHint(syscall.Errno(errno)))
+}
+
+// command is the agent as a child: its program comes from a descriptor that
+// stays in the host's hands, its environment is its own.
+func (l *launch) command() (*clone.Command, uintptr, error) {
+	var flags uintptr
+	for _, ns := range l.namespaces {
+		flags |= cloneFlags[ns]
+	}
+	c := &clone.Command{
+		Path: fmt.Sprintf("/proc/self/fd/%d", l.exe.Fd()),
+		Argv: []string{"paddock-agent", "boot"},
+		// One processor until there is work for more (see package agent).
+		Env: []string{"GOMAXPROCS=1"},
+		Dir: "/",
+	}
+	for _, name := range setupCaps {
+		n, _ := confine.CapNumber(name)
+		c.Ambient = append(c.Ambient, uintptr(n))
+	}
+	if l.id.kind != mapped {
+		c.ID = insideID
+	}
+	for _, f := range []*os.File{l.null, l.null, l.log, l.control[1], l.listen} {
+		const first = 16 // above every number that the agent's descriptors take
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, first)
+		if err != nil {
+			return nil, 0, err
+		}
+		c.Files = append(c.Files, fd)
+	}
+	return c, flags, nil
+}
+
+var cloneFlags = map[confine.Namespace]uintptr{
+	confine.NSUser:   unix.CLONE_NEWUSER,
+	confine.NSMount:  unix.CLONE_NEWNS,
+	confine.NSPID:    unix.CLONE_NEWPID,
+	confine.NSIPC:    unix.CLONE_NEWIPC,
+	confine.NSUTS:    unix.CLONE_NEWUTS,
+	confine.NSNet:    unix.CLONE_NEWNET,
+	confine.NSCgroup: unix.CLONE_NEWCGROUP,
+}
