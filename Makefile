@@ -5,6 +5,7 @@ BIN      := bin
 TOOLS    := .cache/tools
 FUZZTIME ?= 10s
 TESTARGS ?=
+BENCHARGS ?=
 
 # A tree that belongs to somebody else has no commit that git would tell.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
@@ -53,8 +54,8 @@ $(LINT):
 	@rm -rf $(TOOLS)/new && GOBIN="$$PWD/$(TOOLS)/new" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv $(TOOLS)/new/golangci-lint $@ && rmdir $(TOOLS)/new
 
-bench: build ## measure Paddock beside its peers; BENCH_SHORT=1 for a short run
-	@$(GO) run ./bench $(if $(BENCH_SHORT),-short)
+bench: build ## measure Paddock beside its peers; BENCH_SHORT=1 for a short run, BENCHARGS for flags
+	@$(GO) run ./bench $(if $(BENCH_SHORT),-short) $(BENCHARGS)
 
 bench-deps: ## install the peers of the benchmark (Debian, as root)
 	apt-get update -q

@@ -102,7 +102,7 @@ func (c *Cmd) start() (*run, error) {
 	if err := c.ctx.Err(); err != nil {
 		return nil, agentError("start "+strconv.Quote(c.Args[0]), err)
 	}
-	return startRun(c.ctx, c.sandbox, req, c.streams(), c.inside)
+	return startRun(c.ctx, c.sandbox, req, c.Timeout, c.streams(), c.inside)
 }
 
 // streams wraps the caller's writers, so that they are not touched after Wait

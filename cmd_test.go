@@ -182,7 +182,7 @@ func TestTimeoutEndsAWaitForABlockedWriter(t *testing.T) {
 	r, w := io.Pipe()
 	defer r.Close()
 	cmd := s.Command(t.Context(), "wait", "nobody reads this")
-	cmd.Stdout, cmd.Timeout = w, 10*time.Millisecond
+	cmd.Stdout, cmd.Stderr, cmd.Timeout = w, w, 10*time.Millisecond
 	if err := cmd.Run(); !errors.Is(err, ErrTimeout) {
 		t.Errorf("Run() = %v, want ErrTimeout", err)
 	}

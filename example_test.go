@@ -29,19 +29,22 @@ func ExampleOpen() {
 	spec := paddock.Spec{Workspace: paddock.Workspace{Source: dir}}
 	sandbox, err := paddock.Open(ctx, spec, paddock.Options{})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer sandbox.Close()
 
 	out, err := sandbox.Command(ctx, "sh", "-c", "pwd; echo made inside > file").Output()
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Print(string(out))
 
 	made, err := os.ReadFile(dir + "/file")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Print(string(made))
 	// Output:
@@ -56,7 +59,8 @@ func ExampleCmd_Run() {
 
 	sandbox, err := paddock.Open(ctx, paddock.Spec{Workspace: paddock.Workspace{Source: dir}}, paddock.Options{})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer sandbox.Close()
 
@@ -64,7 +68,8 @@ func ExampleCmd_Run() {
 	cmd.Stdin = strings.NewReader("through the wall\n")
 	cmd.Stdout = os.Stdout
 	if err := cmd.Run(); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(cmd.Result().ExitCode)
 	// Output:
@@ -79,7 +84,8 @@ func ExampleExitError() {
 
 	sandbox, err := paddock.Open(ctx, paddock.Spec{Workspace: paddock.Workspace{Source: dir}}, paddock.Options{})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer sandbox.Close()
 
@@ -103,7 +109,8 @@ func ExampleCmd_timeout() {
 
 	sandbox, err := paddock.Open(ctx, paddock.Spec{Workspace: paddock.Workspace{Source: dir}}, paddock.Options{})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer sandbox.Close()
 

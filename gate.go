@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync"
@@ -11,8 +12,8 @@ import (
 // failure, and can be shut so that the writer is not touched afterwards.
 type gate struct {
 	name    string
-	w       io.Writer   // nil: drop
-	mu      *sync.Mutex // held during a Write to w; shared by twins
+	w       io.Writer     // nil: drop
+	turn    chan struct{} // holds one token during a Write to w; shared by twins
 	count   atomic.Int64
 	shut    atomic.Bool
 	failure atomic.Pointer[error]
@@ -21,12 +22,12 @@ type gate struct {
 }
 
 func newGate(name string, w io.Writer) *gate {
-	return &gate{name: name, w: w, mu: new(sync.Mutex), failed: make(chan struct{})}
+	return &gate{name: name, w: w, turn: make(chan struct{}, 1), failed: make(chan struct{})}
 }
 
 // twin is a second gate before the same writer, with a count of its own.
 func (g *gate) twin() *gate {
-	return &gate{name: g.name, w: g.w, mu: g.mu, failed: make(chan struct{})}
+	return &gate{name: g.name, w: g.w, turn: g.turn, failed: make(chan struct{})}
 }
 
 // Write passes p on, and drops it once the gate is shut, so that the exit
@@ -36,8 +37,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	if g.w == nil {
 		return len(p), nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.turn <- struct{}{}
+	defer func() { <-g.turn }()
 	if g.shut.Load() {
 		return len(p), nil
 	}
@@ -50,6 +51,16 @@ func (g *gate) Write(p []byte) (int, error) {
 		g.fail(err)
 	}
 	return n, err
+}
+
+// close shuts the gate. It waits for a Write in progress until ctx ends.
+func (g *gate) close(ctx context.Context) {
+	g.shut.Store(true)
+	select {
+	case g.turn <- struct{}{}:
+		<-g.turn
+	case <-ctx.Done():
+	}
 }
 
 func (g *gate) fail(err error) {

@@ -44,6 +44,8 @@ const (
 	// maxConnections is how many connections are served at a time; one more
 	// is told so and closed.
 	maxConnections = 512
+	// maxProcessors bounds the agent's own parallelism; the machine is for commands.
+	maxProcessors = 4
 	// requestTimeout is how long a client may take to send a request line.
 	requestTimeout = 30 * time.Second
 	// idleTimeout is how long a kept-alive connection may stay silent.

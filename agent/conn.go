@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
+	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/wire"
@@ -27,6 +29,9 @@ func (a *Agent) serve(ln net.Listener) {
 		}
 		select {
 		case slots <- struct{}{}:
+			if len(slots) > 1 {
+				manyProcessors()
+			}
 			go func() {
 				defer func() { <-slots }()
 				a.converse(conn)
@@ -36,6 +41,10 @@ func (a *Agent) serve(ln net.Listener) {
 		}
 	}
 }
+
+// manyProcessors lets the agent run in parallel. It starts with one processor
+// only, because threads that look for work delay a single short command.
+var manyProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcessors)) })
 
 func refuse(conn net.Conn) {
 	defer conn.Close()

@@ -104,10 +104,12 @@ func object(s confine.Step) string {
 	switch {
 	case s.Do == confine.OpSysctl:
 		words = append(words, s.Target+" = "+s.Source)
+	case s.Source == s.Target:
+		words = append(words, s.Target)
 	case s.Source != "" && s.Target != "":
 		words = append(words, s.Source+" → "+s.Target)
 	default:
-		words = append(words, strings.TrimSpace(s.Source+s.Target))
+		words = append(words, s.Source+s.Target) // one of the two
 	}
 	if s.FD != "" {
 		words = append(words, "fd="+s.FD)

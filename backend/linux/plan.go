@@ -194,6 +194,11 @@ func enclosing(m userMount, all []userMount) *userMount {
 func (b *builder) finish() {
 	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec},
 		Why: "only the sandbox's own commands are visible", Hint: procHint})
+	if exists("/proc/keys") {
+		b.add(confine.Step{Do: confine.OpBind, Source: os.DevNull, Target: "/proc/keys",
+			Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoExec, confine.FlagExisting},
+			Why:   "it would list an ordinary user's keys"})
+	}
 	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
 	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})
 	b.add(confine.Step{Do: confine.OpCaps, Caps: keptCaps, Why: "the agent keeps what marking and finding process trees takes; commands have no capability"})

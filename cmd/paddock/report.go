@@ -53,7 +53,7 @@ func statusOf(err error) int {
 
 // flatten takes joined errors apart; each gets lines of its own.
 func flatten(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the join itself, not one inside
+	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
 	if !ok {
 		return []error{err}
 	}

@@ -23,12 +23,26 @@ func fatal() {
 //go:norace
 //go:nosplit
 func childBody(im *image) {
-	afterForkInChild()
+	im.resetSignals()
 	if im.idle {
 		im.wait()
 	}
 	im.run()
 	fatal()
+}
+
+// resetSignals gives every signal its default disposition and lets it through.
+// The runtime's own hook for this must not be used here: it may assume that
+// the parent stands still.
+//
+//go:norace
+//go:nosplit
+func (im *image) resetSignals() {
+	const signals, maskSize = 64, 8
+	for sig := uintptr(1); sig <= signals; sig++ {
+		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&im.action)), 0, maskSize, 0, 0)
+	}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&im.action.mask)), 0, maskSize, 0, 0)
 }
 
 // wait waits for ever, or for the death of the thread that made the child.

@@ -12,8 +12,8 @@
 //
 // All follow the rules that package syscall keeps for its own children
 // (signals blocked around the clone, no allocation, no stack growth, no lock,
-// no pointer written in the child), and use the three runtime hooks that
-// package syscall uses.
+// no pointer written in the child), and use the runtime hooks that package
+// syscall uses.
 package clone
 
 import (
@@ -39,11 +39,11 @@ func afterForkInChild()
 //go:noescape
 func vforkClone(flags uintptr) (pid, errno uintptr)
 
-// stackClone is clone(2) of a child that runs childBody(im) on the stack that
-// ends at top. Only the parent returns.
-//
-//go:noescape
-func stackClone(flags, top uintptr, pidfd *int32, im *image) (pid, errno uintptr)
+// stackClone is clone(2) of a child that calls body(im) on the stack that ends
+// at top; body is the code address of a func(*image). A call by name would go
+// through a wrapper that race builds instrument. Only the parent returns. The image must escape, and so is not
+// declared otherwise: a goroutine's stack may move while the child runs.
+func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 
 // stackSize is ample: the child's whole call chain is nosplit, and so limited
 // to a few hundred bytes.
@@ -72,9 +72,11 @@ func newProcess(flags uintptr, im *image) (*Process, error) {
 	p := &Process{image: im, stack: stack}
 	var pidfd int32
 	top := uintptr(unsafe.Pointer(&stack[0])) + stackSize
+	body := childBody // a func value points to a word that holds the code's address
+	entry := **(**uintptr)(unsafe.Pointer(&body))
 	syscall.ForkLock.Lock()
 	beforeFork()
-	pid, errno := stackClone(flags|syscall.CLONE_VM|unix.CLONE_PIDFD|uintptr(syscall.SIGCHLD), top, &pidfd, im)
+	pid, errno := stackClone(flags|syscall.CLONE_VM|unix.CLONE_PIDFD|uintptr(syscall.SIGCHLD), top, &pidfd, entry, im)
 	afterFork()
 	syscall.ForkLock.Unlock()
 	if errno != 0 {

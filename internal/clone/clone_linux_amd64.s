@@ -28,15 +28,17 @@ failed:
 	MOVQ	AX, errno+16(FP)
 	RET
 
-// func stackClone(flags, top uintptr, pidfd *int32, im *image) (pid, errno uintptr)
+// func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 //
-// The child finds its argument in R13, which the kernel keeps. It leaves by
-// execve or exit_group only.
-TEXT ·stackClone(SB),NOSPLIT|NOFRAME,$0-48
+// The child finds its function in R12 and its argument in R13, which the
+// kernel keeps, and calls as compiled code does (argument in AX, g in R14, X15
+// zero). It leaves by execve or exit_group only.
+TEXT ·stackClone(SB),NOSPLIT|NOFRAME,$0-56
 	MOVQ	flags+0(FP), DI
 	MOVQ	top+8(FP), SI
 	MOVQ	pidfd+16(FP), DX
-	MOVQ	im+24(FP), R13
+	MOVQ	body+24(FP), R12
+	MOVQ	im+32(FP), R13
 	XORL	R10, R10
 	XORL	R8, R8
 	MOVL	$SYS_clone, AX
@@ -45,17 +47,18 @@ TEXT ·stackClone(SB),NOSPLIT|NOFRAME,$0-48
 	JEQ	child
 	CMPQ	AX, $-4095
 	JCC	failed
-	MOVQ	AX, pid+32(FP)
-	MOVQ	$0, errno+40(FP)
+	MOVQ	AX, pid+40(FP)
+	MOVQ	$0, errno+48(FP)
 	RET
 failed:
 	NEGQ	AX
-	MOVQ	$-1, pid+32(FP)
-	MOVQ	AX, errno+40(FP)
+	MOVQ	$-1, pid+40(FP)
+	MOVQ	AX, errno+48(FP)
 	RET
 child:
 	XORL	BP, BP
-	SUBQ	$16, SP
-	MOVQ	R13, 0(SP)
-	CALL	·childBody(SB)
+	SUBQ	$64, SP
+	XORPS	X15, X15
+	MOVQ	R13, AX
+	CALL	R12
 	INT	$3

@@ -84,7 +84,7 @@ func TestTheThirdSignalEndsTheSandbox(t *testing.T) {
 	}{"INT": {syscall.SIGINT, 130}, "TERM": {syscall.SIGTERM, 143}} {
 		t.Run(name, func(t *testing.T) {
 			mark := newMark()
-			cmd, _ := startRunning(t, "trap '' INT TERM; echo ready; while :; do sleep 0.05; done #$0", mark)
+			cmd, _ := startRunning(t, "trap '' INT TERM; echo ready; while :; do sleep 0.05; done", mark)
 			signalThrice(t, cmd, tt.number)
 			if status := waitStatus(t, cmd); status != tt.status {
 				t.Errorf("exit status %d, want %d", status, tt.status)
@@ -98,7 +98,7 @@ func TestTheThirdSignalEndsTheSandbox(t *testing.T) {
 
 func TestKillOfTheProgramEndsTheSandbox(t *testing.T) {
 	mark := newMark()
-	cmd, _ := startRunning(t, "echo ready; (setsid sleep 1000 #$0 &); while :; do sleep 0.05; done #$0", mark)
+	cmd, _ := startRunning(t, `(setsid sh -c "sleep 1000; :" "$0" &); echo ready; while :; do sleep 0.05; done`, mark)
 	if len(carrying(mark)) == 0 {
 		t.Fatal("the command cannot be found while it runs")
 	}

@@ -1,0 +1,78 @@
+package op
+
+import (
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// RunInput asks for one command in a sandbox of its own.
+type RunInput struct {
+	SpecInput
+	Cwd  string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	TTY  bool     `json:"tty,omitempty" flag:"tty" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
+	Argv []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
+}
+
+// RunOutput is how the command ended.
+type RunOutput struct {
+	Command         []string         `json:"command"`
+	ExitCode        int              `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
+	Signal          string           `json:"signal,omitempty"`
+	TimedOut        bool             `json:"timed_out"`
+	OOMKilled       bool             `json:"oom_killed"`
+	Stdout          string           `json:"stdout"` // empty where output went to a stream
+	Stderr          string           `json:"stderr"`
+	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed, kept or not
+	StderrBytes     int64            `json:"stderr_bytes"`
+	StdoutTruncated bool             `json:"stdout_truncated"`
+	StderrTruncated bool             `json:"stderr_truncated"`
+	DurationMS      int64            `json:"duration_ms"`
+	UserCPUMS       int64            `json:"user_cpu_ms"`
+	SystemCPUMS     int64            `json:"system_cpu_ms"`
+	PeakMemory      int64            `json:"peak_memory_bytes"`
+	PeakMemoryFrom  string           `json:"peak_memory_source,omitempty"`
+	Survivors       int              `json:"survivors"`
+	SurvivorsKilled int              `json:"survivors_killed"`
+	DeathProved     bool             `json:"death_proved"`
+	Isolation       policy.Isolation `json:"isolation"`
+}
+
+// The statuses of a program that runs commands, as shells and timeout(1) use them.
+const (
+	statusTimedOut = 124
+	statusSignal   = 128 // plus the signal's number
+)
+
+// ExitStatus is the command's own, 124 where it timed out, and 128+N where
+// signal N ended it.
+func (o RunOutput) ExitStatus() int {
+	switch {
+	case o.TimedOut:
+		return statusTimedOut
+	case o.ExitCode < 0:
+		return statusSignal - o.ExitCode
+	default:
+		return o.ExitCode
+	}
+}
+
+func newRunOutput(argv []string, r *paddock.Result) RunOutput {
+	return RunOutput{
+		Command:         argv,
+		ExitCode:        r.ExitCode,
+		Signal:          r.Signal,
+		TimedOut:        r.TimedOut,
+		OOMKilled:       r.OOMKilled,
+		StdoutBytes:     r.StdoutBytes,
+		StderrBytes:     r.StderrBytes,
+		DurationMS:      r.Duration.Milliseconds(),
+		UserCPUMS:       r.UserCPU.Milliseconds(),
+		SystemCPUMS:     r.SystemCPU.Milliseconds(),
+		PeakMemory:      r.PeakMemory,
+		PeakMemoryFrom:  r.PeakMemorySource,
+		Survivors:       r.Survivors,
+		SurvivorsKilled: r.SurvivorsKilled,
+		DeathProved:     r.DeathProved,
+		Isolation:       r.Isolation,
+	}
+}

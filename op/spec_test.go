@@ -1,0 +1,121 @@
+package op
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestSpecFieldsOverrideTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spec.yaml")
+	text := `workspace: {source: /file, unprotected: [.envrc]}
+network: host
+hostname: pen
+env: {A: file, B: file}
+mounts: [{source: /a, target: /x}, {source: /b}]
+limits: {timeout: 1m, open_files: 100}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := SpecInput{
+		SpecFile: file, Workspace: ptr("/flag"), Network: ptr("none"), Unprotect: []string{".vscode"},
+		RO: []string{"/c:/x"}, RW: []string{"/d"}, Env: []string{"B=flag=1", "C="}, EnvPass: []string{"D"},
+		Timeout: ptr(policy.Duration(0)), MaxOutput: ptr(policy.MiB),
+	}
+	env := &Env{LookupEnv: func(name string) (string, bool) { return "passed", name == "D" }}
+	got, err := in.spec(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := policy.Spec{
+		Workspace: policy.Workspace{Source: "/flag", Unprotected: []string{".envrc", ".vscode"}},
+		Network:   "none", Hostname: "pen",
+		Env: map[string]string{"A": "file", "B": "flag=1", "C": "", "D": "passed"},
+		Mounts: []policy.Mount{
+			{Source: "/b"}, {Source: "/c", Target: "/x", Mode: "ro"}, {Source: "/d", Mode: "rw"},
+		},
+		Limits: policy.Limits{OpenFiles: 100, Output: policy.MiB},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestSpecTellsAllThatIsWrong(t *testing.T) {
+	in := SpecInput{
+		Workspace: ptr(""), Network: ptr(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
+		RO: []string{"a:b"}, Timeout: ptr(policy.Duration(time.Second)),
+	}
+	_, err := in.spec(&Env{})
+	var fields []string
+	for _, f := range policy.FieldErrors(err) {
+		fields = append(fields, f.Field+" "+f.Value)
+	}
+	want := []string{"workspace ", "network ", "ro a:b", "env_pass UNSET", "env[0] "}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("errors (-want +got):\n%s\n%v", diff, err)
+	}
+}
+
+func TestParseMount(t *testing.T) {
+	tests := []struct {
+		text string
+		want policy.Mount
+		bad  bool
+	}{
+		{text: "/a", want: policy.Mount{Source: "/a"}},
+		{text: "a/b", want: policy.Mount{Source: "a/b"}},
+		{text: "/a:/b", want: policy.Mount{Source: "/a", Target: "/b"}},
+		{text: "/a:~/b", want: policy.Mount{Source: "/a", Target: "~/b"}},
+		{text: "/a:x/y:/b", want: policy.Mount{Source: "/a:x/y", Target: "/b"}},
+		{text: "/a:b", bad: true},
+		{text: "/a:", bad: true},
+	}
+	for _, tt := range tests {
+		got, err := parseMount("", tt.text)
+		if got != tt.want || (err != nil) != tt.bad {
+			t.Errorf("parseMount(%q) = %+v, %v", tt.text, got, err)
+		}
+	}
+}
+
+func TestHead(t *testing.T) {
+	var b, note writerLog
+	h := &head{w: &b, left: 5}
+	for _, p := range []string{"abc", "def", "ghi"} {
+		if n, err := h.Write([]byte(p)); n != 3 || err != nil {
+			t.Fatalf("Write(%q) = %d, %v", p, n, err)
+		}
+	}
+	if err := h.tell(&note, "output"); err != nil {
+		t.Fatal(err)
+	}
+	if b != "abcde" || note != "paddock: the output was cut after 5 of 9 bytes (max-output)\n" {
+		t.Errorf("passed on %q, and told %q", b, note)
+	}
+	broken := errors.New("broken")
+	h = &head{w: failing{broken}, left: 5}
+	if _, err := h.Write([]byte("a")); !errors.Is(err, broken) {
+		t.Errorf("a failing writer became %v", err)
+	}
+}
+
+type writerLog string
+
+func (w *writerLog) Write(p []byte) (int, error) {
+	*w += writerLog(p)
+	return len(p), nil
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
