@@ -41,7 +41,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)
-	if err := verify(s.pid, s.plan.plan); err != nil {
+	if err := verifySetup(s.pid, s.plan.plan); err != nil {
 		return err
 	}
 	s.isolation.Verified = true
@@ -63,6 +63,12 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan.Bare()}
 	if err := wire.WriteLine(s.control, boot); err != nil {
 		return nil, fail("boot", "send the plan", "", err, notAgent)
+	}
+	// The agent's first connection is made while it is busy. What is sent on
+	// it waits until the walls have been looked at.
+	s.spare, _ = dial(context.Background(), s.dir.path)
+	if err := verifyClone(s.pid, s.plan.plan); err != nil {
+		return nil, err
 	}
 	line, err := wire.ReadLine(bufio.NewReader(s.control), confine.MaxBoot)
 	if err != nil {

@@ -35,6 +35,9 @@ type sandbox struct {
 	isolation policy.Isolation
 	done      chan struct{} // closed when the kernel has reported the agent's end
 
+	mu    sync.Mutex
+	spare net.Conn // a connection made ahead, nil once it is taken
+
 	stop  sync.Once
 	death backend.Death
 }
@@ -50,6 +53,9 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
+	if conn := s.takeSpare(); conn != nil {
+		return conn, nil
+	}
 	conn, err := dial(ctx, s.dir.path)
 	if err != nil {
 		select {
@@ -59,6 +65,15 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		}
 	}
 	return conn, err
+}
+
+// takeSpare gives the connection made ahead to the first who asks.
+func (s *sandbox) takeSpare() net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conn := s.spare
+	s.spare = nil
+	return conn
 }
 
 // reap waits for the agent. It is the init of the sandbox's pid namespace, so
@@ -74,10 +89,17 @@ func (s *sandbox) reap() {
 	close(s.done)
 }
 
-// kill ends the sandbox at once and waits for its end.
-func (s *sandbox) kill() {
+// kill ends the sandbox at once and waits for its end. What else there is to
+// do is done while the kernel takes the sandbox apart.
+func (s *sandbox) kill(meanwhile ...func()) {
 	_ = s.control.Close()
 	_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
+	if conn := s.takeSpare(); conn != nil {
+		_ = conn.Close()
+	}
+	for _, f := range meanwhile {
+		f()
+	}
 	<-s.done
 	_ = unix.Close(s.pidfd)
 }
@@ -94,9 +116,8 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			case <-ctx.Done():
 			}
 		}
-		s.kill()
-		s.death = backend.Death{Proved: true, Log: s.log(), Planted: s.planted()}
-		s.dir.remove()
+		s.kill(func() { s.death.Log = s.log() }, s.dir.remove)
+		s.death.Proved, s.death.Planted = true, s.planted()
 	})
 	return s.death, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Start builds the wall and starts an agent behind it.
@@ -17,6 +18,7 @@ import (
 // neither waits for the other; what the plan needs of the host (id-mapped
 // mounts) follows the agent through its control socket.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
+	go wire.Warm() // while the kernel and the agent are at work
 	mounts, err := userMounts(req.Spec)
 	if err != nil {
 		return nil, err

@@ -14,16 +14,32 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// verify reads from the kernel whether the walls stand, before the first
-// request is let through. The agent is trusted until commands run, so this
+// The host side reads from the kernel whether the walls stand, before the
+// first request is let through. The agent is trusted until commands run, so this
 // guards against what neither side noticed; it also makes the effective
 // isolation a fact that was looked at.
-func verify(pid int, p *confine.Plan) error {
-	for what, check := range map[string]func(int, *confine.Plan) error{
-		"namespaces": verifyNamespaces, "ids": verifyMaps, "threads": verifyThreads, "mounts": verifyMounts,
-	} {
-		if err := check(pid, p); err != nil {
-			return fail("verify", "look at", what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
+
+// check is one look at a process.
+type check struct {
+	what string
+	look func(int, *confine.Plan) error
+}
+
+// verifyClone looks at what cannot change after the agent was cloned, and so
+// can be looked at while it is still busy.
+func verifyClone(pid int, p *confine.Plan) error {
+	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
+}
+
+// verifySetup looks at what the agent did to itself.
+func verifySetup(pid int, p *confine.Plan) error {
+	return lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", verifyMounts})
+}
+
+func lookAt(pid int, p *confine.Plan, checks ...check) error {
+	for _, c := range checks {
+		if err := c.look(pid, p); err != nil {
+			return fail("verify", "look at", c.what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
 		}
 	}
 	return nil
