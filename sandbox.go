@@ -18,6 +18,7 @@ type Sandbox struct {
 	spec   Spec
 
 	stopOnce sync.Once
+	stopped  chan struct{} // closed once the two below are final
 	death    backend.Death
 	stopErr  error
 }
@@ -45,7 +46,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec}, nil
+	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}, nil
 }
 
 // ID is the sandbox's random name.
@@ -59,6 +60,19 @@ func (s *Sandbox) Isolation() Isolation { return s.wall.Isolation() }
 
 // Done is closed when the sandbox has ended, by Close or by itself.
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
+
+// Planted lists paths in the workspace that the host executes or obeys without
+// being told to (policy.Protections), that did not exist when the sandbox
+// started, and that exist now: they could not be protected, so look at them
+// before use. It is known after [Sandbox.Close], and empty before.
+func (s *Sandbox) Planted() []string {
+	select {
+	case <-s.stopped:
+		return s.death.Planted
+	default:
+		return nil
+	}
+}
 
 // Close kills everything inside and returns when the kernel has confirmed
 // that no process is left. Later calls return what the first one did.
@@ -76,6 +90,9 @@ func (s *Sandbox) Close() error {
 // stop ends the sandbox once. It takes no context: a caller in a hurry must
 // not be able to leave processes behind.
 func (s *Sandbox) stop() (backend.Death, error) {
-	s.stopOnce.Do(func() { s.death, s.stopErr = s.wall.Stop(context.Background(), 0) })
+	s.stopOnce.Do(func() {
+		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
+		close(s.stopped)
+	})
 	return s.death, s.stopErr
 }

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -72,7 +73,11 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err != nil {
 		return RunOutput{}, err
 	}
-	defer func() { err = errors.Join(err, sandbox.Close()) }()
+	defer func() {
+		err = errors.Join(err, sandbox.Close())
+		out.Planted = sandbox.Planted()
+		err = errors.Join(err, tellPlanted(stream, out.Planted))
+	}()
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
@@ -80,6 +85,15 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 		return capture(cmd, int64(sandbox.Spec().Limits.Output), stream)
 	}
 	return follow(cmd, spec, in.TTY, stream)
+}
+
+// tellPlanted warns of what could not be protected because it did not exist.
+func tellPlanted(stream *Stream, paths []string) error {
+	if len(paths) == 0 || stream.Stderr == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(stream.Stderr, "paddock: the command made %s: look before you use it, programs on the host run or obey it\n", strings.Join(paths, ", "))
+	return err
 }
 
 func (in RunInput) check(stream *Stream) error {

@@ -15,26 +15,29 @@ type RunInput struct {
 
 // RunOutput is how the command ended.
 type RunOutput struct {
-	Command         []string         `json:"command"`
-	ExitCode        int              `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
-	Signal          string           `json:"signal,omitempty"`
-	TimedOut        bool             `json:"timed_out"`
-	OOMKilled       bool             `json:"oom_killed"`
-	Stdout          string           `json:"stdout"` // empty where output went to a stream
-	Stderr          string           `json:"stderr"`
-	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed, kept or not
-	StderrBytes     int64            `json:"stderr_bytes"`
-	StdoutTruncated bool             `json:"stdout_truncated"`
-	StderrTruncated bool             `json:"stderr_truncated"`
-	DurationMS      int64            `json:"duration_ms"`
-	UserCPUMS       int64            `json:"user_cpu_ms"`
-	SystemCPUMS     int64            `json:"system_cpu_ms"`
-	PeakMemory      int64            `json:"peak_memory_bytes"`
-	PeakMemoryFrom  string           `json:"peak_memory_source,omitempty"`
-	Survivors       int              `json:"survivors"`
-	SurvivorsKilled int              `json:"survivors_killed"`
-	DeathProved     bool             `json:"death_proved"`
-	Isolation       policy.Isolation `json:"isolation"`
+	Command         []string `json:"command"`
+	ExitCode        int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
+	Signal          string   `json:"signal,omitempty"`
+	TimedOut        bool     `json:"timed_out"`
+	OOMKilled       bool     `json:"oom_killed"`
+	Stdout          string   `json:"stdout"` // empty where output went to a stream
+	Stderr          string   `json:"stderr"`
+	StdoutBytes     int64    `json:"stdout_bytes"` // all that was printed, kept or not
+	StderrBytes     int64    `json:"stderr_bytes"`
+	StdoutTruncated bool     `json:"stdout_truncated"`
+	StderrTruncated bool     `json:"stderr_truncated"`
+	DurationMS      int64    `json:"duration_ms"`
+	UserCPUMS       int64    `json:"user_cpu_ms"`
+	SystemCPUMS     int64    `json:"system_cpu_ms"`
+	PeakMemory      int64    `json:"peak_memory_bytes"`
+	PeakMemoryFrom  string   `json:"peak_memory_source,omitempty"`
+	Survivors       int      `json:"survivors"`
+	SurvivorsKilled int      `json:"survivors_killed"`
+	DeathProved     bool     `json:"death_proved"`
+	// Planted are paths in the workspace that the command made and that the
+	// host executes or obeys without being told to.
+	Planted   []string         `json:"planted,omitempty"`
+	Isolation policy.Isolation `json:"isolation"`
 }
 
 // The statuses of a program that runs commands, as shells and timeout(1) use them.
