@@ -1,0 +1,79 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// fact is something about the machine that numbers depend on.
+type fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func machine(b *bench) []fact {
+	user := "an ordinary user"
+	if os.Geteuid() == 0 {
+		user = "root"
+	}
+	return []fact{
+		{"kernel", kernel()},
+		{"cpus", fmt.Sprintf("%d × %s", runtime.NumCPU(), cpuModel())},
+		{"load before", firstWords("/proc/loadavg", 3)},
+		{"go", runtime.Version() + " " + runtime.GOARCH},
+		{"run as", user},
+		{"paddock", versionOf(b.paddock, "version")},
+		{"bubblewrap", versionOf("bwrap", "--version")},
+		{"crun", versionOf("crun", "--version")},
+		{"runc", versionOf("runc", "--version")},
+	}
+}
+
+func printFacts(w io.Writer, facts []fact) {
+	for _, f := range facts {
+		fmt.Fprintf(w, "%-12s %s\n", f.Name, f.Value)
+	}
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "unknown"
+	}
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
+}
+
+func cpuModel() string {
+	data, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(data)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+func firstWords(path string, n int) string {
+	data, _ := os.ReadFile(path)
+	words := strings.Fields(string(data))
+	return strings.Join(words[:min(n, len(words))], " ")
+}
+
+// versionOf is the first line that a program prints about itself.
+func versionOf(program, arg string) string {
+	out, err := exec.Command(program, arg).Output()
+	if err != nil {
+		return "not there"
+	}
+	line, _, _ := bytes.Cut(out, []byte("\n"))
+	return string(line)
+}
