@@ -29,7 +29,7 @@ type SpecInput struct {
 	CPUTime   *policy.Duration `json:"cpu_time,omitempty" flag:"cpu-time" arg:"DUR" help:"CPU time of each process, in whole seconds"`
 	FileSize  *policy.Size     `json:"file_size,omitempty" flag:"file-size" arg:"SIZE" help:"largest file that can be written"`
 	OpenFiles *uint64          `json:"open_files,omitempty" flag:"open-files" arg:"N" help:"open files of each process"`
-	Processes *uint64          `json:"processes,omitempty" flag:"processes" arg:"N" help:"processes and threads of the sandbox's user"`
+	Processes *uint64          `json:"processes,omitempty" flag:"processes" arg:"N" help:"processes and threads of the sandbox's user (default 4096)"`
 	Tmp       *policy.Size     `json:"tmp,omitempty" flag:"tmp" arg:"SIZE" help:"size of /tmp, of the home and of /dev/shm, each (default: 1GiB)"`
 }
 

@@ -13,6 +13,9 @@ func (r *resolver) limits(l Limits) Limits {
 	if l.Tmp == 0 {
 		l.Tmp = DefaultTmp
 	}
+	if l.Processes == 0 {
+		l.Processes = DefaultProcesses
+	}
 	inBounds(r, "limits.timeout", l.Timeout, minTimeout, maxTimeout, Duration.String)
 	inBounds(r, "limits.output", l.Output, 1, maxOutput, Size.String)
 	if inBounds(r, "limits.cpu_time", l.CPUTime, minCPUTime, maxCPUTime, Duration.String) {

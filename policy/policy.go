@@ -83,7 +83,7 @@ type Limits struct {
 	// Processes bounds the processes and threads of the sandbox's user
 	// (RLIMIT_NPROC). The kernel counts the agent's own threads too, about a
 	// dozen, so that below 32 a shell might not be able to start a program.
-	// From 32 to 4194304, the kernel's own bound; no default.
+	// From 32 to 4194304, the kernel's own bound; default 4096.
 	Processes uint64 `json:"processes,omitempty"`
 	// Tmp bounds /tmp, HOME and /dev/shm, each. At least 1 MiB; default 1 GiB.
 	Tmp Size `json:"tmp,omitempty"`

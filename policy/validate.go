@@ -14,6 +14,9 @@ const (
 	DefaultHostname = "paddock"
 	DefaultOutput   = 1 * MiB
 	DefaultTmp      = 1 * GiB
+	// DefaultProcesses is far above what builds and tests start, and far below
+	// what a fork bomb needs to bring a host down.
+	DefaultProcesses = 4096
 )
 
 // The bounds of [Limits] and of the spec's lists.

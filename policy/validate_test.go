@@ -22,7 +22,7 @@ func TestResolveDefaults(t *testing.T) {
 		Backend:   "linux",
 		Workspace: Workspace{Source: "/work/project", Mode: "bind", Access: "rw"},
 		Network:   "none",
-		Limits:    Limits{Output: 1 << 20, Tmp: 1 << 30},
+		Limits:    Limits{Output: 1 << 20, Processes: 4096, Tmp: 1 << 30},
 		Hostname:  "paddock",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
