@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 )
@@ -46,11 +47,24 @@ func (g *gate) Write(p []byte) (int, error) {
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
-	if err != nil {
-		err = fmt.Errorf("cannot write the command's %s: %w", g.name, err)
-		g.fail(err)
+	return n, g.told(err)
+}
+
+// WithPipe lets move write to the caller's file itself, where it is one: bulk
+// output goes from pipe to pipe without passing here. See [wire.PipeWriter].
+func (g *gate) WithPipe(move func(*os.File) (int, error)) error {
+	f, ok := g.w.(*os.File)
+	if !ok {
+		return nil
 	}
-	return n, err
+	g.turn <- struct{}{}
+	defer func() { <-g.turn }()
+	if g.shut.Load() {
+		return nil
+	}
+	n, err := move(f)
+	g.count.Add(int64(n))
+	return g.told(err)
 }
 
 // close shuts the gate. It waits for a Write in progress until ctx ends.
@@ -63,11 +77,17 @@ func (g *gate) close(ctx context.Context) {
 	}
 }
 
-func (g *gate) fail(err error) {
+// told puts a failure of the caller's writer into our words, and tells of it.
+func (g *gate) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("cannot write the command's %s: %w", g.name, err)
 	g.once.Do(func() {
 		g.failure.Store(&err)
 		close(g.failed)
 	})
+	return err
 }
 
 // err is the first failure of the caller's writer.

@@ -7,7 +7,7 @@
 // serves. One duty, one file: boot (apply the plan), spawner (the one thread
 // that commands are cloned from), inner (the init of the commands' pid
 // namespace), reap (exit statuses), tree (finding and killing whole process
-// trees), exec, stream, capture, terminal, conn.
+// trees), exec, stream, stdin, output, capture, terminal, conn, usage.
 //
 // # Two pid namespaces
 //
@@ -53,6 +53,9 @@ const (
 	// outputGrace is how long a command's output is awaited after its exit,
 	// while a process that it left behind still holds the pipe.
 	outputGrace = 100 * time.Millisecond
+	// exitGrace is how long a look at all processes waits for those that hide
+	// their marks, because most such are about to end.
+	exitGrace = 20 * time.Millisecond
 	// killTimeout bounds the hunt for a tree's last process.
 	killTimeout = 5 * time.Second
 	// defaultTimeout is that of a command text that is not streamed.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +25,11 @@ func Main() int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fail(err)
 	}
+	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'a', 'g', 'e', 'n', 't', 0} // started through a descriptor, it has a number for one
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	unix.CloseOnExec(confine.ControlFD)
 	unix.CloseOnExec(confine.ListenFD)
+	warm()
 	boot, files, err := readBoot(confine.ControlFD)
 	if err != nil {
 		return fail(err)
@@ -35,12 +39,20 @@ func Main() int {
 	if err := wire.WriteLine(control, booted); err != nil || booted.Failed != nil {
 		return 1
 	}
-	ln, err := net.FileListener(os.NewFile(confine.ListenFD, "listen"))
+	listen := os.NewFile(confine.ListenFD, "listen")
+	ln, err := net.FileListener(listen) // on a duplicate
+	listen.Close()
 	if err != nil {
 		return fail(err)
 	}
 	go agent.serve(ln)
 	return agent.await(control)
+}
+
+// warm makes use of the time in which the host side makes the plan.
+func warm() {
+	wire.Warm()
+	_ = json.Unmarshal([]byte(`{"plan":{"setup":[{"flags":[""]}],"uids":[{}],"env":{"":""}}}`), new(confine.Boot))
 }
 
 // fail reports on standard error, which the host side keeps.

@@ -55,8 +55,9 @@ func refuse(conn net.Conn) {
 // converse serves one connection: one request, or as many as ask to be kept
 // alive.
 func (a *Agent) converse(conn net.Conn) {
-	defer conn.Close()
-	in := bufio.NewReader(conn)
+	files := newPassage(conn)
+	defer files.Close()
+	in := bufio.NewReader(files)
 	wait := requestTimeout
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(wait))
@@ -66,7 +67,10 @@ func (a *Agent) converse(conn net.Conn) {
 			a.rejectLine(conn, err)
 			return
 		}
-		if !a.answer(conn, in, line) {
+		brought := files.take()
+		again := a.answer(conn, in, line, brought)
+		brought.close()
+		if !again {
 			return
 		}
 		wait = idleTimeout
@@ -91,14 +95,14 @@ func (a *Agent) rejectLine(conn net.Conn, err error) {
 }
 
 // answer serves one request and reports whether the connection stays open.
-func (a *Agent) answer(conn net.Conn, in *bufio.Reader, line []byte) bool {
+func (a *Agent) answer(conn net.Conn, in *bufio.Reader, line []byte, brought *passed) bool {
 	action, err := wire.ActionOf(line)
 	if err == nil {
 		switch action {
 		case wire.Hello.Name:
 			return a.answerHello(conn, line)
 		case wire.Exec.Name:
-			return a.answerExec(conn, in, line)
+			return a.answerExec(conn, in, line, brought)
 		}
 		err = &wire.Error{Code: wire.CodeUnknownAction, Object: action, Message: "unknown action: " + action}
 	}
@@ -127,21 +131,24 @@ func (a *Agent) answerHello(conn net.Conn, line []byte) bool {
 	return say(conn, wire.HelloResult{
 		Version:  wire.Version,
 		Build:    wire.Build,
-		Features: []string{"exec", "stream", "tty", "keep_alive"},
+		Features: []string{"exec", "stream", "tty", "keep_alive", "pass"},
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
 		Isolation: a.isolation,
 	}) && r.KeepAlive
 }
 
-func (a *Agent) answerExec(conn net.Conn, in *bufio.Reader, line []byte) bool {
+func (a *Agent) answerExec(conn net.Conn, in *bufio.Reader, line []byte, brought *passed) bool {
 	var r wire.ExecRequest
 	if err := wire.DecodeRequest(line, &r); err != nil {
 		_ = say(conn, err)
 		return false
 	}
+	if werr := brought.check(&r); werr != nil {
+		return say(conn, werr) && r.KeepAlive && !r.Stream
+	}
 	if r.Stream {
-		if werr := a.execStreamed(context.Background(), conn, in, &r); werr != nil {
+		if werr := a.execStreamed(context.Background(), conn, in, &r, brought.outputs(&r)); werr != nil {
 			_ = say(conn, werr)
 		}
 		return false // what follows may be frames

@@ -3,10 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,8 +24,9 @@ type run struct {
 	drained chan struct{} // closed when both outputs have ended
 }
 
-// startRun starts a command. No process is left where it fails.
-func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool) (*run, *wire.Error) {
+// startRun starts a command. No process is left where it fails. It closes the
+// outputs that it is given once the command has them.
+func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
 	}
@@ -40,7 +39,7 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool) (*run, *wire.Error
 	if r.TTY != nil {
 		s, err = newTerminal(*r.TTY)
 	} else {
-		s, err = newPipes(withStdin)
+		s, err = newPipes(withStdin, outputs)
 	}
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
@@ -54,59 +53,6 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool) (*run, *wire.Error
 	}
 	return &run{agent: a, id: a.newID(), request: r, process: p, stdio: s,
 		peak: a.trees.samplePeak(p), drained: make(chan struct{})}, nil
-}
-
-// pump copies both outputs until they end. Write errors of a sink do not stop
-// it: a command must not block because nobody listens any more.
-func (x *run) pump(stdout, stderr io.Writer) {
-	var wg sync.WaitGroup
-	for _, c := range []struct {
-		dst io.Writer
-		src *os.File
-	}{{stdout, x.stdio.stdout}, {stderr, x.stdio.stderr}} {
-		if c.src != nil {
-			wg.Go(func() { drain(c.dst, c.src) })
-		}
-	}
-	wg.Wait()
-	close(x.drained)
-}
-
-var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
-
-// drain copies src to its end or, once its deadline has passed, to where it
-// is empty: dst may be slow, and what was printed in time is not lost for that.
-func drain(dst io.Writer, src *os.File) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for {
-		n, err := src.Read(*buf)
-		_, _ = dst.Write((*buf)[:n])
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			drainRest(dst, src, *buf)
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// drainRest copies what src holds and waits for no more. Whoever writes on
-// meanwhile is heard to the length of a full pipe.
-func drainRest(dst io.Writer, src *os.File, buf []byte) {
-	raw, err := src.SyscallConn()
-	if err != nil {
-		return
-	}
-	for left := pipeSize; left > 0; {
-		n := 0
-		err := raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) })
-		if err != nil || n <= 0 {
-			return
-		}
-		_, _ = dst.Write(buf[:n])
-		left -= n
-	}
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -147,17 +93,14 @@ func (x *run) killAll(res *wire.ExecResult) {
 // leftovers deals with processes that outlive their command. Output gets a
 // short grace first, since the last process of a pipeline may still write.
 func (x *run) leftovers(res *wire.ExecResult) {
-	if !res.TimedOut {
-		select {
-		case <-x.drained:
-		case <-time.After(outputGrace):
-		}
-	}
-	if x.request.Detach && !res.TimedOut {
+	switch {
+	case !res.TimedOut && x.linger():
+		res.DeathProved = true
+	case !res.TimedOut && x.request.Detach:
 		var proved bool
 		res.Survivors, proved = x.agent.trees.count(x.process.mark)
 		res.DeathProved = proved && res.Survivors == 0
-	} else {
+	default:
 		killed, proved := x.agent.trees.kill(x.process.mark)
 		res.SurvivorsKilled += killed
 		res.Survivors += killed
@@ -179,6 +122,23 @@ func (x *run) leftovers(res *wire.ExecResult) {
 	x.stdio.closeAll()
 }
 
+// linger waits until output has ended, but for outputGrace at most. Where the
+// client gave pipes of its own, only the end of all who may write tells that:
+// linger reports whether it is proved. Those whom the client wants to live on
+// are not waited for.
+func (x *run) linger() (empty bool) {
+	grace := time.NewTimer(outputGrace)
+	defer grace.Stop()
+	if len(x.request.Pass) > 0 && !x.request.Detach {
+		empty = x.agent.trees.await(x.process.mark, time.Now().Add(outputGrace))
+	}
+	select {
+	case <-x.drained:
+	case <-grace.C:
+	}
+	return empty
+}
+
 // settle fills in how the command itself ended and what it used.
 func (x *run) settle(res *wire.ExecResult) {
 	p := x.process
@@ -195,7 +155,7 @@ func (x *run) settle(res *wire.ExecResult) {
 	}
 	res.UserCPUMS = p.usage.Utime.Nano() / int64(time.Millisecond)
 	res.SystemCPUMS = p.usage.Stime.Nano() / int64(time.Millisecond)
-	res.PeakMemoryBytes, res.PeakMemorySource = x.peak.result(p)
+	res.PeakMemoryBytes, res.PeakMemorySource = x.agent.trees.peak(x.peak, p)
 }
 
 // signal sends a signal as a terminal would: to the job in the foreground, or

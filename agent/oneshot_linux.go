@@ -21,7 +21,7 @@ func (a *Agent) execCaptured(ctx context.Context, r *wire.ExecRequest) (*wire.Ex
 	if limit == 0 {
 		limit = defaultOutput
 	}
-	x, werr := a.startRun(r, len(input) > 0)
+	x, werr := a.startRun(r, len(input) > 0, nil)
 	if werr != nil {
 		return nil, werr
 	}

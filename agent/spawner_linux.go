@@ -35,7 +35,6 @@ type process struct {
 	pid     int
 	mark    mark
 	started time.Time
-	rss     int64         // the agent's peak when it had been cloned, see usage
 	done    chan struct{} // closed once status and usage are set
 	status  unix.WaitStatus
 	usage   unix.Rusage
@@ -115,6 +114,5 @@ func (s *spawner) spawn(c *clone.Command) (*process, error) {
 		m.close()
 		return nil, err
 	}
-	p.rss = ownPeak()
 	return p, nil
 }

@@ -14,7 +14,8 @@ const pipeSize = 1 << 20
 // it runs, and the agent's, nil where there is none.
 type stdio struct {
 	child          [3]int
-	owned          []int // those of child that are to be closed
+	owned          []int      // those of child that are to be closed
+	given          []*os.File // likewise, from the client
 	stdin          *os.File
 	stdout, stderr *os.File
 	terminal       *os.File // is stdin and stdout at once
@@ -25,6 +26,7 @@ func (s *stdio) closeChild() {
 		_ = unix.Close(fd)
 	}
 	s.owned = nil
+	closeFiles(s.given)
 }
 
 func (s *stdio) closeAll() {
@@ -37,9 +39,10 @@ func (s *stdio) closeAll() {
 }
 
 // newPipes makes the streams of a command without a terminal; withStdin false
-// gives it an empty standard input.
-func newPipes(withStdin bool) (s *stdio, err error) {
-	s = &stdio{}
+// gives it an empty standard input. Outputs that are given take the place of
+// pipes to the agent, stdout first.
+func newPipes(withStdin bool, outputs []*os.File) (s *stdio, err error) {
+	s = &stdio{given: outputs}
 	defer func() {
 		if err != nil {
 			s.closeAll()
@@ -55,10 +58,17 @@ func newPipes(withStdin bool) (s *stdio, err error) {
 		}
 		s.owned = append(s.owned, s.child[0])
 	}
-	if s.child[1], s.stdout, err = s.pipe(false); err != nil {
-		return s, err
+	for i, f := range outputs {
+		s.child[1+i] = int(f.Fd())
 	}
-	s.child[2], s.stderr, err = s.pipe(false)
+	if len(outputs) < 1 {
+		if s.child[1], s.stdout, err = s.pipe(false); err != nil {
+			return s, err
+		}
+	}
+	if len(outputs) < 2 {
+		s.child[2], s.stderr, err = s.pipe(false)
+	}
 	return s, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +14,9 @@ import (
 // trees finds every process of a command's tree by the tree's mark, in a proc
 // of the outer pid namespace that nothing else can see.
 type trees struct {
-	proc int // directory handle
-	init int
+	proc    int // directory handle
+	init    int
+	ownPeak atomic.Int64 // of the agent, in bytes, as last seen
 }
 
 // mark is the UTS namespace of one command's tree. The open handle keeps its
@@ -54,6 +56,7 @@ func (t *trees) members(m mark) (found []member, unknown int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	deadline := time.Now().Add(exitGrace)
 	for _, pid := range pids {
 		if pid == os.Getpid() || pid == t.init {
 			continue
@@ -64,7 +67,7 @@ func (t *trees) members(m mark) (found []member, unknown int, err error) {
 		}
 		// The pidfd was there before the look, so what is looked at is what
 		// it pins, or it is dead already.
-		switch marked, err := t.carries(pid, m); {
+		switch marked, err := t.look(pid, pidfd, m, deadline); {
 		case err != nil:
 			unknown++
 		case marked:
@@ -74,6 +77,16 @@ func (t *trees) members(m mark) (found []member, unknown int, err error) {
 		unix.Close(pidfd)
 	}
 	return found, unknown, nil
+}
+
+// look is carries with patience: a process whose program nobody may read
+// hides its mark while it exits. What has ended is in no tree.
+func (t *trees) look(pid, pidfd int, m mark, deadline time.Time) (bool, error) {
+	marked, err := t.carries(pid, m)
+	if err == nil || awaitPidfd(pidfd, deadline) {
+		return marked, nil
+	}
+	return t.carries(pid, m)
 }
 
 // carries reports whether a living thread of pid has the mark. The leader of
@@ -88,10 +101,7 @@ func (t *trees) carries(pid int, m mark) (bool, error) {
 	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 		return false, err
 	}
-	tids, err := t.list(base + "/task")
-	if err != nil {
-		return false, nil // gone meanwhile
-	}
+	tids, _ := t.list(base + "/task") // none where it is gone meanwhile
 	for _, tid := range tids {
 		if ino, err := t.namespace(base + "/task/" + strconv.Itoa(tid)); err == nil && ino == m.ino {
 			return true, nil
@@ -166,6 +176,24 @@ func (t *trees) kill(m mark) (killed int, proved bool) {
 	return len(seen), false
 }
 
+// await waits until a tree is empty, or until the deadline, and reports
+// whether it is proved to be.
+func (t *trees) await(m mark, deadline time.Time) bool {
+	for {
+		found, unknown, err := t.members(m)
+		for _, p := range found {
+			awaitPidfd(p.pidfd, deadline)
+			unix.Close(p.pidfd)
+		}
+		if err != nil || len(found) == 0 {
+			return err == nil && unknown == 0
+		}
+		if !time.Now().Before(deadline) {
+			return false
+		}
+	}
+}
+
 func anyNew(seen map[int]bool, found []member) bool {
 	for _, p := range found {
 		if !seen[p.pid] {
@@ -181,12 +209,19 @@ func awaitEnd(killed []member, deadline time.Time) {
 	until := min(time.Until(deadline), 200*time.Millisecond)
 	limit := time.Now().Add(until)
 	for _, p := range killed {
-		left := time.Until(limit)
-		if left <= 0 {
-			return
+		awaitPidfd(p.pidfd, limit)
+	}
+}
+
+// awaitPidfd waits for a process to end and reports whether it has.
+func awaitPidfd(pidfd int, deadline time.Time) bool {
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for {
+		left := max(0, time.Until(deadline))
+		n, err := unix.Poll(fds, int(left.Milliseconds()))
+		if err != unix.EINTR {
+			return n > 0
 		}
-		fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
-		_, _ = unix.Poll(fds, int(left.Milliseconds())+1)
 	}
 }
 

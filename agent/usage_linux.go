@@ -10,15 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownPeak is the agent's own largest resident set, in bytes. A child's
-// ru_maxrss begins with it, since it borrows the agent's memory until it
-// executes its program.
-func ownPeak() int64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
+// exceedsOwn reports whether a command's ru_maxrss says something about the
+// command. It begins with the agent's own peak, because a child borrows the
+// agent's memory until it executes its program, and the kernel counts both
+// roughly: only what is well above that is the command's. The agent's own
+// ru_maxrss would not do, since it begins with that of whoever started it.
+func (t *trees) exceedsOwn(peak int64) bool {
+	if peak <= 2*t.ownPeak.Load() {
+		return false // it only ever grows
 	}
-	return u.Maxrss << 10
+	t.ownPeak.Store(t.highWater(os.Getpid()))
+	return peak > 2*t.ownPeak.Load()
 }
 
 // Sources of a peak, as results name them.
@@ -53,12 +55,12 @@ func (t *trees) samplePeak(p *process) *peakSampler {
 	return s
 }
 
-// result is the largest resident set of one process of the command, in bytes,
+// peak is the largest resident set of one process of the command, in bytes,
 // and how it is known; 0 and "" where the command was too short to be seen.
-func (s *peakSampler) result(p *process) (int64, string) {
+func (t *trees) peak(s *peakSampler, p *process) (int64, string) {
 	close(s.stop)
 	sampled := <-s.peak
-	if peak := p.usage.Maxrss << 10; peak > p.rss {
+	if peak := p.usage.Maxrss << 10; t.exceedsOwn(peak) {
 		return peak, sourceRusage
 	}
 	if sampled > 0 {

@@ -50,6 +50,7 @@ type condTest uint8
 const (
 	anyBit  condTest = iota // arg has a bit of value, in its low word
 	equal                   // arg's low word is value, for arguments of C type int
+	unequal                 // arg's low word is not value
 	nonZero                 // arg, all of it, is not 0
 )
 
@@ -61,6 +62,8 @@ func (c cond) emit() []instruction {
 		return []instruction{{bpfLoad, 0, 0, low}, {bpfJSET, 0, fail, c.value}}
 	case equal:
 		return []instruction{{bpfLoad, 0, 0, low}, {bpfJEQ, 0, fail, c.value}}
+	case unequal:
+		return []instruction{{bpfLoad, 0, 0, low}, {bpfJEQ, fail, 0, c.value}}
 	default:
 		return []instruction{
 			{bpfLoad, 0, 0, low}, {bpfJEQ, 0, 2, 0},

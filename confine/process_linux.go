@@ -14,7 +14,13 @@ import (
 // as READ_IMPLIES_EXEC, and core dumps. What only restricts the caller's own
 // children (niceness, CPU affinity, lower limits) stays: a wall must not lift
 // it. Signals, the umask and descriptors are reset at every clone.
+//
+// It also ties the process to the thread that made it: a stopped process would
+// not see its lifeline break.
 func resetProcess() error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, 0, 0, 0); errno != 0 {
 		return errno
 	}

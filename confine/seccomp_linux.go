@@ -60,6 +60,8 @@ var denyList = []rule{
 	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, equal, unix.AF_VSOCK}}, errno: eperm, everyone: true, why: "vsock ignores network namespaces"},
 	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, equal, unix.AF_PACKET}}, errno: eperm, everyone: true, why: "raw packets"},
 	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, equal, unix.AF_XDP}}, errno: eperm, everyone: true, why: "raw packets"},
+	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, unequal, unix.AF_UNIX}, {0, unequal, unix.AF_INET}, {0, unequal, unix.AF_INET6}, {0, unequal, unix.AF_NETLINK}},
+		errno: uint16(unix.EAFNOSUPPORT), everyone: true, why: "rare families: some ignore network namespaces, and each is attack surface"},
 	{calls: []uint32{unix.SYS_IOCTL}, when: []cond{{1, equal, unix.TIOCSTI}}, errno: eperm, why: "typing into a terminal"},
 	{calls: []uint32{unix.SYS_IOCTL}, when: []cond{{1, equal, unix.TIOCLINUX}}, errno: eperm, why: "typing into a console"},
 	{calls: []uint32{unix.SYS_PRLIMIT64}, when: []cond{{0, nonZero, 0}, {2, nonZero, 0}}, errno: eperm, why: "limits of other processes"},

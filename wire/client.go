@@ -95,23 +95,36 @@ type connection struct {
 	sent   error // why the request could not be written, if it could not
 }
 
-// open dials and sends the request. From then on the end of ctx closes the
-// connection.
+// open dials and sends the request.
 func open[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q) (*connection, error) {
-	if err := setAction(&q, a.Name); err != nil {
-		return nil, err
-	}
-	line, err := encodeLine(q)
+	line, err := requestLine(a.Name, &q)
 	if err != nil {
 		return nil, err
 	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn.sent = writeAll(conn, line)
+	return conn, nil
+}
+
+// requestLine gives the request q points to as a line, its action set.
+func requestLine(action string, q any) ([]byte, error) {
+	if err := setAction(q, action); err != nil {
+		return nil, err
+	}
+	return encodeLine(q)
+}
+
+// connect dials. From then on the end of ctx closes the connection.
+func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the agent: %w", err)
 	}
 	oc := &connection{Conn: conn, br: bufio.NewReaderSize(conn, readBuffer), ctx: ctx}
 	oc.unhook = context.AfterFunc(ctx, func() { _ = conn.Close() })
-	oc.sent = writeAll(conn, line)
 	return oc, nil
 }
 

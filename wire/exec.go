@@ -35,6 +35,12 @@ type ExecRequest struct {
 	TTY *TTY `json:"tty,omitempty"`
 	// Stream switches the connection to frames after the answer line.
 	Stream bool `json:"stream,omitempty"`
+	// Pass names the streams, ["stdout"] or ["stdout", "stderr"], for which
+	// descriptors of pipes come with the request's first byte, over a Unix
+	// socket. The command gets them as they are, and no frames carry those
+	// streams. It needs Stream, and neither TTY nor MaxOutputBytes. A Client
+	// decides about it itself.
+	Pass []string `json:"pass,omitempty"`
 	// Detach lets processes that the command leaves behind live on.
 	Detach bool `json:"detach,omitempty"`
 	// Encoding of Stdin and of the captured output: "" (text, invalid UTF-8

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -21,6 +22,11 @@ type Streams struct {
 	// Stdout and Stderr receive output as it arrives, never both at once, so
 	// that one writer may serve as both; nil discards. A Write that blocks
 	// holds the command back, and holds Wait even when the context has ended.
+	//
+	// On Linux, over a Unix socket, output goes around the connection to a
+	// Stdout that is a pipe (an *os.File, or a PipeWriter before one): at the
+	// speed of a pipe, and possibly while Stderr is written. A Stderr that is
+	// the same pipe goes with it, in the order in which the command printed.
 	Stdout, Stderr io.Writer
 }
 
@@ -32,6 +38,7 @@ type Process struct {
 	frames  *FrameReader
 	out     *FrameWriter
 	streams Streams
+	bypass  *bypass // nil where all output comes in frames
 	window  *window
 	buf     []byte // of copyBuffer bytes, made when output first arrives
 
@@ -53,18 +60,20 @@ func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process,
 	if err := q.checkText(); err != nil {
 		return nil, err
 	}
-	conn, err := open(ctx, c, ExecStream, q)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var started ExecStarted
-	if err := conn.answer(&started, MaxLine); err != nil {
+	way, err := newBypass(conn.Conn, &q, s)
+	if err != nil {
 		conn.close()
-		return nil, err
+		return nil, fmt.Errorf("cannot make a pipe for the output: %w", err)
 	}
-	if !started.Streaming || started.StdinWindow <= 0 {
+	started, err := conn.startExec(q, way)
+	if err != nil {
 		conn.close()
-		return nil, Errorf(CodeInternal, "cannot follow the command: the agent's answer announces no frames")
+		way.discard()
+		return nil, err
 	}
 	p := &Process{
 		id:      printable(started.ID),
@@ -72,12 +81,36 @@ func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process,
 		frames:  NewFrameReader(conn.br, MaxFrame),
 		out:     NewFrameWriter(conn.Conn),
 		streams: s,
+		bypass:  way,
 		window:  newWindow(min(started.StdinWindow, StdinWindow)),
 		done:    make(chan struct{}),
 	}
+	way.start(func(err error) { p.fail(StreamStdout, err) })
 	go p.run()
 	go p.feed()
 	return p, nil
+}
+
+// startExec asks for the command, whose output may go another way.
+func (c *connection) startExec(q ExecRequest, way *bypass) (ExecStarted, error) {
+	var started ExecStarted
+	q.Pass = way.streams()
+	line, err := requestLine(ExecStream.Name, &q)
+	if err != nil {
+		return started, err
+	}
+	if way == nil {
+		c.sent = writeAll(c.Conn, line)
+	} else {
+		c.sent = way.send(c.Conn, line)
+	}
+	if err := c.answer(&started, MaxLine); err != nil {
+		return started, err
+	}
+	if !started.Streaming || started.StdinWindow <= 0 {
+		return started, Errorf(CodeInternal, "cannot follow the command: the agent's answer announces no frames")
+	}
+	return started, nil
 }
 
 // ID is the name that the agent gave the command.
@@ -88,8 +121,9 @@ func (p *Process) ID() string { return p.id }
 //
 // The result is valid, and comes with an error, where the command ended but
 // its streams were not copied whole: a failing writer in Streams is answered
-// as the kernel answers a closed pipe, with SIGPIPE to the command, and what
-// it prints after that is discarded; a failing Stdin is closed. The error is
+// as the kernel answers a closed pipe, with SIGPIPE to the command (where
+// output goes around the connection, when it next writes), and what it prints
+// after that is discarded; a failing Stdin is closed. The error is
 // then that of the reader or writer.
 //
 // Otherwise an error means that the end was not seen: ctx's error where it
@@ -154,6 +188,7 @@ func (p *Process) run() {
 	err := p.follow()
 	p.window.close()
 	p.conn.close()
+	p.bypass.finish()
 	p.err = p.explain(err)
 }
 

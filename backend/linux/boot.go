@@ -67,9 +67,8 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	// The agent's first connection is made while it is busy. What is sent on
 	// it waits until the walls have been looked at.
 	s.spare, _ = dial(context.Background(), s.dir.path)
-	if err := verifyClone(s.pid, s.plan.plan); err != nil {
-		return nil, err
-	}
+	s.spareAt = time.Now()
+	looked := verifyClone(s.pid, s.plan.plan)
 	line, err := wire.ReadLine(bufio.NewReader(s.control), confine.MaxBoot)
 	if err != nil {
 		return nil, fail("boot", "await the agent", "", err, notAgent)
@@ -80,6 +79,10 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	}
 	if booted.Protocol != wire.Version {
 		return nil, fail("boot", "read the agent's answer", "", errProtocol, notAgent)
+	}
+	// An agent that has given up has less to look at; its own words say more.
+	if looked != nil && booted.Failed == nil {
+		return nil, looked
 	}
 	return &booted, nil
 }

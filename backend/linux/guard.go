@@ -169,9 +169,9 @@ func realPath(p string) string {
 	if p == "" {
 		return ""
 	}
-	real, err := filepath.EvalSymlinks(p)
+	resolved, err := filepath.EvalSymlinks(p)
 	if err != nil {
 		return ""
 	}
-	return real
+	return resolved
 }

@@ -16,7 +16,7 @@ import (
 // idmapMount makes a detached mount of a user's path in which its owner
 // appears as the sandbox's host id, and the other way round for new files
 // (mount_setattr(2), MOUNT_ATTR_IDMAP). It needs root and a file system that
-// takes part.
+// takes part. What is mounted below comes along, or it would lay bare what it covers.
 func idmapMount(m userMount, id identity) (*os.File, error) {
 	userns, err := newUserns(
 		confine.IDMap{Inside: m.uid, Host: id.uid, Count: 1},
@@ -25,12 +25,12 @@ func idmapMount(m userMount, id identity) (*os.File, error) {
 		return nil, err
 	}
 	defer userns.Close()
-	tree, err := unix.OpenTree(unix.AT_FDCWD, m.source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	tree, err := unix.OpenTree(unix.AT_FDCWD, m.source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return nil, os.NewSyscallError("open_tree", err)
 	}
 	f := os.NewFile(uintptr(tree), m.source)
-	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{
 		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
 		Userns_fd: uint64(userns.Fd()),
 	})

@@ -19,6 +19,9 @@ import (
 const (
 	socketName = "agent.sock"
 	logName    = "agent.log"
+	// backlog is how many connections may wait for the agent; the kernel
+	// lowers it to net.core.somaxconn.
+	backlog = 4096
 )
 
 // launch is everything that a new agent is cloned with.
@@ -103,7 +106,7 @@ func listen(dir string) (*os.File, error) {
 	}
 	err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d)})
 	if err == nil {
-		err = unix.Listen(fd, 128)
+		err = unix.Listen(fd, backlog)
 	}
 	if err != nil {
 		_ = unix.Close(fd)

@@ -35,8 +35,9 @@ type sandbox struct {
 	isolation policy.Isolation
 	done      chan struct{} // closed when the kernel has reported the agent's end
 
-	mu    sync.Mutex
-	spare net.Conn // a connection made ahead, nil once it is taken
+	mu      sync.Mutex
+	spare   net.Conn // a connection made ahead, nil once it is taken
+	spareAt time.Time
 
 	stop  sync.Once
 	death backend.Death
@@ -67,12 +68,20 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// takeSpare gives the connection made ahead to the first who asks.
+// spareLife is how long a connection made ahead is of use: well below the time
+// that an agent waits for a request.
+const spareLife = 10 * time.Second
+
+// takeSpare gives the connection made ahead to the first who asks, if soon.
 func (s *sandbox) takeSpare() net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	conn := s.spare
 	s.spare = nil
+	if conn != nil && time.Since(s.spareAt) > spareLife {
+		_ = conn.Close()
+		return nil
+	}
 	return conn
 }
 

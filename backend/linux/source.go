@@ -46,25 +46,25 @@ func userMounts(spec policy.Spec) ([]userMount, error) {
 
 // locate resolves the source and reads its owner and type.
 func (m *userMount) locate(source string) error {
-	real, err := filepath.EvalSymlinks(source)
+	resolved, err := filepath.EvalSymlinks(source)
 	if err != nil {
 		return badSource(m.field, source, reason(err), "")
 	}
-	if real == "/" {
+	if resolved == "/" {
 		return badSource(m.field, source, "it is the root of the host's file system", "name the directory that commands are to work in")
 	}
-	info, err := os.Stat(real)
+	info, err := os.Stat(resolved)
 	if err != nil {
 		return badSource(m.field, source, reason(err), "")
 	}
 	if mode := info.Mode(); !mode.IsDir() && !mode.IsRegular() && mode&fs.ModeSocket == 0 {
 		return badSource(m.field, source, "it is neither a file nor a directory", "")
 	}
-	if err := readable(real, info); err != nil {
+	if err := readable(resolved, info); err != nil {
 		return badSource(m.field, source, reason(err), "the caller must be able to read it")
 	}
 	st := info.Sys().(*syscall.Stat_t)
-	m.source, m.dir, m.uid, m.gid = real, info.IsDir(), st.Uid, st.Gid
+	m.source, m.dir, m.uid, m.gid = resolved, info.IsDir(), st.Uid, st.Gid
 	return nil
 }
 

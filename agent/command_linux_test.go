@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+func seconds(n float64) *float64 { return &n }
+
+func TestCheckExec(t *testing.T) {
+	argv := []string{"true"}
+	tests := map[string]struct {
+		request wire.ExecRequest
+		object  string // of the error; "" for none
+		text    string
+	}{
+		"argv":                {wire.ExecRequest{Argv: argv}, "", ""},
+		"command":             {wire.ExecRequest{Command: "true"}, "", ""},
+		"an empty argument":   {wire.ExecRequest{Argv: []string{"echo", ""}}, "", ""},
+		"neither":             {wire.ExecRequest{}, "argv", "neither command nor argv is given"},
+		"both":                {wire.ExecRequest{Command: "true", Argv: argv}, "argv", "both command and argv are given"},
+		"an empty name":       {wire.ExecRequest{Argv: []string{""}}, "argv", "its name is empty"},
+		"NUL in argv":         {wire.ExecRequest{Argv: []string{"echo", "a\x00b"}}, "argv", "NUL"},
+		"NUL in the command":  {wire.ExecRequest{Command: "a\x00b"}, "argv", "NUL"},
+		"NUL in cwd":          {wire.ExecRequest{Argv: argv, Cwd: "a\x00b"}, "argv", "NUL"},
+		"no timeout":          {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(0)}, "", ""},
+		"the longest timeout": {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(math.MaxInt32)}, "", ""},
+		"a negative timeout":  {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(-1)}, "timeout_seconds", "from 0 to 2147483647"},
+		"too long a timeout":  {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(math.MaxInt32 + 1)}, "timeout_seconds", "from 0"},
+		"no number":           {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(math.NaN())}, "timeout_seconds", "from 0"},
+		"negative output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: -1}, "max_output_bytes", "must not be negative"},
+		"all the output":      {wire.ExecRequest{Argv: argv, MaxOutputBytes: maxOutput}, "", ""},
+		"too much output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: maxOutput + 1}, "max_output_bytes", "at most 8388608"},
+		"streamed output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: 1 << 40, Stream: true}, "", ""},
+		"a terminal":          {wire.ExecRequest{Argv: argv, TTY: &wire.TTY{}, Stream: true}, "", ""},
+		"an unseen terminal":  {wire.ExecRequest{Argv: argv, TTY: &wire.TTY{}}, "tty", "needs stream"},
+		"stdin in frames":     {wire.ExecRequest{Argv: argv, Stdin: "x", Stream: true}, "stdin", "comes in frames"},
+		"base64":              {wire.ExecRequest{Argv: argv, Encoding: "base64"}, "", ""},
+		"another encoding":    {wire.ExecRequest{Argv: argv, Encoding: "hex"}, "encoding", `must be "base64"`},
+		"a nameless variable": {wire.ExecRequest{Argv: argv, Env: map[string]string{"": "x"}}, "env", "impossible name"},
+		"= in a name":         {wire.ExecRequest{Argv: argv, Env: map[string]string{"A=B": "x"}}, "env", "impossible name"},
+		"= in a value":        {wire.ExecRequest{Argv: argv, Env: map[string]string{"A": "B=x"}}, "", ""},
+		"NUL in a value":      {wire.ExecRequest{Argv: argv, Env: map[string]string{"A": "\x00"}}, "env", "impossible name or value"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := checkExec(&tt.request)
+			if tt.object == "" {
+				if err != nil {
+					t.Fatalf("refused: %v", err)
+				}
+				return
+			}
+			if err == nil || err.Code != wire.CodeBadRequest || err.Object != tt.object || !strings.Contains(err.Message, tt.text) {
+				t.Errorf("got %+v, want bad_request about %s: %q", err, tt.object, tt.text)
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	tests := map[string]struct {
+		request wire.ExecRequest
+		want    time.Duration
+	}{
+		"a command's own":     {wire.ExecRequest{Command: "true"}, 30 * time.Second},
+		"a streamed command":  {wire.ExecRequest{Command: "true", Stream: true}, 0},
+		"argv":                {wire.ExecRequest{Argv: []string{"true"}}, 0},
+		"asked for":           {wire.ExecRequest{Command: "true", TimeoutSeconds: seconds(1.5)}, 1500 * time.Millisecond},
+		"none asked for":      {wire.ExecRequest{Command: "true", TimeoutSeconds: seconds(0)}, 0},
+		"the longest":         {wire.ExecRequest{TimeoutSeconds: seconds(math.MaxInt32)}, math.MaxInt32 * time.Second},
+		"less than there are": {wire.ExecRequest{TimeoutSeconds: seconds(1e-12)}, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := timeout(&tt.request); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLookPath(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"a/tool": 0o755, "b/tool": 0o755, "b/only": 0o755, "a/plain": 0o644, "b/plain": 0o755, "a/dead": 0o644} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "a", "only"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	both := dir + "/a:" + dir + "/b"
+	tests := map[string]struct {
+		name, path string
+		want       string
+		code       wire.Code
+	}{
+		"the first":               {"tool", both, dir + "/a/tool", ""},
+		"not a directory":         {"only", both, dir + "/b/only", ""},
+		"executable only":         {"plain", both, dir + "/b/plain", ""},
+		"relative entry":          {"tool", "a", dir + "/a/tool", ""},
+		"empty entry":             {"tool", ":" + dir + "/b", dir + "/b/tool", ""},
+		"a slash ends the search": {"./x/y", both, "./x/y", ""},
+		"missing":                 {"none", both, "", wire.CodeNotFound},
+		"missing directory":       {"tool", dir + "/c", "", wire.CodeNotFound},
+		"nowhere to look":         {"tool", "", "", wire.CodeNotFound},
+		"not executable":          {"dead", both, "", wire.CodeNotExecutable},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := lookPath(tt.name, tt.path, dir)
+			if tt.code != "" {
+				if err == nil || err.Code != tt.code || err.Object != tt.name || err.Errno == 0 {
+					t.Errorf("got %q, %+v, want %s", got, err, tt.code)
+				}
+				return
+			}
+			if err != nil || got != tt.want {
+				t.Errorf("got %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSearchPath(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"set":   {map[string]string{"PATH": "/x"}, "/x"},
+		"empty": {map[string]string{"PATH": ""}, ""},
+		"unset": {map[string]string{}, "/bin:/usr/bin"},
+	} {
+		if got := searchPath(tt.env); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestRlimits(t *testing.T) {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	find := func(limits []clone.Rlimit, resource int) *unix.Rlimit {
+		i := slices.IndexFunc(limits, func(l clone.Rlimit) bool { return l.Resource == resource })
+		if i < 0 {
+			return nil
+		}
+		return &limits[i].Limit
+	}
+	none := rlimits(nil)
+	if l := find(none, unix.RLIMIT_CORE); l == nil || *l != (unix.Rlimit{}) {
+		t.Errorf("core: %v", l)
+	}
+	if l := find(none, unix.RLIMIT_NOFILE); l == nil || l.Cur != min(1024, files.Max) || l.Max != files.Max {
+		t.Errorf("open files: %v", l)
+	}
+	for _, resource := range []int{unix.RLIMIT_CPU, unix.RLIMIT_FSIZE, unix.RLIMIT_NPROC} {
+		if l := find(none, resource); l != nil {
+			t.Errorf("resource %d is limited to %v unasked", resource, l)
+		}
+	}
+	asked := rlimits(&wire.Limits{CPUSeconds: 3, FileSizeBytes: 4096, OpenFiles: 20, Processes: 5})
+	for resource, want := range map[int]uint64{unix.RLIMIT_CPU: 3, unix.RLIMIT_FSIZE: 4096, unix.RLIMIT_NOFILE: 20, unix.RLIMIT_NPROC: 5} {
+		if l := find(asked, resource); l == nil || l.Cur != want || l.Max != want {
+			t.Errorf("resource %d: %v, want %d", resource, l, want)
+		}
+	}
+	if l := find(rlimits(&wire.Limits{OpenFiles: math.MaxUint64}), unix.RLIMIT_NOFILE); l == nil || l.Max != files.Max {
+		t.Errorf("a limit above the agent's own became %v", l)
+	}
+}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// pump copies both outputs until they end. Write errors of a sink do not stop
+// it: a command must not block because nobody listens any more.
+func (x *run) pump(stdout, stderr io.Writer) {
+	var wg sync.WaitGroup
+	for _, c := range []struct {
+		dst io.Writer
+		src *os.File
+	}{{stdout, x.stdio.stdout}, {stderr, x.stdio.stderr}} {
+		if c.src != nil {
+			wg.Go(func() { drain(c.dst, c.src) })
+		}
+	}
+	wg.Wait()
+	close(x.drained)
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
+
+// drain copies src to its end or, once its deadline has passed, to where it
+// is empty: dst may be slow, and what was printed in time is not lost for that.
+func drain(dst io.Writer, src *os.File) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := src.Read(*buf)
+		_, _ = dst.Write((*buf)[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			drainRest(dst, src, *buf)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// drainRest copies what src holds and waits for no more. Whoever writes on
+// meanwhile is heard to the length of a full pipe.
+func drainRest(dst io.Writer, src *os.File, buf []byte) {
+	raw, err := src.SyscallConn()
+	if err != nil {
+		return
+	}
+	for left := pipeSize; left > 0; {
+		n := 0
+		err := raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) })
+		if err != nil || n <= 0 {
+			return
+		}
+		_, _ = dst.Write(buf[:n])
+		left -= n
+	}
+}

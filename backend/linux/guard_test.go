@@ -1,0 +1,249 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// repository makes what git and its hooks need of a workspace.
+func repository(t *testing.T, dir string) {
+	t.Helper()
+	writeFile(t, dir+"/.git/HEAD", "ref: refs/heads/main\n")
+	writeFile(t, dir+"/.git/config", "[core]\n")
+	writeFile(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n")
+	writeFile(t, dir+"/.vscode/tasks.json", "{}\n")
+	writeFile(t, filepath.Join(dir, ".envrc"), "true\n")
+	writeFile(t, dir+"/src/a", "a\n")
+}
+
+func TestProtectedPaths(t *testing.T) {
+	req := request(t)
+	ws := req.Spec.Workspace.Source
+	repository(t, ws)
+	box := launchBox(t, req)
+	for _, tt := range []struct {
+		command, says string // says is "" where it is to succeed
+	}{
+		{"echo x > src/b && mv src src2 && mv src2 src", ""},
+		{"echo x > .git/index", ""},
+		{"echo x > .git/hooks/post-merge", "Read-only"},
+		{"echo x >> .git/hooks/pre-commit", "Read-only"},
+		{"rm .git/hooks/pre-commit", "Read-only"},
+		{"rmdir .git/hooks || rm -r .git/hooks", "Read-only"},
+		{"mv .git gone", "busy"},
+		{"mv .git/hooks .git/gone", "busy"},
+		{"mv src .git/hooks/x", "Read-only"},
+		{"echo x >> .git/config", "Read-only"},
+		{"rm -f .git/config", "busy"},
+		{"mv src/a .git/config", "busy"},
+		{"ln -f src/a .envrc", "busy"},
+		{"ln .envrc other", "cross-device"},
+		{"echo x > .vscode/settings.json", "Read-only"},
+		{"mv .vscode gone", "busy"},
+		{"chmod 777 .envrc", "Read-only"},
+	} {
+		out, status := sh(t, box, tt.command)
+		if tt.says == "" && status != 0 || !strings.Contains(strings.ToLower(out), strings.ToLower(tt.says)) {
+			t.Errorf("%s: status %d: %s", tt.command, status, out)
+		}
+	}
+	if _, err := box.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(ws + "/.git/hooks/pre-commit"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What did not exist could not be protected, so its making is told.
+func TestPlanted(t *testing.T) {
+	req := request(t)
+	repository(t, req.Spec.Workspace.Source)
+	box := launchBox(t, req)
+	sh(t, box, "echo ../evil > .git/commondir; mkdir .husky .git/modules; echo x > .mise.toml; ln -s /nowhere .mcp.json; touch other")
+	death, err := box.Stop(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(death.Planted)
+	want := []string{".git/commondir", ".git/modules", ".husky", ".mcp.json", ".mise.toml"}
+	if diff := cmp.Diff(want, death.Planted); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A whole repository that is planted is told by its parts.
+func TestPlantedRepository(t *testing.T) {
+	box := launchBox(t, request(t))
+	sh(t, box, "mkdir -p .git/hooks; echo x > .git/config")
+	death, err := box.Stop(context.Background(), 0)
+	if err != nil || !slices.Contains(death.Planted, ".git/hooks") || !slices.Contains(death.Planted, ".git/config") {
+		t.Errorf("%+v, %v", death, err)
+	}
+}
+
+func TestUnprotected(t *testing.T) {
+	for _, open := range []string{".git/hooks", "*"} {
+		req := request(t, func(s *policy.Spec) { s.Workspace.Unprotected = []string{open} })
+		repository(t, req.Spec.Workspace.Source)
+		box := launchBox(t, req)
+		if out, status := sh(t, box, "echo x > .git/hooks/post-merge"); status != 0 {
+			t.Errorf("%s: %s", open, out)
+		}
+		if out, status := sh(t, box, "echo x >> .envrc"); (status == 0) != (open == "*") {
+			t.Errorf("%s: %s", open, out)
+		}
+	}
+}
+
+// A link in the place of a protected path, or above it, is refused by name.
+func TestProtectedLinks(t *testing.T) {
+	for name, link := range map[string]func(ws string) error{
+		"the path itself": func(ws string) error {
+			return errors.Join(os.Mkdir(filepath.Join(ws, "hooks"), 0o755), os.Mkdir(filepath.Join(ws, ".git"), 0o755),
+				os.Symlink("../hooks", ws+"/.git/hooks"))
+		},
+		"its parent": func(ws string) error {
+			return errors.Join(os.MkdirAll(ws+"/real/hooks", 0o755), os.Symlink("real", filepath.Join(ws, ".git")))
+		},
+		"one that leads nowhere": func(ws string) error { return os.Symlink("/nowhere", filepath.Join(ws, ".envrc")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := request(t)
+			if err := link(req.Spec.Workspace.Source); err != nil {
+				t.Fatal(err)
+			}
+			_, err := New().Plan(t.Context(), req.Spec)
+			var bad *policy.FieldError
+			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// A worktree's .git is a file that says where the repository is.
+func TestGitFile(t *testing.T) {
+	req := request(t)
+	writeFile(t, filepath.Join(req.Spec.Workspace.Source, ".git"), "gitdir: /elsewhere\n")
+	box := launchBox(t, req)
+	for _, command := range []string{"echo gitdir: /workspace/evil > .git", "rm -f .git", "touch x; mv x .git"} {
+		if out, status := sh(t, box, command); status == 0 {
+			t.Errorf("%s: %s", command, out)
+		}
+	}
+}
+
+// Paddock's state is out of sight in every mount, since its sockets could be
+// connected to through a read-only one as well.
+func TestStateIsCovered(t *testing.T) {
+	for name, change := range map[string]func(*policy.Spec, string){
+		"workspace":           func(s *policy.Spec, dir string) { s.Workspace.Source = dir },
+		"read-only workspace": func(s *policy.Spec, dir string) { s.Workspace.Source, s.Workspace.Access = dir, "ro" },
+		"read-only mount": func(s *policy.Spec, dir string) {
+			s.Mounts = []policy.Mount{{Source: dir, Target: "/mnt/x", Mode: "ro"}}
+		},
+		"read-write mount": func(s *policy.Spec, dir string) {
+			s.Mounts = []policy.Mount{{Source: dir, Target: "/mnt/x", Mode: "rw"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := tempDir(t)
+			req := request(t, func(s *policy.Spec) { change(s, dir) })
+			req.StateDir = filepath.Join(dir, "a", "b", "state")
+			box := launchBox(t, req)
+			at := "/workspace"
+			if len(req.Spec.Mounts) > 0 {
+				at = "/mnt/x"
+			}
+			if out, status := sh(t, box, "ls -A "+at+"/a/b/state && ls -d "+at+"/a/b"); status != 0 || out != at+"/a/b" {
+				t.Errorf("status %d: %s", status, out)
+			}
+			if out, status := sh(t, box, "mv "+at+"/a "+at+"/c"); status == 0 {
+				t.Errorf("a parent was renamed: %s", out)
+			}
+		})
+	}
+}
+
+// The state itself, and what is inside it, cannot be shown on purpose.
+func TestStateIsNoSource(t *testing.T) {
+	requireWalls(t)
+	for _, below := range []string{"", "sandboxes"} {
+		req := request(t)
+		if err := os.MkdirAll(filepath.Join(req.StateDir, "sandboxes"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		req.Spec.Mounts = []policy.Mount{{Source: filepath.Join(req.StateDir, below), Target: "/mnt/x", Mode: "ro"}}
+		_, err := New().Start(t.Context(), req)
+		var bad *policy.FieldError
+		if !errors.As(err, &bad) || !strings.Contains(bad.Reason, "Paddock's own state") {
+			t.Errorf("%q: %v", below, err)
+		}
+		if dirs := sandboxDirs(t, req.StateDir); len(dirs) != 0 {
+			t.Errorf("%q: left %v", below, dirs)
+		}
+	}
+}
+
+// Programs of Paddock's in a workspace can be used, and not changed.
+func TestProgramsAreReadOnly(t *testing.T) {
+	req := request(t)
+	bin := filepath.Join(req.Spec.Workspace.Source, "out", "bin", "paddock-agent")
+	text, err := os.ReadFile(agentPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, bin, string(text))
+	if err := os.Chmod(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	req.Agent = bin
+	box := launchBox(t, req)
+	for _, command := range []string{"echo x > out/bin/paddock-agent", "rm -f out/bin/paddock-agent", "mv out/bin out/b", "mv out o",
+		"touch y && mv y out/bin/paddock-agent", "chmod 644 out/bin/paddock-agent"} {
+		if out, status := sh(t, box, command); status == 0 {
+			t.Errorf("%s: %s", command, out)
+		}
+	}
+	if out, status := sh(t, box, "out/bin/paddock-agent --version && touch out/bin/other"); status != 0 {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+func TestFirstLink(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir+"/a/b/c", "")
+	for _, err := range []error{os.Symlink("a", filepath.Join(dir, "l")), os.Symlink("c", dir+"/a/b/l")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		path, link string
+		err        error
+	}{
+		{"a/b/c", "", nil}, {"a/b", "", nil}, {"l", "l", nil}, {"l/b/c", "l", nil}, {"a/b/l", "a/b/l", nil},
+		{"a/x", "", fs.ErrNotExist}, {"a/b/c/d", "", fs.ErrNotExist},
+	} {
+		link, err := firstLink(dir, tt.path)
+		if link != tt.link || !errors.Is(err, tt.err) {
+			t.Errorf("%s: %q, %v", tt.path, link, err)
+		}
+	}
+}
+
+var _ backend.Backend = New()

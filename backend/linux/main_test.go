@@ -1,0 +1,199 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// The agent and the fakes, built once.
+var agentPath, otherAgent, fakesDir string
+
+// wallless says why no sandbox can be made here, empty where one can.
+var wallless string
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(ownerEnv); spec != "" {
+		os.Exit(ownSandbox(spec))
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "paddock-linux-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // inside, everyone is someone else
+	}
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = buildAgents(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, f := range New().Probe(context.Background()).Features {
+		if f.Name == "user namespaces" && !f.OK {
+			wallless = "user namespaces are forbidden here: " + f.Detail
+		}
+	}
+	return m.Run()
+}
+
+func buildAgents(dir string) error {
+	agentPath, otherAgent = filepath.Join(dir, "paddock-agent"), filepath.Join(dir, "other-agent")
+	fake := filepath.Join(dir, "fake")
+	for _, args := range [][]string{
+		{"-o", agentPath, "./cmd/paddock-agent"},
+		{"-o", otherAgent, "-ldflags", "-X github.com/paddock-dev/paddock/wire.Build=another", "./cmd/paddock-agent"},
+		{"-o", fake, "./backend/linux/testdata/fakeagent"},
+	} {
+		build := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
+		build.Dir = filepath.Join("..", "..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot build %s: %w\n%s", args[len(args)-1], err, out)
+		}
+	}
+	fakesDir = filepath.Join(dir, "fakes")
+	if err := os.Mkdir(fakesDir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"dead", "mute", "garbage", "flood", "empty", "liar"} {
+		if err := os.Link(fake, filepath.Join(fakesDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func requireWalls(t *testing.T) {
+	t.Helper()
+	if wallless != "" {
+		t.Skip(wallless)
+	}
+}
+
+func requireRoot(t *testing.T) {
+	t.Helper()
+	requireWalls(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can make files of other owners")
+	}
+}
+
+// request is for a sandbox over a new workspace, with a state directory of
+// its own.
+func request(t *testing.T, change ...func(*policy.Spec)) backend.Request {
+	t.Helper()
+	spec := policy.Spec{Workspace: policy.Workspace{Source: tempDir(t)}}
+	for _, c := range change {
+		c(&spec)
+	}
+	spec, err := spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backend.Request{Spec: spec, Agent: agentPath, StateDir: filepath.Join(tempDir(t), "state")}
+}
+
+// tempDir can be reached by other identities, unlike t.TempDir.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "paddock-linux-test-") //nolint:usetesting // others must reach it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// launchBox starts a sandbox that ends with the test.
+func launchBox(t *testing.T, req backend.Request) backend.Sandbox {
+	t.Helper()
+	requireWalls(t)
+	box, err := New().Start(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = box.Stop(context.Background(), 0) })
+	return box
+}
+
+// sh runs a shell command inside and gives what it printed, errors included.
+func sh(t *testing.T, box backend.Sandbox, text string) (string, int) {
+	t.Helper()
+	client := wire.Client{Dial: box.Dial}
+	res, err := client.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/sh", "-c", "exec 2>&1; " + text}})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return strings.TrimSpace(res.Stdout), res.ExitCode
+}
+
+var tokens atomic.Int64
+
+// newToken is a text that no other process of the host carries.
+func newToken() string {
+	return "paddock-linux-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(tokens.Add(1), 10)
+}
+
+// carriers lists the processes of the host whose command line has a text.
+func carriers(text string) []int {
+	var pids []int
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file) // a process may be gone by now
+		if err == nil && strings.Contains(string(line), text) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// eventually waits for what nothing announces.
+func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v: not %s", limit, what)
+		}
+	}
+}
+
+func startError(t *testing.T, err error) *backend.StartError {
+	t.Helper()
+	var e *backend.StartError
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is no StartError", err)
+	}
+	return e
+}

@@ -1,0 +1,174 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// fixedPlan is a plan from which everything is gone that hosts differ in:
+// system directories, what of /etc is shown, and whether there are keys.
+func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) string {
+	t.Helper()
+	root := t.TempDir()
+	repository(t, filepath.Join(root, "ws"))
+	writeFile(t, root+"/data/f", "")
+	writeFile(t, root+"/ws/state/lock", "")
+	writeFile(t, root+"/ws/bin/paddock", "")
+	spec := policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, "ws")}}
+	change(&spec, root)
+	spec, err := spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := userMounts(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guarded{stateDir: root + "/ws/state", executables: []string{root + "/ws/bin/paddock", "/nonexistent"}}
+	b, err := newPlan(spec, id, g, mounts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(describe(b.plan), root, "$ROOT")
+}
+
+func describe(p *confine.Plan) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "namespaces %v\nuids %v gids %v\nfiles %v\n", p.Namespaces, p.UIDs, p.GIDs, p.Files)
+	for stage, steps := range [][]confine.Step{p.Setup, p.Spawn} {
+		fmt.Fprintf(&out, "%s\n", []string{"setup", "spawn"}[stage])
+		for _, s := range steps {
+			if ofHost(s) {
+				continue
+			}
+			fmt.Fprintf(&out, "  %s", s.Do)
+			for _, word := range []string{s.Source, s.Target, s.FD, strings.Join(s.Flags, ","), strings.Join(s.Caps, ",")} {
+				if word != "" {
+					fmt.Fprintf(&out, " %s", word)
+				}
+			}
+			if s.Size > 0 {
+				fmt.Fprintf(&out, " %d bytes", s.Size)
+			}
+			if s.Mode > 0 {
+				fmt.Fprintf(&out, " mode %04o", s.Mode)
+			}
+			if s.Optional {
+				out.WriteString(" optional")
+			}
+			out.WriteString("\n")
+		}
+	}
+	return out.String()
+}
+
+func ofHost(s confine.Step) bool {
+	if s.Target == "/proc/keys" {
+		return true
+	}
+	for _, dir := range append([]string{"/etc"}, systemDirs...) {
+		if _, ok := within(s.Target, dir); ok && s.Do != confine.OpFile && s.Do != confine.OpTmpfs {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPlan(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*policy.Spec, string)
+		id     identity
+	}{
+		"ordinary": {func(*policy.Spec, string) {}, identity{kind: mapped, uid: 1234, gid: 1235}},
+		"root": {func(s *policy.Spec, root string) {
+			s.Mounts = []policy.Mount{{Source: root + "/data", Target: "/mnt/data", Mode: "rw"}, {Source: root + "/data/f", Target: "/workspace/src/a"}}
+		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}},
+		"read-only": {func(s *policy.Spec, _ string) { s.Workspace.Access, s.Limits.Tmp = "ro", 2*policy.MiB },
+			identity{kind: mapped, uid: 1234, gid: 1234}},
+		"open": {func(s *policy.Spec, _ string) { s.Workspace.Unprotected = []string{"*"} }, identity{kind: mapped, uid: 1234, gid: 1234}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := fixedPlan(t, tt.change, tt.id)
+			file := filepath.Join("testdata", "plan_"+name+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("the plan is another than %s (go test -update writes it anew):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// Every step says why it is there, and nothing writable keeps set-id bits or
+// devices.
+func TestPlanInvariants(t *testing.T) {
+	req := request(t)
+	p, err := New().Plan(t.Context(), req.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(p.Setup, p.Spawn...) {
+		if s.Why == "" {
+			t.Errorf("%s %s does not say why", s.Do, s.Target)
+		}
+		switch s.Do {
+		case confine.OpBind, confine.OpSelf, confine.OpTmpfs, confine.OpProc, confine.OpDevpts:
+			if flags := strings.Join(s.Flags, ","); !strings.Contains(flags, "nosuid") {
+				t.Errorf("%s %s has the flags %s", s.Do, s.Target, flags)
+			}
+		}
+	}
+	if before, err := os.ReadDir(req.Spec.Workspace.Source); err != nil || len(before) != 0 {
+		t.Errorf("making a plan left %v, %v", before, err)
+	}
+}
+
+func TestSourcesThatCannotBe(t *testing.T) {
+	dir := tempDir(t)
+	writeFile(t, filepath.Join(dir, "file"), "")
+	for _, err := range []error{os.Symlink("/", filepath.Join(dir, "root")), os.Symlink("loop", filepath.Join(dir, "loop")), os.Symlink("gone", filepath.Join(dir, "dangling"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for source, says := range map[string]string{
+		"missing": "no such file", "file": "not a directory", "file/below": "not a directory",
+		"root": "the root of the host's file system", "loop": "links", "dangling": "no such file",
+	} {
+		spec := policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(dir, source)}}
+		spec, err := spec.Resolve(policy.Base{Dir: "/", Home: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = New().Plan(t.Context(), spec)
+		var bad *policy.FieldError
+		if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Reason, says) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	// A line break would make a line of mountinfo two.
+	if _, err := (policy.Spec{Workspace: policy.Workspace{Source: "/a\nb"}}).Resolve(policy.Base{Dir: "/", Home: "/"}); err == nil {
+		t.Error("a line break in a path is accepted")
+	}
+}

@@ -1,0 +1,291 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// traces is everything that a start could leave behind.
+type traces struct {
+	children, mounts, state string
+	files                   int
+}
+
+func traced(t *testing.T, stateDir string) traces {
+	t.Helper()
+	var tr traces
+	tasks, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // a thread may be gone by now
+		tr.children += string(text)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.mounts = string(mounts)
+	for _, sub := range []string{"sandboxes", "ids"} {
+		found, _ := filepath.Glob(filepath.Join(stateDir, sub, "*"))
+		tr.state += strings.Join(found, " ")
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.files = len(fds)
+	return tr
+}
+
+// Whatever stops a start, it is told as a typed error, soon, and nothing is left.
+func TestStartErrors(t *testing.T) {
+	requireWalls(t)
+	warm := launchBox(t, request(t)) // opens what the runtime opens once
+	if _, err := warm.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	fake := func(name string) string { return filepath.Join(fakesDir, name) }
+	notProgram := filepath.Join(tempDir(t), "text")
+	writeFile(t, notProgram, "no program\n")
+	if err := os.Chmod(notProgram, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, agent, stage, cause string
+		errno                     unix.Errno
+	}{
+		{"no agent", "/nonexistent/agent", "agent", "", unix.ENOENT},
+		{"no program", notProgram, "clone", "", unix.ENOEXEC},
+		{"dies at once", fake("dead"), "boot", "last words", 0},
+		{"garbage", fake("garbage"), "boot", "invalid character", 0},
+		{"flood", fake("flood"), "boot", "longer than", 0},
+		{"empty answer", fake("empty"), "boot", "another version of the protocol", 0},
+		{"liar", fake("liar"), "verify", "", 0},
+		{"another program", "/bin/true", "boot", "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := request(t)
+			req.Agent = tt.agent
+			before := traced(t, req.StateDir)
+			began := time.Now()
+			box, err := New().Start(t.Context(), req)
+			if err == nil {
+				_, _ = box.Stop(t.Context(), 0)
+				t.Fatal("it started")
+			}
+			e := startError(t, err)
+			if e.Stage != tt.stage || e.Errno != int(tt.errno) && tt.errno != 0 || !strings.Contains(e.Cause, tt.cause) {
+				t.Errorf("stage %q, errno %d, cause %q: %v", e.Stage, e.Errno, e.Cause, err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if after := traced(t, req.StateDir); after != before {
+				t.Errorf("before %+v\nafter %+v", before, after)
+			}
+		})
+	}
+}
+
+// An agent of another build is refused by name.
+func TestOtherBuild(t *testing.T) {
+	requireWalls(t)
+	wire.Build = "this"
+	defer func() { wire.Build = "" }()
+	req := request(t)
+	req.Agent = otherAgent
+	_, err := New().Start(t.Context(), req)
+	e := startError(t, err)
+	if e.Stage != "handshake" || e.Op != "build" || !strings.Contains(e.Cause, "this") || !strings.Contains(e.Cause, "another") || e.Hint == "" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Whoever waits no longer gets the context's error, and nothing is left.
+func TestStartCancelled(t *testing.T) {
+	requireWalls(t)
+	for name, start := range map[string]func() (context.Context, context.CancelFunc){
+		"before": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return ctx, cancel
+		},
+		"meanwhile": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(t.Context(), 200*time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := request(t)
+			req.Agent = filepath.Join(fakesDir, "mute")
+			before := traced(t, req.StateDir)
+			ctx, cancel := start()
+			defer cancel()
+			_, err := New().Start(ctx, req)
+			if !errors.Is(err, ctx.Err()) {
+				t.Errorf("%v, want %v", err, ctx.Err())
+			}
+			if after := traced(t, req.StateDir); after != before {
+				t.Errorf("before %+v\nafter %+v", before, after)
+			}
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	req := request(t)
+	box := launchBox(t, req)
+	writeFile(t, filepath.Join(req.Spec.Workspace.Source, "keep"), "")
+	token := newToken()
+	client := wire.Client{Dial: box.Dial}
+	p, err := client.Start(t.Context(), wire.ExecRequest{Argv: []string{"sh", "-c", "sleep 1000", token}}, wire.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var wg sync.WaitGroup
+	for _, grace := range []time.Duration{0, time.Second, 0, time.Millisecond} {
+		wg.Go(func() {
+			death, err := box.Stop(context.Background(), grace)
+			if err != nil || !death.Proved || death.Log != "" || len(death.Planted) != 0 {
+				t.Errorf("%+v, %v", death, err)
+			}
+			if pids := carriers(token); len(pids) != 0 {
+				t.Errorf("Stop has returned, and %v run", pids)
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case <-box.Done():
+	default:
+		t.Error("Done is open")
+	}
+	if _, err := box.Dial(t.Context()); !errors.Is(err, backend.ErrGone) {
+		t.Errorf("Dial: %v", err)
+	}
+	if dirs := sandboxDirs(t, req.StateDir); len(dirs) != 0 {
+		t.Errorf("state is left: %v", dirs)
+	}
+	if !exists(filepath.Join(req.Spec.Workspace.Source, "keep")) {
+		t.Error("the workspace was touched")
+	}
+}
+
+// A sandbox that ends by itself is known to have ended.
+func TestAgentKilled(t *testing.T) {
+	box := launchBox(t, request(t))
+	if err := unix.Kill(box.(*sandbox).pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-box.Done()
+	if _, err := box.Dial(t.Context()); !errors.Is(err, backend.ErrGone) {
+		t.Errorf("Dial: %v", err)
+	}
+	if death, err := box.Stop(t.Context(), time.Second); err != nil || !death.Proved {
+		t.Errorf("%+v, %v", death, err)
+	}
+}
+
+func TestManySandboxes(t *testing.T) {
+	requireWalls(t)
+	const many = 50
+	state := filepath.Join(tempDir(t), "state")
+	uids := make([]uint32, many)
+	var wg sync.WaitGroup
+	for i := range many {
+		req := request(t)
+		req.StateDir = state
+		wg.Go(func() {
+			box, err := New().Start(t.Context(), req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _, _ = box.Stop(context.Background(), 0) }()
+			uids[i] = box.Isolation().UIDHost
+			client := wire.Client{Dial: box.Dial}
+			want := fmt.Sprint(i)
+			res, err := client.Exec(t.Context(), wire.ExecRequest{Argv: []string{"echo", want}})
+			if err != nil || strings.TrimSpace(res.Stdout) != want {
+				t.Errorf("%d: %+v, %v", i, res, err)
+			}
+		})
+	}
+	wg.Wait()
+	if os.Geteuid() == 0 {
+		slices.Sort(uids)
+		if n := len(slices.Compact(uids)); n != many {
+			t.Errorf("%d host ids for %d sandboxes", n, many)
+		}
+	}
+	if dirs := sandboxDirs(t, state); len(dirs) != 0 {
+		t.Errorf("state is left: %v", dirs)
+	}
+}
+
+// Names that a table, an option or mountinfo could trip over.
+func TestNames(t *testing.T) {
+	for _, name := range []string{"with space", "ünïcödé", `back\slash`, `a\040b`, "tab\tinside", "quote'\"", "-dash", "colon:comma,", "#hash", "long-" + strings.Repeat("x", 240)} {
+		t.Run(strings.ToValidUTF8(name[:min(len(name), 20)], ""), func(t *testing.T) {
+			req := request(t)
+			ws := filepath.Join(tempDir(t), name)
+			writeFile(t, filepath.Join(ws, ".git", "config"), "x\n")
+			req.Spec.Workspace.Source = ws
+			req.Spec.Mounts = []policy.Mount{{Source: ws, Target: "/mnt/" + name, Mode: "rw"}}
+			box := launchBox(t, req)
+			if out, status := sh(t, box, "cat .git/config && touch made && ls /mnt"); status != 0 || !strings.HasPrefix(out, "x\n") {
+				t.Errorf("status %d: %s", status, out)
+			}
+			if !exists(filepath.Join(ws, "made")) {
+				t.Error("the file is not in the workspace")
+			}
+		})
+	}
+}
+
+// A socket's address has room for 107 bytes; a state directory need not mind.
+func TestLongStateDir(t *testing.T) {
+	req := request(t)
+	req.StateDir = filepath.Join(tempDir(t), strings.Repeat("long/", 60), strings.Repeat("x", 200))
+	box := launchBox(t, req)
+	if out, _ := sh(t, box, "echo hi"); out != "hi" {
+		t.Errorf("it says %q", out)
+	}
+}
+
+// The connection that is made ahead is not given to a caller who comes late:
+// the agent may have given up on it.
+func TestSpareConnection(t *testing.T) {
+	for name, age := range map[string]time.Duration{"soon": 0, "late": time.Hour} {
+		s := launchBox(t, request(t)).(*sandbox)
+		s.mu.Lock()
+		if s.spare == nil {
+			t.Fatal("there is none")
+		}
+		s.spareAt = s.spareAt.Add(-age)
+		if age > 0 {
+			_ = s.spare.SetDeadline(time.Unix(1, 0)) // of no use to anybody
+		}
+		s.mu.Unlock()
+		for range 2 {
+			if out, status := sh(t, s, "echo hi"); status != 0 || out != "hi" {
+				t.Errorf("%s: status %d: %s", name, status, out)
+			}
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Fakeagent is an agent that is none, or a bad one. The name of its file says
+// in which way.
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	control := os.NewFile(3, "control")
+	self, _ := os.Readlink("/proc/self/exe")
+	switch filepath.Base(self) {
+	case "dead":
+		_, _ = os.Stderr.WriteString("last words\nand more\n")
+		os.Exit(3)
+	case "mute":
+		time.Sleep(time.Hour)
+	case "garbage":
+		_, _ = control.WriteString("\x00\x01not json\n")
+		time.Sleep(time.Hour)
+	case "flood":
+		block := []byte(strings.Repeat("x", 1<<20))
+		for range 64 {
+			_, _ = control.Write(block)
+		}
+		time.Sleep(time.Hour)
+	case "empty":
+		_, _ = control.WriteString("{}\n")
+		time.Sleep(time.Hour)
+	case "liar": // says that its walls stand, and has built none
+		_, _ = control.WriteString(`{"protocol":1,"build":""}` + "\n")
+		time.Sleep(time.Hour)
+	}
+}

@@ -1,0 +1,3 @@
+package confine
+
+var archCallNumbers = map[string]uint32{}

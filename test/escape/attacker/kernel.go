@@ -1,0 +1,109 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attacks on what the kernel does not keep apart, or does for its owner alone.
+var _ = register(map[string]attack{
+	"io_uring":      raw(unix.SYS_IO_URING_SETUP, 0, 0),
+	"bpf":           raw(unix.SYS_BPF, unix.BPF_PROG_GET_NEXT_ID, address(&zeroes[0]), 16),
+	"perf":          perf,
+	"userfaultfd":   raw(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|1), // user mode only
+	"syslog":        raw(unix.SYS_SYSLOG, 10, 0, 0),              // the size of the buffer
+	"clock_settime": only(setClock),
+	"settimeofday":  raw(unix.SYS_SETTIMEOFDAY, 0, 0),
+	"adjtimex":      raw(unix.SYS_ADJTIMEX, address(&zeroes[0])),
+	"reboot":        raw(unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, unix.LINUX_REBOOT_CMD_CAD_OFF, 0),
+	"swapon":        raw(unix.SYS_SWAPON, address(&zeroes[0]), 0),
+	"swapoff":       raw(unix.SYS_SWAPOFF, address(&zeroes[0])),
+	"acct":          raw(unix.SYS_ACCT, address(&zeroes[0])),
+	"init_module":   raw(unix.SYS_INIT_MODULE, address(&zeroes[0]), 0, address(&zeroes[0])),
+	"kexec":         raw(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0),
+	"quotactl":      raw(unix.SYS_QUOTACTL, 0x80000100, 0, 0, 0), // Q_SYNC of everything
+	"key-search":    keySearch,
+	"key-list":      keyList,
+	"key-add":       keyAdd,
+	"shm":           shm,
+	"mq":            mq,
+})
+
+// zeroes is an empty name, an empty structure, whatever a call wants.
+var zeroes [4096]byte
+
+func address(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+func perf([]string) (string, error) {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK,
+		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	attr.Size = uint32(unsafe.Sizeof(attr))
+	fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return "", err
+	}
+	return "", unix.Close(fd)
+}
+
+// setClock asks for a time that no clock has, so that the right to set it is
+// what is tried: EINVAL would come from a kernel that would have done it.
+func setClock([]string) error {
+	err := unix.ClockSettime(unix.CLOCK_REALTIME, &unix.Timespec{Sec: -1, Nsec: -1})
+	if errors.Is(err, unix.EINVAL) {
+		return errors.New("EINVAL before any right was asked for")
+	}
+	return err
+}
+
+// keySearch looks for the host's key in the user's and the session's keyring.
+func keySearch(args []string) (string, error) {
+	var last error
+	for _, ring := range []int{unix.KEY_SPEC_USER_KEYRING, unix.KEY_SPEC_SESSION_KEYRING, unix.KEY_SPEC_USER_SESSION_KEYRING} {
+		if _, last = unix.KeyctlSearch(ring, "user", args[0], 0); last == nil {
+			return "found", nil
+		}
+	}
+	return "", last
+}
+
+func keyList(args []string) (string, error) {
+	text, err := os.ReadFile("/proc/keys")
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(string(text), args[0]) {
+		return "", errors.New("not listed")
+	}
+	return "listed", nil
+}
+
+func keyAdd([]string) (string, error) {
+	_, err := unix.AddKey("user", "attacker", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
+	return "", err
+}
+
+func shm(args []string) (string, error) {
+	id, err := unix.SysvShmGet(number(args[0]), 0, 0)
+	if err != nil {
+		return "", err
+	}
+	mem, err := unix.SysvShmAttach(id, 0, unix.SHM_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	return "attached", unix.SysvShmDetach(mem)
+}
+
+func mq(args []string) (string, error) {
+	fd, err := call(unix.SYS_MQ_OPEN, cstring(args[0]), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0)
+	if err != nil {
+		return "", err
+	}
+	return "opened", unix.Close(int(fd))
+}
