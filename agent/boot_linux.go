@@ -45,13 +45,14 @@ func Main() int {
 	if err != nil {
 		return fail(err)
 	}
+	wire.Warm()
 	go agent.serve(ln)
 	return agent.await(control)
 }
 
-// warm makes use of the time in which the host side makes the plan.
+// warm makes use of the time in which the host side makes the plan. What
+// requests take is built while the host side looks at the walls.
 func warm() {
-	wire.Warm()
 	_ = json.Unmarshal([]byte(`{"plan":{"setup":[{"flags":[""]}],"uids":[{}],"env":{"":""}}}`), new(confine.Boot))
 }
 

@@ -34,15 +34,19 @@ func startInner(path string) (int, error) {
 		return 0, os.NewSyscallError("pipe2", err)
 	}
 	defer unix.Close(pipe[0])
-	pid, err := clone.Vfork(&clone.Command{
+	child, err := clone.Begin(&clone.Command{
 		Path:           initFile,
 		Argv:           []string{"paddock-init"},
 		Files:          []int{pipe[1]},
 		Mount:          &clone.Mount{Type: "proc", Target: path},
 		IgnoreChildren: true,
-	})
+	}, 0, false)
 	_ = unix.Close(pipe[1])
 	if err != nil {
+		return 0, err
+	}
+	_ = unix.Close(child.PIDFD)
+	if err := child.Wait(); err != nil {
 		return 0, err
 	}
 	// The program closes its descriptors once it is where it is to stay.
@@ -50,5 +54,5 @@ func startInner(path string) (int, error) {
 	if _, err := unix.Read(pipe[0], b[:]); err != nil {
 		return 0, os.NewSyscallError("read", err)
 	}
-	return pid, nil
+	return child.PID, nil
 }

@@ -176,6 +176,9 @@ func openFor(t *testing.T, path string, flags int) *os.File {
 // passedFiles are n times the writing end of one pipe, and its reading end.
 func passedFiles(t *testing.T, n int) (r *os.File, files []*os.File) {
 	r, w := blockingPipe(t)
+	if n == 0 {
+		_ = w.Close()
+	}
 	return r, slices.Repeat([]*os.File{w}, n)
 }
 

@@ -27,6 +27,7 @@ type spawnRequest struct {
 
 type spawnReply struct {
 	process *process
+	child   *clone.Child
 	err     error
 }
 
@@ -87,32 +88,65 @@ func procError(err error) *confine.Error {
 // run serves requests on the confined thread.
 func (s *spawner) run() {
 	for r := range s.requests {
-		p, err := s.spawn(r.command)
-		r.reply <- spawnReply{p, err}
+		p, child, err := s.clone(r.command)
+		r.reply <- spawnReply{p, child, err}
 	}
 }
 
-// start clones a command; it may be called from anywhere.
+// start starts a command and returns when its program runs; it may be called
+// from anywhere. No process is left where it fails.
 func (s *spawner) start(c *clone.Command) (*process, error) {
 	reply := make(chan spawnReply)
 	s.requests <- spawnRequest{c, reply}
 	r := <-reply
-	return r.process, r.err
+	if r.err != nil {
+		return nil, r.err
+	}
+	err := s.await(r.child)
+	if err != nil {
+		<-r.process.done
+		r.process.mark.close()
+		return nil, err
+	}
+	return r.process, nil
 }
 
-func (s *spawner) spawn(c *clone.Command) (*process, error) {
+// await waits for a child's program, and keeps it going.
+func (s *spawner) await(child *clone.Child) error {
+	born, looked := make(chan struct{}), make(chan struct{})
+	hung := time.AfterFunc(hungAfter, func() {
+		defer close(looked)
+		s.trees.unhang(child.PID, child.PIDFD, born)
+	})
+	err := child.Wait()
+	close(born)
+	if !hung.Stop() {
+		<-looked
+	}
+	_ = unix.Close(child.PIDFD)
+	return err
+}
+
+// clone makes the process of a command, which then goes its own way to its program.
+func (s *spawner) clone(c *clone.Command) (*process, *clone.Child, error) {
 	if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
-		return nil, os.NewSyscallError("unshare", err)
+		return nil, nil, os.NewSyscallError("unshare", err)
 	}
 	m, err := s.trees.ownMark(s.tid)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
-	err = s.reaper.adopt(p, func() (int, error) { return clone.Vfork(c) })
+	var child *clone.Child
+	err = s.reaper.adopt(p, func() (pid int, err error) {
+		if child, err = clone.Begin(c, 0, false); err != nil {
+			return 0, err
+		}
+		return child.PID, nil
+	})
 	if err != nil {
 		m.close()
-		return nil, err
+		return nil, nil, err
 	}
-	return p, nil
+	return p, child, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,36 +31,56 @@ const (
 )
 
 // peakSampler watches a command's largest resident set while it runs, because
-// its kernel counter is of no use until it exceeds the agent's own.
+// its kernel counter is of no use until it exceeds the agent's own. It costs a
+// command that has ended before the first look no more than a timer.
 type peakSampler struct {
-	stop chan struct{}
-	peak chan int64
+	trees *trees
+	pid   int
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	interval time.Duration // to the next look
+	peak     int64         // in bytes
+	stopped  bool
 }
 
+const (
+	firstLook    = 4 * time.Millisecond
+	lookInterval = 250 * time.Millisecond // at the most
+)
+
 func (t *trees) samplePeak(p *process) *peakSampler {
-	s := &peakSampler{stop: make(chan struct{}), peak: make(chan int64, 1)}
-	go func() {
-		var peak int64
-		interval := 4 * time.Millisecond
-		for {
-			select {
-			case <-s.stop:
-				s.peak <- peak
-				return
-			case <-time.After(interval):
-				peak = max(peak, t.highWater(p.pid))
-				interval = min(2*interval, 250*time.Millisecond)
-			}
-		}
-	}()
+	s := &peakSampler{trees: t, pid: p.pid, interval: firstLook}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(firstLook, s.look)
 	return s
+}
+
+func (s *peakSampler) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.peak = max(s.peak, s.trees.highWater(s.pid))
+	s.interval = min(2*s.interval, lookInterval)
+	s.timer.Reset(s.interval)
+}
+
+// stop ends the sampling and says what was seen.
+func (s *peakSampler) stop() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	s.timer.Stop()
+	return s.peak
 }
 
 // peak is the largest resident set of one process of the command, in bytes,
 // and how it is known; 0 and "" where the command was too short to be seen.
 func (t *trees) peak(s *peakSampler, p *process) (int64, string) {
-	close(s.stop)
-	sampled := <-s.peak
+	sampled := s.stop()
 	if peak := p.usage.Maxrss << 10; t.exceedsOwn(peak) {
 		return peak, sourceRusage
 	}

@@ -120,7 +120,9 @@ func socketAddr(dir *os.File) string {
 }
 
 // clone starts the agent in its namespaces, on a thread that lives as long as
-// the agent: the agent's parent-death signal is tied to it.
+// the agent: the agent's parent-death signal is tied to it. It does not wait
+// for the agent's program: where that cannot be executed, s.failed says why
+// once s.done is closed.
 func (l *launch) clone() (*sandbox, error) {
 	s := &sandbox{dir: l.dir, control: l.control[0], done: make(chan struct{})}
 	command, flags, err := l.command()
@@ -131,15 +133,20 @@ func (l *launch) clone() (*sandbox, error) {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		var err error
-		s.pid, s.pidfd, err = clone.Start(command, flags, l.admit)
+		child, err := l.begin(command, flags)
 		for _, fd := range command.Files {
 			_ = unix.Close(fd)
 		}
-		started <- err
-		if err == nil {
-			s.reap()
+		if err != nil {
+			started <- err
+			return
 		}
+		s.pid, s.pidfd = child.PID, child.PIDFD
+		started <- nil
+		if err := child.Wait(); err != nil {
+			s.failed = cloneError(err)
+		}
+		s.reap()
 	}()
 	if err := <-started; err != nil {
 		_ = s.control.Close()
@@ -147,6 +154,22 @@ func (l *launch) clone() (*sandbox, error) {
 	}
 	_ = l.control[1].Close() // or the lifeline would never break
 	return s, nil
+}
+
+// begin clones the agent's process and lets it go once it has its ids.
+func (l *launch) begin(command *clone.Command, flags uintptr) (*clone.Child, error) {
+	child, err := clone.Begin(command, flags, true)
+	if err != nil {
+		return nil, err
+	}
+	if err = l.admit(child.PID); err == nil {
+		err = child.Release()
+	}
+	if err != nil {
+		child.End()
+		return nil, err
+	}
+	return child, nil
 }
 
 // admit gives the new user namespace its ids. An ordinary user may do so only

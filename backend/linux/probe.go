@@ -63,7 +63,7 @@ func try(flags uintptr, mount clone.Mount) syscall.Errno {
 	own := func(id int) []confine.IDMap { return []confine.IDMap{{Inside: insideID, Host: uint32(id), Count: 1}} }
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_, _, err := clone.Start(&clone.Command{Path: "/", Argv: []string{"probe"}, Mount: &mount}, flags, func(pid int) error {
+	_, err := clone.Run(&clone.Command{Path: "/", Argv: []string{"probe"}, Mount: &mount}, flags, func(pid int) error {
 		if err := writeProc(pid, "setgroups", []byte("deny")); err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type sandbox struct {
 	files     []*os.File // on their way to the agent
 	isolation policy.Isolation
 	done      chan struct{} // closed when the kernel has reported the agent's end
+	failed    error         // why the agent's program was not executed, final with done
 
 	mu      sync.Mutex
 	spare   net.Conn // a connection made ahead, nil once it is taken
@@ -125,7 +126,8 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			case <-ctx.Done():
 			}
 		}
-		s.kill(func() { s.death.Log = s.log() }, s.dir.remove)
+		s.kill(func() { s.death.Log = s.log() }, s.dir.empty)
+		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
 		s.death.Proved, s.death.Planted = true, s.planted()
 	})
 	return s.death, nil
@@ -142,22 +144,29 @@ func (s *sandbox) log() string {
 	return string(text)
 }
 
-// planted lists protected paths that did not exist when the sandbox started
-// and do now. What does not exist cannot be made read-only.
+// planted lists what the host obeys that was not there when the sandbox started
+// and is now. What does not exist cannot be made read-only.
 func (s *sandbox) planted() []string {
 	var found []string
-	for _, rel := range s.plan.absent {
-		if exists(filepath.Join(s.plan.mounts[0].source, rel)) {
-			found = append(found, rel)
+	for _, p := range s.plan.absent {
+		if p.in(s.plan.mounts[0].source) {
+			found = append(found, p.path)
 		}
 	}
 	return found
 }
 
-// explain adds the agent's last words to an error without an errno.
+// explain finds the cause behind an agent that is not there: its program was
+// not executed, or it left last words.
 func (s *sandbox) explain(err error) error {
 	var e *backend.StartError
-	if errors.As(err, &e) && e.Stage == "boot" {
+	if !errors.As(err, &e) {
+		return err
+	}
+	if s.failed != nil && (e.Stage == "boot" || e.Stage == "verify") {
+		return s.failed
+	}
+	if e.Stage == "boot" {
 		if text := s.log(); text != "" {
 			e.Cause += ": " + firstLine(text)
 		}

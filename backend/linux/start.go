@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -18,7 +20,7 @@ import (
 // neither waits for the other; what the plan needs of the host (id-mapped
 // mounts) follows the agent through its control socket.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
-	go wire.Warm() // while the kernel and the agent are at work
+	go warm()
 	mounts, err := userMounts(req.Spec)
 	if err != nil {
 		return nil, err
@@ -52,6 +54,12 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 		return nil, err
 	}
 	return s, nil
+}
+
+// warm builds what encoding takes while the kernel and the agent are at work.
+func warm() {
+	_ = wire.WriteLine(io.Discard, confine.Boot{Plan: &confine.Plan{Setup: make([]confine.Step, 1)}})
+	wire.Warm()
 }
 
 // start makes one attempt with one identity. What it leaves behind on failure

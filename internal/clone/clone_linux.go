@@ -4,16 +4,16 @@
 // between; and without ever copying the parent's memory, whose pages a
 // threaded program would pay for one by one afterwards.
 //
-// A [Command] says what the child does before it executes its program.
-// [Vfork] runs it on the caller's stack while the calling thread stands still,
-// as vfork(2) does; it costs no more than a plain spawn. [Start] runs it on a
-// stack of its own, so that the parent can act between the clone and the
-// program, as new user namespaces need. [Idle] makes a process that does nothing.
+// A [Command] says what the child does before it executes its program. The
+// child borrows the parent's memory until then, as a vfork(2) child does, but
+// runs on a stack of its own, so that no thread of the parent stands still:
+// [Begin] returns at once, the parent may act between the clone and the
+// program, as new user namespaces need, and a child that is stopped on its
+// way holds nothing up. [Idle] makes a process that does nothing.
 //
-// All follow the rules that package syscall keeps for its own children
-// (signals blocked around the clone, no allocation, no stack growth, no lock,
-// no pointer written in the child), and use the runtime hooks that package
-// syscall uses.
+// Children follow the rules that package syscall keeps for its own (signals
+// blocked around the clone, no allocation, no stack growth, no lock, no pointer
+// written), and the parent uses the runtime hooks that package syscall uses.
 package clone
 
 import (
@@ -29,83 +29,73 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
-
-// vforkClone is clone(2) with the given flags and no stack of the child's
-// own. It returns twice on the same stack; the return address is kept in a
-// register meanwhile, because the child's returning overwrites it.
-//
-//go:noescape
-func vforkClone(flags uintptr) (pid, errno uintptr)
-
 // stackClone is clone(2) of a child that calls body(im) on the stack that ends
 // at top; body is the code address of a func(*image). A call by name would go
 // through a wrapper that race builds instrument. Only the parent returns. The image must escape, and so is not
 // declared otherwise: a goroutine's stack may move while the child runs.
 func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 
-// stackSize is ample: the child's whole call chain is nosplit, and so limited
-// to a few hundred bytes.
-const stackSize = 64 << 10
-
-// Idle makes a process with the given CLONE_* flags that only waits to be
-// killed, and dies with the calling thread. It borrows the caller's memory.
-// End it with [Process.End].
-func Idle(flags uintptr) (*Process, error) {
-	return newProcess(flags, &image{idle: true, gate: -1})
-}
-
-// Process is a child on a stack of its own.
-type Process struct {
+// Child is a process that has been cloned.
+type Child struct {
 	PID   int
 	PIDFD int // the caller's to close
 	image *image
 	stack []byte
+	gate  int // our end of the pair of which the child's closes when its program runs
 }
 
-func newProcess(flags uintptr, im *image) (*Process, error) {
-	stack, err := unix.Mmap(-1, 0, stackSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+// Idle makes a process with the given CLONE_* flags that only waits to be
+// killed, and dies with the calling thread. End it with [Child.End].
+func Idle(flags uintptr) (*Child, error) {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	return newChild(flags, &image{idle: true, gate: -1}, -1)
+}
+
+// newChild clones. The caller holds syscall.ForkLock for writing.
+func newChild(flags uintptr, im *image, gate int) (*Child, error) {
+	stack, err := takeStack()
 	if err != nil {
 		return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
 	}
-	p := &Process{image: im, stack: stack}
+	c := &Child{image: im, stack: stack, gate: gate}
 	var pidfd int32
 	top := uintptr(unsafe.Pointer(&stack[0])) + stackSize
 	body := childBody // a func value points to a word that holds the code's address
 	entry := **(**uintptr)(unsafe.Pointer(&body))
-	syscall.ForkLock.Lock()
 	beforeFork()
 	pid, errno := stackClone(flags|syscall.CLONE_VM|unix.CLONE_PIDFD|uintptr(syscall.SIGCHLD), top, &pidfd, entry, im)
 	afterFork()
-	syscall.ForkLock.Unlock()
 	if errno != 0 {
-		_ = unix.Munmap(stack)
+		giveStack(stack)
 		return nil, &Error{Stage: StageClone, Errno: syscall.Errno(errno)}
 	}
-	p.PID, p.PIDFD = int(pid), int(pidfd)
-	return p, nil
+	c.PID, c.PIDFD = int(pid), int(pidfd)
+	return c, nil
 }
 
-// End kills the process, reaps it and gives its memory back.
-func (p *Process) End() {
-	_ = syscall.Kill(p.PID, syscall.SIGKILL)
-	wait(p.PID)
-	_ = unix.Close(p.PIDFD)
-	p.free()
-}
-
-// free gives the stack back, once the child cannot be running on it.
-func (p *Process) free() {
-	_ = unix.Munmap(p.stack)
-	p.stack = nil
-}
-
-func wait(pid int) {
+// End kills the child, reaps it and gives back what it took. It is for a
+// child that nobody else reaps.
+func (c *Child) End() {
+	_ = unix.PidfdSendSignal(c.PIDFD, unix.SIGKILL, nil, 0)
 	for {
-		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-			return
+		if _, err := syscall.Wait4(c.PID, nil, 0, nil); err != syscall.EINTR {
+			break
 		}
+	}
+	_ = unix.Close(c.PIDFD)
+	c.release()
+}
+
+// release gives back the stack, once the child cannot be running on it.
+func (c *Child) release() {
+	if c.stack != nil {
+		giveStack(c.stack)
+		c.stack = nil
+	}
+	if c.gate >= 0 {
+		_ = unix.Close(c.gate)
+		c.gate = -1
 	}
 }
 

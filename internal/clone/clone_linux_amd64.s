@@ -2,32 +2,6 @@
 
 #define SYS_clone 56
 
-// func vforkClone(flags uintptr) (pid, errno uintptr)
-//
-// Child and parent run on the same stack, one after the other. The child
-// returns from here first and reuses the slot of the return address, so both
-// carry the address through the system call in R12, which the kernel keeps.
-TEXT ·vforkClone(SB),NOSPLIT|NOFRAME,$0-24
-	MOVQ	flags+0(FP), DI
-	XORL	SI, SI
-	XORL	DX, DX
-	XORL	R10, R10
-	XORL	R8, R8
-	MOVL	$SYS_clone, AX
-	POPQ	R12
-	SYSCALL
-	PUSHQ	R12
-	CMPQ	AX, $-4095
-	JCC	failed
-	MOVQ	AX, pid+8(FP)
-	MOVQ	$0, errno+16(FP)
-	RET
-failed:
-	NEGQ	AX
-	MOVQ	$-1, pid+8(FP)
-	MOVQ	AX, errno+16(FP)
-	RET
-
 // func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 //
 // The child finds its function in R12 and its argument in R13, which the

@@ -30,19 +30,24 @@ func spawn(t *testing.T, c Command) (stdout string, status syscall.WaitStatus, e
 	if c.Dir == "" {
 		c.Dir = "/"
 	}
-	pid, err := Vfork(&c)
+	child, err := Begin(&c, 0, false)
 	w.Close()
 	if err != nil {
 		return "", 0, err
 	}
+	defer unix.Close(child.PIDFD)
+	err = child.Wait()
 	out, _ := io.ReadAll(r)
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
-		t.Fatal(err)
+	if _, werr := syscall.Wait4(child.PID, &status, 0, nil); werr != nil {
+		t.Fatal(werr)
+	}
+	if err != nil {
+		return "", 0, err
 	}
 	return string(out), status, nil
 }
 
-func TestVforkState(t *testing.T) {
+func TestBeginState(t *testing.T) {
 	out, status, err := spawn(t, Command{
 		Path: "/bin/sh",
 		Argv: []string{"sh", "-c", `umask; pwd; ulimit -n; ulimit -c; ls /proc/self/fd | wc -l; grep -E 'Cap(Inh|Prm|Eff|Amb)|SigIgn|SigBlk' /proc/self/status; exit 7`},
@@ -76,7 +81,7 @@ func TestVforkState(t *testing.T) {
 	}
 }
 
-func TestVforkErrors(t *testing.T) {
+func TestBeginErrors(t *testing.T) {
 	tests := map[string]struct {
 		c     Command
 		stage Stage
@@ -100,42 +105,5 @@ func TestVforkErrors(t *testing.T) {
 				t.Errorf("got %v, want %v: %v", err, tt.stage, tt.errno)
 			}
 		})
-	}
-}
-
-// TestVforkStress spawns from several threads while the collector runs: a
-// child that disturbed its parent's memory would show here.
-func TestVforkStress(t *testing.T) {
-	done := make(chan error, 4)
-	for range cap(done) {
-		go func() {
-			runtime.LockOSThread()
-			null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-			if err != nil {
-				done <- err
-				return
-			}
-			defer null.Close()
-			fd := int(null.Fd())
-			for i := range 50 {
-				pid, err := Vfork(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/", Files: []int{fd, fd, fd}})
-				if err == nil {
-					_, err = syscall.Wait4(pid, nil, 0, nil)
-				}
-				if err != nil {
-					done <- err
-					return
-				}
-				if i%10 == 0 {
-					runtime.GC()
-				}
-			}
-			done <- nil
-		}()
-	}
-	for range cap(done) {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	}
 }

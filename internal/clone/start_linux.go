@@ -7,92 +7,92 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Vfork starts a command from the calling thread, which must be locked to its
-// goroutine, and returns once the command's program has been executed. The
-// child inherits the thread's namespaces, filters and Landlock domain.
-// A failure before or in execve is an *Error, and no process is left.
-func Vfork(c *Command) (pid int, err error) {
-	im, err := newImage(c)
-	if err != nil {
-		return 0, &Error{Stage: StageExec, Errno: errnoOf(err)}
-	}
-	syscall.ForkLock.Lock()
-	pid, errno := im.vfork()
-	syscall.ForkLock.Unlock()
-	if errno != 0 {
-		return 0, &Error{Stage: StageClone, Errno: errno}
-	}
-	if im.errno != 0 {
-		wait(pid)
-		return 0, &Error{Stage: im.stage, Errno: im.errno}
-	}
-	runtime.KeepAlive(im)
-	return pid, nil
-}
-
-// vfork clones and runs the child. The parent's thread stands still, on the
-// same stack, until the child has executed its program or ended.
+// Begin clones a child from the calling thread, which must be locked to its
+// goroutine; the child inherits the thread's namespaces, filters and Landlock
+// domain, and flags (CLONE_*) give it namespaces of its own. With hold, the
+// child waits for [Child.Release] before it does anything.
 //
-//go:norace
-//go:noinline
-func (im *image) vfork() (int, syscall.Errno) {
-	beforeFork()
-	pid, errno := vforkClone(syscall.CLONE_VM | syscall.CLONE_VFORK | uintptr(syscall.SIGCHLD))
-	if errno != 0 || pid != 0 {
-		afterFork()
-		return int(pid), syscall.Errno(errno)
-	}
-	afterForkInChild()
-	im.run()
-	fatal()
-	return 0, 0
-}
-
-// Start clones a child with the given CLONE_* flags and calls between, with
-// the child's pid, while the child waits; then the child goes on to its
-// program. It returns the pid and a pidfd once the program has been executed.
-// A failure is an *Error or between's own, and no process is left.
-func Start(c *Command, flags uintptr, between func(pid int) error) (pid, pidfd int, err error) {
+// Begin does not wait for the program: [Child.Wait] does, and must be called.
+// An error is an *Error, and there is no child.
+func Begin(c *Command, flags uintptr, hold bool) (*Child, error) {
 	im, err := newImage(c)
 	if err != nil {
-		return 0, -1, &Error{Stage: StageExec, Errno: errnoOf(err)}
+		return nil, &Error{Stage: StageExec, Errno: errnoOf(err)}
 	}
+	// Children that are cloned at the same time must not hold each other's gates.
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
 	ours, theirs, err := gate(len(c.Files))
 	if err != nil {
-		return 0, -1, &Error{Stage: StageClone, Errno: errnoOf(err)}
+		return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
 	}
-	defer func() { _ = unix.Close(ours) }()
-	im.gate = theirs
-	p, err := newProcess(flags, im)
+	if hold {
+		im.gate = theirs
+	}
+	child, err := newChild(flags, im, ours)
 	_ = unix.Close(theirs)
 	if err != nil {
-		return 0, -1, err
+		_ = unix.Close(ours)
+		return nil, err
 	}
-	err = between(p.PID)
-	if err == nil {
-		_, err = unix.Write(ours, []byte{1})
-	}
-	if err != nil {
-		p.End()
-		return 0, -1, err
-	}
-	awaitClose(ours)
-	if im.errno != 0 {
-		p.End()
-		return 0, -1, &Error{Stage: im.stage, Errno: im.errno}
-	}
-	p.free()
-	runtime.KeepAlive(im)
-	return p.PID, p.PIDFD, nil
+	return child, nil
 }
 
-// gate makes the socket pair that holds the child back. Its end closes in the
-// child when the program has been executed, and not before: its number is
-// above those that the program's descriptors take.
+// Release lets a held child go on.
+func (c *Child) Release() error {
+	_, err := unix.Write(c.gate, []byte{1})
+	return err
+}
+
+// Wait returns once the child's program has been executed. An *Error says
+// that it has not, and where the child failed; like a child that was killed on
+// its way, which is no error here, it has ended then and is to be reaped.
+func (c *Child) Wait() error {
+	var b [1]byte
+	for {
+		if _, err := unix.Read(c.gate, b[:]); err != unix.EINTR {
+			break
+		}
+	}
+	c.release()
+	defer runtime.KeepAlive(c.image)
+	if c.image.errno != 0 {
+		return &Error{Stage: c.image.stage, Errno: c.image.errno}
+	}
+	return nil
+}
+
+// Run clones a child in new namespaces, calls between with its pid while it is
+// held, and returns once its program has been executed. After an error, an
+// *Error or between's own, no process is left.
+func Run(c *Command, flags uintptr, between func(pid int) error) (*Child, error) {
+	child, err := Begin(c, flags, true)
+	if err != nil {
+		return nil, err
+	}
+	if err = between(child.PID); err == nil {
+		err = child.Release()
+	}
+	if err == nil {
+		err = child.Wait()
+	}
+	if err != nil {
+		child.End()
+		return nil, err
+	}
+	return child, nil
+}
+
+// gate makes the socket pair that holds a child back and tells of its program:
+// the child's end closes when that is executed, and not before, as its number
+// is above those that the program's descriptors take.
 func gate(above int) (ours, theirs int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, -1, err
+	}
+	if pair[1] >= above {
+		return pair[0], pair[1], nil
 	}
 	theirs, err = unix.FcntlInt(uintptr(pair[1]), unix.F_DUPFD_CLOEXEC, above)
 	_ = unix.Close(pair[1])
@@ -100,15 +100,4 @@ func gate(above int) (ours, theirs int, err error) {
 		_ = unix.Close(pair[0])
 	}
 	return pair[0], theirs, err
-}
-
-// awaitClose returns when the child's end has closed: its program runs, or it
-// has ended.
-func awaitClose(fd int) {
-	var b [1]byte
-	for {
-		if _, err := unix.Read(fd, b[:]); err != unix.EINTR {
-			return
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startTrue starts /bin/true by way of Start.
+// startTrue starts /bin/true by way of Run.
 func startTrue(between func(int) error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -19,22 +19,26 @@ func startTrue(between func(int) error) error {
 		return err
 	}
 	defer null.Close()
-	pid, pidfd, err := Start(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/",
+	child, err := Run(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/",
 		Files: []int{int(null.Fd()), int(null.Fd()), int(null.Fd())}}, 0, between)
 	if err != nil {
 		return err
 	}
-	_ = unix.Close(pidfd)
-	wait(pid)
-	return nil
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(child.PID, &status, 0, nil)
+	_ = unix.Close(child.PIDFD)
+	if err == nil && status.ExitStatus() != 0 {
+		err = errors.New("true is false")
+	}
+	return err
 }
 
-func TestStartErrors(t *testing.T) {
+func TestRunErrors(t *testing.T) {
 	mine := errors.New("mine")
 	if err := startTrue(func(int) error { return mine }); !errors.Is(err, mine) {
 		t.Errorf("an error between: got %v", err)
 	}
-	_, _, err := Start(&Command{Path: "/nonexistent", Argv: []string{"x"}}, 0, func(int) error { return nil })
+	_, err := Run(&Command{Path: "/nonexistent", Argv: []string{"x"}}, 0, func(int) error { return nil })
 	var e *Error
 	if !errors.As(err, &e) || e.Stage != StageExec || e.Errno != syscall.ENOENT {
 		t.Errorf("a missing program: got %v", err)
@@ -44,10 +48,10 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// TestStartStress starts children on stacks of their own while the parent
+// TestRunStress starts children on stacks of their own while the parent
 // allocates, collects and takes signals: what either did to the other's
 // memory would show here.
-func TestStartStress(t *testing.T) {
+func TestRunStress(t *testing.T) {
 	done := make(chan error, 4)
 	for range cap(done) {
 		go func() {
@@ -87,4 +91,28 @@ func TestIdle(t *testing.T) {
 	if err := syscall.Kill(p.PID, 0); err != syscall.ESRCH {
 		t.Errorf("the process is still there: %v", err)
 	}
+}
+
+// TestStopped stops a child on its way: its parent goes on, and can end it.
+func TestStopped(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	child, err := Begin(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/"}, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.PidfdSendSignal(child.PIDFD, unix.SIGSTOP, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC() // a parent that stood still could not
+	if err := unix.PidfdSendSignal(child.PIDFD, unix.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); err != nil {
+		t.Errorf("killed on its way: %v", err)
+	}
+	child.End()
 }
