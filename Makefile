@@ -37,7 +37,7 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 	@sh test/demo/demo.sh
 
 test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
-	@$(GO) run ./internal/testsum -skips test/skips.txt -count=1 -timeout=5m $(TESTARGS) ./...
+	@$(GO) run ./internal/testsum -skips test/skips.txt -- -count=1 -timeout=5m $(TESTARGS) ./...
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

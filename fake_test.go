@@ -36,8 +36,8 @@ func (f *fakeBackend) Probe(context.Context) backend.Report {
 	return backend.Report{Backend: "linux", Usable: true}
 }
 
-func (f *fakeBackend) Plan(_ context.Context, spec policy.Spec) (*confine.Plan, error) {
-	return &confine.Plan{Workspace: spec.Workspace.Source}, nil
+func (f *fakeBackend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
+	return &confine.Plan{Workspace: req.Spec.Workspace.Source}, nil
 }
 
 func (f *fakeBackend) Start(_ context.Context, req backend.Request) (backend.Sandbox, error) {

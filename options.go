@@ -49,15 +49,33 @@ type Options struct {
 }
 
 // Plan says what [Open] would do with this spec, step by step, together with
-// the spec as it is once defaults are filled in. It changes nothing. A spec
-// that cannot be kept is an error, as it is for Open.
+// the spec as it is once defaults are filled in. It changes nothing. What is an
+// error for Open, a missing agent included, is one for Plan.
 func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, error) {
-	be, spec, err := opts.prepare(spec)
+	be, req, err := opts.request(spec)
 	if err != nil {
 		return nil, Spec{}, err
 	}
-	plan, err := be.Plan(ctx, spec)
-	return plan, spec, err
+	plan, err := be.Plan(ctx, req)
+	return plan, req.Spec, err
+}
+
+// request is what a backend is asked for: the resolved spec, the agent, and
+// where state is kept.
+func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
+	be, spec, err := o.prepare(spec)
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	agent, err := o.agentPath()
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	state, err := o.stateDir()
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	return be, backend.Request{Spec: spec, Agent: agent, StateDir: state}, nil
 }
 
 // Probe tries what the backend needs and reports what works on this host.

@@ -30,6 +30,7 @@ type Result struct {
 	// UserCPU and SystemCPU are of the command and of the children it waited for.
 	UserCPU, SystemCPU time.Duration
 	// StdoutBytes and StderrBytes count all that was printed, kept or not.
+	// Where both streams go into one pipe, StdoutBytes counts them together.
 	StdoutBytes, StderrBytes int64
 	// StdoutTruncated and StderrTruncated say that captured output lacks its
 	// middle, because it was longer than Limits.Output.

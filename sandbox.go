@@ -30,23 +30,15 @@ type Sandbox struct {
 // wall that cannot be built here is a *backend.StartError. After an error
 // nothing is left behind.
 func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
-	be, spec, err := opts.prepare(spec)
+	be, req, err := opts.request(spec)
 	if err != nil {
 		return nil, err
 	}
-	agent, err := opts.agentPath()
+	wall, err := be.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	state, err := opts.stateDir()
-	if err != nil {
-		return nil, err
-	}
-	wall, err := be.Start(ctx, backend.Request{Spec: spec, Agent: agent, StateDir: state})
-	if err != nil {
-		return nil, err
-	}
-	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}, nil
+	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, stopped: make(chan struct{})}, nil
 }
 
 // ID is the sandbox's random name.

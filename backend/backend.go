@@ -28,9 +28,9 @@ type Backend interface {
 	Name() string
 	// Probe tries what the backend needs and says what works here.
 	Probe(ctx context.Context) Report
-	// Plan says what Start would do. It changes nothing. A spec that cannot
-	// be kept is an error here already.
-	Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, error)
+	// Plan says what Start would do with the same request. It changes nothing.
+	// A spec that cannot be kept is an error here already.
+	Plan(ctx context.Context, req Request) (*confine.Plan, error)
 	// Start builds the wall, starts an agent behind it, verifies the wall and
 	// returns when the agent accepts requests. On error, a *StartError where
 	// the wall could not be built, nothing is left behind.
@@ -71,8 +71,8 @@ type Death struct {
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
 	// Planted lists paths of the workspace that the host executes or obeys
-	// (policy.ProtectedPaths) and that commands have made: they did not exist
-	// before, so they could not be protected. Look at them before use.
+	// (policy.Protections, policy.Plantings) and that commands have made: they
+	// did not exist before, so they could not be protected. Look at them before use.
 	Planted []string `json:"planted,omitempty"`
 }
 

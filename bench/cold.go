@@ -26,7 +26,7 @@ type isolator struct {
 // peers get their mounts from Paddock's own plan, and each one's namespaces
 // are looked at before anything is measured.
 func measureCold(ctx context.Context, b *bench) error {
-	plan, _, err := paddock.Plan(ctx, paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}}, paddock.Options{})
+	plan, _, err := paddock.Plan(ctx, paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}}, paddock.Options{Agent: b.agent, StateDir: b.state})
 	if err != nil {
 		return err
 	}

@@ -170,8 +170,11 @@ func ociConfig(plan *confine.Plan) *ociSpec {
 		case s.Do == confine.OpBind && strings.HasPrefix(s.Target, "/proc/"):
 			spec.Linux.Masked = append(spec.Linux.Masked, s.Target)
 		case s.Do == confine.OpBind:
-			spec.Mounts = append(spec.Mounts, ociMount{s.Target, "bind", s.Source, append(slices.Clone(s.Flags), "rbind")})
+			spec.Mounts = append(spec.Mounts, ociMount{s.Target, "bind", s.Source, append(slices.DeleteFunc(slices.Clone(s.Flags), isOurs), "rbind")})
 		}
 	}
 	return spec
 }
+
+// isOurs tells Paddock's own flags from the mount options that runtimes know.
+func isOurs(flag string) bool { return flag == confine.FlagExisting || flag == confine.FlagResolved }

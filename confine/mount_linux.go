@@ -75,15 +75,35 @@ func (a *Applier) openTrees(steps []Step) *Error {
 }
 
 func (a *Applier) openTree(s *Step) (int, error) {
-	if s.FD == "" {
-		return unix.OpenTree(unix.AT_FDCWD, s.Source,
-			unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	switch {
+	case s.FD != "":
+		fd, ok := a.Files[s.FD]
+		if !ok {
+			return -1, fmt.Errorf("the descriptor %q was not handed over", s.FD)
+		}
+		return fd, nil
+	case hasFlag(s.Flags, FlagResolved):
+		return OpenResolved(s.Source)
 	}
-	fd, ok := a.Files[s.FD]
-	if !ok {
-		return -1, fmt.Errorf("the descriptor %q was not handed over", s.FD)
+	return unix.OpenTree(unix.AT_FDCWD, s.Source, cloneTree)
+}
+
+// cloneTree makes a detached mount of a path and of all that is mounted below it.
+const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+
+// OpenResolved takes a path of the host, with all that is mounted below it, as
+// a detached mount. The path was resolved when the plan was made; where a
+// symbolic link has come into it since, the error is ELOOP.
+func OpenResolved(path string) (int, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return -1, err
 	}
-	return fd, nil
+	defer unix.Close(fd)
+	return unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
 }
 
 func setAttrs(tree int, attr uint64) error {
@@ -123,9 +143,12 @@ func attach(tree int, target string) error {
 	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
+// openInside opens a path of the new root. It does without O_NOFOLLOW, with
+// which the kernel would open a link at the very end instead of refusing it
+// (openat2(2), RESOLVE_NO_SYMLINKS).
 func openInside(target string) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, relative(target), &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if errors.Is(err, unix.ELOOP) {
@@ -142,7 +165,7 @@ func bindSelf(s *Step) error {
 		return err
 	}
 	defer unix.Close(at)
-	tree, err := unix.OpenTree(at, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	tree, err := unix.OpenTree(at, "", cloneTree|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}

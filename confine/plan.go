@@ -92,6 +92,7 @@ const (
 	FlagNoDev      = "nodev"       // mounts
 	FlagNoExec     = "noexec"      // mounts
 	FlagExisting   = "existing"    // bind: the target exists and is never made
+	FlagResolved   = "resolved"    // bind: the source is free of symbolic links, and must still be
 	FlagAllThreads = "all_threads" // seccomp: the agent's own threads are filtered too
 	FlagAbstract   = "abstract_unix_socket"
 	FlagSignal     = "signal"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -110,6 +111,44 @@ func TestMissingDescriptor(t *testing.T) {
 	want := &Error{Stage: "setup", Op: "bind", Object: "/x", Cause: `the descriptor "mount0" was not handed over`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A source that was resolved is never resolved anew.
+func TestResolvedSource(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(dir+"/real/d", 0o755), os.Symlink("real", dir+"/link"), os.Symlink("real/d", dir+"/last")); err != nil {
+		t.Fatal(err)
+	}
+	for source, errno := range map[string]unix.Errno{
+		dir + "/link/d": unix.ELOOP, dir + "/last": unix.ELOOP, dir + "/none": unix.ENOENT, "/proc/self/root": unix.ELOOP,
+	} {
+		var a Applier
+		got := a.Setup(&Plan{Setup: []Step{{Do: OpBind, Source: source, Target: "/y", Flags: []string{FlagResolved}}}})
+		want := &Error{Stage: "setup", Op: "bind", Object: source, Errno: int(errno)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Nor is a place inside that exists already, wherever in it a link is.
+func TestOpenInside(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.MkdirAll(dir+"/real/d", 0o755), os.Symlink("real", dir+"/link"), os.Symlink("d", dir+"/real/last")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for target, says := range map[string]string{
+		"/real/d": "", "/link/d": "symbolic link", "/real/last": "symbolic link", "/real/../../x": "no such file", "/none": "no such file",
+	} {
+		fd, err := openInside(target)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", target, err)
+		}
+		if err == nil {
+			_ = unix.Close(fd)
+		}
 	}
 }
 

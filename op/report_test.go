@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ type bare struct {
 
 func (bare) Name() string                           { return "linux" }
 func (b bare) Probe(context.Context) backend.Report { return b.report }
-func (b bare) Plan(context.Context, policy.Spec) (*confine.Plan, error) {
+func (b bare) Plan(context.Context, backend.Request) (*confine.Plan, error) {
 	if b.plan == nil {
 		return nil, errors.New("no plan")
 	}
@@ -34,8 +35,12 @@ func (bare) Start(context.Context, backend.Request) (backend.Sandbox, error) {
 // render calls an operation and returns its output in both forms.
 func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 	t.Helper()
-	env := &Env{Options: paddock.Options{Backend: b, Dir: "/work"}}
-	out, err := o.Call(t.Context(), env, []byte(input), nil)
+	self, err := os.Executable() // stands in for the agent
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &Env{Options: paddock.Options{Backend: b, Dir: "/work", Agent: self, StateDir: "/state"}}
+	out, err = o.Call(t.Context(), env, []byte(input), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

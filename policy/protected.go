@@ -53,6 +53,26 @@ func Protections() []Protected {
 	}
 }
 
+// Planting is what programs on the host obey once commands have made it, but
+// what cannot be read-only where it exists, as it is in daily use there.
+type Planting struct {
+	// Path is relative to the workspace.
+	Path string
+	// With are paths that must be there too, or it means nothing.
+	With []string
+	// Why says who obeys it, and when.
+	Why string
+}
+
+// Plantings lists what a backend reports where it was not there before, and
+// never protects.
+func Plantings() []Planting {
+	return []Planting{
+		{"HEAD", []string{"objects", "refs"}, "git takes the directory itself for a repository, and obeys its config and hooks"},
+		{"commondir", []string{"HEAD"}, "git takes the directory itself for a worktree, whose whole configuration lies where it leads"},
+	}
+}
+
 // ProtectedPaths returns the paths of [Protections], in the same order.
 func ProtectedPaths() []string {
 	all := Protections()

@@ -3,14 +3,12 @@
 package linux
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -22,26 +20,30 @@ type guarded struct {
 	executables []string
 }
 
+// guardedBy is what a sandbox made by this process must not change.
+func guardedBy(req backend.Request) guarded {
+	self, _ := os.Executable()
+	return guarded{stateDir: req.StateDir, executables: []string{self, req.Agent}}
+}
+
 // guard adds the steps that take guarded paths out of the writable mounts:
-// the state is covered, programs and host-executed files become read-only.
+// the state is covered, programs and host-executed files become read-only, in
+// every mount that shows them.
 //
 // A path is only as safe as its parents: renaming one would leave the
 // protection on the renamed directory, and the old name free. So each parent
 // below the mount becomes a mount point itself, which the kernel refuses to
 // rename or remove (rename(2), EBUSY).
 func (b *builder) guard(g guarded, spec policy.Spec) error {
-	if err := b.coverState(realPath(g.stateDir)); err != nil {
+	if err := b.coverState(futurePath(g.stateDir)); err != nil {
 		return err
 	}
-	for _, m := range b.mounts {
-		if m.writable {
-			b.guardPrograms(m, g.executables)
+	for _, exe := range g.executables {
+		if exe := realPath(exe); exe != "" {
+			b.protectAt(b.showing(exe), exe, "Paddock's own program")
 		}
 	}
-	if ws := b.mounts[0]; ws.writable {
-		return b.guardProtected(ws, spec.Workspace.Unprotected)
-	}
-	return nil
+	return b.guardProtected(spec.Workspace.Unprotected)
 }
 
 // coverState hides Paddock's state wherever a bind would show it, read-only
@@ -70,76 +72,47 @@ func (b *builder) coverState(state string) error {
 	return nil
 }
 
-// guardPrograms makes Paddock's programs read-only where they lie in a mount.
-func (b *builder) guardPrograms(m userMount, executables []string) {
-	for _, exe := range executables {
-		exe := realPath(exe)
-		if exe == "" {
+// showing lists the writable mounts through which a path of the host can be
+// reached.
+func (b *builder) showing(file string) []userMount {
+	var found []userMount
+	for _, m := range b.mounts {
+		if _, ok := within(file, m.source); ok && m.writable {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// showingBelow is showing without mounts of the path itself or of what lies in
+// it: who names a protected path as a mount has opened it there.
+func (b *builder) showingBelow(file string) []userMount {
+	return slices.DeleteFunc(b.showing(file), func(m userMount) bool { return m.source == file })
+}
+
+// protectAt makes a path of the host read-only in these mounts.
+func (b *builder) protectAt(mounts []userMount, file, why string) {
+	for _, m := range mounts {
+		rel, _ := within(file, m.source)
+		if cover, ok := b.cover(m, rel); ok {
+			// Not reachable through this mount, as long as that stays in place.
+			b.pin(m.target, path.Dir(cover))
 			continue
 		}
-		if rel, ok := within(exe, m.source); ok {
-			b.protect(m.target, rel, "Paddock's own program")
-		}
+		b.protect(m.target, rel, why)
 	}
 }
 
-// guardProtected makes the files that the host executes or obeys read-only.
-func (b *builder) guardProtected(ws userMount, open []string) error {
-	if slices.Contains(open, "*") {
-		return nil
-	}
-	b.guardGit(ws)
-	for _, p := range policy.Protections() {
-		if slices.Contains(open, p.Path) {
-			continue
-		}
-		link, err := firstLink(ws.source, p.Path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			b.absent = append(b.absent, p.Path)
-		case err != nil:
-			return fail("plan", "protect", p.Path, err, "")
-		case link != "":
-			return badSource(ws.field, ws.source, link+" is a symbolic link, so "+p.Path+" cannot be protected",
-				"replace the link, or allow changes with --unprotect "+p.Path)
-		default:
-			b.protect(ws.target, p.Path, p.Why)
+// cover finds another mount inside m that hides a path of it, and says where
+// in m that is.
+func (b *builder) cover(m userMount, rel string) (at string, ok bool) {
+	for _, o := range b.mounts {
+		at, below := within(o.target, m.target)
+		if _, hidden := within(path.Join(m.target, rel), o.target); below && at != "" && hidden {
+			return at, true
 		}
 	}
-	return nil
-}
-
-// guardGit protects what makes a ".git" the repository that it is.
-func (b *builder) guardGit(ws userMount) {
-	const commonDir = ".git/commondir"
-	switch info, err := os.Lstat(filepath.Join(ws.source, ".git")); {
-	case err != nil: // each path below it is absent, and reported as such
-	case info.Mode().IsRegular():
-		b.protect(ws.target, ".git", "git finds the repository through it")
-	case exists(filepath.Join(ws.source, commonDir)):
-		b.protect(ws.target, commonDir, "git takes its whole configuration from where it leads")
-	default:
-		b.absent = append(b.absent, commonDir)
-	}
-}
-
-// firstLink names the first component of a path that is a symbolic link.
-func firstLink(root, rel string) (string, error) {
-	at := ""
-	for _, part := range strings.Split(rel, "/") {
-		at = path.Join(at, part)
-		info, err := os.Lstat(filepath.Join(root, at))
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) || reason(err) == "not a directory" {
-				return "", fs.ErrNotExist
-			}
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			return at, nil
-		}
-	}
-	return "", nil
+	return "", false
 }
 
 // protect makes one path of a writable mount read-only.
@@ -162,6 +135,14 @@ func (b *builder) pin(target, rel string) {
 	b.pinned[at] = true
 	b.add(confine.Step{Do: confine.OpSelf, Target: at, Flags: []string{confine.FlagNoSuid, confine.FlagNoDev},
 		Why: "a mount point cannot be renamed away"})
+}
+
+// futurePath is the path free of symbolic links as it will be once it exists.
+func futurePath(p string) string {
+	if resolved := realPath(p); resolved != "" || p == "" || p == "/" {
+		return resolved
+	}
+	return filepath.Join(futurePath(filepath.Dir(p)), filepath.Base(p))
 }
 
 // realPath is the path free of symbolic links, or "" where it does not exist.

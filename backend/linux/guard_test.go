@@ -68,6 +68,68 @@ func TestProtectedPaths(t *testing.T) {
 	}
 }
 
+// Whatever shows the workspace shows its protected paths read-only.
+func TestOverlappingMounts(t *testing.T) {
+	for _, tt := range []struct {
+		name, source, target, access string // source is relative to the workspace
+		at                           string // of .git, through the mount
+	}{
+		{"the workspace again", ".", "/mnt/x", "rw", "/mnt/x/.git"},
+		{"its parent", "..", "/mnt/x", "rw", "/mnt/x/ws/.git"},
+		{"inside itself", ".", "/workspace/src", "rw", "/workspace/src/.git"},
+		{"the repository alone", ".git", "/mnt/x", "rw", "/mnt/x"},
+		{"of a read-only workspace", "..", "/mnt/x", "ro", "/mnt/x/ws/.git"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ws := filepath.Join(tempDir(t), "ws")
+			repository(t, ws)
+			box := launchBox(t, request(t, func(s *policy.Spec) {
+				s.Workspace.Source, s.Workspace.Access = ws, tt.access
+				s.Mounts = []policy.Mount{{Source: filepath.Join(ws, tt.source), Target: tt.target, Mode: "rw"}}
+			}))
+			for command, says := range map[string]string{
+				"echo x > hooks/post-merge":               "read-only",
+				"echo x >> config":                        "read-only",
+				"mv hooks gone":                           "busy",
+				"echo x > index && mkdir a && rmdir a":    "",
+				"rm config || mv config x || rm -r hooks": "busy",
+			} {
+				out, status := sh(t, box, "cd "+tt.at+" && "+command)
+				if (status == 0) != (says == "") || !strings.Contains(strings.ToLower(out), says) {
+					t.Errorf("%s: status %d: %s", command, status, out)
+				}
+			}
+			if out, status := sh(t, box, "mv "+tt.at+" "+tt.at+".gone"); status == 0 {
+				t.Errorf("moving the repository: %s", out)
+			}
+			sh(t, box, "echo /elsewhere > "+tt.at+"/commondir")
+			death, err := box.Stop(t.Context(), 0)
+			if err != nil || !slices.Equal(death.Planted, []string{".git/commondir"}) {
+				t.Errorf("planted %q, %v", death.Planted, err)
+			}
+		})
+	}
+}
+
+// Who mounts a protected path by name has opened it, and it alone.
+func TestMountOfProtectedPath(t *testing.T) {
+	for _, target := range []string{"/mnt/x", "/workspace/.git/hooks"} {
+		req := request(t)
+		ws := req.Spec.Workspace.Source
+		repository(t, ws)
+		req.Spec.Mounts = []policy.Mount{{Source: ws + "/.git/hooks", Target: target, Mode: "rw"}}
+		box := launchBox(t, req)
+		if out, status := sh(t, box, "echo x > "+target+"/post-merge"); status != 0 {
+			t.Errorf("%s: %s", target, out)
+		}
+		for _, command := range []string{"echo x >> .git/config", "mv .git gone", "mv .git/hooks gone"} {
+			if out, status := sh(t, box, command); status == 0 {
+				t.Errorf("%s: %s: %s", target, command, out)
+			}
+		}
+	}
+}
+
 // What did not exist could not be protected, so its making is told.
 func TestPlanted(t *testing.T) {
 	req := request(t)
@@ -92,6 +154,31 @@ func TestPlantedRepository(t *testing.T) {
 	death, err := box.Stop(context.Background(), 0)
 	if err != nil || !slices.Contains(death.Planted, ".git/hooks") || !slices.Contains(death.Planted, ".git/config") {
 		t.Errorf("%+v, %v", death, err)
+	}
+}
+
+// The root of a workspace can become a repository itself.
+func TestPlantedBareRepository(t *testing.T) {
+	for _, tt := range []struct {
+		before, command string
+		want            []string
+	}{
+		{"", "echo ref: refs/heads/x > HEAD; mkdir objects refs", []string{"HEAD"}},
+		{"HEAD", "mkdir objects refs", []string{"HEAD"}},
+		{"", "echo ref: refs/heads/x > HEAD; echo src > commondir", []string{"commondir"}},
+		{"", "echo x > HEAD; mkdir refs", nil},
+		{"HEAD objects refs", "rm -r HEAD objects; touch HEAD objects", nil},
+	} {
+		req := request(t)
+		for _, name := range strings.Fields(tt.before) {
+			writeFile(t, filepath.Join(req.Spec.Workspace.Source, name), "x\n")
+		}
+		box := launchBox(t, req)
+		sh(t, box, tt.command)
+		death, err := box.Stop(t.Context(), 0)
+		if err != nil || !slices.Equal(death.Planted, tt.want) {
+			t.Errorf("%q, then %q: planted %q, %v", tt.before, tt.command, death.Planted, err)
+		}
 	}
 }
 
@@ -126,7 +213,7 @@ func TestProtectedLinks(t *testing.T) {
 			if err := link(req.Spec.Workspace.Source); err != nil {
 				t.Fatal(err)
 			}
-			_, err := New().Plan(t.Context(), req.Spec)
+			_, err := New().Plan(t.Context(), req)
 			var bad *policy.FieldError
 			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect") {
 				t.Errorf("%v", err)
@@ -221,6 +308,21 @@ func TestProgramsAreReadOnly(t *testing.T) {
 	}
 	if out, status := sh(t, box, "out/bin/paddock-agent --version && touch out/bin/other"); status != 0 {
 		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+func TestFuturePath(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o755), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"": "", "/": "/", "/nonexistent/a/b": "/nonexistent/a/b",
+		dir + "/link": dir + "/real", dir + "/link/a/b": dir + "/real/a/b",
+	} {
+		if got := futurePath(path); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
 	}
 }
 

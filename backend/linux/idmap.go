@@ -25,9 +25,9 @@ func idmapMount(m userMount, id identity) (*os.File, error) {
 		return nil, err
 	}
 	defer userns.Close()
-	tree, err := unix.OpenTree(unix.AT_FDCWD, m.source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	tree, err := confine.OpenResolved(m.source)
 	if err != nil {
-		return nil, os.NewSyscallError("open_tree", err)
+		return nil, os.NewSyscallError("open", err)
 	}
 	f := os.NewFile(uintptr(tree), m.source)
 	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{

@@ -29,11 +29,9 @@ package linux
 
 import (
 	"context"
-	"os"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // Backend is the linux backend. Its zero value is ready for use.
@@ -45,9 +43,11 @@ func New() *Backend { return &Backend{} }
 // Name is "linux".
 func (*Backend) Name() string { return "linux" }
 
-// Plan says what Start would do with a resolved spec, without doing it.
-func (b *Backend) Plan(_ context.Context, spec policy.Spec) (*confine.Plan, error) {
-	mounts, err := userMounts(spec)
+// Plan says what Start would do with a resolved spec, without doing it. Where
+// root lends an id, that is chosen anew for each sandbox: the plan shows the
+// first of the range.
+func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
+	mounts, err := userMounts(req.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,7 @@ func (b *Backend) Plan(_ context.Context, spec policy.Spec) (*confine.Plan, erro
 	if err != nil {
 		return nil, err
 	}
-	self, _ := os.Executable()
-	p, err := newPlan(spec, id, guarded{executables: []string{self}}, mounts)
+	p, err := newPlan(req.Spec, id, guardedBy(req), mounts)
 	if err != nil {
 		return nil, err
 	}

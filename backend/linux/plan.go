@@ -33,7 +33,7 @@ type builder struct {
 	plan   *confine.Plan
 	mounts []userMount
 	pinned map[string]bool
-	absent []string // protected paths that do not exist
+	absent []planting // what the host would obey and is not there
 }
 
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
@@ -165,6 +165,7 @@ func (b *builder) userPaths(id identity) {
 		if !m.writable {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
+		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved)
 		if m.field == "workspace.source" {
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
 		}
@@ -174,7 +175,7 @@ func (b *builder) userPaths(id identity) {
 			s.Why += ", id-mapped so that files keep their owner"
 		}
 		if outer := enclosing(m, b.mounts); outer != nil {
-			s.Flags = append(slices.Clone(s.Flags), confine.FlagExisting)
+			s.Flags = append(s.Flags, confine.FlagExisting)
 			s.Hint = "the mount point must exist: " + m.target + " lies in " + outer.source
 		}
 		b.add(s)
@@ -249,14 +250,18 @@ func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolati
 	return iso
 }
 
-// mountPoints is every place where the plan mounts something, for the check
-// from outside.
+// mountPoints is every place where the plan mounts something, as it is in the
+// end, for the check from outside.
 func mountPoints(p *confine.Plan) map[string]confine.Step {
 	at := map[string]confine.Step{}
 	for _, s := range p.Setup {
 		switch s.Do {
 		case confine.OpBind, confine.OpSelf, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
 			at[path.Clean(s.Target)] = s
+		case confine.OpReadOnly:
+			made := at[path.Clean(s.Target)]
+			made.Flags = append(slices.Clone(made.Flags), confine.FlagReadOnly)
+			at[path.Clean(s.Target)] = made
 		}
 	}
 	return at

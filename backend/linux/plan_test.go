@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -99,6 +100,13 @@ func TestPlan(t *testing.T) {
 		}, identity{kind: idmap, uid: lentFirst, gid: lentFirst}},
 		"read-only": {func(s *policy.Spec, _ string) { s.Workspace.Access, s.Limits.Tmp = "ro", 2*policy.MiB },
 			identity{kind: mapped, uid: 1234, gid: 1234}},
+		"overlap": {func(s *policy.Spec, root string) {
+			s.Mounts = []policy.Mount{
+				{Source: root, Target: "/mnt/all", Mode: "rw"},
+				{Source: root + "/ws", Target: "/mnt/shown"},
+				{Source: root + "/ws/.git/hooks", Target: "/workspace/.git/hooks", Mode: "rw"},
+			}
+		}, identity{kind: mapped, uid: 1234, gid: 1234}},
 		"open": {func(s *policy.Spec, _ string) { s.Workspace.Unprotected = []string{"*"} }, identity{kind: mapped, uid: 1234, gid: 1234}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +132,7 @@ func TestPlan(t *testing.T) {
 // devices.
 func TestPlanInvariants(t *testing.T) {
 	req := request(t)
-	p, err := New().Plan(t.Context(), req.Spec)
+	p, err := New().Plan(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,9 +152,49 @@ func TestPlanInvariants(t *testing.T) {
 	}
 }
 
+// The printed plan is the one that a start with the same request keeps, covers
+// of state and programs included, although there is no state yet.
+func TestPlanIsWhatStartDoes(t *testing.T) {
+	dir := tempDir(t)
+	text, err := os.ReadFile(agentPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir+"/bin/paddock-agent", string(text))
+	if err := os.Chmod(dir+"/bin/paddock-agent", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	repository(t, dir)
+	req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir })
+	req.Agent, req.StateDir = dir+"/bin/paddock-agent", dir+"/var/state"
+	plan, err := New().Plan(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exists(dir + "/var") {
+		t.Error("planning made the state directory")
+	}
+	said := describe(plan)
+	for _, want := range []string{"tmpfs /workspace/var/state ro", "self /workspace/bin/paddock-agent ro", "self /workspace/.git/hooks ro"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, said)
+		}
+	}
+	started := launchBox(t, req).(*sandbox).plan.plan
+	plan.UIDs, plan.GIDs, plan.Holds.UIDHost = started.UIDs, started.GIDs, started.Holds.UIDHost // lent anew
+	if diff := cmp.Diff(plan, started); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSourcesThatCannotBe(t *testing.T) {
 	dir := tempDir(t)
 	writeFile(t, filepath.Join(dir, "file"), "")
+	for name, target := range map[string]string{"proc": "/proc", "sys": "/sys/kernel", "dev": "/dev"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, err := range []error{os.Symlink("/", filepath.Join(dir, "root")), os.Symlink("loop", filepath.Join(dir, "loop")), os.Symlink("gone", filepath.Join(dir, "dangling"))} {
 		if err != nil {
 			t.Fatal(err)
@@ -154,6 +202,7 @@ func TestSourcesThatCannotBe(t *testing.T) {
 	}
 	for source, says := range map[string]string{
 		"missing": "no such file", "file": "not a directory", "file/below": "not a directory",
+		"proc": "/proc belongs to the kernel", "sys": "/sys belongs to the kernel", "dev": "/dev belongs to the kernel",
 		"root": "the root of the host's file system", "loop": "links", "dangling": "no such file",
 	} {
 		spec := policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(dir, source)}}
@@ -161,7 +210,7 @@ func TestSourcesThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = New().Plan(t.Context(), spec)
+		_, err = New().Plan(t.Context(), backend.Request{Spec: spec})
 		var bad *policy.FieldError
 		if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Reason, says) {
 			t.Errorf("%s: %v", source, err)

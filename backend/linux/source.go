@@ -44,6 +44,10 @@ func userMounts(spec policy.Spec) ([]userMount, error) {
 	return mounts, nil
 }
 
+// kernelDirs are the trees through which the kernel itself is spoken to.
+// Package policy refuses them where they are written; a link may lead there too.
+var kernelDirs = []string{"/proc", "/sys", "/dev"}
+
 // locate resolves the source and reads its owner and type.
 func (m *userMount) locate(source string) error {
 	resolved, err := filepath.EvalSymlinks(source)
@@ -52,6 +56,11 @@ func (m *userMount) locate(source string) error {
 	}
 	if resolved == "/" {
 		return badSource(m.field, source, "it is the root of the host's file system", "name the directory that commands are to work in")
+	}
+	for _, dir := range kernelDirs {
+		if _, ok := within(resolved, dir); ok {
+			return badSource(m.field, source, "it leads to "+resolved+", and "+dir+" belongs to the kernel", "a sandbox has a "+dir+" of its own")
+		}
 	}
 	info, err := os.Stat(resolved)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
@@ -87,14 +88,16 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 
 // prepare makes the plan, and opens what it hands over.
 func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount) error {
-	self, _ := os.Executable()
-	g := guarded{stateDir: req.StateDir, executables: []string{self, req.Agent}}
 	var err error
-	if s.plan, err = newPlan(req.Spec, id, g, mounts); err != nil || id.kind != idmap {
+	if s.plan, err = newPlan(req.Spec, id, guardedBy(req), mounts); err != nil || id.kind != idmap {
 		return err
 	}
 	for _, m := range mounts {
 		f, err := idmapMount(m, id)
+		if errors.Is(err, unix.ELOOP) {
+			s.closeFiles()
+			return fail("plan", "open", m.source, err, "a symbolic link has taken its place meanwhile")
+		}
 		if err != nil {
 			s.closeFiles()
 			return &unmappedError{m.source, err}

@@ -102,6 +102,45 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
+// A link that comes into a path after it was looked at is not followed.
+func TestSwappedSource(t *testing.T) {
+	requireWalls(t)
+	for _, link := range []string{"a", "a/b"} { // a parent, and the source itself
+		dir := tempDir(t)
+		writeFile(t, dir+"/a/b/f", "")
+		writeFile(t, dir+"/other/b/f", "")
+		req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir + "/a/b" })
+		mounts, err := userMounts(req.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Rename(filepath.Join(dir, link), dir+"/gone"), os.Symlink(dir+"/other", filepath.Join(dir, link))); err != nil {
+			t.Fatal(err)
+		}
+		state, err := newStateDir(req.StateDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(state.remove)
+		id, err := chooseIdentity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		box, err := start(t.Context(), req, state, id, mounts)
+		if err == nil {
+			box.kill()
+			t.Fatal("the link was followed")
+		}
+		if !errors.Is(err, unix.ELOOP) {
+			t.Errorf("%s: %v", link, err)
+		}
+		var e *backend.StartError
+		if errors.As(err, &e) && (e.Stage != "setup" || e.Object != dir+"/a/b" || !strings.Contains(e.Hint, "symbolic link")) {
+			t.Errorf("%s: %+v", link, e)
+		}
+	}
+}
+
 // An agent of another build is refused by name.
 func TestOtherBuild(t *testing.T) {
 	requireWalls(t)

@@ -159,6 +159,14 @@ func (d *stateDir) save(pid int, start uint64) error {
 	return os.Rename(tmp, filepath.Join(d.path, "state.json"))
 }
 
+// empty removes what nobody needs of a sandbox that is about to end. What says
+// that it may still live stays: the lock, state.json and the lent id.
+func (d *stateDir) empty() {
+	for _, name := range []string{socketName, logName} {
+		_ = os.Remove(filepath.Join(d.path, name))
+	}
+}
+
 // remove gives everything back. The lock goes last.
 func (d *stateDir) remove() {
 	removeState(d.root, d.path, d.uid)
@@ -189,10 +197,10 @@ func sweep(root string) {
 			continue
 		}
 		var r record
-		if text, err := os.ReadFile(filepath.Join(path, "state.json")); err == nil && json.Unmarshal(text, &r) == nil {
-			endProcess(r.PID, r.Start)
+		text, err := os.ReadFile(filepath.Join(path, "state.json"))
+		if err != nil || json.Unmarshal(text, &r) != nil || endProcess(r.PID, r.Start) {
+			removeState(root, path, r.UID)
 		}
-		removeState(root, path, r.UID)
 		_ = lock.Close()
 	}
 	sweepIDs(root)
@@ -223,22 +231,29 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// endProcess kills the process that had this pid and start time, and waits
-// for its end. A pid that was given to another process is left alone.
-func endProcess(pid int, start uint64) {
+// endProcess kills the process that had this pid and start time, waits for its
+// end, for 2 s at most, and says whether it has ended. A pid that was given to
+// another process is left alone.
+func endProcess(pid int, start uint64) (ended bool) {
 	if pid <= 1 || start == 0 {
-		return
+		return true
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return
+		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
 	if now, err := startTime(pid); err != nil || now != start {
-		return
+		return true
 	}
-	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 2000)
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 2000)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n == 1
+		}
 	}
 }
 

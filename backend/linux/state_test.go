@@ -189,6 +189,57 @@ func TestLendUID(t *testing.T) {
 	}
 }
 
+// A lent id comes back when the kernel has reported the end, and no earlier,
+// whoever sweeps meanwhile.
+func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "state")
+	d, err := newStateDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err := d.lendUID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.save(1<<30, 1); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(d.path, socketName)
+	writeFile(t, socket, "")
+	old := time.Now().Add(-time.Hour)
+	for _, path := range []string{d.path, idFile(root, uid)} {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	victim := exec.Command("sleep", "1000")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = victim.Wait() }()
+	s := &sandbox{dir: d, plan: &builder{mounts: make([]userMount, 1)}, control: os.NewFile(^uintptr(0), ""), done: make(chan struct{})}
+	if s.pidfd, err = unix.PidfdOpen(victim.Process.Pid, 0); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() {
+		_, err := s.Stop(t.Context(), 0)
+		stopped <- err
+	}()
+	eventually(t, 5*time.Second, "removing what it can", func() bool { return !exists(socket) })
+	sweep(root)
+	if !exists(idFile(root, uid)) || !exists(d.path) {
+		t.Error("the id or the directory went before the end")
+	}
+	close(s.done)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if exists(idFile(root, uid)) || exists(d.path) {
+		t.Error("the id or the directory is left")
+	}
+}
+
 func TestStartTime(t *testing.T) {
 	first, err := startTime(os.Getpid())
 	if err != nil || first == 0 {

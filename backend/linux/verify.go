@@ -171,9 +171,12 @@ func verifyMounts(pid int, p *confine.Plan) error {
 	if err != nil {
 		return err
 	}
-	want := mountPoints(p)
+	return checkMounts(string(text), mountPoints(p))
+}
+
+func checkMounts(mountinfo string, want map[string]confine.Step) error {
 	seen := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(mountinfo) {
 		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point, 6 its options
 		if len(f) < 6 {
 			return fmt.Errorf("unreadable mount %q", line)

@@ -115,6 +115,30 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
+// A mount that is missing, weaker or not in the plan is told.
+func TestCheckMounts(t *testing.T) {
+	p := confinedPlan()
+	p.Setup = append(p.Setup, confine.Step{Do: confine.OpPivot}, confine.Step{Do: confine.OpReadOnly, Target: "/"})
+	const root, usr, fresh = "9 8 0:1 / / ro,nosuid,nodev - tmpfs x rw\n", "10 9 8:1 /usr /usr ro,nosuid,nodev,relatime - ext4 x rw\n",
+		"11 9 0:2 / /proc rw,nosuid,nodev - proc x rw\n"
+	for _, tt := range []struct{ mountinfo, says string }{
+		{root + usr + fresh, ""},
+		{root + usr + "12 10 8:2 / /usr/local ro,nosuid,nodev - ext4 x rw\n" + fresh, ""},
+		{strings.Replace(root, "ro,", "rw,", 1) + usr + fresh, "/ is not ro"},
+		{root + strings.Replace(usr, "ro,", "rw,", 1) + fresh, "/usr is not ro"},
+		{root + usr + strings.Replace(fresh, "nosuid,", "", 1), "/proc is not nosuid"},
+		{root + usr, "/proc is not mounted"},
+		{root + usr + fresh + "12 9 0:3 / /sys ro,nosuid,nodev - sysfs x rw\n", "/sys is mounted"},
+		{root + usr + fresh + "12 10 8:2 / /usr/local rw,nosuid,nodev - ext4 x rw\n", "/usr/local is not ro"},
+		{root + usr + fresh + "half a line\n", "unreadable"},
+	} {
+		err := checkMounts(tt.mountinfo, mountPoints(p))
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%v, want %q:\n%s", err, tt.says, tt.mountinfo)
+		}
+	}
+}
+
 func TestUnescape(t *testing.T) {
 	for in, want := range map[string]string{
 		"/plain": "/plain", `/a\040b`: "/a b", `/t\011`: "/t\t", `/n\012x`: "/n\nx", `/b\134`: `/b\`, `/b\134040`: `/b\040`,

@@ -23,6 +23,9 @@ func (s *summary) endedBadly(err error) {
 
 // finish prints the summary and says whether the whole run was good.
 func (s *summary) finish(c *config, race raceMode) bool {
+	for _, report := range s.reports {
+		fmt.Fprintf(s.out, "\n%s", report)
+	}
 	forbidden := s.tellSkips(c)
 	who := "root"
 	if c.uid != 0 {
@@ -48,7 +51,7 @@ func (s *summary) tellSkips(c *config) (forbidden int) {
 	type group struct{ class, reason string }
 	groups := make(map[group][]string)
 	for _, k := range s.skips {
-		class, ok := c.skips.class(k.test, c.uid)
+		class, ok := c.skips.class(k.test, k.reason, c.uid)
 		if !ok {
 			class = "NOT ALLOWED"
 			forbidden++

@@ -1,11 +1,12 @@
 // Command testsum runs "go test -json" and tells what happened, for people:
 //
-//	go run ./internal/testsum [-race auto|on|off] [-skips FILE] [go test arguments]
+//	go run ./internal/testsum [-race auto|on|off] [-skips FILE] [-- go test arguments]
 //
 // It prints one line for each package as it ends, every failure in full (a
 // failed build, a panic and a timeout included), and at the end what ran, as
-// whom, with or without the race detector, and what was skipped and why. The
-// last line is "N passed, N failed, N skipped" and nothing else.
+// whom, with or without the race detector, what was skipped and why, and what
+// packages reported: the lines that a TestMain printed from "--- report: TITLE"
+// to "--- end of report". The last line is "N passed, N failed, N skipped" and nothing else.
 //
 // The exit status is 1 where a test or a package failed, where no test ran,
 // and where a test was skipped that the list of allowed skips does not name;

@@ -66,6 +66,14 @@ func TestB(t *testing.T) { t.Log("silence") }`,
 			ok:    true,
 		},
 		{
+			name: "a report of a package",
+			body: "import (\"fmt\"; \"testing\")\n" + `func TestA(t *testing.T) {}
+func TestMain(m *testing.M) { m.Run(); fmt.Print("silence\n--- report: numbers\n  one 1\n--- end of report\nsilence\n--- report: cut\nsilence\n") }`,
+			last: "1 passed, 0 failed, 0 skipped",
+			want: []string{"\n\nnumbers\n  one 1\n"},
+			ok:   true,
+		},
+		{
 			name: "a skip that is not allowed",
 			body: onlyTesting + `func TestA(t *testing.T) { t.Skip("lazy") }` + "\nfunc TestB(t *testing.T) {}",
 			last: "1 passed, 0 failed, 1 skipped",
@@ -180,28 +188,31 @@ func TestUsage(t *testing.T) {
 }
 
 func TestSkipList(t *testing.T) {
-	list, err := parseSkips("TestNet*/v6\tneeds-ipv6\nTestRoot\tneeds-root\nTestUser\tneeds-ordinary-user\n")
+	list, err := parseSkips("TestNet*/v6\tneeds-ipv6\nTestRoot\tneeds-root\nTestUser\tneeds-ordinary-user\n*\tneeds-z\tno z: *\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
-		test  string
-		uid   int
-		class string
+		test, reason string
+		uid          int
+		class        string
 	}{
-		{"TestNetwork/a/v6", 0, "needs-ipv6"},
-		{"TestNetwork/a/v6", 1000, "needs-ipv6"},
-		{"TestNetwork/v6/a", 0, ""},
-		{"TestRoot", 1000, "needs-root"},
-		{"TestRoot", 0, ""},
-		{"TestUser", 0, "needs-ordinary-user"},
-		{"TestUser", 1000, ""},
-		{"TestRooted", 1000, ""},
+		{"TestNetwork/a/v6", "", 0, "needs-ipv6"},
+		{"TestNetwork/a/v6", "", 1000, "needs-ipv6"},
+		{"TestNetwork/v6/a", "", 0, ""},
+		{"TestRoot", "", 1000, "needs-root"},
+		{"TestRoot", "", 0, ""},
+		{"TestUser", "", 0, "needs-ordinary-user"},
+		{"TestUser", "", 1000, ""},
+		{"TestRooted", "", 1000, ""},
+		{"TestAny", "no z: at all", 0, "needs-z"},
+		{"TestAny", "there is no z: at all", 0, ""},
+		{"TestRoot", "no z: at all", 1000, "needs-root"},
 	}
 	for _, tt := range tests {
-		class, ok := list.class(tt.test, tt.uid)
+		class, ok := list.class(tt.test, tt.reason, tt.uid)
 		if class != tt.class || ok != (tt.class != "") {
-			t.Errorf("class(%q, uid %d) = %q, %v, want %q", tt.test, tt.uid, class, ok, tt.class)
+			t.Errorf("class(%q, %q, uid %d) = %q, %v, want %q", tt.test, tt.reason, tt.uid, class, ok, tt.class)
 		}
 	}
 }

@@ -34,6 +34,18 @@ type pkgRun struct {
 	ended  bool
 }
 
+// report is a part of a package's output that is meant for people.
+var report = regexp.MustCompile(`(?s)(?:^|\n)--- report: (.*?\n)--- end of report\n`)
+
+// reports are the parts of a package's own output that it asks to be told.
+func (p *pkgRun) reports() []string {
+	var found []string
+	for _, match := range report.FindAllStringSubmatch(p.output.String(), -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
 // test gives the test of that name, made on first sight.
 func (p *pkgRun) test(name string) *testRun {
 	if t := p.byName[name]; t != nil {

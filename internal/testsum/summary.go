@@ -21,6 +21,7 @@ type summary struct {
 	passed             int
 	failures           []string // names of tests, packages and whatever else failed
 	skips              []skip
+	reports            []string
 }
 
 func newSummary(out io.Writer) *summary {
@@ -89,6 +90,7 @@ func (s *summary) endPackage(p *pkgRun, result outcome, seconds float64) {
 		}
 	}
 	s.passed += good
+	s.reports = append(s.reports, p.reports()...)
 	word := "ok"
 	if result == failed {
 		word = "FAIL"

@@ -42,7 +42,9 @@ func testMain(m *testing.M) int {
 	binDir = dir
 	wallless = probe()
 	status := m.Run()
-	fmt.Print(grids.String()) // at the end of the package's own output, whole
+	if grids.Len() > 0 { // told whole by "make test", which looks for these marks
+		fmt.Printf("--- report: ways out that were tried\n%s--- end of report\n", grids.String())
+	}
 	return status
 }
 
