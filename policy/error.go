@@ -53,7 +53,7 @@ func (e *FieldError) Error() string {
 
 // FieldErrors returns every [FieldError] that err is, joins or wraps, in order.
 func FieldErrors(err error) []*FieldError {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself, to find every one
 	case *FieldError:
 		return []*FieldError{e}
 	case interface{ Unwrap() error }:

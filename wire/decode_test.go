@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,8 +50,9 @@ func TestDecodeRequestErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := DecodeRequest([]byte(tt.line), new(ExecRequest))
 			wantError(t, err, CodeBadRequest, tt.want)
-			if object := err.(*Error).Object; object != tt.object {
-				t.Errorf("object %q, want %q", object, tt.object)
+			var e *Error
+			if !errors.As(err, &e) || e.Object != tt.object {
+				t.Errorf("got %+v, want the object %q", e, tt.object)
 			}
 		})
 	}

@@ -63,7 +63,8 @@ func FuzzDecodeRequest(f *testing.F) {
 			}
 			return
 		}
-		if _, err := ActionOf(line); err != nil && err.(*Error).Object != "action" {
+		var e *Error
+		if _, err := ActionOf(line); err != nil && (!errors.As(err, &e) || e.Object != "action") {
 			t.Fatalf("a request without action: %v", err)
 		}
 		again, err := encode(q)

@@ -94,7 +94,7 @@ func (b *bypass) move() error {
 			step = b.copy
 		case errors.Is(err, errEmpty):
 			if b.late.Load() || src.Read(func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }) != nil {
-				return nil
+				return nil //nolint:nilerr // the pipe was empty, or has been closed
 			}
 		case err != nil || n == 0:
 			return err
