@@ -249,8 +249,8 @@ func (r *raw) refusal() *wire.Error {
 		r.t.Fatal(err)
 	}
 	e := new(wire.Error)
-	if json.Unmarshal(line, e) != nil || e.Message == "" { //nolint:nilerr // another answer is no refusal
-		return nil
+	if json.Unmarshal(line, e) != nil || e.Message == "" {
+		return nil //nolint:nilerr // another answer is no refusal
 	}
 	return e
 }

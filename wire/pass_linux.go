@@ -93,8 +93,8 @@ func (b *bypass) move() error {
 		case errors.Is(err, errNoSplice):
 			step = b.copy
 		case errors.Is(err, errEmpty):
-			if b.late.Load() || src.Read(func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }) != nil {
-				return nil //nolint:nilerr // the pipe was empty, or has been closed
+			if b.late.Load() || !awaitInput(src) {
+				return nil
 			}
 		case err != nil || n == 0:
 			return err
@@ -106,6 +106,12 @@ func (b *bypass) move() error {
 		}
 	}
 	return nil
+}
+
+// awaitInput waits for output or its end. It reports false where neither came
+// before the deadline.
+func awaitInput(src syscall.RawConn) bool {
+	return src.Read(func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }) == nil
 }
 
 // splice moves what it can from one pipe into the other, without a copy. It

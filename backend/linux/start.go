@@ -96,7 +96,7 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount) 
 		f, err := idmapMount(m, id)
 		if errors.Is(err, unix.ELOOP) {
 			s.closeFiles()
-			return fail("plan", "open", m.source, err, "a symbolic link has taken its place meanwhile")
+			return fail("setup", "open", m.source, err, "a symbolic link has taken its place meanwhile")
 		}
 		if err != nil {
 			s.closeFiles()
