@@ -45,6 +45,11 @@ func (s *sandbox) boot(ctx context.Context) error {
 		return err
 	}
 	s.isolation.Verified = true
+	return nil
+}
+
+// save tells later starts who the agent is, should this process be killed.
+func (s *sandbox) save() error {
 	start, err := startTime(s.pid)
 	if err == nil {
 		err = s.dir.save(s.pid, start)
@@ -68,6 +73,9 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	// it waits until the walls have been looked at.
 	s.spare, _ = dial(context.Background(), s.dir.path)
 	s.spareAt = time.Now()
+	if err := s.save(); err != nil {
+		return nil, err
+	}
 	looked := verifyClone(s.pid, s.plan.plan)
 	line, err := wire.ReadLine(bufio.NewReader(s.control), confine.MaxBoot)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/paddock-dev/paddock/confine"
 )
@@ -36,10 +37,17 @@ func verifySetup(pid int, p *confine.Plan) error {
 	return lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", verifyMounts})
 }
 
+// lookAt makes the checks side by side and reports the first that fails.
 func lookAt(pid int, p *confine.Plan, checks ...check) error {
-	for _, c := range checks {
-		if err := c.look(pid, p); err != nil {
-			return fail("verify", "look at", c.what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
+	errs := make([]error, len(checks))
+	var wg sync.WaitGroup
+	for i, c := range checks {
+		wg.Go(func() { errs[i] = c.look(pid, p) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return fail("verify", "look at", checks[i].what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
 		}
 	}
 	return nil
