@@ -68,7 +68,16 @@ func readPassed(t *testing.T, conn *net.UnixConn) (line []byte, files []*os.File
 			files = append(files, os.NewFile(uintptr(fd), "passed"))
 		}
 	}
-	return bytes.TrimSpace(buf[:n]), files
+	line = bytes.Clone(buf[:n])
+	for !bytes.HasSuffix(line, []byte("\n")) { // the rest may come later
+		n, err := conn.Read(buf)
+		if err != nil {
+			t.Error(err)
+			return nil, files
+		}
+		line = append(line, buf[:n]...)
+	}
+	return bytes.TrimSpace(line), files
 }
 
 // callersPipes are the kinds of pipe that a caller may have.
