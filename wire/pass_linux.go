@@ -140,8 +140,10 @@ func spliceTo(pipe *os.File, from int) (n int, obstacle, err error) {
 			case errno == syscall.EAGAIN && !isReady(from, pollIn, false):
 				errno, obstacle = nil, errEmpty
 				return true
+			case errno == syscall.EAGAIN && isReady(int(to), pollOut, false):
+				// It was the source that was empty, and no longer is.
 			case errno == syscall.EAGAIN && isNonblocking(to):
-				return false // the runtime waits
+				return false // the runtime waits for the change that is to come
 			case errno == syscall.EAGAIN:
 				isReady(int(to), pollOut, true)
 			case errno != syscall.EINTR:
