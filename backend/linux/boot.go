@@ -4,6 +4,7 @@ package linux
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net"
@@ -73,10 +74,7 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	// it waits until the walls have been looked at.
 	s.spare, _ = dial(context.Background(), s.dir.path)
 	s.spareAt = time.Now()
-	if err := s.save(); err != nil {
-		return nil, err
-	}
-	looked := verifyClone(s.pid, s.plan.plan)
+	saved, looked := s.save(), verifyClone(s.pid, s.plan.plan)
 	line, err := wire.ReadLine(bufio.NewReader(s.control), confine.MaxBoot)
 	if err != nil {
 		return nil, fail("boot", "await the agent", "", err, notAgent)
@@ -89,8 +87,8 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 		return nil, fail("boot", "read the agent's answer", "", errProtocol, notAgent)
 	}
 	// An agent that has given up has less to look at; its own words say more.
-	if looked != nil && booted.Failed == nil {
-		return nil, looked
+	if booted.Failed == nil && cmp.Or(saved, looked) != nil {
+		return nil, cmp.Or(saved, looked)
 	}
 	return &booted, nil
 }

@@ -163,7 +163,7 @@ func (s *sandbox) explain(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	if s.failed != nil && (e.Stage == "boot" || e.Stage == "verify" || e.Stage == "state") {
+	if s.failed != nil && (e.Stage == "boot" || e.Stage == "verify") {
 		return s.failed
 	}
 	if e.Stage == "boot" {
