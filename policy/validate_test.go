@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var testBase = Base{Dir: "/work/project", Home: "/home/u"}
+var testBase = Base{Dir: "/srv/project", Home: "/home/u"}
 
 func TestResolveDefaults(t *testing.T) {
 	got, err := Spec{}.Resolve(testBase)
@@ -20,7 +20,7 @@ func TestResolveDefaults(t *testing.T) {
 	}
 	want := Spec{
 		Backend:   "linux",
-		Workspace: Workspace{Source: "/work/project", Mode: "bind", Access: "rw"},
+		Workspace: Workspace{Source: "/srv/project", Mode: "bind", Access: "rw"},
 		Network:   "none",
 		Limits:    Limits{Output: 1 << 20, Processes: 4096, Tmp: 1 << 30},
 		Hostname:  "paddock",
@@ -56,8 +56,8 @@ func TestResolveFillsIn(t *testing.T) {
 			{Source: "/", Target: "/data", Mode: "ro"},
 			{Source: "/a", Target: "/tmp/a", Mode: "ro"},
 			{Source: "/a", Target: "/workspace/a", Mode: "ro"},
-			{Source: "/work/project/data", Target: "/data/a/b", Mode: "rw"},
-			{Source: "/work/project/~x", Target: "/home/u/x", Mode: "ro"},
+			{Source: "/srv/project/data", Target: "/data/a/b", Mode: "rw"},
+			{Source: "/srv/project/~x", Target: "/home/u/x", Mode: "ro"},
 			{Source: "/a", Target: "/home/agent/a", Mode: "ro"},
 			{Source: "/home/u/go/pkg/mod", Target: "/home/u/go/pkg/mod", Mode: "ro"},
 		},

@@ -93,7 +93,7 @@ type ExecResult struct {
 	UserCPUMS   int64 `json:"user_cpu_ms"` // of the command and the children it waited for
 	SystemCPUMS int64 `json:"system_cpu_ms"`
 	// PeakMemoryBytes is the largest resident set seen, and PeakMemorySource
-	// how it was found: "vmhwm_sampled", "memory.peak" or "" for not known.
+	// how it was found: "ru_maxrss", "vmhwm_sampled" or "" for not known.
 	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
 	PeakMemorySource string `json:"peak_memory_source,omitempty"`
 
