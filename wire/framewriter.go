@@ -98,8 +98,12 @@ func (f *FrameWriter) join(p []byte) error {
 	return writeAll(f.w, p[n:])
 }
 
-// writeAll writes p and holds w to its contract.
+// writeAll writes p and holds w to its contract. Nothing is written as nothing:
+// a socket whose peer has read all and gone would fail even that.
 func writeAll(w io.Writer, p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
 	n, err := w.Write(p)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite

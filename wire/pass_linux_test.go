@@ -220,6 +220,21 @@ func TestPassIsPrompt(t *testing.T) {
 	})
 }
 
+// An agent may have answered, and gone, before the sender of the request is
+// scheduled again.
+func TestNothingIsWrittenAsNothing(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := os.NewFile(uintptr(pair[0]), "ours")
+	defer ours.Close()
+	_ = syscall.Close(pair[1])
+	if err := writeAll(ours, nil); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestNotPassed(t *testing.T) {
 	_, w, err := os.Pipe()
 	if err != nil {
