@@ -160,7 +160,7 @@ func TestAnswerTooLarge(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	here, there := net.Pipe()
-	go refuse(there)
+	go refuseBusy(there)
 	answers := bufio.NewReader(here)
 	if e := refusal(t, answers); e.Code != wire.CodeBusy {
 		t.Errorf("error %+v", e)

@@ -6,19 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper collects the exit status of every child. The agent's children are
-// the commands it started and the inner init, nothing else: orphans belong to
-// that init.
+// reaper collects the exit status of every child. Inside walls the agent's
+// children are the commands it started and the inner init, nothing else:
+// orphans belong to that init. Without an inner init they may come to the
+// agent, which then only buries them.
 type reaper struct {
-	init     int
-	initGone chan struct{}
+	init     int           // 0 where there is none
+	initGone chan struct{} // closed when the init has ended
+	born     chan struct{} // wakes a reaper that has no children
 
 	mu    sync.Mutex
 	procs map[int]*process // running, and not reaped
 }
 
 func newReaper(init int) *reaper {
-	return &reaper{init: init, initGone: make(chan struct{}), procs: map[int]*process{}}
+	return &reaper{init: init, initGone: make(chan struct{}), born: make(chan struct{}, 1), procs: map[int]*process{}}
 }
 
 // adopt runs spawn and registers its child before anything can reap it.
@@ -31,6 +33,10 @@ func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
 	}
 	p.pid = pid
 	r.procs[pid] = p
+	select {
+	case r.born <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -40,11 +46,15 @@ func (r *reaper) run() {
 	for {
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-			if err == unix.EINTR {
-				continue
+			switch {
+			case err == unix.EINTR:
+			case r.init == 0:
+				<-r.born // there is no child until then
+			default:
+				close(r.initGone) // there is always a child, the init, while it lives
+				return
 			}
-			close(r.initGone) // there is always a child, the init, while it lives
-			return
+			continue
 		}
 		if !r.reap() {
 			close(r.initGone)
@@ -63,7 +73,7 @@ func (r *reaper) reap() bool {
 	if err != nil || pid <= 0 {
 		return true
 	}
-	if pid == r.init {
+	if pid == r.init { // never 0
 		return false
 	}
 	if p := r.procs[pid]; p != nil {

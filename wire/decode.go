@@ -20,25 +20,30 @@ func DecodeRequest(line []byte, v any) error {
 	case !isObject(line) && json.Valid(line):
 		return Errorf(CodeBadRequest, "request must be a JSON object")
 	}
+	if d, ok := v.(interface{ setDefaults() }); ok {
+		d.setDefaults()
+	}
 	if err := json.Unmarshal(line, v); err != nil {
 		return requestError(err, v)
 	}
 	return nil
 }
 
-// ActionOf gives the action that a request line names, "exec" where it names
-// none. Its errors are those of DecodeRequest.
-func ActionOf(line []byte) (string, error) {
-	var req struct {
-		Action *string `json:"action"`
-	}
-	if err := DecodeRequest(line, &req); err != nil {
-		return "", err
-	}
-	if req.Action == nil {
-		return Exec.Name, nil
-	}
-	return *req.Action, nil
+// Head is what every request has.
+type Head struct {
+	Action    string `json:"action"` // "exec" where a request names none
+	KeepAlive bool   `json:"keep_alive"`
+	// Token is the secret that a listener may ask for.
+	Token string `json:"token"`
+}
+
+func (h *Head) setDefaults() { h.Action = Exec.Name }
+
+// HeadOf reads what every request has. Its errors are those of DecodeRequest.
+func HeadOf(line []byte) (Head, error) {
+	var h Head
+	err := DecodeRequest(line, &h)
+	return h, err
 }
 
 // DecodeAnswer reads an answer line into v. An answer with the key "error" is

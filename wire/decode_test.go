@@ -58,7 +58,7 @@ func TestDecodeRequestErrors(t *testing.T) {
 	}
 }
 
-func TestActionOf(t *testing.T) {
+func TestHeadOf(t *testing.T) {
 	for line, want := range map[string]string{
 		`{}`:                            "exec",
 		`{"action":null}`:               "exec",
@@ -66,13 +66,13 @@ func TestActionOf(t *testing.T) {
 		`{"action":""}`:                 "",
 		`{"action":"no such"}`:          "no such",
 	} {
-		if got, err := ActionOf([]byte(line)); got != want || err != nil {
-			t.Errorf("ActionOf(%s) = %q, %v; want %q", line, got, err, want)
+		if got, err := HeadOf([]byte(line)); got.Action != want || err != nil {
+			t.Errorf("HeadOf(%s) = %+v, %v; want %q", line, got, err, want)
 		}
 	}
-	_, err := ActionOf([]byte(`{"action":5}`))
+	_, err := HeadOf([]byte(`{"action":5}`))
 	wantError(t, err, CodeBadRequest, "action must be a string")
-	_, err = ActionOf([]byte(`[]`))
+	_, err = HeadOf([]byte(`[]`))
 	wantError(t, err, CodeBadRequest, "request must be a JSON object")
 }
 

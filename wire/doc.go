@@ -21,7 +21,7 @@
 //
 // A [Client] needs only a way to dial. Exec runs a command to its end; Start
 // follows one, and gives a Process as os/exec gives a Cmd. An agent reads
-// with [ReadLine], [ActionOf], [DecodeRequest] and [FrameReader], and answers
+// with [ReadLine], [HeadOf], [DecodeRequest] and [FrameReader], and answers
 // with [WriteLine] and [FrameWriter]. What went wrong is an [*Error] with a
 // [Code] wherever a program may want to act on it.
 //

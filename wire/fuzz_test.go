@@ -64,7 +64,7 @@ func FuzzDecodeRequest(f *testing.F) {
 			return
 		}
 		var e *Error
-		if _, err := ActionOf(line); err != nil && (!errors.As(err, &e) || e.Object != "action") {
+		if _, err := HeadOf(line); err != nil && (!errors.As(err, &e) || e.Object != "action") {
 			t.Fatalf("a request without action: %v", err)
 		}
 		again, err := encode(q)

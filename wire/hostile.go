@@ -48,6 +48,7 @@ func (d *Denials) UnmarshalJSON(data []byte) error {
 var knownCodes = map[Code]bool{
 	CodeBadRequest: true, CodeUnknownAction: true, CodeTooLarge: true, CodeNotFound: true,
 	CodeNotExecutable: true, CodeBadCwd: true, CodeStart: true, CodeUnsupported: true,
+	CodeExists: true, CodeConflict: true, CodeFailed: true, CodeUnauthorized: true,
 	CodeTimeout: true, CodeBusy: true, CodeInternal: true, CodeGone: true,
 }
 

@@ -49,6 +49,39 @@ var (
 	Hello      = Action[HelloRequest, HelloResult]{Name: "hello"}
 	Exec       = Action[ExecRequest, ExecResult]{Name: "exec"}
 	ExecStream = Action[ExecRequest, ExecStarted]{Name: "exec", Body: BodyFrames}
+
+	ExtractArchive = Action[ExtractRequest, ExtractResult]{Name: "extract_archive", Body: BodyUp}
+	InstallSecrets = Action[InstallSecretsRequest, ExtractResult]{Name: "install_secrets", Body: BodyUp}
+	ExportArchive  = Action[ExportRequest, ExportResult]{Name: "export_archive", Body: BodyDown}
+
+	ListWorkspace       = Action[ListRequest, ListResult]{Name: "list_workspace"}
+	ReadWorkspaceFile   = Action[ReadWorkspaceFileRequest, ReadWorkspaceFileResult]{Name: "read_workspace_file"}
+	WriteWorkspaceFile  = Action[WriteWorkspaceFileRequest, WriteFileResult]{Name: "write_workspace_file"}
+	DeleteWorkspacePath = Action[DeleteRequest, DeleteResult]{Name: "delete_workspace_path"}
+	ReadFile            = Action[ReadFileRequest, ReadFileResult]{Name: "read_file", Body: BodyDown}
+	WriteFile           = Action[WriteFileRequest, WriteFileResult]{Name: "write_file", Body: BodyUp}
+	Stat                = Action[StatRequest, StatResult]{Name: "stat"}
+	Mkdir               = Action[MkdirRequest, MkdirResult]{Name: "mkdir"}
+	Move                = Action[MoveRequest, MoveResult]{Name: "move"}
+
+	OpenShell   = Action[OpenShellRequest, Shell]{Name: "open_shell"}
+	ReadShell   = Action[ReadShellRequest, ReadShellResult]{Name: "read_shell"}
+	WriteShell  = Action[WriteShellRequest, WriteShellResult]{Name: "write_shell"}
+	SignalShell = Action[SignalShellRequest, SignalShellResult]{Name: "signal_shell"}
+	ResizeShell = Action[ResizeShellRequest, Shell]{Name: "resize_shell"}
+	CloseShell  = Action[ShellRequest, CloseShellResult]{Name: "close_shell"}
+	ListShells  = Action[ListShellsRequest, ListShellsResult]{Name: "list_shells"}
+
+	StartService  = Action[StartServiceRequest, Service]{Name: "start_service"}
+	StatusService = Action[ServiceRequest, Service]{Name: "status_service"}
+	LogsService   = Action[LogsServiceRequest, LogsServiceResult]{Name: "logs_service"}
+	StopService   = Action[ServiceRequest, StopServiceResult]{Name: "stop_service"}
+	ListServices  = Action[ListServicesRequest, ListServicesResult]{Name: "list_services"}
+
+	Usage    = Action[UsageRequest, UsageResult]{Name: "usage"}
+	Signal   = Action[SignalRequest, SignalResult]{Name: "signal"}
+	Kill     = Action[KillRequest, KillResult]{Name: "kill"}
+	Shutdown = Action[ShutdownRequest, ShutdownResult]{Name: "shutdown"}
 )
 
 // Code is a stable, machine-readable name for a kind of failure.
@@ -59,10 +92,14 @@ const (
 	CodeBadRequest    Code = "bad_request"    // malformed JSON, wrong types, impossible combination
 	CodeUnknownAction Code = "unknown_action" // no such action
 	CodeTooLarge      Code = "too_large"      // a bound of the protocol was exceeded
-	CodeNotFound      Code = "not_found"      // the command does not exist (exit status 127)
+	CodeNotFound      Code = "not_found"      // the command (exit status 127), path, shell or service does not exist
 	CodeNotExecutable Code = "not_executable" // the command exists and cannot be executed (exit status 126)
 	CodeBadCwd        Code = "bad_cwd"        // the working directory cannot be used
 	CodeStart         Code = "cannot_start"   // the kernel refused to start the command
+	CodeExists        Code = "exists"         // the name is taken
+	CodeConflict      Code = "conflict"       // the kind or state of the object forbids it
+	CodeFailed        Code = "failed"         // the kernel refused an operation on a file; errno says why
+	CodeUnauthorized  Code = "unauthorized"   // the token is missing or wrong
 	CodeUnsupported   Code = "unsupported"    // a guarantee that was asked for cannot be given here
 	CodeTimeout       Code = "timeout"        // the peer took too long
 	CodeBusy          Code = "busy"           // too many connections or commands

@@ -1,8 +1,10 @@
-// Paddock-agent is the program inside every sandbox: it builds the walls
-// around itself from a plan, then runs commands for whoever holds its socket.
+// Paddock-agent is the program inside every sandbox: it runs commands for
+// whoever holds its socket.
 //
-// A backend starts it with the descriptors that package confine names; it is
-// of no use when started by hand.
+// A backend starts it with the descriptors that package confine names, and it
+// builds the walls around itself from a plan. Started by hand, with --listen,
+// it serves as it is: as the guest agent of a virtual machine, in a
+// container, or as an ordinary process.
 //
 // The number of processors to use is not looked up in cgroup files: that takes
 // longer than it could save.
@@ -12,6 +14,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -26,9 +29,14 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == "--version":
 		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, orUnknown(wire.Build))
 	default:
-		fmt.Fprintln(os.Stderr, "paddock-agent: cannot start: it is started by paddock, inside a sandbox")
-		fmt.Fprintln(os.Stderr, "paddock-agent: hint: see paddock run --help")
-		os.Exit(125)
+		var c agent.Config
+		flag.StringVar(&c.Listen, "listen", "vsock://:5005", "")
+		flag.StringVar(&c.Workspace, "workspace", "/workspace", "")
+		flag.StringVar(&c.ShellRoot, "shell-root", "/run/pyro-shells", "")
+		flag.StringVar(&c.ServiceRoot, "service-root", "/run/pyro-services", "")
+		flag.StringVar(&c.SecretRoot, "secret-root", "/run/pyro-secrets", "")
+		flag.Parse()
+		os.Exit(agent.Standalone(c))
 	}
 }
 

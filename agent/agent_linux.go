@@ -1,41 +1,12 @@
-// Package agent is the half of Paddock that lives inside a sandbox: the one
-// program that runs commands there and answers for them over package wire.
-//
-// # Shape
-//
-// [Main] boots the sandbox from the plan that a backend hands over, then
-// serves. One duty, one file: boot (apply the plan), spawner (the one thread
-// that commands are cloned from), inner (the init of the commands' pid
-// namespace), reap (exit statuses), tree (finding and killing whole process
-// trees), exec, stream, stdin, output, capture, terminal, conn, usage.
-//
-// # Two pid namespaces
-//
-// The agent is PID 1 of an outer pid namespace. Its spawner thread makes an
-// inner one, whose init is a process that does nothing at all. Commands live
-// in the inner one: they cannot name the agent, so they can neither signal,
-// trace nor starve it, and orphans never become the agent's children.
-//
-// # Marks
-//
-// Every command starts in a UTS namespace of its own, which every descendant
-// inherits and none can leave, for want of a capability. It marks the tree:
-// whatever a process does with its session, group or parent, the mark stays.
-// The agent keeps two capabilities in the sandbox's own user namespace for
-// this, CAP_SYS_ADMIN to make marks and CAP_SYS_PTRACE to read them from
-// processes that hide; commands have none.
-//
-// # Limits
-//
-// The agent answers for its own results only. Whoever drives it must treat
-// its bytes as those of the sandbox (see SECURITY.md).
 package agent
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -63,6 +34,8 @@ const (
 	// defaultOutput and maxOutput bound a captured stream, in bytes.
 	defaultOutput = 1 << 20
 	maxOutput     = 8 << 20
+	// maxArchive bounds an archive, in bytes as it is sent.
+	maxArchive = 8 << 30
 )
 
 // Agent runs commands for the clients of one sandbox.
@@ -71,9 +44,15 @@ type Agent struct {
 	reaper    *reaper
 	trees     *trees
 	env       map[string]string
-	workspace string
+	workspace string      // its path, as commands know it
+	files     beneath.Dir // the same, as the agent reaches it
 	isolation policy.Isolation
 	nextID    atomic.Uint64
 }
 
 func (a *Agent) newID() string { return "e" + strconv.FormatUint(a.nextID.Add(1), 10) }
+
+// real is a path of the protocol as commands know it.
+func (a *Agent) real(p filePath) string {
+	return strings.Join(append([]string{strings.TrimRight(a.workspace, "/")}, p.names...), "/")
+}

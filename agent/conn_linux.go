@@ -37,7 +37,7 @@ func (a *Agent) serve(ln net.Listener) {
 				a.converse(conn)
 			}()
 		default:
-			go refuse(conn)
+			go refuseBusy(conn)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (a *Agent) serve(ln net.Listener) {
 // only, because threads that look for work delay a single short command.
 var manyProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcessors)) })
 
-func refuse(conn net.Conn) {
+func refuseBusy(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	_ = wire.WriteLine(conn, &wire.Error{Code: wire.CodeBusy, Message: "cannot serve the connection: too many are open"})
@@ -68,7 +68,7 @@ func (a *Agent) converse(conn net.Conn) {
 			return
 		}
 		brought := files.take()
-		again := a.answer(conn, in, line, brought)
+		again := a.answer(&conversation{conn: conn, in: in, line: line, brought: brought})
 		brought.close()
 		if !again {
 			return
@@ -95,73 +95,65 @@ func (a *Agent) rejectLine(conn net.Conn, err error) {
 }
 
 // answer serves one request and reports whether the connection stays open.
-func (a *Agent) answer(conn net.Conn, in *bufio.Reader, line []byte, brought *passed) bool {
-	action, err := wire.ActionOf(line)
-	if err == nil {
-		switch action {
-		case wire.Hello.Name:
-			return a.answerHello(conn, line)
-		case wire.Exec.Name:
-			return a.answerExec(conn, in, line, brought)
-		}
-		err = &wire.Error{Code: wire.CodeUnknownAction, Object: action, Message: "unknown action: " + action}
+func (a *Agent) answer(c *conversation) bool {
+	head, err := wire.HeadOf(c.line)
+	if err != nil {
+		return a.refuse(c, err)
 	}
-	_ = say(conn, err)
-	return false
+	c.head = head
+	serve, ok := handlers[head.Action]
+	if !ok {
+		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: head.Action, Message: "unknown action: " + head.Action})
+	}
+	return serve(a, c)
 }
 
-// say answers with one line and reports whether it could. An answer that has
-// no room in a line becomes an error that says so.
-func say(conn net.Conn, v any) bool {
+// say answers with one line. An answer that has no room in a line becomes an
+// error that says so.
+func say(conn net.Conn, v any) error {
 	err := wire.WriteLine(conn, v)
 	var large *wire.Error
 	if errors.As(err, &large) {
-		large.Hint = "ask for less with max_output_bytes, or stream the output"
+		large.Hint = "ask for less at a time, or stream the output"
 		err = wire.WriteLine(conn, large)
 	}
-	return err == nil
+	return err
 }
 
-func (a *Agent) answerHello(conn net.Conn, line []byte) bool {
-	var r wire.HelloRequest
-	if err := wire.DecodeRequest(line, &r); err != nil {
-		_ = say(conn, err)
-		return false
-	}
-	return say(conn, wire.HelloResult{
+func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
+	return &wire.HelloResult{
 		Version:  wire.Version,
 		Build:    wire.Build,
 		Features: []string{"exec", "stream", "tty", "keep_alive", "pass"},
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
 		Isolation: a.isolation,
-	}) && r.KeepAlive
+	}, nil
 }
 
-func (a *Agent) answerExec(conn net.Conn, in *bufio.Reader, line []byte, brought *passed) bool {
+func (a *Agent) answerExec(c *conversation) bool {
 	var r wire.ExecRequest
-	if err := wire.DecodeRequest(line, &r); err != nil {
-		_ = say(conn, err)
-		return false
+	if err := wire.DecodeRequest(c.line, &r); err != nil {
+		return a.refuse(c, err)
 	}
-	if werr := brought.check(&r); werr != nil {
-		return say(conn, werr) && r.KeepAlive && !r.Stream
+	if werr := c.brought.check(&r); werr != nil {
+		return a.reply(c, nil, werr) && !r.Stream
 	}
 	if r.Stream {
-		if werr := a.execStreamed(context.Background(), conn, in, &r, brought.outputs(&r)); werr != nil {
-			_ = say(conn, werr)
+		if werr := a.execStreamed(context.Background(), c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
+			_ = say(c.conn, werr)
 		}
 		return false // what follows may be frames
 	}
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
-	stop := watch(conn, in, gone)
+	stop := watch(c.conn, c.in, gone)
 	res, werr := a.execCaptured(ctx, &r)
 	alive := stop()
 	if werr != nil {
-		return say(conn, werr) && r.KeepAlive && alive
+		return a.reply(c, nil, werr) && alive
 	}
-	return say(conn, res) && r.KeepAlive && alive
+	return a.reply(c, res, nil) && alive
 }
 
 // watch calls gone when the peer closes the connection while its command

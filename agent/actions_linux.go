@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// handler serves one request and reports whether the connection stays open.
+type handler func(a *Agent, c *conversation) bool
+
+// handlers is the table of actions: every request is one of these.
+var handlers = map[string]handler{
+	wire.Hello.Name: plain((*Agent).hello),
+	wire.Exec.Name:  (*Agent).answerExec,
+}
+
+// conversation is one connection and the request that is being served on it.
+type conversation struct {
+	conn    net.Conn
+	in      *bufio.Reader
+	line    []byte // the request
+	head    wire.Head
+	brought *passed
+}
+
+// stallTimeout is how long a body, in either direction, may make no progress.
+const stallTimeout = 60 * time.Second
+
+// maxDrain is how much of a refused body is read, so that a client which
+// sends before it reads gets its answer. In bytes.
+const maxDrain = 1 << 30
+
+// plain serves an action of one line in and one out.
+func plain[Q, R any](do func(*Agent, *Q) (*R, error)) handler {
+	return func(a *Agent, c *conversation) bool {
+		q := new(Q)
+		if err := wire.DecodeRequest(c.line, q); err != nil {
+			return a.refuse(c, err)
+		}
+		r, err := do(a, q)
+		return a.reply(c, r, err)
+	}
+}
+
+// waiting is plain for an action that may take long: its context ends when
+// the client has gone.
+func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler {
+	return func(a *Agent, c *conversation) bool {
+		q := new(Q)
+		if err := wire.DecodeRequest(c.line, q); err != nil {
+			return a.refuse(c, err)
+		}
+		ctx, gone := context.WithCancel(context.Background())
+		defer gone()
+		stop := watch(c.conn, c.in, gone)
+		r, err := do(a, ctx, q)
+		alive := stop()
+		return a.reply(c, r, err) && alive
+	}
+}
+
+// upload serves an action whose request is followed by a body, named for the
+// two errors that are about it: NAME_size and "NAME payload".
+func upload[Q, R any, P interface {
+	*Q
+	BodySize() int64
+}](name string, do func(*Agent, *Q, io.Reader) (*R, error)) handler {
+	return func(a *Agent, c *conversation) bool {
+		q := P(new(Q))
+		if err := wire.DecodeRequest(c.line, q); err != nil {
+			return a.refuse(c, err)
+		}
+		if q.BodySize() < 0 {
+			return a.refuse(c, &wire.Error{Code: wire.CodeBadRequest, Object: name + "_size", Message: name + "_size must not be negative"})
+		}
+		body := &bodyReader{c: c, name: name, left: q.BodySize()}
+		r, err := do(a, (*Q)(q), body)
+		again := a.reply(c, r, err)
+		return body.drain() && again
+	}
+}
+
+// bodyReader reads a body of a known size.
+type bodyReader struct {
+	c    *conversation
+	name string
+	left int64
+	err  error // why no more can be read
+}
+
+// Read reads from the body. A connection that ends before the body does is an
+// error of its own, never io.EOF.
+func (b *bodyReader) Read(p []byte) (int, error) {
+	switch {
+	case b.err != nil:
+		return 0, b.err
+	case b.left == 0:
+		return 0, io.EOF
+	}
+	_ = b.c.conn.SetReadDeadline(time.Now().Add(stallTimeout))
+	n, err := b.c.in.Read(p[:min(int64(len(p)), b.left)])
+	_ = b.c.conn.SetReadDeadline(time.Time{})
+	b.left -= int64(n)
+	if err != nil && (b.left > 0 || !errors.Is(err, io.EOF)) {
+		b.err = &wire.Error{Code: wire.CodeBadRequest, Object: b.name, Message: "unexpected EOF while reading " + b.name + " payload"}
+		return n, b.err
+	}
+	return n, nil
+}
+
+// drain reads what is left, in bounds, and reports whether all of it came.
+func (b *bodyReader) drain() bool {
+	if b.left == 0 {
+		return true
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	deadline := time.Now().Add(stallTimeout)
+	for read := 0; b.left > 0 && b.err == nil && read < maxDrain && time.Now().Before(deadline); {
+		n, _ := b.Read(*buf)
+		read += n
+	}
+	return b.left == 0
+}
+
+// download serves an action whose answer is followed by a body. What makes it
+// answers with the header, or an error and nothing else; then send writes
+// exactly the announced bytes, or fails. A client that gets fewer bytes than
+// were announced knows by this that it has not got it all.
+func download[Q, R any, P interface {
+	*R
+	BodySize() int64
+}](do func(*Agent, *Q) (P, body, error)) handler {
+	return func(a *Agent, c *conversation) bool {
+		q := new(Q)
+		if err := wire.DecodeRequest(c.line, q); err != nil {
+			return a.refuse(c, err)
+		}
+		r, body, err := do(a, q)
+		if err != nil {
+			return a.reply(c, r, err)
+		}
+		defer body.Close()
+		if say(c.conn, r) != nil {
+			return false
+		}
+		out := &bodyWriter{conn: c.conn, left: r.BodySize()}
+		err = body.send(out)
+		return err == nil && out.left == 0 && c.head.KeepAlive
+	}
+}
+
+// body is what follows a header.
+type body interface {
+	send(io.Writer) error
+	io.Closer
+}
+
+var errBodyTooLong = errors.New("the body is longer than its header says")
+
+// bodyWriter writes a body of a known size and never more than that.
+type bodyWriter struct {
+	conn net.Conn
+	left int64
+}
+
+// Write fails where the client takes nothing for stallTimeout.
+func (b *bodyWriter) Write(p []byte) (int, error) {
+	if int64(len(p)) > b.left {
+		return 0, errBodyTooLong
+	}
+	_ = b.conn.SetWriteDeadline(time.Now().Add(stallTimeout))
+	n, err := b.conn.Write(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// refuse answers a request that is none, after which nothing on the
+// connection can be relied on.
+func (a *Agent) refuse(c *conversation, err error) bool {
+	_ = say(c.conn, a.typed(err))
+	return false
+}
+
+// reply answers a request with its result or its error.
+func (a *Agent) reply(c *conversation, result any, err error) bool {
+	if err != nil {
+		result = a.typed(err)
+	}
+	return say(c.conn, result) == nil && c.head.KeepAlive
+}
+
+// typed gives an error as it crosses the wire.
+func (a *Agent) typed(err error) *wire.Error {
+	var werr *wire.Error
+	if !errors.As(err, &werr) {
+		werr = wire.Errorf(wire.CodeInternal, "%v", err)
+	}
+	return werr
+}

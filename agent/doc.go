@@ -1,0 +1,32 @@
+// Package agent is the half of Paddock that lives inside a sandbox: the one
+// program that runs commands there and answers for them over package wire.
+//
+// # Shape
+//
+// [Main] boots the sandbox from the plan that a backend hands over, then
+// serves. One duty, one file: boot (apply the plan), spawner (the one thread
+// that commands are cloned from), inner (the init of the commands' pid
+// namespace), reap (exit statuses), tree (finding and killing whole process
+// trees), exec, stream, stdin, output, capture, terminal, conn, usage.
+//
+// # Two pid namespaces
+//
+// The agent is PID 1 of an outer pid namespace. Its spawner thread makes an
+// inner one, whose init is a process that does nothing at all. Commands live
+// in the inner one: they cannot name the agent, so they can neither signal,
+// trace nor starve it, and orphans never become the agent's children.
+//
+// # Marks
+//
+// Every command starts in a UTS namespace of its own, which every descendant
+// inherits and none can leave, for want of a capability. It marks the tree:
+// whatever a process does with its session, group or parent, the mark stays.
+// The agent keeps two capabilities in the sandbox's own user namespace for
+// this, CAP_SYS_ADMIN to make marks and CAP_SYS_PTRACE to read them from
+// processes that hide; commands have none.
+//
+// # Limits
+//
+// The agent answers for its own results only. Whoever drives it must treat
+// its bytes as those of the sandbox (see SECURITY.md).
+package agent

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// maxPath bounds the text of a path, in bytes. The kernel bounds each name
+// only, since paths are walked name by name.
+const maxPath = 64 << 10
+
+// filePath is a path below the workspace.
+type filePath struct {
+	text  string   // normalized and absolute, as answers give it
+	names []string // below the workspace; none is the workspace itself
+}
+
+// base is the last name, "" for the workspace itself.
+func (p filePath) base() string {
+	if len(p.names) == 0 {
+		return ""
+	}
+	return p.names[len(p.names)-1]
+}
+
+// parent gives the names of the directory that p is in.
+func (p filePath) parent() []string { return p.names[:max(0, len(p.names)-1)] }
+
+// parsePath reads a path of the protocol: absolute below /workspace, or
+// relative to it.
+func parsePath(text string) (filePath, *wire.Error) {
+	outside := func(reason string) (filePath, *wire.Error) {
+		return filePath{}, &wire.Error{Code: wire.CodeBadRequest, Object: text, Message: reason}
+	}
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "":
+		return outside("destination must not be empty")
+	case len(text) > maxPath:
+		text = "" // not into the error
+		return outside("destination is too long")
+	case strings.IndexByte(text, 0) >= 0:
+		return outside("destination must not contain a NUL byte")
+	}
+	// POSIX leaves the meaning of exactly two leading slashes open.
+	absolute := text[0] == '/' && (!strings.HasPrefix(text, "//") || strings.HasPrefix(text, "///"))
+	if text[0] == '/' && !absolute {
+		return outside("destination must stay inside /workspace")
+	}
+	names := []string{}
+	for _, name := range strings.Split(text, "/") {
+		switch name {
+		case "", ".":
+		case "..":
+			return outside("destination must stay inside /workspace")
+		default:
+			names = append(names, name)
+		}
+	}
+	if absolute {
+		if len(names) == 0 || names[0] != "workspace" {
+			return outside("destination must stay inside /workspace")
+		}
+		names = names[1:]
+	}
+	return filePath{text: strings.Join(append([]string{"/workspace"}, names...), "/"), names: names}, nil
+}

@@ -1,0 +1,202 @@
+package wire
+
+// Kinds of workspace entries, as artifact_type names them.
+const (
+	TypeFile      = "file"
+	TypeDirectory = "directory"
+	TypeSymlink   = "symlink"
+	TypeOther     = "other" // a FIFO, a socket, a device; only within a listing and in stat
+)
+
+// MaxFileText bounds the content that travels inside a line: max_bytes of
+// read_workspace_file and text of write_workspace_file, in bytes.
+const MaxFileText = 1 << 20
+
+// workspaceRoot is where every path of a file action must be, and the default
+// of most: the agent's --workspace is known by this name whatever it is
+// called on its host.
+const workspaceRoot = "/workspace"
+
+// ListRequest asks what is in a directory, or for the one entry that another
+// path is. Links are never followed.
+type ListRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	// Path is absolute below /workspace, or relative to it. Default: /workspace.
+	Path string `json:"path,omitempty"`
+	// Recursive lists everything below too, parents before children.
+	Recursive bool `json:"recursive,omitempty"`
+	// Limit bounds the entries of one answer. Absent or 0: as many as an
+	// answer may hold.
+	Limit int64 `json:"limit,omitempty"`
+	// Cursor is NextCursor of the answer before.
+	Cursor string `json:"cursor,omitempty"`
+}
+
+func (q *ListRequest) setDefaults() { q.Path = workspaceRoot }
+
+// ListResult is a listing, sorted by path among siblings.
+type ListResult struct {
+	Path         string  `json:"path"`
+	ArtifactType string  `json:"artifact_type"`
+	Entries      []Entry `json:"entries"`
+	// Truncated says that there are more entries, which a request with
+	// Cursor NextCursor goes on with.
+	Truncated  bool   `json:"truncated"`
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// Entry is a file, a directory or a link.
+type Entry struct {
+	Path         string  `json:"path"`
+	ArtifactType string  `json:"artifact_type"`
+	SizeBytes    int64   `json:"size_bytes"`  // 0 for a directory
+	LinkTarget   *string `json:"link_target"` // of a symbolic link, else null
+}
+
+// ReadWorkspaceFileRequest asks for the whole of a small file.
+type ReadWorkspaceFileRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path,omitempty"`
+	// MaxBytes refuses a larger file, 1 to MaxFileText, which is the default.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+}
+
+func (q *ReadWorkspaceFileRequest) setDefaults() { q.Path, q.MaxBytes = workspaceRoot, MaxFileText }
+
+// ReadWorkspaceFileResult is a whole file.
+type ReadWorkspaceFileResult struct {
+	Path       string `json:"path"`
+	SizeBytes  int64  `json:"size_bytes"`
+	ContentB64 []byte `json:"content_b64"`
+}
+
+// WriteWorkspaceFileRequest replaces a file, or makes it and its parents.
+type WriteWorkspaceFileRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Text      string `json:"text"`
+	// Mode is of the nine permission bits. Absent: as the file had it, or 0644.
+	Mode *uint32 `json:"mode,omitempty"`
+}
+
+func (q *WriteWorkspaceFileRequest) setDefaults() { q.Path = workspaceRoot }
+
+// WriteFileResult says what was written.
+type WriteFileResult struct {
+	Path         string `json:"path"`
+	SizeBytes    int64  `json:"size_bytes"`
+	BytesWritten int64  `json:"bytes_written"`
+	Mode         uint32 `json:"mode"`
+}
+
+// DeleteRequest removes a file or a link; a directory only with Recursive.
+type DeleteRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Recursive bool   `json:"recursive,omitempty"`
+}
+
+func (q *DeleteRequest) setDefaults() { q.Path = workspaceRoot }
+
+// DeleteResult says what was removed.
+type DeleteResult struct {
+	Path    string `json:"path"`
+	Deleted bool   `json:"deleted"`
+	Entries int64  `json:"entries"` // all that went, directories included
+}
+
+// ReadFileRequest asks for a file of any size, or a part of it.
+type ReadFileRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path,omitempty"`
+	Offset    int64  `json:"offset,omitempty"` // in bytes
+	// Length is in bytes. Absent: to the end of the file.
+	Length *int64 `json:"length,omitempty"`
+}
+
+func (q *ReadFileRequest) setDefaults() { q.Path = workspaceRoot }
+
+// ReadFileResult is the header before ContentSize raw bytes.
+type ReadFileResult struct {
+	Path        string `json:"path"`
+	SizeBytes   int64  `json:"size_bytes"` // of the whole file
+	Mode        uint32 `json:"mode"`
+	ModifiedAt  string `json:"modified_at"`  // RFC 3339, UTC
+	ContentSize int64  `json:"content_size"` // bytes that follow
+}
+
+// BodySize is how many bytes follow the header.
+func (r *ReadFileResult) BodySize() int64 { return r.ContentSize }
+
+// WriteFileRequest replaces a file by the ContentSize bytes that follow the
+// request, or makes it and its parents. Its answer is a WriteFileResult.
+type WriteFileRequest struct {
+	Action      string `json:"action"`
+	KeepAlive   bool   `json:"keep_alive,omitempty"`
+	Path        string `json:"path,omitempty"`
+	ContentSize int64  `json:"content_size"`
+	// Mode is of the nine permission bits. Absent: as the file had it, or 0644.
+	Mode *uint32 `json:"mode,omitempty"`
+}
+
+func (q *WriteFileRequest) setDefaults() { q.Path = workspaceRoot }
+
+// BodySize is how many bytes follow the request.
+func (q *WriteFileRequest) BodySize() int64 { return q.ContentSize }
+
+// StatRequest asks about one path; a link is not followed.
+type StatRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path,omitempty"`
+}
+
+func (q *StatRequest) setDefaults() { q.Path = workspaceRoot }
+
+// StatResult describes one path.
+type StatResult struct {
+	Entry
+	Mode       uint32 `json:"mode"` // the nine permission bits
+	UID        uint32 `json:"uid"`
+	GID        uint32 `json:"gid"`
+	Links      uint64 `json:"links"`
+	ModifiedAt string `json:"modified_at"` // RFC 3339, UTC
+}
+
+// MkdirRequest makes a directory and its parents; one that exists is fine.
+type MkdirRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path,omitempty"`
+	// Mode is of the nine permission bits. Absent: 0755.
+	Mode *uint32 `json:"mode,omitempty"`
+}
+
+func (q *MkdirRequest) setDefaults() { q.Path = workspaceRoot }
+
+// MkdirResult says whether the directory is new.
+type MkdirResult struct {
+	Path    string `json:"path"`
+	Created bool   `json:"created"`
+}
+
+// MoveRequest renames within the workspace; parents of the target are made.
+type MoveRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      string `json:"path"`
+	Target    string `json:"target"`
+	// Replace lets a file or link that is there already be replaced.
+	Replace bool `json:"replace,omitempty"`
+}
+
+// MoveResult says where something is now.
+type MoveResult struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+}
