@@ -46,8 +46,11 @@ type Agent struct {
 	env       map[string]string
 	workspace string      // its path, as commands know it
 	files     beneath.Dir // the same, as the agent reaches it
-	isolation policy.Isolation
-	nextID    atomic.Uint64
+	// shellState and serviceState are directories that only the agent uses.
+	shellState, serviceState beneath.Dir
+	vault                    vault
+	isolation                policy.Isolation
+	nextID                   atomic.Uint64
 }
 
 func (a *Agent) newID() string { return "e" + strconv.FormatUint(a.nextID.Add(1), 10) }

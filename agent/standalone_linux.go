@@ -51,13 +51,24 @@ func newStandalone(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	var state [2]beneath.Dir
+	for i, dir := range []string{c.ShellRoot, c.ServiceRoot} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		if state[i], err = beneath.Open(dir); err != nil {
+			return nil, err
+		}
+	}
 	return &Agent{
-		spawner:   s,
-		reaper:    s.reaper,
-		trees:     s.trees,
-		env:       map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"},
-		workspace: c.Workspace,
-		files:     files,
+		shellState:   state[0],
+		serviceState: state[1],
+		spawner:      s,
+		reaper:       s.reaper,
+		trees:        s.trees,
+		env:          map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"},
+		workspace:    c.Workspace,
+		files:        files,
 	}, nil
 }
 
