@@ -64,6 +64,9 @@ func (a *Agent) converse(conn net.Conn) {
 		line, err := wire.ReadLine(in, wire.MaxLine)
 		_ = conn.SetReadDeadline(time.Time{})
 		if err != nil {
+			if wait == idleTimeout && errors.Is(err, io.EOF) {
+				return // nothing more is asked
+			}
 			a.rejectLine(conn, err)
 			return
 		}
@@ -83,7 +86,7 @@ func (a *Agent) rejectLine(conn net.Conn, err error) {
 	var werr *wire.Error
 	switch {
 	case errors.Is(err, io.EOF):
-		return
+		werr = wire.Errorf(wire.CodeBadRequest, "cannot read the request: there is none")
 	case errors.As(err, &werr):
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		werr = wire.Errorf(wire.CodeTimeout, "cannot wait for the request any longer")
@@ -114,7 +117,7 @@ func say(conn net.Conn, v any) error {
 	err := wire.WriteLine(conn, v)
 	var large *wire.Error
 	if errors.As(err, &large) {
-		large.Hint = "ask for less at a time, or stream the output"
+		large.Hint = "ask for less at a time (max_output_bytes, limit), or stream the output"
 		err = wire.WriteLine(conn, large)
 	}
 	return err
