@@ -202,5 +202,5 @@ func (a *Agent) typed(err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return werr
+	return a.hidden(nil, werr)
 }

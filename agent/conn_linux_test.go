@@ -126,7 +126,6 @@ func TestMalformedRequests(t *testing.T) {
 		"a negative timeout":   {`{"argv":["true"],"timeout_seconds":-1}`, wire.CodeBadRequest, "timeout_seconds"},
 		"an oversized number":  {`{"argv":["true"],"max_output_bytes":1e99}`, wire.CodeBadRequest, "max_output_bytes"},
 		"stdin is not base64":  {`{"argv":["true"],"encoding":"base64","stdin":"?"}`, wire.CodeBadRequest, "stdin is not base64"},
-		"nothing to run":       {`{}`, wire.CodeBadRequest, "neither command nor argv"},
 		"a wrong hello":        {`{"action":"hello","version":"one"}`, wire.CodeBadRequest, "version"},
 		"an unknown action":    {`{"action":"fly","keep_alive":true}`, wire.CodeUnknownAction, "unknown action: fly"},
 		"an action of a shape": {`{"action":{}}`, wire.CodeBadRequest, "action"},

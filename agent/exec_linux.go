@@ -21,11 +21,14 @@ type run struct {
 	process *process
 	stdio   *stdio
 	peak    *peakSampler
+	secrets *secrets
+	sinks   []*os.File    // of the client, for outputs that must pass the agent
 	drained chan struct{} // closed when both outputs have ended
 }
 
-// startRun starts a command. No process is left where it fails. It closes the
-// outputs that it is given once the command has them.
+// startRun starts a command. No process is left where it fails. The command
+// gets the outputs that it is given, which are then closed, unless there are
+// secrets to hide: then what it prints reaches them through the agent.
 func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
@@ -33,6 +36,14 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 	c, werr := a.command(r)
 	if werr != nil {
 		return nil, werr
+	}
+	hidden, werr := a.secrets(r.RedactValues)
+	if werr != nil {
+		return nil, werr
+	}
+	var sinks []*os.File
+	if hidden.any() {
+		outputs, sinks = nil, outputs
 	}
 	var s *stdio
 	var err error
@@ -52,7 +63,7 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
 	return &run{agent: a, id: a.newID(), request: r, process: p, stdio: s,
-		peak: a.trees.samplePeak(p), drained: make(chan struct{})}, nil
+		peak: a.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,

@@ -157,7 +157,10 @@ func (a *archives) creating(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	out, err := exec.CommandContext(ctx, "sh", "-c", `tar -C "$0" -cf - . | cat >/dev/null`, a.tree).CombinedOutput()
 	took := time.Since(began)
-	if err != nil || len(out) > 0 {
+	if err == nil && len(out) > 0 {
+		err = errors.New("it complained")
+	}
+	if err != nil {
 		return took, fmt.Errorf("tar failed: %w: %s", err, out)
 	}
 	return took, nil
