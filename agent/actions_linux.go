@@ -18,6 +18,16 @@ type handler func(a *Agent, c *conversation) bool
 var handlers = map[string]handler{
 	wire.Hello.Name: plain((*Agent).hello),
 	wire.Exec.Name:  (*Agent).answerExec,
+
+	wire.ListWorkspace.Name:       plain((*Agent).listWorkspace),
+	wire.ReadWorkspaceFile.Name:   plain((*Agent).readWorkspaceFile),
+	wire.WriteWorkspaceFile.Name:  plain((*Agent).writeWorkspaceFile),
+	wire.DeleteWorkspacePath.Name: plain((*Agent).deletePath),
+	wire.ReadFile.Name:            download((*Agent).readFile),
+	wire.WriteFile.Name:           upload("content", (*Agent).writeFile),
+	wire.Stat.Name:                plain((*Agent).stat),
+	wire.Mkdir.Name:               plain((*Agent).mkdir),
+	wire.Move.Name:                plain((*Agent).move),
 }
 
 // conversation is one connection and the request that is being served on it.
