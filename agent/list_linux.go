@@ -47,7 +47,7 @@ func (a *Agent) listWorkspace(q *wire.ListRequest) (*wire.ListResult, error) {
 		return nil, p.unsupported()
 	case wire.TypeDirectory:
 	default:
-		e, err := entry(p.dir, p.name, p.path.text, st)
+		e, err := describe(p.dir, p.name, p.path.text, st)
 		if err != nil {
 			return nil, fileError("list", p.path, err)
 		}
@@ -130,7 +130,7 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 		return err
 	}
 	if !met {
-		e, err := entry(dir, name, l.result.Path+"/"+strings.Join(at, "/"), st)
+		e, err := describe(dir, name, l.result.Path+"/"+strings.Join(at, "/"), st)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is no link any more
 		}
@@ -218,8 +218,8 @@ func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 	}
 }
 
-// entry describes one name; a link is not followed.
-func entry(dir beneath.Dir, name, path string, st unix.Stat_t) (wire.Entry, error) {
+// describe describes one name; a link is not followed.
+func describe(dir beneath.Dir, name, path string, st unix.Stat_t) (wire.Entry, error) {
 	e := wire.Entry{Path: path, ArtifactType: typeOf(st), SizeBytes: st.Size}
 	switch e.ArtifactType {
 	case wire.TypeDirectory:
