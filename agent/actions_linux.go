@@ -18,6 +18,11 @@ type handler func(a *Agent, c *conversation) bool
 var handlers = map[string]handler{
 	wire.Hello.Name: plain((*Agent).hello),
 	wire.Exec.Name:  (*Agent).answerExec,
+
+	wire.Usage.Name:    plain((*Agent).usage),
+	wire.Signal.Name:   plain((*Agent).signalByID),
+	wire.Kill.Name:     plain((*Agent).killByID),
+	wire.Shutdown.Name: plain((*Agent).shutdown),
 }
 
 // conversation is one connection and the request that is being served on it.
