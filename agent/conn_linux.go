@@ -62,9 +62,6 @@ func (a *Agent) welcome(conn net.Conn) {
 	if refused == conn {
 		return
 	}
-	if a.connections.count() > 1 {
-		manyProcessors()
-	}
 	go func() {
 		defer a.connections.leave(conn)
 		a.converse(conn)

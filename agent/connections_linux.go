@@ -49,7 +49,9 @@ func (c *connections) begin(conn net.Conn) bool {
 	}
 	c.waiting.Remove(e)
 	c.place[conn] = nil
-	c.busy++
+	if c.busy++; c.busy > 1 {
+		manyProcessors()
+	}
 	return true
 }
 

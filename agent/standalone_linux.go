@@ -140,6 +140,7 @@ func settle(asInit bool) error {
 		return fmt.Errorf("cannot become the commands' subreaper: %w", err)
 	}
 	unix.Umask(0o022)
+	runtime.GOMAXPROCS(1)       // see manyProcessors
 	signal.Ignore(unix.SIGPIPE) // standard output may be a connection, and error output one that broke
 	return nil
 }
