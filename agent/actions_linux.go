@@ -28,6 +28,11 @@ var handlers = map[string]handler{
 	wire.Stat.Name:                plain((*Agent).stat),
 	wire.Mkdir.Name:               plain((*Agent).mkdir),
 	wire.Move.Name:                plain((*Agent).move),
+
+	wire.Usage.Name:    plain((*Agent).usage),
+	wire.Signal.Name:   plain((*Agent).signalByID),
+	wire.Kill.Name:     plain((*Agent).killByID),
+	wire.Shutdown.Name: plain((*Agent).shutdown),
 }
 
 // conversation is one connection and the request that is being served on it.

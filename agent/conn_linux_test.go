@@ -21,7 +21,9 @@ func overPipe(t *testing.T, client func(t *testing.T, conn net.Conn, answers *bu
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			new(Agent).converse(there)
+			a := new(Agent)
+			a.connections.admit(there)
+			a.converse(there)
 		}()
 		client(t, here, bufio.NewReader(here))
 		here.Close()
@@ -159,7 +161,7 @@ func TestAnswerTooLarge(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	here, there := net.Pipe()
-	go refuseBusy(there)
+	go refuseConn(there, errBusy)
 	answers := bufio.NewReader(here)
 	if e := refusal(t, answers); e.Code != wire.CodeBusy {
 		t.Errorf("error %+v", e)

@@ -62,7 +62,8 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 		s.closeAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
-	return &run{agent: a, id: a.newID(), request: r, process: p, stdio: s,
+	p.terminal = s.terminal
+	return &run{agent: a, id: a.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
 		peak: a.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{})}, nil
 }
 
@@ -117,6 +118,7 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
+	x.agent.running.remove(x.id)
 	x.process.mark.close()
 	// Whatever still holds a pipe now is outside of the tree or unkillable.
 	select {
@@ -176,13 +178,18 @@ func (x *run) signal(name string) error {
 	if sig == 0 {
 		return errors.New("unknown signal " + strconv.Quote(name))
 	}
-	group := x.process.pid
-	if x.stdio.terminal != nil {
-		if g := foreground(x.stdio.terminal); g > 0 {
+	return x.agent.signal(x.process, sig)
+}
+
+// signal sends to a command as run.signal says.
+func (a *Agent) signal(p *process, sig unix.Signal) error {
+	group := p.pid
+	if p.terminal != nil {
+		if g := foreground(p.terminal); g > 0 {
 			group = g
 		}
 	}
-	return x.agent.reaper.signal(x.process, group, sig)
+	return a.reaper.signal(p, group, sig)
 }
 
 func signalNumber(name string) unix.Signal {
