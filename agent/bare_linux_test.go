@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -17,19 +16,28 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// bareAgent is an agent that no backend started: it has no walls.
+// bareAgent is an agent that no backend started, as a process of its own.
 type bareAgent struct {
 	workspace, shells, services, secrets, socket string
 
 	pid    int
 	client *wire.Client
+	exited chan struct{} // closed once it has ended
+	status *os.ProcessState
+	stderr bytes.Buffer // to be read once it has ended
 }
 
-// bare starts an agent with roots of its own, and more flags where a test has
-// some.
+// bare starts an agent without walls, with roots of its own and more flags,
+// and waits until it serves. At its end nothing of it may be left.
 func bare(t *testing.T, args ...string) *bareAgent {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "bare-") // the path of a socket has 108 bytes at most
+	return bareCommand(t, nil, args...)
+}
+
+// bareCommand is bare for an agent whose process needs more than flags.
+func bareCommand(t *testing.T, change func(*exec.Cmd), args ...string) *bareAgent {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "bare-") // a socket's path has no room for more
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,53 +47,49 @@ func bare(t *testing.T, args ...string) *bareAgent {
 		shells:    filepath.Join(dir, "shells"),
 		services:  filepath.Join(dir, "services"),
 		secrets:   filepath.Join(dir, "secrets"),
-		socket:    filepath.Join(dir, "socket"),
+		socket:    filepath.Join(dir, "s"),
+		exited:    make(chan struct{}),
 	}
-	var log bytes.Buffer
 	cmd := exec.Command(agentPath, append([]string{
-		"--listen", "unix://" + b.socket, "--workspace", b.workspace, "--shell-root", b.shells,
-		"--service-root", b.services, "--secret-root", b.secrets}, args...)...)
-	cmd.Stderr = &log
+		"--listen", "unix://" + b.socket, "--workspace", b.workspace,
+		"--shell-root", b.shells, "--service-root", b.services, "--secret-root", b.secrets,
+	}, args...)...)
+	cmd.Stderr = &b.stderr
+	if change != nil {
+		change(cmd)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	b.pid = cmd.Process.Pid
-	b.client = &wire.Client{Dial: func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", b.socket)
-	}}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
+	go func() {
+		_ = cmd.Wait()
+		b.status = cmd.ProcessState
+		close(b.exited)
+	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			_ = cmd.Process.Kill()
-			<-ended
-			t.Error("the agent does not end on SIGTERM")
-		}
-		if t.Failed() && log.Len() > 0 {
-			t.Logf("the agent said:\n%s", &log)
-		}
+		_ = syscall.Kill(b.pid, syscall.SIGKILL)
+		<-b.exited
 	})
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
-		if conn, err := net.Dial("unix", b.socket); err == nil {
-			conn.Close()
-			return b
-		}
+	b.client = &wire.Client{Dial: func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", b.socket)
+	}}
+	eventually(t, "the agent serves", func() bool {
 		select {
-		case <-ended:
-			t.Fatalf("the agent ended:\n%s", &log)
+		case <-b.exited:
+			t.Fatalf("the agent has ended: %v\n%s", b.status, &b.stderr)
 		default:
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the agent does not listen")
+		conn, err := net.Dial("unix", b.socket)
+		if err == nil {
+			conn.Close()
 		}
-	}
+		return err == nil
+	})
+	return b
 }
 
-// dial opens a connection that ends with the test.
+// dial opens a connection on which a test says what it likes.
 func (b *bareAgent) dial(t *testing.T) *net.UnixConn {
 	t.Helper()
 	conn, err := net.Dial("unix", b.socket)
@@ -97,42 +101,32 @@ func (b *bareAgent) dial(t *testing.T) *net.UnixConn {
 	return conn.(*net.UnixConn)
 }
 
-// ask sends one request and reads its answer, which must be one line.
+// raw sends bytes and gives all that comes back until the agent closes.
+func (b *bareAgent) raw(t *testing.T, request []byte) []byte {
+	t.Helper()
+	conn := b.dial(t)
+	defer conn.Close()
+	if _, err := conn.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatalf("after %.200q: %v", answer, err)
+	}
+	return answer
+}
+
+// ask sends a request as one line and gives the one line that is its answer.
 func (b *bareAgent) ask(t *testing.T, request any) map[string]any {
 	t.Helper()
 	line, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answerOf(t, b.raw(t, append(line, '\n')))
-}
-
-// raw sends bytes and reads all that comes back until the agent closes.
-func (b *bareAgent) raw(t *testing.T, sent []byte) []byte {
-	t.Helper()
-	conn := b.dial(t)
-	defer conn.Close()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = conn.Write(sent) // an agent that has answered may close early
-	}()
-	got, err := io.ReadAll(conn)
-	if err != nil && (len(got) == 0 || !errors.Is(err, syscall.ECONNRESET)) {
-		t.Fatalf("cannot read the answer: %v", err)
+	answer := b.raw(t, append(line, '\n'))
+	var fields map[string]any
+	if err := json.Unmarshal(answer, &fields); err != nil || bytes.IndexByte(answer, '\n') != len(answer)-1 {
+		t.Fatalf("the answer is no line of JSON: %.200q, %v", answer, err)
 	}
-	conn.Close()
-	<-done
-	return got
-}
-
-// answerOf reads what must be exactly one line of JSON.
-func answerOf(t *testing.T, got []byte) map[string]any {
-	t.Helper()
-	var answer map[string]any
-	line, rest, ok := bytes.Cut(got, []byte("\n"))
-	if err := json.Unmarshal(line, &answer); err != nil || !ok || len(rest) > 0 {
-		t.Fatalf("the answer is not one line of JSON: %.300q, %v", got, err)
-	}
-	return answer
+	return fields
 }

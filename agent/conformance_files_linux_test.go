@@ -91,13 +91,13 @@ func TestConformList(t *testing.T) {
 			Entries []struct{ Path json.RawMessage }
 		}
 		var got listed
-		line := b.raw(t, []byte(`{"action":"list_workspace","path":"bytes"}`+"\n"))
+		line := b.exchange(t, []byte(`{"action":"list_workspace","path":"bytes"}`+"\n"))
 		if err := json.Unmarshal(line, &got); err != nil || len(got.Entries) != len(names) {
 			t.Fatalf("got %s, %v", line, err)
 		}
 		var read []string // each path, as it was told, leads to its file
 		for _, e := range got.Entries {
-			answer := answerOf(t, b.raw(t, []byte(`{"action":"read_workspace_file","path":`+string(e.Path)+"}\n")))
+			answer := answerOf(t, b.exchange(t, []byte(`{"action":"read_workspace_file","path":`+string(e.Path)+"}\n")))
 			content, _ := answer["content_b64"].(string)
 			text, _ := base64.StdEncoding.DecodeString(content)
 			if read = append(read, string(text)); answer["error"] != nil {
@@ -244,7 +244,7 @@ func TestConformExportErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conform(t)
-			got := b.raw(t, []byte(`{"action":"export_archive","path":"`+row[0]+"\"}\n"))
+			got := b.exchange(t, []byte(`{"action":"export_archive","path":"`+row[0]+"\"}\n"))
 			if answer := answerOf(t, got); answer["error"] != row[1] || bytes.Count(got, []byte("\n")) != 1 {
 				t.Errorf("got %q, want %s", got, row[1])
 			}

@@ -54,7 +54,7 @@ func TestConformFraming(t *testing.T) {
 	})
 	t.Run("second_request", func(t *testing.T) {
 		conform(t)
-		got := answerOf(t, b.raw(t, []byte("{\"command\":\"echo x\"}\n{\"command\":\"touch second\"}\n")))
+		got := answerOf(t, b.exchange(t, []byte("{\"command\":\"echo x\"}\n{\"command\":\"touch second\"}\n")))
 		contains(t, got, `{"stdout":"x\n"}`)
 		absent(t, b.workspace, "second")
 	})

@@ -3,12 +3,14 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -50,7 +52,7 @@ func each(t *testing.T, b *bareAgent, table []call) {
 
 func (c *call) do(t *testing.T, b *bareAgent) {
 	t.Helper()
-	answer := answerOf(t, b.raw(t, append([]byte(c.request+"\n"), c.body...)))
+	answer := answerOf(t, b.exchange(t, append([]byte(c.request+"\n"), c.body...)))
 	failed := answer["error"]
 	switch {
 	case c.err == anyError:
@@ -240,7 +242,37 @@ func (b *bareAgent) trickled(t *testing.T, sent []byte, piece int) []byte {
 // export asks for an archive and gives its header and its bytes.
 func (b *bareAgent) export(t *testing.T, path string) (map[string]any, []byte) {
 	t.Helper()
-	got := b.raw(t, []byte(`{"action":"export_archive","path":`+quoted(path)+"}\n"))
+	got := b.exchange(t, []byte(`{"action":"export_archive","path":`+quoted(path)+"}\n"))
 	line, rest, _ := bytes.Cut(got, []byte("\n"))
 	return answerOf(t, append(line, '\n')), rest
+}
+
+// exchange sends bytes and gives all that comes back until the agent closes.
+// It reads while it sends: an agent may answer, and close, before it has all.
+func (b *bareAgent) exchange(t *testing.T, sent []byte) []byte {
+	t.Helper()
+	conn := b.dial(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = conn.Write(sent)
+	}()
+	got, err := io.ReadAll(conn)
+	if err != nil && (len(got) == 0 || !errors.Is(err, syscall.ECONNRESET)) {
+		t.Errorf("cannot read the answer: %v", err)
+	}
+	conn.Close()
+	<-done
+	return got
+}
+
+// answerOf reads what must be exactly one line of JSON.
+func answerOf(t *testing.T, got []byte) map[string]any {
+	t.Helper()
+	var answer map[string]any
+	line, rest, ok := bytes.Cut(got, []byte("\n"))
+	if err := json.Unmarshal(line, &answer); err != nil || !ok || len(rest) > 0 {
+		t.Fatalf("the answer is not one line of JSON: %.300q, %v", got, err)
+	}
+	return answer
 }
