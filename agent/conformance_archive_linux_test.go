@@ -133,6 +133,7 @@ func unchanged(t *testing.T, root string, do func()) {
 // Contract 001.3: the archive's size.
 func TestConformArchiveSize(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	good := archive(file("a", "abc"))
 	const early, negative = "unexpected EOF while reading archive payload", "archive_size must not be negative"
@@ -204,6 +205,7 @@ func TestConformArchiveSize(t *testing.T) {
 // and as archive/tar does.
 func TestConformArchiveFormats(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	for name, long := range map[string]string{
 		"ustar.tar.gz": strings.Repeat("p", 90) + "/" + strings.Repeat("n", 60),
@@ -285,6 +287,7 @@ func TestConformArchiveFormats(t *testing.T) {
 // Contract 001.3, with an archive from Python itself in every form.
 func TestConformPythonArchives(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("SKIPPED ALOUD: there is no python3 to make archives with; those in testdata are tested all the same")
@@ -311,6 +314,7 @@ with tarfile.open(fileobj=sys.stdout.buffer, mode="w|"+sys.argv[1], format=getat
 // Contract 001.3: what is unpacked, and where.
 func TestConformExtract(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	type check = func(*testing.T, string)
 	has := func(text string, names ...string) check {
@@ -383,6 +387,7 @@ func TestConformExtract(t *testing.T) {
 // none of these cases anything is changed.
 func TestConformRefusedArchives(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	fifo := func(t *testing.T, dir string) {
 		put(t, "", dir, "there")

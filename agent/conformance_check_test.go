@@ -27,7 +27,21 @@ func conform(t *testing.T) {
 
 // clauses says how many clauses each part of CONFORMANCE.md has: none of them
 // gets lost together with its line.
-var clauses = map[string]int{}
+var clauses = map[string]int{
+	"001.0":  17,
+	"001.1":  8,
+	"001.2":  13,
+	"001.3":  20,
+	"001.4":  7,
+	"001.5":  9,
+	"001.6":  8,
+	"001.7":  8,
+	"001.8":  4,
+	"001.9":  8,
+	"001.10": 21,
+	"001.11": 22,
+	"D":      34,
+}
 
 var (
 	rowOf  = regexp.MustCompile(`^\| ([0-9]{3}\.[0-9]+/|D)([0-9]+) \|.*\|(.*)\|$`)

@@ -13,6 +13,7 @@ import (
 // Contract 001.2: exec.
 func TestConformExec(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	home := filepath.Dir(put(t, "echo login; export FROM_PROFILE=1", b.workspace, "home", ".profile"))
 	const badName, noName = "secret name is invalid", "secret name is required"
@@ -65,6 +66,7 @@ func TestConformExec(t *testing.T) {
 // Contract 001.2: a timeout is a result.
 func TestConformExecTimeout(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	took := func(limit time.Duration) func() {
 		started := time.Now()

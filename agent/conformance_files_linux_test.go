@@ -32,6 +32,7 @@ func special(t *testing.T, dir string) {
 // Contract 001.5: list_workspace.
 func TestConformList(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "abc", b.workspace, "tree", "a", "file")
 	put(t, "", b.workspace, "tree", "a.b")
@@ -72,7 +73,8 @@ func TestConformList(t *testing.T) {
 		{name: "socket", request: `{"action":"list_workspace","path":"special/socket"}`, err: "unsupported workspace path type: /workspace/special/socket"},
 		{name: "order", request: `{"action":"list_workspace","path":"order"}`, check: func(t *testing.T, _ *bareAgent, answer map[string]any) {
 			var got []string
-			for _, e := range answer["entries"].([]any) {
+			entries, _ := answer["entries"].([]any)
+			for _, e := range entries {
 				got = append(got, strings.TrimPrefix(e.(map[string]any)["path"].(string), "/workspace/order/"))
 			}
 			want := []string{"A.", "a", "a b.", "a-b.", "a.", "é.", "\uffff.", "\U0001f600."}
@@ -113,6 +115,7 @@ func TestConformList(t *testing.T) {
 // Contract 001.6: read_workspace_file.
 func TestConformRead(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "abc", b.workspace, "abc")
 	put(t, "", b.workspace, "empty")
@@ -149,6 +152,7 @@ func TestConformRead(t *testing.T) {
 // Contract 001.7: write_workspace_file.
 func TestConformWrite(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "old", b.workspace, "old")
 	if err := os.Link(filepath.Join(b.workspace, "old"), filepath.Join(b.workspace, "sibling")); err != nil {
@@ -201,6 +205,7 @@ func TestConformWrite(t *testing.T) {
 // Contract 001.8: delete_workspace_path.
 func TestConformDelete(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "x", b.workspace, "file")
 	put(t, "x", b.workspace, "target")
@@ -234,6 +239,7 @@ func TestConformDelete(t *testing.T) {
 // Contract 001.9: an export that fails is one line and no bytes.
 func TestConformExportErrors(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	special(t, filepath.Join(b.workspace, "dir"))
 	for name, row := range map[string][2]string{

@@ -11,6 +11,7 @@ import (
 // Contract 001.0: one connection, one line, one answer.
 func TestConformFraming(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "abc", b.workspace, "abc")
 	const notObject = "request must be a JSON object"
@@ -78,6 +79,7 @@ func TestConformFraming(t *testing.T) {
 // Contract 001.0: numbers go through int().
 func TestConformNumbers(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "abc", b.workspace, "abc")
 	tooBig := func(n int) string {
@@ -112,6 +114,7 @@ func TestConformNumbers(t *testing.T) {
 // Contract 001.0: strings go through str(), truth values through bool().
 func TestConformStrings(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	table := []call{}
 	for value, text := range map[string]string{

@@ -276,3 +276,23 @@ func answerOf(t *testing.T, got []byte) map[string]any {
 	}
 	return answer
 }
+
+// textOf is a field that must be a string.
+func textOf(t *testing.T, answer map[string]any, name string) string {
+	t.Helper()
+	text, ok := answer[name].(string)
+	if !ok {
+		t.Fatalf("%s is no string in %v", name, answer)
+	}
+	return text
+}
+
+// numberOf is a field that must be a number.
+func numberOf(t *testing.T, answer map[string]any, name string) float64 {
+	t.Helper()
+	n, ok := answer[name].(float64)
+	if !ok {
+		t.Fatalf("%s is no number in %v", name, answer)
+	}
+	return n
+}

@@ -5,23 +5,23 @@ import (
 	"testing"
 )
 
-// takers are the actions that take a path, as requests with %s for it, and
-// what they say of a path that is good and where nothing is.
-var takers = []struct{ name, request, missing string }{
-	{"list", `{"action":"list_workspace","path":%s}`, "workspace path does not exist: %s"},
-	{"read", `{"action":"read_workspace_file","path":%s}`, "workspace path does not exist: %s"},
-	{"write", `{"action":"write_workspace_file","path":%s,"text":"x"}`, ""},
-	{"delete", `{"action":"delete_workspace_path","path":%s}`, "workspace path does not exist: %s"},
-	{"export", `{"action":"export_archive","path":%s}`, "workspace path does not exist: %s"},
-	{"extract", `{"action":"extract_archive","archive_size":10240,"destination":%s}`, ""},
-	{"shell", `{"action":"open_shell","shell_id":"path","cwd":%s}`, anyError},
-	{"service", `{"action":"start_service","service_name":"path","command":"sleep 60","cwd":%s}`, anyError},
-	{"readiness", `{"action":"start_service","service_name":"path","command":"sleep 60","readiness":{"type":"file","path":%s},"ready_timeout_seconds":0}`, ""},
+// takers are the actions that take a path, as requests with %s for it.
+var takers = []struct{ name, request string }{
+	{"list", `{"action":"list_workspace","path":%s}`},
+	{"read", `{"action":"read_workspace_file","path":%s}`},
+	{"write", `{"action":"write_workspace_file","path":%s,"text":"x"}`},
+	{"delete", `{"action":"delete_workspace_path","path":%s}`},
+	{"export", `{"action":"export_archive","path":%s}`},
+	{"extract", `{"action":"extract_archive","archive_size":10240,"destination":%s}`},
+	{"shell", `{"action":"open_shell","shell_id":"path","cwd":%s}`},
+	{"service", `{"action":"start_service","service_name":"path","command":"sleep 60","cwd":%s}`},
+	{"readiness", `{"action":"start_service","service_name":"path","command":"sleep 60","readiness":{"type":"file","path":%s},"ready_timeout_seconds":0}`},
 }
 
 // Contract 001.1: path rules, of every field that is a path.
 func TestConformPaths(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	const empty, outside = "destination must not be empty", "destination must stay inside /workspace"
 	for name, table := range map[string][]struct{ path, err string }{
@@ -38,21 +38,23 @@ func TestConformPaths(t *testing.T) {
 		"nul":      {{"a\x00b", anyError}, {"\x00", anyError}, {"/workspace\x00", anyError}},
 		"overlong": {{strings.Repeat("x", 256), anyError}, {"a/" + strings.Repeat("é", 128) + "/b", anyError}, {strings.Repeat("x/", 100_000), anyError}},
 	} {
-		for _, taker := range takers {
-			t.Run(name+"/"+taker.name, func(t *testing.T) {
-				conform(t)
-				for _, row := range table {
-					if name == "overlong" && taker.name == "readiness" {
-						continue // a path that cannot exist is not there yet
+		t.Run(name, func(t *testing.T) {
+			conform(t)
+			for _, taker := range takers {
+				t.Run(taker.name, func(t *testing.T) {
+					for _, row := range table {
+						if name == "overlong" && taker.name == "readiness" {
+							continue // a path that cannot exist is not there yet
+						}
+						c := call{request: strings.Replace(taker.request, "%s", quoted(row.path), 1), err: row.err}
+						if taker.name == "extract" {
+							c.body = make([]byte, 10240)
+						}
+						c.do(t, b)
 					}
-					c := call{request: strings.Replace(taker.request, "%s", quoted(row.path), 1), err: row.err}
-					if taker.name == "extract" {
-						c.body = make([]byte, 10240)
-					}
-					c.do(t, b)
-				}
-			})
-		}
+				})
+			}
+		})
 	}
 	t.Run("nothing_started", func(t *testing.T) {
 		conform(t)
@@ -67,6 +69,7 @@ func TestConformPaths(t *testing.T) {
 // Contract 001.1: how a path is read and told.
 func TestConformNormalizedPaths(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "abc", b.workspace, "a", "b c")
 	for name, paths := range map[string][]string{

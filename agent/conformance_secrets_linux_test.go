@@ -25,6 +25,7 @@ func (b *bareAgent) install(t *testing.T, members ...member) map[string]any {
 // Contract 001.4: install_secrets.
 func TestConformSecrets(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	t.Run("result", func(t *testing.T) {
 		conform(t)

@@ -39,6 +39,7 @@ const runs = "sleep 60"
 // Contract 001.11: names and errors.
 func TestConformServiceErrors(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	const need, bad = "service_name is required", "service_name is invalid"
 	for _, action := range []string{"start_service", "status_service", "logs_service", "stop_service"} {
@@ -88,6 +89,7 @@ func TestConformServiceErrors(t *testing.T) {
 // Contract 001.11: what a service is.
 func TestConformService(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "", b.workspace, "dir", "here")
 	started := b.ask(t, map[string]any{"action": "start_service", "service_name": "web", "command": "echo up; exec sleep 60"})
@@ -102,7 +104,7 @@ func TestConformService(t *testing.T) {
 	})
 	t.Run("own_session", func(t *testing.T) {
 		conform(t)
-		pid := strconv.Itoa(int(started["pid"].(float64)))
+		pid := strconv.Itoa(int(numberOf(t, started, "pid")))
 		text, err := os.ReadFile("/proc/" + pid + "/stat")
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		if err != nil || fields[2] != pid || fields[3] != pid {
@@ -112,7 +114,7 @@ func TestConformService(t *testing.T) {
 	t.Run("status", func(t *testing.T) {
 		conform(t)
 		contains(t, b.ask(t, map[string]any{"action": "status_service", "service_name": "web"}),
-			fmt.Sprintf(`{"state":"running","pid":%v,"ready_at":%v}`, started["pid"], strconv.FormatFloat(started["ready_at"].(float64), 'f', -1, 64)))
+			fmt.Sprintf(`{"state":"running","pid":%v,"ready_at":%v}`, started["pid"], strconv.FormatFloat(numberOf(t, started, "ready_at"), 'f', -1, 64)))
 	})
 	t.Run("stop", func(t *testing.T) {
 		conform(t)
@@ -184,6 +186,7 @@ func TestConformStubbornService(t *testing.T) {
 // Contract 001.11: readiness.
 func TestConformReadiness(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "", b.workspace, "dir", "here")
 	put(t, "", b.workspace, "ready-before")
@@ -265,6 +268,7 @@ func TestConformReadiness(t *testing.T) {
 // Contract 001.11: logs.
 func TestConformServiceLogs(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	each(t, b, []call{{request: service("log", `printf 'a\nb\r\nc'; printf 'x\n' >&2`, ""), want: `{}`}})
 	b.serviceEnds(t, "log")

@@ -23,7 +23,7 @@ func (b *bareAgent) shellRead(t *testing.T, id, text string) string {
 		if all.WriteString(output); strings.Contains(all.String(), text) {
 			return all.String()
 		}
-		cursor = answer["next_cursor"].(float64)
+		cursor = numberOf(t, answer, "next_cursor")
 		if time.Now().After(deadline) {
 			t.Fatalf("shell %s never said %q, but %q", id, text, &all)
 		}
@@ -62,6 +62,7 @@ func (b *bareAgent) closeShell(t *testing.T, id string) map[string]any {
 // Contract 001.10: ids and errors.
 func TestConformShellErrors(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	const need = "shell_id is required"
 	for _, action := range []string{"open_shell", "read_shell", "write_shell", "signal_shell", "close_shell"} {
@@ -109,6 +110,7 @@ func TestConformShellErrors(t *testing.T) {
 // Contract 001.10: what a shell is.
 func TestConformShell(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	put(t, "", b.workspace, "dir", "here")
 	opened := b.ask(t, map[string]any{"action": "open_shell", "shell_id": " main ", "env": map[string]any{"A": 1, "PROMPT_COMMAND": "true"}})
@@ -214,12 +216,16 @@ func TestConformStubbornShell(t *testing.T) {
 // Contract 001.10: reading.
 func TestConformReadShell(t *testing.T) {
 	t.Parallel()
+	conform(t)
 	b := bare(t)
 	each(t, b, []call{{request: open("r", `,"env":{"PS1":""}`), want: `{}`}})
 	b.shellDo(t, "r", `stty -echo; printf '\360\237\230\200-\303\251-\377-end\n'`, "-end\r\n")
 	whole := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "r"})
-	text := []rune(whole["output"].(string))
+	text := []rune(textOf(t, whole, "output"))
 	total := len(text)
+	if total == 0 {
+		t.Fatal("there is no output")
+	}
 	read := func(more string) string { return `{"action":"read_shell","shell_id":"r"` + more + `}` }
 	t.Run("utf8", func(t *testing.T) {
 		conform(t)
@@ -249,7 +255,7 @@ func TestConformReadShell(t *testing.T) {
 		conform(t)
 		b.shellDo(t, "r", "yes | head -c 100000; echo; echo do''ne", "done")
 		answer := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "r"})
-		if n := len([]rune(answer["output"].(string))); n != 65536 || answer["truncated"] != true {
+		if n := len([]rune(textOf(t, answer, "output"))); n != 65536 || answer["truncated"] != true {
 			t.Errorf("got %d characters, truncated %v", n, answer["truncated"])
 		}
 	})

@@ -165,11 +165,11 @@ func unboundedMemory(t *testing.T, b *bareAgent) {
 	cursor, dropped := 0.0, false
 	eventually(t, "the shell's flood ends", func() bool {
 		part := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s", "cursor": cursor, "max_chars": 1 << 20})
-		if at := part["cursor"].(float64); at > cursor {
+		if at := numberOf(t, part, "cursor"); at > cursor {
 			dropped = true
 		}
-		cursor = part["next_cursor"].(float64)
-		return strings.Contains(part["output"].(string), "end\r\n")
+		cursor = numberOf(t, part, "next_cursor")
+		return strings.Contains(textOf(t, part, "output"), "end\r\n")
 	})
 	if cursor < 50_000_000 && !dropped {
 		t.Errorf("the cursor is %v", cursor)

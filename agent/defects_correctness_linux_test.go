@@ -29,7 +29,7 @@ var defectsOfCorrectness = []defect{
 func stableCursor(t *testing.T, b *bareAgent) {
 	each(t, b, []call{{request: open("s", `,"env":{"PS1":""},"redact_values":["correct-horse-battery","horse"]`), want: `{}`}})
 	b.shellDo(t, "s", "stty -echo; echo rea''dy", "ready\r\n")
-	at := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"})["next_cursor"].(float64)
+	at := numberOf(t, b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"}), "next_cursor")
 	each(t, b, []call{{request: `{"action":"write_shell","shell_id":"s","input":"for part in '<1' 23 cor rect -ho rse -bat tery 4 corr ect-hors e-batter 5 hor se '>'; do printf %s $part; sleep 0.03; done"}`, want: `{}`}})
 	var got strings.Builder
 	eventually(t, "the text is whole", func() bool {
@@ -37,8 +37,8 @@ func stableCursor(t *testing.T, b *bareAgent) {
 		if part["cursor"] != at {
 			t.Fatalf("the cursor has moved from %v to %v", at, part["cursor"])
 		}
-		at = part["next_cursor"].(float64)
-		got.WriteString(part["output"].(string))
+		at = numberOf(t, part, "next_cursor")
+		got.WriteString(textOf(t, part, "output"))
 		return strings.Contains(got.String(), ">")
 	})
 	if want := "<123[REDACTED]4correct-[REDACTED]-batter5[REDACTED]>"; got.String() != want {
@@ -147,7 +147,7 @@ func noTextInBytes(t *testing.T, b *bareAgent) {
 			t.Fatal(err)
 		}
 	}
-	announced := int(answerOf(t, line)["archive_size"].(float64))
+	announced := int(numberOf(t, answerOf(t, line), "archive_size"))
 	if err := os.Truncate(big, 1000); err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func splitSecret(t *testing.T, b *bareAgent) {
 	each(t, b, []call{{request: `{"action":"write_shell","shell_id":"s","input":"printf '<correct-'; touch half; until test -e go; do sleep 0.01; done; printf 'horse-battery>'; printf '<correct-horse>\\n'"}`, want: `{}`}})
 	eventually(t, "the first half is written", func() bool { _, err := os.Stat(filepath.Join(b.workspace, "half")); return err == nil })
 	half := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"})
-	if strings.Contains(half["output"].(string), "correct") {
+	if strings.Contains(textOf(t, half, "output"), "correct") {
 		t.Errorf("the first half is told: %q", half["output"])
 	}
 	put(t, "", b.workspace, "go")
@@ -246,7 +246,7 @@ func agentsEnvironment(t *testing.T, _ *bareAgent) {
 	b := bareCommand(t, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "OF_THE_AGENT=private") })
 	each(t, b, []call{
 		{request: `{"command":"env; cat /proc/self/environ"}`, check: func(t *testing.T, _ *bareAgent, answer map[string]any) {
-			if strings.Contains(answer["stdout"].(string), "private") {
+			if strings.Contains(textOf(t, answer, "stdout"), "private") {
 				t.Errorf("got %q", answer["stdout"])
 			}
 		}},
@@ -254,7 +254,7 @@ func agentsEnvironment(t *testing.T, _ *bareAgent) {
 		{request: open("s", ""), want: `{}`},
 	})
 	b.serviceEnds(t, "s")
-	if logs := b.ask(t, map[string]any{"action": "logs_service", "service_name": "s"}); strings.Contains(logs["stdout"].(string), "private") || logs["stdout"] == "" {
+	if logs := b.ask(t, map[string]any{"action": "logs_service", "service_name": "s"}); strings.Contains(textOf(t, logs, "stdout"), "private") || logs["stdout"] == "" {
 		t.Errorf("got %v", logs)
 	}
 	if got := b.shellDo(t, "s", "env; echo do''ne", "done\r\n"); strings.Contains(got, "private") {
