@@ -57,7 +57,12 @@ func testMain(m *testing.M) int {
 		}
 	}
 	wallless = probe()
-	return m.Run()
+	code := m.Run()
+	if faults := checkConformance("CONFORMANCE.md"); wholeRun() && code == 0 && len(faults) > 0 {
+		fmt.Fprintf(os.Stderr, "CONFORMANCE.md:\n%s\n", strings.Join(faults, "\n"))
+		code = 1
+	}
+	return code
 }
 
 // probe looks for user namespaces alone: whatever else is missing must fail.

@@ -1,0 +1,4 @@
+package agent
+
+// ExecTimeout is how long a command may run.
+var ExecTimeout = timeout
