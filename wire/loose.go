@@ -109,6 +109,9 @@ func coerceBool(value json.RawMessage) json.RawMessage {
 // maxDigits bounds a number that comes as a string.
 const maxDigits = 64
 
+// coerceNumber reads a string as a number, and cuts off the fraction of a
+// number, not of a string, where a whole one is needed. What is beyond 64 bits
+// becomes the nearest number within, for bounds to refuse.
 func coerceNumber(value json.RawMessage, whole bool) json.RawMessage {
 	text := string(value)
 	var s string
@@ -117,20 +120,45 @@ func coerceNumber(value json.RawMessage, whole bool) json.RawMessage {
 		return json.RawMessage("1")
 	case text == "false":
 		return json.RawMessage("0")
-	case json.Unmarshal(value, &s) == nil && len(s) <= maxDigits:
-		text = strings.TrimPrefix(strings.TrimSpace(s), "+")
-		if text == "" || !isNumber([]byte(text)) {
+	case json.Unmarshal(value, &s) == nil:
+		s = strings.TrimSpace(s)
+		if len(s) > maxDigits || whole && !isWhole(s) {
 			return value
 		}
-	}
-	if _, err := strconv.ParseInt(text, 10, 64); err == nil || !whole {
-		return json.RawMessage(text)
+		text = strings.TrimLeft(strings.ReplaceAll(s, "_", ""), "+")
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.Abs(f) >= 1<<63 {
+	switch {
+	case err != nil || math.IsInf(f, 0) || math.IsNaN(f) || strings.ContainsAny(text, "xXpP"):
 		return value
+	case !whole:
+		return json.RawMessage(strconv.FormatFloat(f, 'g', -1, 64))
+	case f >= math.MaxInt64:
+		return strconv.AppendInt(nil, math.MaxInt64, 10)
+	case f <= math.MinInt64:
+		return strconv.AppendInt(nil, math.MinInt64, 10)
 	}
-	return strconv.AppendInt(nil, int64(f), 10)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		n = int64(f)
+	}
+	return strconv.AppendInt(nil, n, 10)
+}
+
+// isWhole says whether a string is a sign, or none, and digits with single
+// underscores between them.
+func isWhole(s string) bool {
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		s = s[1:]
+	}
+	for i := range len(s) {
+		digit := '0' <= s[i] && s[i] <= '9'
+		inner := i > 0 && i < len(s)-1 && s[i-1] != '_'
+		if !digit && (s[i] != '_' || !inner) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func coerceMap(value json.RawMessage, t reflect.Type) json.RawMessage {

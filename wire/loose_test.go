@@ -50,7 +50,7 @@ func TestLooseFields(t *testing.T) {
 		`{"recursive":[]}`:                                          &ListRequest{Path: "/workspace"},
 		`{"service_name":"a","tail_lines":"3"}`:                     &LogsServiceRequest{ServiceName: "a", TailLines: &cut},
 		`{"shell_id":"a","redact_values":[1,"b",true],"cols":"80"}`: &OpenShellRequest{ShellID: "a", Cwd: "/workspace", Cols: 80, Rows: 30, RedactValues: []string{"1", "b", "True"}},
-		`{"archive_size":"1e3"}`:                                    &ExtractRequest{ArchiveSize: 1000, Destination: "/workspace"},
+		`{"archive_size":"1_000"}`:                                  &ExtractRequest{ArchiveSize: 1000, Destination: "/workspace"},
 		`{"archive_size":-0.5}`:                                     &ExtractRequest{Destination: "/workspace"},
 	} {
 		got := reflect.New(reflect.TypeOf(want).Elem()).Interface()
@@ -64,7 +64,8 @@ func TestLooseFields(t *testing.T) {
 		request any
 		text    string
 	}{
-		`{"archive_size":1e19}`:        {new(ExtractRequest), "archive_size must be a whole number"},
+		`{"archive_size":1e999}`:       {new(ExtractRequest), "archive_size must be a whole number"},
+		`{"archive_size":"3.0"}`:       {new(ExtractRequest), "archive_size must be a whole number"},
 		`{"archive_size":"soon"}`:      {new(ExtractRequest), "archive_size must be a whole number"},
 		`{"redact_values":"x"}`:        {new(OpenShellRequest), "redact_values must be a list"},
 		`{"env":[]}`:                   {new(OpenShellRequest), "shell env must be a JSON object"},
