@@ -29,6 +29,14 @@ var handlers = map[string]handler{
 	wire.Mkdir.Name:               plain((*Agent).mkdir),
 	wire.Move.Name:                plain((*Agent).move),
 
+	wire.OpenShell.Name:   plain((*Agent).openShell),
+	wire.ReadShell.Name:   waiting((*Agent).readShell),
+	wire.WriteShell.Name:  plain((*Agent).writeShell),
+	wire.SignalShell.Name: plain((*Agent).signalShell),
+	wire.ResizeShell.Name: plain((*Agent).resizeShell),
+	wire.CloseShell.Name:  plain((*Agent).closeShell),
+	wire.ListShells.Name:  plain((*Agent).listShells),
+
 	wire.Usage.Name:    plain((*Agent).usage),
 	wire.Signal.Name:   plain((*Agent).signalByID),
 	wire.Kill.Name:     plain((*Agent).killByID),

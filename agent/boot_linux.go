@@ -150,14 +150,17 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
 		return nil, answer
 	}
+	state := hiddenState("shells", "services")
 	a := &Agent{
-		files:     files,
-		spawner:   s,
-		reaper:    s.reaper,
-		trees:     s.trees,
-		env:       boot.Plan.Env,
-		workspace: boot.Plan.Workspace,
-		isolation: boot.Plan.Isolation(skipped),
+		shellState:   state[0],
+		serviceState: state[1],
+		files:        files,
+		spawner:      s,
+		reaper:       s.reaper,
+		trees:        s.trees,
+		env:          boot.Plan.Env,
+		workspace:    boot.Plan.Workspace,
+		isolation:    boot.Plan.Isolation(skipped),
 	}
 	return a, answer
 }

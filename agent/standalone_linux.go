@@ -107,8 +107,8 @@ func newStandalone(c Config) (*Agent, error) {
 		env[treeVariable] = "" // the spawner gives it a value
 	}
 	return &Agent{
-		shellState:   state[0],
-		serviceState: state[1],
+		shellState:   stateAt(state[0]),
+		serviceState: stateAt(state[1]),
 		secretState:  state[2],
 		spawner:      s,
 		reaper:       s.reaper,
