@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -206,5 +207,32 @@ func TestBareCommandsStartClean(t *testing.T) {
 		if status(out, set) != "0000000000000000" {
 			t.Errorf("%s: %s", set, status(out, set))
 		}
+	}
+}
+
+// Children that the agent's process had before it was the agent's are left
+// alone, at its end as well.
+func TestOthersChildrenAreLeftAlone(t *testing.T) {
+	mark := newMark()
+	b := bareCommand(t, func(cmd *exec.Cmd, _ string) {
+		argv := append([]string{"sh", "-c", `"$0" wait "$1" >/dev/null 2>&1 & shift; exec "$@"`, helperDir + "/helper", mark}, cmd.Args...)
+		cmd.Path, cmd.Args = "/bin/sh", argv
+	})
+	t.Cleanup(func() {
+		for _, pid := range carrying(mark) {
+			if n, err := strconv.Atoi(pid); err == nil {
+				_ = syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+	})
+	if res := b.sh(t, `(setsid "$0" wait "$1" &)`, newMark(), nil); res["survivors_killed"] != 1.0 || res["death_proved"] != true {
+		t.Errorf("a command: %v", res)
+	}
+	if res := b.ask(t, map[string]any{"action": "shutdown"}); res["death_proved"] != true || res["killed"] != 0.0 {
+		t.Errorf("shutdown: %v", res)
+	}
+	<-b.exited
+	if len(carrying(mark)) != 1 {
+		t.Errorf("of somebody else's child are left %v", carrying(mark))
 	}
 }

@@ -385,6 +385,23 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// A signal ends process 1 as it ends any other agent, and who waits is answered.
+func TestInitEndsOnSignal(t *testing.T) {
+	b := asInit(t, "--init")
+	mark := newMark()
+	done := make(chan map[string]any, 1)
+	go func() { done <- b.sh(t, `"$0" wait "$1"`, mark, nil) }()
+	eventually(t, "the command runs", func() bool { return len(carrying(mark)) == 2 })
+	_ = syscall.Kill(b.pid, syscall.SIGTERM)
+	if res := <-done; res["signal"] != "SIGTERM" || res["death_proved"] != true {
+		t.Errorf("the command: %v", res)
+	}
+	<-b.exited
+	if len(carrying(mark)) > 0 || b.stderr.Len() > 0 {
+		t.Errorf("left is %v\n%s", carrying(mark), &b.stderr)
+	}
+}
+
 // Without --init process 1 serves as any other does, but not with a proc that
 // shows it others' processes.
 func TestForeignProc(t *testing.T) {
