@@ -26,7 +26,7 @@ type family struct {
 	reaper    *reaper
 	proc      int
 	spawner   int  // the thread that clones, and so has the commands as children
-	strangers bool // orphans may come that are of no tree
+	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
 	prefix    string
 	open      []*lineage // by age; the reaper's lock guards it
 }
@@ -41,6 +41,18 @@ type lineage struct {
 	born   uint64 // not after the command, in clock ticks since boot
 	proved bool   // the last look found none of it
 	ended  bool   // nobody asks for it any more, and some of it may live on
+}
+
+// newFamily is for a process that has started nothing yet. Children that it
+// has all the same are no business of the agent, which only buries them.
+func newFamily(r *reaper, proc, spawner int, prefix string) (*family, error) {
+	f := &family{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, prefix: prefix}
+	pids, err := f.ownChildren()
+	for _, pid := range pids {
+		f.strangers = true
+		r.procs[pid] = &process{pid: pid, done: make(chan struct{})}
+	}
+	return f, err
 }
 
 // everything is the lineage of all that runs.
@@ -118,7 +130,7 @@ func (f *family) children(l *lineage) (found []member, unknown int, err error) {
 }
 
 // orphans gives the agent's children that are no commands or, for the lineage
-// of all, every child; alone says that there is no child at all. The dead are
+// of all, commands too; alone says that there is no child at all. The dead are
 // buried first, and none is twice: so what is left lives, or is the leader of
 // threads that do.
 func (f *family) orphans(l *lineage) (found []stat, alone bool, err error) {
@@ -133,7 +145,7 @@ func (f *family) orphans(l *lineage) (found []stat, alone bool, err error) {
 		found = found[:0]
 		dead := false
 		for _, pid := range pids {
-			if f.reaper.procs[pid] != nil && !l.all {
+			if p := f.reaper.procs[pid]; p != nil && (!l.all || p.mark.lineage == nil) {
 				continue
 			}
 			s, err := readStat(f.proc, pid)

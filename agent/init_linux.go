@@ -22,9 +22,9 @@ func mountMissing() error {
 		{"/sys", "sysfs", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, isEmpty},
 		{"/dev", "devtmpfs", "mode=0755", unix.MS_NOSUID, lacks("null")},
 		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,gid=5", unix.MS_NOSUID | unix.MS_NOEXEC, lacks("ptmx")},
-		{"/dev/shm", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV, isNoMount},
-		{"/run", "tmpfs", "mode=0755", unix.MS_NOSUID | unix.MS_NODEV, isNoMount},
-		{"/tmp", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV, isNoMount},
+		{"/dev/shm", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV, isBare},
+		{"/run", "tmpfs", "mode=0755", unix.MS_NOSUID | unix.MS_NODEV, isBare},
+		{"/tmp", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV, isBare},
 	} {
 		if !m.missing(m.target) {
 			continue
@@ -55,9 +55,13 @@ func lacks(name string) func(string) bool {
 	}
 }
 
-// isNoMount reports whether a directory is on the file system of its parent.
-func isNoMount(path string) bool {
+// isBare reports whether a directory is empty and on the file system of its
+// parent: a mount would hide nothing that somebody has put there.
+func isBare(path string) bool {
 	var st, parent unix.Stat_t
+	if !isEmpty(path) {
+		return false
+	}
 	if unix.Stat(path, &st) != nil || unix.Stat(path+"/..", &parent) != nil {
 		return true
 	}

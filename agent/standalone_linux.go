@@ -160,10 +160,15 @@ func startBareSpawner() (*spawner, error) {
 		return nil, err
 	}
 	ready := make(chan *spawner)
+	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: it changes its namespaces, and commands die with it
 		r := newReaper(0)
-		f := &family{reaper: r, proc: proc, spawner: unix.Gettid(), strangers: os.Getpid() == 1, prefix: prefix}
+		f, err := newFamily(r, proc, unix.Gettid(), prefix)
+		if err != nil {
+			failed <- fmt.Errorf("cannot list children: %w", err)
+			return
+		}
 		s := &spawner{
 			requests: make(chan spawnRequest),
 			reaper:   r,
@@ -175,7 +180,12 @@ func startBareSpawner() (*spawner, error) {
 		ready <- s
 		s.run()
 	}()
-	return <-ready, nil
+	select {
+	case s := <-ready:
+		return s, nil
+	case err := <-failed:
+		return nil, err
+	}
 }
 
 // open opens the listeners, all or none.
