@@ -85,7 +85,7 @@ func TestConformList(t *testing.T) {
 	})
 	t.Run("names_of_any_bytes", func(t *testing.T) {
 		conform(t)
-		names := []string{"\xff\xfe", "a\nb", "caf\xe9", "\"\\", "\x01\x7f", "\u2028"}
+		names := []string{"\xff\xfe", "a\nb", "caf\xe9", "\"\\", "\x01\x7f", "a\u2028b"}
 		for i, name := range names {
 			put(t, string(rune('0'+i)), b.workspace, "bytes", name)
 		}
