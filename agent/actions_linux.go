@@ -29,6 +29,12 @@ var handlers = map[string]handler{
 	wire.Mkdir.Name:               plain((*Agent).mkdir),
 	wire.Move.Name:                plain((*Agent).move),
 
+	wire.StartService.Name:  plain((*Agent).startService),
+	wire.StatusService.Name: plain((*Agent).statusService),
+	wire.LogsService.Name:   plain((*Agent).logsService),
+	wire.StopService.Name:   plain((*Agent).stopService),
+	wire.ListServices.Name:  plain((*Agent).listServices),
+
 	wire.Usage.Name:    plain((*Agent).usage),
 	wire.Signal.Name:   plain((*Agent).signalByID),
 	wire.Kill.Name:     plain((*Agent).killByID),

@@ -54,6 +54,7 @@ type Agent struct {
 	isolation                             policy.Isolation
 	connections                           connections
 	running                               registry
+	services                              *services
 	token                                 []byte // that requests must bring, nil where none is asked for
 	life                                  *life  // of an agent on its own, nil inside walls
 }

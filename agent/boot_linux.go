@@ -152,6 +152,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	}
 	a := &Agent{
 		files:     files,
+		services:  newServices(nil),
 		spawner:   s,
 		reaper:    s.reaper,
 		trees:     s.trees,

@@ -118,6 +118,7 @@ func newStandalone(c Config) (*Agent, error) {
 		workspace:    c.Workspace,
 		files:        files,
 		life:         newLife(),
+		services:     newServices(&state[1]),
 	}, nil
 }
 
