@@ -37,6 +37,12 @@ var handlers = map[string]handler{
 	wire.CloseShell.Name:  plain((*Agent).closeShell),
 	wire.ListShells.Name:  plain((*Agent).listShells),
 
+	wire.StartService.Name:  plain((*Agent).startService),
+	wire.StatusService.Name: plain((*Agent).statusService),
+	wire.LogsService.Name:   plain((*Agent).logsService),
+	wire.StopService.Name:   plain((*Agent).stopService),
+	wire.ListServices.Name:  plain((*Agent).listServices),
+
 	wire.Usage.Name:    plain((*Agent).usage),
 	wire.Signal.Name:   plain((*Agent).signalByID),
 	wire.Kill.Name:     plain((*Agent).killByID),

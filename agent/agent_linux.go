@@ -42,21 +42,22 @@ const (
 
 // Agent runs commands for the clients of one sandbox.
 type Agent struct {
-	spawner                  *spawner
-	reaper                   *reaper
-	trees                    *trees
-	env                      map[string]string
-	workspace                string      // its path, as commands know it
-	files                    beneath.Dir // the same, as the agent reaches it
-	shells                   shells
-	shellState, serviceState stateDir
-	secretState              beneath.Dir
-	vault                    vault
-	isolation                policy.Isolation
-	connections              connections
-	running                  registry
-	token                    []byte // that requests must bring, nil where none is asked for
-	life                     *life  // of an agent on its own, nil inside walls
+	spawner     *spawner
+	reaper      *reaper
+	trees       *trees
+	env         map[string]string
+	workspace   string      // its path, as commands know it
+	files       beneath.Dir // the same, as the agent reaches it
+	running     registry
+	shells      shells
+	services    *services
+	shellState  stateDir
+	secretState beneath.Dir
+	vault       vault
+	isolation   policy.Isolation
+	connections connections
+	token       []byte // that requests must bring, nil where none is asked for
+	life        *life  // of an agent on its own, nil inside walls
 }
 
 // real is a path of the protocol as commands know it.

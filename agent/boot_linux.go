@@ -152,15 +152,15 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	}
 	state := hiddenState("shells", "services")
 	a := &Agent{
-		shellState:   state[0],
-		serviceState: state[1],
-		files:        files,
-		spawner:      s,
-		reaper:       s.reaper,
-		trees:        s.trees,
-		env:          boot.Plan.Env,
-		workspace:    boot.Plan.Workspace,
-		isolation:    boot.Plan.Isolation(skipped),
+		files:      files,
+		shellState: state[0],
+		services:   newServices(state[1]),
+		spawner:    s,
+		reaper:     s.reaper,
+		trees:      s.trees,
+		env:        boot.Plan.Env,
+		workspace:  boot.Plan.Workspace,
+		isolation:  boot.Plan.Isolation(skipped),
 	}
 	return a, answer
 }

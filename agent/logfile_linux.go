@@ -6,148 +6,198 @@ import (
 	"io"
 	"os"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/beneath"
 )
 
-// logFile is the end of what a shell or service has printed, on disk. Whoever
-// writes to it is never held up and never fails: what has no room is counted.
-type logFile struct {
-	keep int64 // at least so many bytes are kept, twice as many at the most
+// Bounds of one stream's log, in bytes. A log holds up to twice of what it
+// keeps when it drops its beginning.
+const (
+	keepOnDisk = 4 << 20
+	// maxLogRead is how much of a log is read at once.
+	maxLogRead = 4 << 20
+	// maxLogAnswer bounds the text of one stream as JSON: two of them and a
+	// record have room in a line.
+	maxLogAnswer = 6 << 20
+)
 
-	mu   sync.Mutex
-	dir  beneath.Dir
-	name string
-	file *os.File // nil where there is none
-	size int64
-	cut  bool // its beginning is gone, or some of it was lost
+// newLogs makes empty logs.
+func (t *services) newLogs(name string) [2]*logFile {
+	return [2]*logFile{newLogFile(t.dir(), name+".stdout"), newLogFile(t.dir(), name+".stderr")}
 }
 
-// openLog makes an empty log, in place of one that may be there.
-func openLog(at stateDir, name string, keep int64) *logFile {
-	l := &logFile{keep: keep, name: name}
-	dir, err := at()
-	if err != nil {
-		return l
+// oldLogs gives the logs that an earlier agent left.
+func (t *services) oldLogs(name string, cut [2]bool) [2]*logFile {
+	return [2]*logFile{{dir: t.dir(), name: name + ".stdout", cut: cut[0]}, {dir: t.dir(), name: name + ".stderr", cut: cut[1]}}
+}
+
+// logFile is the end of what a service or a shell has printed. Writes to it do
+// not fail: what cannot be kept is dropped.
+type logFile struct {
+	dir  beneath.Dir
+	name string
+
+	mu   sync.Mutex
+	f    *os.File // nil once it is closed, and where it could not be made
+	size int64
+	cut  bool // something was dropped
+}
+
+// newLogFile makes a log, in the place of what has its name.
+func newLogFile(dir beneath.Dir, name string) *logFile {
+	l := &logFile{dir: dir, name: name}
+	if err := l.replace(nil); err != nil {
+		_ = unix.Unlinkat(dir.FD(), name, 0) // it is of an earlier service
+		l.cut = true
 	}
-	l.dir = dir
-	l.file, _ = l.fresh()
 	return l
 }
 
-// fresh makes a file that takes the log's name when it has been filled.
-func (l *logFile) fresh() (*os.File, error) {
-	temp := hiddenName(statePrefix)
-	f, err := l.dir.OpenFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+// replace puts a file with only that content in the log's place.
+func (l *logFile) replace(content []byte) error {
+	temp := hiddenName(".log-")
+	f, err := l.dir.OpenFile(temp, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if l.size > 0 {
-		err = l.copyEnd(f)
-	}
-	if err == nil {
+	if _, err = f.Write(content); err == nil {
 		err = unix.Renameat(l.dir.FD(), temp, l.dir.FD(), l.name)
 	}
 	if err != nil {
-		_ = unix.Unlinkat(l.dir.FD(), temp, 0)
 		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// copyEnd copies the last bytes that are to be kept, from the beginning of a
-// line on where there is one.
-func (l *logFile) copyEnd(to *os.File) error {
-	from := max(0, l.size-l.keep)
-	first := make([]byte, min(l.size-from, 64<<10))
-	if _, err := l.file.ReadAt(first, from); err != nil {
+		_ = unix.Unlinkat(l.dir.FD(), temp, 0)
 		return err
 	}
-	from += int64(bytes.IndexByte(first, '\n') + 1)
-	return copyExactly(to, io.NewSectionReader(l.file, from, l.size-from), l.size-from)
+	if l.f != nil {
+		_ = l.f.Close()
+	}
+	l.f, l.size = f, int64(len(content))
+	return nil
 }
 
-// Write appends p.
+// Write appends.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == nil {
-		l.cut = true
+	if l.f == nil || l.size+int64(len(p)) > 2*keepOnDisk && l.shorten() != nil {
+		l.cut = l.cut || len(p) > 0
 		return len(p), nil
 	}
-	if l.size+int64(len(p)) > 2*l.keep {
-		l.rotate()
-	}
-	n, err := l.file.WriteAt(p[:min(int64(len(p)), max(0, 2*l.keep-l.size))], l.size)
+	n, err := l.f.Write(p)
 	l.size += int64(n)
-	l.cut = l.cut || err != nil || n < len(p)
+	l.cut = l.cut || err != nil // the disk is full
 	return len(p), nil
 }
 
-// rotate drops the beginning.
-func (l *logFile) rotate() {
-	f, err := l.fresh()
-	if err != nil {
-		return // what does not fit is lost
+// shorten drops the beginning.
+func (l *logFile) shorten() error {
+	content := make([]byte, min(l.size, keepOnDisk))
+	n, err := l.f.ReadAt(content, l.size-int64(len(content)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
-	_ = l.file.Close()
-	l.file, l.cut = f, true
-	l.size, _ = f.Seek(0, io.SeekEnd)
+	content = content[:n]
+	if i := bytes.IndexByte(content, '\n'); i >= 0 {
+		content = content[i+1:] // whole lines
+	}
+	l.cut = true
+	return l.replace(content)
 }
 
-// close ends the writing. The file stays.
-func (l *logFile) close() {
+func (l *logFile) close() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil {
-		_ = l.file.Close()
-		l.file = nil
+	if l.f != nil {
+		_ = l.f.Close()
+		l.f = nil
 	}
+	return l.cut
 }
 
-// tail reads the end of a log: at most lines lines where that is not negative,
-// and at most limit bytes. It says whether there was more.
-func tail(f *os.File, lines, limit int64) (text []byte, more bool, err error) {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, false, err
-	}
-	from := max(0, size-limit)
-	if lines == 0 {
-		from = size
-	} else if lines > 0 {
-		if from, err = lastLines(f, from, size, lines); err != nil {
-			return nil, false, err
+func (l *logFile) tail(lines *int64) (string, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.f
+	if f == nil {
+		var err error
+		f, err = l.dir.OpenFile(l.name, unix.O_RDONLY, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return "", l.cut, nil
 		}
+		if err != nil {
+			return "", false, err
+		}
+		defer f.Close()
 	}
-	text = make([]byte, size-from)
-	n, err := f.ReadAt(text, from)
-	if errors.Is(err, io.EOF) {
-		err = nil // it was shortened meanwhile
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return "", false, errors.Join(err, errors.New("it is no regular file"))
 	}
-	return text[:n], from > 0, err
+	text, more, err := tail(f, st.Size(), lines)
+	return text, more || l.cut, err
 }
 
-// lastLines is where the last lines of a file begin, but not before floor. A
-// newline at the very end ends a line and begins none.
-func lastLines(f *os.File, floor, size, lines int64) (int64, error) {
-	buf := make([]byte, 64<<10)
-	for end := size; end > floor; {
-		chunk := buf[:min(int64(len(buf)), end-floor)]
-		end -= int64(len(chunk))
-		if _, err := f.ReadAt(chunk, end); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
+// tail reads the last lines, and reports whether there was more.
+func tail(r io.ReaderAt, size int64, lines *int64) (string, bool, error) {
+	if lines != nil && *lines == 0 {
+		return "", size > 0, nil
+	}
+	start, limit := size, max(0, size-maxLogRead)
+	var text []byte
+	for start > limit {
+		step := min(64<<10, start-limit)
+		if lines == nil {
+			step = start - limit
 		}
-		for i := len(chunk) - 1; i >= 0; i-- {
-			if at := end + int64(i); chunk[i] == '\n' && at < size-1 {
-				if lines--; lines == 0 {
-					return at + 1, nil
-				}
-			}
+		chunk := make([]byte, step)
+		n, err := r.ReadAt(chunk, start-step)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", false, err
+		}
+		start -= step
+		text = append(chunk[:n], text...)
+		if lines != nil && int64(bytes.Count(text, []byte{'\n'})) > *lines {
+			break
 		}
 	}
-	return floor, nil
+	kept := fitting(text)
+	if lines != nil {
+		kept = lastLines(kept, *lines)
+	}
+	return string(kept), start > 0 || len(kept) < len(text), nil
+}
+
+// lastLines gives the last n lines, of which the very last may have no end.
+func lastLines(text []byte, n int64) []byte {
+	end := len(bytes.TrimSuffix(text, []byte{'\n'}))
+	for ; n > 0; n-- {
+		if end = bytes.LastIndexByte(text[:end], '\n'); end < 0 {
+			return text
+		}
+	}
+	return text[end+1:]
+}
+
+// fitting gives the end of a text that has room in an answer.
+func fitting(text []byte) []byte {
+	room := maxLogAnswer
+	at := len(text)
+	for at > 0 {
+		c, n := utf8.DecodeLastRune(text[:at])
+		cost := n
+		switch {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			cost = 2
+		case c < ' ', c == '<', c == '>', c == '&', c == 0x7f, c == utf8.RuneError, c == 0x2028, c == 0x2029:
+			cost = 6 // \uXXXX
+		}
+		if room -= cost; room < 0 {
+			break
+		}
+		at -= n
+	}
+	return text[at:]
 }

@@ -18,8 +18,6 @@ const (
 	maxShells = 32
 	// keptOutput is how much of a shell's output is kept, in bytes.
 	keptOutput = 1 << 20
-	// keptLog is how much of it is kept on disk at least; twice that at most.
-	keptLog = 4 << 20
 	// maxShellWait is how long a read may wait for output.
 	maxShellWait = time.Minute
 )
@@ -72,7 +70,7 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath) (*
 		agent: a, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
 		running: a.running.add("shell", id, p),
 		input:   newTypist(s.terminal),
-		log:     openLog(a.shellState, id+".log", keptLog),
+		log:     newLogFile(a.shellState.dir(), id+".log"),
 		output:  textRing{limit: keptOutput},
 		summary: wire.Shell{ShellID: id, Cwd: cwd.text, Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
 	}

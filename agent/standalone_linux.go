@@ -107,17 +107,17 @@ func newStandalone(c Config) (*Agent, error) {
 		env[treeVariable] = "" // the spawner gives it a value
 	}
 	return &Agent{
-		shellState:   stateAt(state[0]),
-		serviceState: stateAt(state[1]),
-		secretState:  state[2],
-		spawner:      s,
-		reaper:       s.reaper,
-		trees:        s.trees,
-		env:          env,
-		token:        token,
-		workspace:    c.Workspace,
-		files:        files,
-		life:         newLife(),
+		shellState:  stateAt(state[0]),
+		secretState: state[2],
+		spawner:     s,
+		reaper:      s.reaper,
+		trees:       s.trees,
+		env:         env,
+		token:       token,
+		workspace:   c.Workspace,
+		files:       files,
+		life:        newLife(),
+		services:    newServices(stateAt(state[1])),
 	}, nil
 }
 

@@ -14,6 +14,16 @@ import (
 // agent uses. It is opened when it is first needed.
 type stateDir func() (beneath.Dir, error)
 
+// dir is the directory, None where it cannot be had: shells and services go on
+// without.
+func (d stateDir) dir() beneath.Dir {
+	dir, err := d()
+	if err != nil {
+		return beneath.None
+	}
+	return dir
+}
+
 // stateAt is a directory that is open already.
 func stateAt(dir beneath.Dir) stateDir {
 	return func() (beneath.Dir, error) { return dir, nil }
@@ -28,7 +38,7 @@ func hiddenState(names ...string) []stateDir {
 	root := sync.OnceValues(func() (beneath.Dir, error) {
 		fd, err := confine.DetachedTmpfs(maxState)
 		if err != nil {
-			return beneath.FromFD(-1), fmt.Errorf("cannot make a place for state: %w", err)
+			return beneath.None, fmt.Errorf("cannot make a place for state: %w", err)
 		}
 		return beneath.FromFD(fd), nil
 	})
@@ -83,20 +93,3 @@ func saveState(at stateDir, name string, text []byte) error {
 	}
 	return err
 }
-
-// loadState reads a small file.
-func loadState(at stateDir, name string) ([]byte, error) {
-	dir, err := at()
-	if err != nil {
-		return nil, err
-	}
-	f, err := dir.OpenFile(name, unix.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readUpTo(f, 4096, maxRecord)
-}
-
-// maxRecord bounds a file of state that is read, in bytes.
-const maxRecord = 1 << 20
