@@ -14,7 +14,7 @@ func (a *Agent) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	if err := checkMode(q.Mode); err != nil {
 		return nil, err
 	}
-	p, werr := parsePath(q.Path)
+	p, werr := parsePath(string(q.Path))
 	if werr != nil {
 		return nil, werr
 	}
@@ -36,7 +36,7 @@ func (a *Agent) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 			return nil, fileError("make", p, err)
 		}
 	}
-	return &wire.MkdirResult{Path: p.text, Created: created}, nil
+	return &wire.MkdirResult{Path: wire.Path(p.text), Created: created}, nil
 }
 
 func (a *Agent) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
@@ -45,7 +45,7 @@ func (a *Agent) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 		return nil, err
 	}
 	defer from.close()
-	to, werr := parsePath(q.Target)
+	to, werr := parsePath(string(q.Target))
 	if werr != nil {
 		return nil, werr
 	}
@@ -76,7 +76,7 @@ func (a *Agent) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	case err != nil:
 		return nil, fileError("move", from.path, err)
 	}
-	return &wire.MoveResult{Path: from.path.text, Target: to.text}, nil
+	return &wire.MoveResult{Path: wire.Path(from.path.text), Target: wire.Path(to.text)}, nil
 }
 
 // rename renames, and replaces only where it may. Where a file system cannot
@@ -105,10 +105,10 @@ func (a *Agent) deletePath(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.DeleteResult{Path: p.path.text, Deleted: true}
+	r := &wire.DeleteResult{Path: wire.Path(p.path.text), Deleted: true}
 	switch kind := typeOf(st); {
 	case kind == wire.TypeOther && !q.Recursive:
-		return nil, p.unsupported()
+		return nil, unsupported(p.path)
 	case kind == wire.TypeDirectory && (!q.Recursive || p.name == ""):
 		return nil, p.conflict("workspace file delete does not support directories")
 	case kind == wire.TypeDirectory:

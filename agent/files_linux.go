@@ -27,8 +27,8 @@ type place struct {
 }
 
 // find opens the directory that a path is in. It must be closed.
-func (a *Agent) find(path string) (*place, error) {
-	p, werr := parsePath(path)
+func (a *Agent) find(path wire.Path) (*place, error) {
+	p, werr := parsePath(string(path))
 	if werr != nil {
 		return nil, werr
 	}
@@ -79,14 +79,14 @@ func (p *place) onlyRegular(st unix.Stat_t) error {
 	case wire.TypeFile:
 		return nil
 	case wire.TypeOther:
-		return p.unsupported()
+		return unsupported(p.path)
 	default:
 		return p.conflict("workspace file read only supports regular files")
 	}
 }
 
-func (p *place) unsupported() error {
-	return p.conflict("unsupported workspace path type: " + p.path.text)
+func unsupported(p filePath) error {
+	return &wire.Error{Code: wire.CodeConflict, Object: p.text, Message: "unsupported workspace path type: " + p.text}
 }
 
 func (p *place) conflict(text string) error {

@@ -41,13 +41,13 @@ func (a *Agent) listWorkspace(q *wire.ListRequest) (*wire.ListResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.ListResult{Path: p.path.text, ArtifactType: typeOf(st), Entries: []wire.Entry{}}
+	r := &wire.ListResult{Path: wire.Path(p.path.text), ArtifactType: typeOf(st), Entries: []wire.Entry{}}
 	switch r.ArtifactType {
 	case wire.TypeOther:
-		return nil, p.unsupported()
+		return nil, unsupported(p.path)
 	case wire.TypeDirectory:
 	default:
-		e, err := describe(p.dir, p.name, p.path.text, st)
+		e, err := describe(p.dir, p.name, wire.Path(p.path.text), st)
 		if err != nil {
 			return nil, fileError("list", p.path, err)
 		}
@@ -130,7 +130,7 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 		return err
 	}
 	if !met {
-		e, err := describe(dir, name, l.result.Path+"/"+strings.Join(at, "/"), st)
+		e, err := describe(dir, name, l.result.Path+wire.Path("/"+strings.Join(at, "/")), st)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is no link any more
 		}
@@ -157,9 +157,9 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 
 // take appends an entry where there is room.
 func (l *lister) take(e wire.Entry, at []string) error {
-	size := entryOverhead + jsonSize(e.Path)
+	size := entryOverhead + jsonSize(string(e.Path))
 	if e.LinkTarget != nil {
-		size += jsonSize(*e.LinkTarget)
+		size += jsonSize(string(*e.LinkTarget))
 	}
 	if len(l.result.Entries) == l.limit || l.room < size {
 		l.result.Truncated = true
@@ -219,7 +219,7 @@ func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 }
 
 // describe describes one name; a link is not followed.
-func describe(dir beneath.Dir, name, path string, st unix.Stat_t) (wire.Entry, error) {
+func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wire.Entry, error) {
 	e := wire.Entry{Path: path, ArtifactType: typeOf(st), SizeBytes: st.Size}
 	switch e.ArtifactType {
 	case wire.TypeDirectory:
@@ -229,7 +229,8 @@ func describe(dir beneath.Dir, name, path string, st unix.Stat_t) (wire.Entry, e
 		if err != nil {
 			return e, err
 		}
-		e.LinkTarget = &target
+		link := wire.Path(target)
+		e.LinkTarget = &link
 	}
 	return e, nil
 }

@@ -39,7 +39,7 @@ func (a *Agent) readWorkspaceFile(q *wire.ReadWorkspaceFileRequest) (*wire.ReadW
 	case int64(len(content)) > q.MaxBytes:
 		return nil, tooLarge
 	}
-	return &wire.ReadWorkspaceFileResult{Path: p.path.text, SizeBytes: int64(len(content)), ContentB64: content}, nil
+	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.path.text), SizeBytes: int64(len(content)), ContentB64: content}, nil
 }
 
 // readUpTo reads a file of an expected size, at most limit bytes of it.
@@ -85,7 +85,7 @@ func (a *Agent) readFile(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, e
 		_ = f.Close()
 		return nil, nil, fileError("read", p.path, err)
 	}
-	return &wire.ReadFileResult{Path: p.path.text, SizeBytes: st.Size, Mode: st.Mode & permissions,
+	return &wire.ReadFileResult{Path: wire.Path(p.path.text), SizeBytes: st.Size, Mode: st.Mode & permissions,
 		ModifiedAt: timestamp(st.Mtim), ContentSize: size}, &fileBody{f, size}, nil
 }
 

@@ -160,7 +160,7 @@ func hideRecord(r serviceRecord, hidden *secrets) serviceRecord {
 	if hidden == nil || !hidden.any() {
 		return r
 	}
-	r.Command, r.Cwd = hidden.text(r.Command), hidden.text(r.Cwd)
+	r.Command, r.Cwd = hidden.text(r.Command), wire.Path(hidden.text(string(r.Cwd)))
 	if r.Readiness != nil {
 		var v any
 		d := json.NewDecoder(bytes.NewReader(r.Readiness))

@@ -24,7 +24,7 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	if err != nil {
 		return nil, err
 	}
-	cwd, werr := parsePath(q.Cwd)
+	cwd, werr := parsePath(string(q.Cwd))
 	if werr != nil {
 		return nil, werr
 	}
@@ -118,7 +118,7 @@ func (s *service) pump() {
 // begin makes the record.
 func (s *service) begin(command string, cwd filePath, ready *readiness, proc int) {
 	pid, now := s.process.pid, unixSeconds(s.process.started)
-	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: cwd.text, State: serviceRunning, StartedAt: now, PID: &pid}}
+	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
 	if st, err := readStat(proc, pid); err == nil {
 		r.Born = st.born
 	}

@@ -72,7 +72,7 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath) (*
 		input:   newTypist(s.terminal),
 		log:     newLogFile(a.shellState.dir(), id+".log"),
 		output:  textRing{limit: keptOutput},
-		summary: wire.Shell{ShellID: id, Cwd: cwd.text, Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
+		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
 	}
 	sh.save()
 	drained := make(chan struct{})

@@ -101,7 +101,7 @@ func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	if !stateName(id) {
 		return nil, badField("shell_id", "shell_id is invalid")
 	}
-	cwd, err := a.workingDirectory(q.Cwd)
+	cwd, err := a.workingDirectory(string(q.Cwd))
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ func (a *Agent) stat(q *wire.StatRequest) (*wire.StatResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := describe(p.dir, p.name, p.path.text, st)
+	e, err := describe(p.dir, p.name, wire.Path(p.path.text), st)
 	if err != nil {
 		return nil, fileError("look at", p.path, err)
 	}

@@ -36,11 +36,11 @@ func (a *Agent) writeFile(q *wire.WriteFileRequest, body io.Reader) (*wire.Write
 
 // replaceFile writes a file beside its place and then moves it there, so that
 // every reader sees the old content or the new one, whole.
-func (a *Agent) replaceFile(path string, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
+func (a *Agent) replaceFile(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
 	if err := checkMode(mode); err != nil {
 		return nil, err
 	}
-	p, werr := parsePath(path)
+	p, werr := parsePath(string(path))
 	if werr != nil {
 		return nil, werr
 	}
@@ -56,6 +56,8 @@ func (a *Agent) replaceFile(path string, mode *uint32, content io.Reader, size i
 	old, err := dir.Lstat(p.base())
 	exists := err == nil
 	switch {
+	case exists && typeOf(old) == wire.TypeOther:
+		return nil, unsupported(p)
 	case exists && typeOf(old) != wire.TypeFile:
 		return nil, notRegular
 	case !exists && !errors.Is(err, unix.ENOENT):
@@ -75,7 +77,7 @@ func (a *Agent) replaceFile(path string, mode *uint32, content io.Reader, size i
 		}
 		return nil, fileError("write", p, err)
 	}
-	return &wire.WriteFileResult{Path: p.text, SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
+	return &wire.WriteFileResult{Path: wire.Path(p.text), SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
 }
 
 // newFile is a file that is about to replace another, whose owner it keeps

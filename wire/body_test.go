@@ -31,7 +31,7 @@ func TestUpload(t *testing.T) {
 	c := peer(t, func(conn net.Conn, in *bufio.Reader) {
 		body := make([]byte, 5)
 		_, _ = io.ReadFull(in, body)
-		_ = WriteLine(conn, WriteFileResult{Path: string(body), BytesWritten: 5})
+		_ = WriteLine(conn, WriteFileResult{Path: Path(body), BytesWritten: 5})
 	})
 	q := WriteFileRequest{Path: "x", ContentSize: 5}
 	r, err := Upload(t.Context(), c, WriteFile, q, strings.NewReader("hello, and more"))
