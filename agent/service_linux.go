@@ -128,7 +128,11 @@ func (t *services) add(s *service) {
 
 // evict forgets the oldest of those that have ended. The lock is held.
 func (t *services) evict(a *Agent) {
-	for len(t.byName) > maxServiceRecords {
+	limit := maxServiceRecords
+	if t.dir == nil {
+		limit = maxServices // their logs take memory
+	}
+	for len(t.byName) > limit {
 		var oldest *service
 		for _, s := range t.byName {
 			if !t.starting[s.name] && (oldest == nil || s.order < oldest.order) && !s.alive(a) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,15 +17,26 @@ func (s *service) refresh(a *Agent) bool {
 	if r.State != serviceRunning {
 		return false
 	}
-	if r.PID != nil && r.Born != 0 && *r.PID > 1 {
-		st, err := readStat(a.trees.proc, *r.PID)
-		if err == nil && st.born == r.Born && st.state != 'Z' {
-			return true
-		}
+	if a.trees.is(r) {
+		return true
 	}
 	r.State, r.EndedAt, r.ExitCode = serviceExited, secondsNow(), s.table.exitCode(s.name)
 	s.save()
 	return false
+}
+
+// is says whether the process of a record lives. Without a mark that cannot be
+// told, and a stranger must not be taken for it.
+func (t *trees) is(r *serviceRecord) bool {
+	if r.PID == nil || *r.PID <= 1 || r.Mark == 0 {
+		return false
+	}
+	st, err := readStat(t.proc, *r.PID)
+	if err != nil || st.born != r.Born || st.state == 'Z' {
+		return false
+	}
+	ino, err := t.namespace(strconv.Itoa(*r.PID))
+	return err == nil && ino == r.Mark
 }
 
 // stopOrphan ends a service that an earlier agent started. Its mark is lost

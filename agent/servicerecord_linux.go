@@ -23,9 +23,11 @@ const maxListed = 4096
 // serviceRecord is a record as it is on disk.
 type serviceRecord struct {
 	wire.Service
-	// Born is when the process began, in clock ticks since boot: with the
-	// process id it tells a process from a later one of the same number.
+	// Born is when the process began, in clock ticks since boot, and Mark the
+	// number of its namespace: with the process id they tell a process from a
+	// later one of the same number, even if that was born at once.
 	Born uint64 `json:"process_start_time"`
+	Mark uint64 `json:"process_mark"`
 	// Cut says of which stream the beginning was dropped.
 	Cut [2]bool `json:"logs_cut"`
 }

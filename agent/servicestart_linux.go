@@ -120,7 +120,7 @@ func (s *service) begin(command string, cwd filePath, ready *readiness, proc int
 	pid, now := s.process.pid, unixSeconds(s.process.started)
 	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
 	if st, err := readStat(proc, pid); err == nil {
-		r.Born = st.born
+		r.Born, r.Mark = st.born, s.process.mark.ino
 	}
 	if ready != nil {
 		r.Readiness = ready.text
