@@ -29,6 +29,9 @@ const (
 	endGrace = 5 * time.Second
 	// lastWords is how long answers may take to leave when the agent ends.
 	lastWords = 2 * time.Second
+	// orphanGrace is how long an agent without walls waits for orphans that
+	// do not tell whose they are, while they may be of the tree in question.
+	orphanGrace = 100 * time.Millisecond
 	// killTimeout bounds the hunt for a tree's last process.
 	killTimeout = 5 * time.Second
 	// defaultTimeout is that of a command text that is not streamed.

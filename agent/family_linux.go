@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -84,14 +85,18 @@ func (f *family) forget(gone func(*lineage) bool) {
 // which any might belong to it. It is none of both only where that is proved;
 // a list that is not empty may miss what was born meanwhile.
 func (f *family) members(l *lineage) (found []member, unknown int, err error) {
-	found, unknown, err = f.children(l)
-	if err != nil {
-		return nil, 0, err
+	deadline := time.Now().Add(orphanGrace)
+	for {
+		found, unknown, err = f.children(l)
+		if err != nil || len(found) > 0 || unknown == 0 || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(time.Millisecond) // most that tell nothing are about to end, or to begin
 	}
 	for i := 0; i < len(found); i++ { // it grows
 		found = append(found, f.below(found[i])...)
 	}
-	return found, unknown, nil
+	return found, unknown, err
 }
 
 // children gives the agent's own children that are of a tree.
