@@ -128,11 +128,7 @@ func (t *services) add(s *service) {
 
 // evict forgets the oldest of those that have ended. The lock is held.
 func (t *services) evict(a *Agent) {
-	limit := maxServiceRecords
-	if t.dir == nil {
-		limit = maxServices // their logs take memory
-	}
-	for len(t.byName) > limit {
+	for len(t.byName) > maxServiceRecords {
 		var oldest *service
 		for _, s := range t.byName {
 			if !t.starting[s.name] && (oldest == nil || s.order < oldest.order) && !s.alive(a) {
