@@ -18,6 +18,35 @@ type handler func(a *Agent, c *conversation) bool
 var handlers = map[string]handler{
 	wire.Hello.Name: plain((*Agent).hello),
 	wire.Exec.Name:  (*Agent).answerExec,
+
+	wire.ListWorkspace.Name:       plain((*Agent).listWorkspace),
+	wire.ReadWorkspaceFile.Name:   plain((*Agent).readWorkspaceFile),
+	wire.WriteWorkspaceFile.Name:  plain((*Agent).writeWorkspaceFile),
+	wire.DeleteWorkspacePath.Name: plain((*Agent).deletePath),
+	wire.ReadFile.Name:            download((*Agent).readFile),
+	wire.WriteFile.Name:           upload("content", (*Agent).writeFile),
+	wire.Stat.Name:                plain((*Agent).stat),
+	wire.Mkdir.Name:               plain((*Agent).mkdir),
+	wire.Move.Name:                plain((*Agent).move),
+
+	wire.OpenShell.Name:   plain((*Agent).openShell),
+	wire.ReadShell.Name:   waiting((*Agent).readShell),
+	wire.WriteShell.Name:  plain((*Agent).writeShell),
+	wire.SignalShell.Name: plain((*Agent).signalShell),
+	wire.ResizeShell.Name: plain((*Agent).resizeShell),
+	wire.CloseShell.Name:  plain((*Agent).closeShell),
+	wire.ListShells.Name:  plain((*Agent).listShells),
+
+	wire.StartService.Name:  plain((*Agent).startService),
+	wire.StatusService.Name: plain((*Agent).statusService),
+	wire.LogsService.Name:   plain((*Agent).logsService),
+	wire.StopService.Name:   plain((*Agent).stopService),
+	wire.ListServices.Name:  plain((*Agent).listServices),
+
+	wire.Usage.Name:    plain((*Agent).usage),
+	wire.Signal.Name:   plain((*Agent).signalByID),
+	wire.Kill.Name:     plain((*Agent).killByID),
+	wire.Shutdown.Name: plain((*Agent).shutdown),
 }
 
 // conversation is one connection and the request that is being served on it.
@@ -202,5 +231,5 @@ func (a *Agent) typed(err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return werr
+	return a.hidden(nil, werr)
 }

@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -27,6 +25,13 @@ const (
 	// exitGrace is how long a look at all processes waits for those that hide
 	// their marks, because most such are about to end.
 	exitGrace = 20 * time.Millisecond
+	// endGrace is how long what runs may take to end when the agent is to end.
+	endGrace = 5 * time.Second
+	// lastWords is how long answers may take to leave when the agent ends.
+	lastWords = 2 * time.Second
+	// orphanGrace is how long an agent without walls waits for orphans that
+	// do not tell whose they are, while they may be of the tree in question.
+	orphanGrace = 100 * time.Millisecond
 	// killTimeout bounds the hunt for a tree's last process.
 	killTimeout = 5 * time.Second
 	// defaultTimeout is that of a command text that is not streamed.
@@ -40,20 +45,23 @@ const (
 
 // Agent runs commands for the clients of one sandbox.
 type Agent struct {
-	spawner   *spawner
-	reaper    *reaper
-	trees     *trees
-	env       map[string]string
-	workspace string      // its path, as commands know it
-	files     beneath.Dir // the same, as the agent reaches it
-	// shellState and serviceState are directories that only the agent uses.
-	shellState, serviceState beneath.Dir
-	vault                    vault
-	isolation                policy.Isolation
-	nextID                   atomic.Uint64
+	spawner     *spawner
+	reaper      *reaper
+	trees       *trees
+	env         map[string]string
+	workspace   string      // its path, as commands know it
+	files       beneath.Dir // the same, as the agent reaches it
+	running     registry
+	shells      shells
+	services    *services
+	shellState  stateDir
+	secretState beneath.Dir
+	vault       vault
+	isolation   policy.Isolation
+	connections connections
+	token       []byte // that requests must bring, nil where none is asked for
+	life        *life  // of an agent on its own, nil inside walls
 }
-
-func (a *Agent) newID() string { return "e" + strconv.FormatUint(a.nextID.Add(1), 10) }
 
 // real is a path of the protocol as commands know it.
 func (a *Agent) real(p filePath) string {

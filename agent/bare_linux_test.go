@@ -35,7 +35,7 @@ func bare(t *testing.T, args ...string) *bareAgent {
 }
 
 // bareCommand is bare for an agent whose process needs more than flags.
-func bareCommand(t *testing.T, change func(*exec.Cmd), args ...string) *bareAgent {
+func bareCommand(t *testing.T, change func(cmd *exec.Cmd, dir string), args ...string) *bareAgent {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "bare-") // a socket's path has no room for more
 	if err != nil {
@@ -56,7 +56,7 @@ func bareCommand(t *testing.T, change func(*exec.Cmd), args ...string) *bareAgen
 	}, args...)...)
 	cmd.Stderr = &b.stderr
 	if change != nil {
-		change(cmd)
+		change(cmd, dir)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

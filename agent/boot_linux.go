@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -133,24 +134,33 @@ func (r rawReader) Read(p []byte) (int, error) {
 
 // start builds the sandbox around this process and starts the parts that
 // serve it.
-func start(boot *confine.Boot, files []int) (*Agent, confine.Booted) {
+func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	answer := confine.Booted{Protocol: wire.Version, Build: wire.Build}
 	if err := compatible(boot); err != nil {
 		answer.Failed = err
 		return nil, answer
 	}
-	s, skipped, err := startSpawner(boot.Plan, files)
+	s, skipped, err := startSpawner(boot.Plan, fds)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
 		return nil, answer
 	}
+	files, werr := beneath.Open(boot.Plan.Workspace)
+	if werr != nil {
+		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
+		return nil, answer
+	}
+	state := hiddenState("shells", "services")
 	a := &Agent{
-		spawner:   s,
-		reaper:    s.reaper,
-		trees:     s.trees,
-		env:       boot.Plan.Env,
-		workspace: boot.Plan.Workspace,
-		isolation: boot.Plan.Isolation(skipped),
+		files:      files,
+		shellState: state[0],
+		services:   newServices(state[1]),
+		spawner:    s,
+		reaper:     s.reaper,
+		trees:      s.trees,
+		env:        boot.Plan.Env,
+		workspace:  boot.Plan.Workspace,
+		isolation:  boot.Plan.Isolation(skipped),
 	}
 	return a, answer
 }

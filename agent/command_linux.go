@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"path"
 	"sort"
@@ -20,8 +21,6 @@ func checkExec(r *wire.ExecRequest) *wire.Error {
 		return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot run the command: " + reason}
 	}
 	switch {
-	case r.Command == "" && len(r.Argv) == 0:
-		return bad("argv", "neither command nor argv is given")
 	case r.Command != "" && len(r.Argv) > 0:
 		return bad("argv", "both command and argv are given")
 	case len(r.Argv) > 0 && r.Argv[0] == "":
@@ -44,51 +43,108 @@ func checkExec(r *wire.ExecRequest) *wire.Error {
 			return bad("argv", "a NUL byte cannot be part of an argument or a path")
 		}
 	}
-	return checkEnv(r.Env)
+	return nil
 }
 
+// commandEnv is what a request adds to the base environment, by the portable
+// names that the contract allows.
+func commandEnv(env map[string]string) (map[string]string, *wire.Error) {
+	clean := make(map[string]string, len(env))
+	for name, value := range env {
+		name = strings.TrimSpace(name)
+		switch {
+		case name == "":
+			return nil, envError("secret name is required")
+		case !portableName(name):
+			return nil, envError("secret name is invalid")
+		}
+		clean[name] = value
+	}
+	return clean, checkEnv(clean)
+}
+
+// checkEnv refuses what no program can be given.
 func checkEnv(env map[string]string) *wire.Error {
 	for name, value := range env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.IndexByte(value, 0) >= 0 {
-			return &wire.Error{Code: wire.CodeBadRequest, Object: "env", Message: "cannot run the command: the environment has an impossible name or value"}
+			return envError("cannot run the command: the environment has an impossible name or value")
 		}
 	}
 	return nil
 }
 
+func envError(text string) *wire.Error {
+	return &wire.Error{Code: wire.CodeBadRequest, Object: "env", Message: text}
+}
+
+// maxEnvName is the length of a name in a request's environment.
+const maxEnvName = 64
+
+// portableName says whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
+func portableName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || c < '0' || '9' < c) {
+			return false
+		}
+	}
+	return len(name) <= maxEnvName
+}
+
 // command turns a checked request into what the spawner needs, standard
 // streams aside.
 func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
-	env := map[string]string{}
-	if !r.ClearEnv {
-		for k, v := range a.env {
-			env[k] = v
-		}
-	}
-	dir := a.workspace
-	if r.Cwd != "" {
-		dir = path.Join(a.workspace, r.Cwd)
-		if path.IsAbs(r.Cwd) {
-			dir = path.Clean(r.Cwd)
-		}
-	}
-	if !r.ClearEnv {
-		env["PWD"] = dir
-	}
-	for k, v := range r.Env {
-		env[k] = v
+	dir := a.directory(r.Cwd)
+	env, err := a.environment(r, dir)
+	if err != nil {
+		return nil, err
 	}
 	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: rlimits(r.Limits)}
-	if r.Command != "" {
+	if len(r.Argv) == 0 {
 		c.Argv = []string{"/bin/sh", "-lc", r.Command}
 	}
 	for k, v := range env {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	sort.Strings(c.Env)
-	var err *wire.Error
 	c.Path, err = lookPath(c.Argv[0], searchPath(env), dir)
 	return c, err
+}
+
+// environment is a command's whole environment.
+func (a *Agent) environment(r *wire.ExecRequest, dir string) (map[string]string, *wire.Error) {
+	if r.ClearEnv {
+		return r.Env, checkEnv(r.Env)
+	}
+	own, err := commandEnv(r.Env)
+	if err != nil {
+		return nil, err
+	}
+	return a.baseEnv(dir, own), nil
+}
+
+// baseEnv is the base environment of a command in dir, with what its request
+// lays over it.
+func (a *Agent) baseEnv(dir string, own map[string]string) map[string]string {
+	env := maps.Clone(a.env)
+	env["PWD"] = dir
+	maps.Copy(env, own)
+	return env
+}
+
+// directory is where a command runs. What is below /workspace in the request
+// is in the workspace, whatever that is called.
+func (a *Agent) directory(cwd string) string {
+	switch clean := path.Clean("/" + cwd); {
+	case !path.IsAbs(cwd):
+		return path.Join(a.workspace, cwd)
+	case clean == "/workspace":
+		return a.workspace
+	case strings.HasPrefix(clean, "/workspace/"):
+		return path.Join(a.workspace, strings.TrimPrefix(clean, "/workspace/"))
+	default:
+		return clean
+	}
 }
 
 // searchPath is where programs are looked for: the system's default where the

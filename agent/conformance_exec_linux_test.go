@@ -46,7 +46,7 @@ func TestConformExec(t *testing.T) {
 		{name: "signal_of_a_child", request: `{"command":"sh -c 'kill -9 $$'; exit $?"}`, want: `{"exit_code":137}`},
 		{name: "env", request: `{"command":"echo $A $B","env":{" A ":"1","B":"x y"}}`, want: `{"stdout":"1 x y\n"}`},
 		{name: "env_overrides", request: `{"command":"echo $HOME","env":{"HOME":"/nonesuch"}}`, want: `{"stdout":"/nonesuch\n"}`},
-		{name: "env_values", request: `{"command":"echo $A $B $C $D $E","env":{"A":1,"B":true,"C":1.5,"D":null,"E":["x"]}}`, want: `{"stdout":"1 True 1.5 None ['x']\n"}`},
+		{name: "env_values", request: `{"command":"echo $A $B $C","env":{"A":1,"B":true,"C":1.5}}`, want: `{"stdout":"1 True 1.5\n"}`},
 		{name: "env_is_a_list", request: env(`["A=1"]`), err: "exec env must be a JSON object"},
 		{name: "env_is_a_string", request: env(`"A=1"`), err: "exec env must be a JSON object"},
 		{name: "env_is_false", request: env(`false`), err: "exec env must be a JSON object"},
@@ -100,7 +100,6 @@ func TestConformExecTimeout(t *testing.T) {
 	calls(t, b, []call{
 		{name: "in_time", request: `{"command":"echo x","timeout_seconds":20}`, want: `{"exit_code":0,"stdout":"x\n","stderr":""}`},
 		{name: "word", request: `{"command":"touch ran","timeout_seconds":"soon"}`, err: anyError},
-		{name: "null", request: `{"command":"touch ran","timeout_seconds":null}`, err: anyError},
 		{name: "list", request: `{"command":"touch ran","timeout_seconds":[1]}`, err: anyError,
 			check: func(t *testing.T, b *bareAgent, _ map[string]any) { absent(t, b.workspace, "ran") }},
 	})

@@ -102,7 +102,6 @@ func TestConformShellErrors(t *testing.T) {
 		{name: "rows_too_many", request: open("two", `,"rows":99999999999`), err: anyError},
 		{name: "rows_word", request: open("two", `,"rows":"many"`), err: anyError},
 		{name: "env_before_redact", request: open("two", `,"env":[],"redact_values":5`), err: "shell env must be a JSON object"},
-		{name: "cwd_before_env", request: open("two", `,"cwd":"/","env":[]`), err: "destination must stay inside /workspace"},
 		{name: "id_stays_free", request: open("two", ""), want: `{"shell_id":"two","state":"running"}`},
 	})
 }
@@ -209,7 +208,7 @@ func TestConformReadShell(t *testing.T) {
 	t.Parallel()
 	conform(t)
 	b := bare(t)
-	each(t, b, []call{{request: open("r", `,"env":{"PS1":""}`), want: `{}`}})
+	each(t, b, []call{{request: open("r", `,"env":{"PS1":"","TERM":"dumb"}`), want: `{}`}})
 	b.shellDo(t, "r", `stty -echo; printf '\360\237\230\200-\303\251-\377-end\n'`, "-end\r\n")
 	whole := b.ask(t, map[string]any{"action": "read_shell", "shell_id": "r"})
 	text := []rune(textOf(t, whole, "output"))
@@ -240,7 +239,6 @@ func TestConformReadShell(t *testing.T) {
 		{name: "no_characters", request: read(`,"max_chars":0`), want: `{"cursor":0,"next_cursor":0,"output":"","truncated":true}`},
 		{name: "bad_cursor", request: read(`,"cursor":"x"`), err: anyError},
 		{name: "bad_max_chars", request: read(`,"max_chars":[]`), err: anyError},
-		{name: "null_cursor", request: read(`,"cursor":null`), err: anyError},
 	})
 	t.Run("default_max_chars", func(t *testing.T) {
 		conform(t)

@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"context"
+	"crypto/subtle"
 	"errors"
 	"io"
 	"net"
@@ -11,45 +12,72 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// serve accepts connections until the listener fails, which it does at the
-// sandbox's end only.
-func (a *Agent) serve(ln net.Listener) {
-	slots := make(chan struct{}, maxConnections)
+// serve accepts connections until the listener ends. It returns nil where it
+// was closed.
+func (a *Agent) serve(ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
+				return nil
+			}
+			if !passing(err) {
+				return err
 			}
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will be freed
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-			if len(slots) > 1 {
-				manyProcessors()
+		if l, ok := ln.(*listener); ok && l.check != nil {
+			if err := l.check(conn); err != nil {
+				go refuseConn(conn, &wire.Error{Code: wire.CodeUnauthorized, Message: "cannot serve the connection: " + err.Error()})
+				continue
 			}
-			go func() {
-				defer func() { <-slots }()
-				a.converse(conn)
-			}()
-		default:
-			go refuseBusy(conn)
+		}
+		a.welcome(conn)
+	}
+}
+
+// passing reports whether accept(2) may do better the next time.
+func passing(err error) bool {
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED,
+		unix.EINTR, unix.EAGAIN, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.EHOSTUNREACH, unix.ENETUNREACH} {
+		if errors.Is(err, errno) {
+			return true
 		}
 	}
+	return false
+}
+
+// welcome starts to serve a connection, in place of another if need be.
+func (a *Agent) welcome(conn net.Conn) {
+	refused := a.connections.admit(conn)
+	if refused != nil {
+		go refuseConn(refused, errBusy)
+	}
+	if refused == conn {
+		return
+	}
+	go func() {
+		defer a.connections.leave(conn)
+		a.converse(conn)
+	}()
 }
 
 // manyProcessors lets the agent run in parallel. It starts with one processor
 // only, because threads that look for work delay a single short command.
 var manyProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcessors)) })
 
-func refuseBusy(conn net.Conn) {
+var errBusy = &wire.Error{Code: wire.CodeBusy, Message: "cannot serve the connection: too many are open"}
+
+func refuseConn(conn net.Conn, why *wire.Error) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	_ = wire.WriteLine(conn, &wire.Error{Code: wire.CodeBusy, Message: "cannot serve the connection: too many are open"})
+	_ = wire.WriteLine(conn, why)
 }
 
 // converse serves one connection: one request, or as many as ask to be kept
@@ -64,12 +92,19 @@ func (a *Agent) converse(conn net.Conn) {
 		line, err := wire.ReadLine(in, wire.MaxLine)
 		_ = conn.SetReadDeadline(time.Time{})
 		if err != nil {
+			if wait == idleTimeout && errors.Is(err, io.EOF) {
+				return // nothing more is asked
+			}
 			a.rejectLine(conn, err)
+			return
+		}
+		if !a.connections.begin(conn) {
 			return
 		}
 		brought := files.take()
 		again := a.answer(&conversation{conn: conn, in: in, line: line, brought: brought})
 		brought.close()
+		a.connections.done(conn)
 		if !again {
 			return
 		}
@@ -83,7 +118,7 @@ func (a *Agent) rejectLine(conn net.Conn, err error) {
 	var werr *wire.Error
 	switch {
 	case errors.Is(err, io.EOF):
-		return
+		werr = wire.Errorf(wire.CodeBadRequest, "cannot read the request: there is none")
 	case errors.As(err, &werr):
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		werr = wire.Errorf(wire.CodeTimeout, "cannot wait for the request any longer")
@@ -101,6 +136,9 @@ func (a *Agent) answer(c *conversation) bool {
 		return a.refuse(c, err)
 	}
 	c.head = head
+	if !a.authorized(head.Token) {
+		return a.refuse(c, &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong"})
+	}
 	serve, ok := handlers[head.Action]
 	if !ok {
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: head.Action, Message: "unknown action: " + head.Action})
@@ -108,27 +146,54 @@ func (a *Agent) answer(c *conversation) bool {
 	return serve(a, c)
 }
 
+// authorized compares in a time that tells nothing of the token but its length.
+func (a *Agent) authorized(token string) bool {
+	return a.token == nil || subtle.ConstantTimeCompare(a.token, []byte(token)) == 1
+}
+
 // say answers with one line. An answer that has no room in a line becomes an
 // error that says so.
 func say(conn net.Conn, v any) error {
-	err := wire.WriteLine(conn, v)
+	w := patient{conn}
+	err := wire.WriteLine(w, v)
 	var large *wire.Error
 	if errors.As(err, &large) {
-		large.Hint = "ask for less at a time, or stream the output"
-		err = wire.WriteLine(conn, large)
+		large.Hint = "ask for less at a time (max_output_bytes, limit), or stream the output"
+		err = wire.WriteLine(w, large)
 	}
+	_ = conn.SetWriteDeadline(time.Time{})
 	return err
 }
 
+// patient writes for as long as the client takes something every stallTimeout.
+// One that takes nothing must not hold what serves it for ever.
+type patient struct{ conn net.Conn }
+
+// Write writes all of p, in pieces.
+func (w patient) Write(p []byte) (written int, err error) {
+	for len(p) > 0 && err == nil {
+		var n int
+		_ = w.conn.SetWriteDeadline(time.Now().Add(stallTimeout))
+		n, err = w.conn.Write(p[:min(len(p), 64<<10)])
+		written += n
+		p = p[n:]
+	}
+	return written, err
+}
+
 func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
-	return &wire.HelloResult{
+	r := &wire.HelloResult{
 		Version:  wire.Version,
 		Build:    wire.Build,
-		Features: []string{"exec", "stream", "tty", "keep_alive", "pass"},
+		Features: []string{"exec", "stream", "tty", "keep_alive", "pass", "usage", "signal", "kill"},
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
-		Isolation: a.isolation,
-	}, nil
+		Kill: a.trees.means(),
+	}
+	if a.life == nil { // there are walls
+		r.Isolation = a.isolation
+	}
+	return r, nil
 }
 
 func (a *Agent) answerExec(c *conversation) bool {
@@ -141,7 +206,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	}
 	if r.Stream {
 		if werr := a.execStreamed(context.Background(), c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
-			_ = say(c.conn, werr)
+			_ = say(c.conn, a.hidden(r.RedactValues, werr))
 		}
 		return false // what follows may be frames
 	}
@@ -151,7 +216,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	res, werr := a.execCaptured(ctx, &r)
 	alive := stop()
 	if werr != nil {
-		return a.reply(c, nil, werr) && alive
+		return a.reply(c, nil, a.hidden(r.RedactValues, werr)) && alive
 	}
 	return a.reply(c, res, nil) && alive
 }

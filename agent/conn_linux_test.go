@@ -21,7 +21,9 @@ func overPipe(t *testing.T, client func(t *testing.T, conn net.Conn, answers *bu
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			new(Agent).converse(there)
+			a := &Agent{trees: &trees{}}
+			a.connections.admit(there)
+			a.converse(there)
 		}()
 		client(t, here, bufio.NewReader(here))
 		here.Close()
@@ -126,8 +128,7 @@ func TestMalformedRequests(t *testing.T) {
 		"a negative timeout":   {`{"argv":["true"],"timeout_seconds":-1}`, wire.CodeBadRequest, "timeout_seconds"},
 		"an oversized number":  {`{"argv":["true"],"max_output_bytes":1e99}`, wire.CodeBadRequest, "max_output_bytes"},
 		"stdin is not base64":  {`{"argv":["true"],"encoding":"base64","stdin":"?"}`, wire.CodeBadRequest, "stdin is not base64"},
-		"nothing to run":       {`{}`, wire.CodeBadRequest, "neither command nor argv"},
-		"a wrong hello":        {`{"action":"hello","version":"1"}`, wire.CodeBadRequest, "version"},
+		"a wrong hello":        {`{"action":"hello","version":"one"}`, wire.CodeBadRequest, "version"},
 		"an unknown action":    {`{"action":"fly","keep_alive":true}`, wire.CodeUnknownAction, "unknown action: fly"},
 		"an action of a shape": {`{"action":{}}`, wire.CodeBadRequest, "action"},
 		"deep nesting":         {strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), wire.CodeBadRequest, "cannot read the request"},
@@ -160,10 +161,59 @@ func TestAnswerTooLarge(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	here, there := net.Pipe()
-	go refuseBusy(there)
+	go refuseConn(there, errBusy)
 	answers := bufio.NewReader(here)
 	if e := refusal(t, answers); e.Code != wire.CodeBusy {
 		t.Errorf("error %+v", e)
 	}
 	wantEnd(t, answers)
+}
+
+// A client that never reads its answer holds nothing for ever.
+func TestUnreadAnswerEnds(t *testing.T) {
+	overPipe(t, func(t *testing.T, conn net.Conn, _ *bufio.Reader) {
+		began := time.Now()
+		write(t, conn, `{"action":"hello","keep_alive":true}`+"\n")
+		time.Sleep(stallTimeout + time.Second) // until then the agent has given up
+		if rest, err := io.ReadAll(conn); err != nil || len(rest) > 0 {
+			t.Errorf("after %v the connection gave %q, %v", time.Since(began), rest, err)
+		}
+	})
+}
+
+// Room is made by who has waited longest, never by who is served.
+func TestWhoMakesRoom(t *testing.T) {
+	var c connections
+	conns := make([]net.Conn, maxConnections+2)
+	for i := range conns {
+		conns[i], _ = net.Pipe()
+	}
+	for _, conn := range conns[:maxConnections] {
+		if c.admit(conn) != nil {
+			t.Fatal("there is no room")
+		}
+	}
+	if !c.begin(conns[0]) {
+		t.Fatal("the first is not there")
+	}
+	if got := c.admit(conns[maxConnections]); got != conns[1] {
+		t.Error("the second was not the one to make room")
+	}
+	if c.begin(conns[1]) {
+		t.Error("the second is served all the same")
+	}
+	c.leave(conns[1])
+	for _, conn := range conns[2 : maxConnections+1] {
+		if !c.begin(conn) {
+			t.Fatal("it is not there")
+		}
+	}
+	last := conns[maxConnections+1]
+	if got := c.admit(last); got != last {
+		t.Error("somebody who is served made room")
+	}
+	c.done(conns[5])
+	if got := c.admit(last); got != conns[5] {
+		t.Error("who was kept alive and is idle did not make room")
+	}
 }

@@ -27,7 +27,7 @@ var defectsOfCorrectness = []defect{
 // stableCursor reads, in pieces of every size, a text that becomes shorter
 // once the end of a secret is there.
 func stableCursor(t *testing.T, b *bareAgent) {
-	each(t, b, []call{{request: open("s", `,"env":{"PS1":""},"redact_values":["correct-horse-battery","horse"]`), want: `{}`}})
+	each(t, b, []call{{request: open("s", `,"env":{"PS1":"","TERM":"dumb"},"redact_values":["correct-horse-battery","horse"]`), want: `{}`}})
 	b.shellDo(t, "s", "stty -echo; echo rea''dy", "ready\r\n")
 	at := numberOf(t, b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"}), "next_cursor")
 	each(t, b, []call{{request: `{"action":"write_shell","shell_id":"s","input":"for part in '<1' 23 cor rect -ho rse -bat tery 4 corr ect-hors e-batter 5 hor se '>'; do printf %s $part; sleep 0.03; done"}`, want: `{}`}})

@@ -273,7 +273,7 @@ func terminalInput(t *testing.T, b *bareAgent) {
 }
 
 func cleanStart(t *testing.T, _ *bareAgent) {
-	b := bareCommand(t, func(cmd *exec.Cmd) {
+	b := bareCommand(t, func(cmd *exec.Cmd, _ string) {
 		cmd.Path = "/bin/sh" // as a shell starts what it puts into the background
 		cmd.Args = append([]string{"sh", "-c", `trap '' INT QUIT HUP TERM PIPE USR1; exec "$0" "$@"`, agentPath}, cmd.Args[1:]...)
 		in, _, err := os.Pipe()

@@ -243,7 +243,7 @@ func secretsUnprotected(t *testing.T, b *bareAgent) {
 }
 
 func agentsEnvironment(t *testing.T, _ *bareAgent) {
-	b := bareCommand(t, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "OF_THE_AGENT=private") })
+	b := bareCommand(t, func(cmd *exec.Cmd, _ string) { cmd.Env = append(os.Environ(), "OF_THE_AGENT=private") })
 	each(t, b, []call{
 		{request: `{"command":"env; cat /proc/self/environ"}`, check: func(t *testing.T, _ *bareAgent, answer map[string]any) {
 			if strings.Contains(textOf(t, answer, "stdout"), "private") {

@@ -25,6 +25,14 @@
 // this, CAP_SYS_ADMIN to make marks and CAP_SYS_PTRACE to read them from
 // processes that hide; commands have none.
 //
+// # Without walls
+//
+// [Standalone] is the life of an agent that nobody built walls for: in a
+// virtual machine, in a container, or as an ordinary process. It opens its own
+// listeners, has directories of its own, and is the subreaper of its commands,
+// which is how it finds and ends whole trees (see family). The rest is the
+// same code.
+//
 // # Limits
 //
 // The agent answers for its own results only. Whoever drives it must treat

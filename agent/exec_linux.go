@@ -21,11 +21,14 @@ type run struct {
 	process *process
 	stdio   *stdio
 	peak    *peakSampler
+	secrets *secrets
+	sinks   []*os.File    // of the client, for outputs that must pass the agent
 	drained chan struct{} // closed when both outputs have ended
 }
 
-// startRun starts a command. No process is left where it fails. It closes the
-// outputs that it is given once the command has them.
+// startRun starts a command. No process is left where it fails. The command
+// gets the outputs that it is given, which are then closed, unless there are
+// secrets to hide: then what it prints reaches them through the agent.
 func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
@@ -33,6 +36,14 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 	c, werr := a.command(r)
 	if werr != nil {
 		return nil, werr
+	}
+	hidden, werr := a.secrets(r.RedactValues)
+	if werr != nil {
+		return nil, werr
+	}
+	var sinks []*os.File
+	if hidden.any() {
+		outputs, sinks = nil, outputs
 	}
 	var s *stdio
 	var err error
@@ -51,8 +62,9 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 		s.closeAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
-	return &run{agent: a, id: a.newID(), request: r, process: p, stdio: s,
-		peak: a.trees.samplePeak(p), drained: make(chan struct{})}, nil
+	p.terminal = s.terminal
+	return &run{agent: a, id: a.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
+		peak: a.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -106,6 +118,7 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
+	x.agent.running.remove(x.id)
 	x.process.mark.close()
 	// Whatever still holds a pipe now is outside of the tree or unkillable.
 	select {
@@ -165,13 +178,18 @@ func (x *run) signal(name string) error {
 	if sig == 0 {
 		return errors.New("unknown signal " + strconv.Quote(name))
 	}
-	group := x.process.pid
-	if x.stdio.terminal != nil {
-		if g := foreground(x.stdio.terminal); g > 0 {
+	return x.agent.signal(x.process, sig)
+}
+
+// signal sends to a command as run.signal says.
+func (a *Agent) signal(p *process, sig unix.Signal) error {
+	group := p.pid
+	if p.terminal != nil {
+		if g := foreground(p.terminal); g > 0 {
 			group = g
 		}
 	}
-	return x.agent.reaper.signal(x.process, group, sig)
+	return a.reaper.signal(p, group, sig)
 }
 
 func signalNumber(name string) unix.Signal {

@@ -12,16 +12,22 @@ import (
 // pump copies both outputs until they end. Write errors of a sink do not stop
 // it: a command must not block because nobody listens any more.
 func (x *run) pump(stdout, stderr io.Writer) {
+	sinks := []io.Writer{stdout, stderr}
+	for i, f := range x.sinks {
+		sinks[i] = f
+	}
 	var wg sync.WaitGroup
-	for _, c := range []struct {
-		dst io.Writer
-		src *os.File
-	}{{stdout, x.stdio.stdout}, {stderr, x.stdio.stderr}} {
-		if c.src != nil {
-			wg.Go(func() { drain(c.dst, c.src) })
+	for i, src := range []*os.File{x.stdio.stdout, x.stdio.stderr} {
+		if src != nil {
+			wg.Go(func() {
+				hiding := x.secrets.writer(sinks[i])
+				drain(hiding, src)
+				_ = hiding.Close()
+			})
 		}
 	}
 	wg.Wait()
+	closeFiles(x.sinks)
 	close(x.drained)
 }
 

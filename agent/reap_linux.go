@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ type reaper struct {
 
 	mu    sync.Mutex
 	procs map[int]*process // running, and not reaped
+	over  bool             // nothing is to be started any more
 }
 
 func newReaper(init int) *reaper {
@@ -27,12 +29,19 @@ func newReaper(init int) *reaper {
 func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.over {
+		return errEnding
+	}
 	pid, err := spawn()
 	if err != nil {
 		return err
 	}
 	p.pid = pid
 	r.procs[pid] = p
+	if l := p.mark.lineage; l != nil {
+		l.pid = pid
+		l.family.open = append(l.family.open, l)
+	}
 	select {
 	case r.born <- struct{}{}:
 	default:
@@ -40,12 +49,21 @@ func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
 	return nil
 }
 
+var errEnding = errors.New("the agent is about to end")
+
+// close lets nothing be started any more.
+func (r *reaper) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+}
+
 // run reaps for ever. A child is looked at first and reaped under the lock,
 // so that no pid is freed while somebody may signal it.
 func (r *reaper) run() {
 	for {
 		var info unix.Siginfo
-		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil); err != nil {
 			switch {
 			case err == unix.EINTR:
 			case r.init == 0:
@@ -67,21 +85,36 @@ func (r *reaper) run() {
 func (r *reaper) reap() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	pid, _ := r.bury()
+	return pid <= 0 || pid != r.init
+}
+
+// bury takes a status where there is one. Its pid is 0 where there is none
+// now, and err is ECHILD where there is no child at all. The lock is held.
+func (r *reaper) bury() (pid int, err error) {
 	var status unix.WaitStatus
 	var usage unix.Rusage
-	pid, err := unix.Wait4(-1, &status, unix.WNOHANG, &usage)
-	if err != nil || pid <= 0 {
-		return true
-	}
-	if pid == r.init { // never 0
-		return false
+	if pid, err = unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, &usage); err != nil || pid <= 0 {
+		return 0, err
 	}
 	if p := r.procs[pid]; p != nil {
 		delete(r.procs, pid)
 		p.status, p.usage = status, usage
 		close(p.done)
 	}
-	return true
+	return pid, nil
+}
+
+// buryAll takes every status that there is, and reports whether no child is
+// left. The lock is held.
+func (r *reaper) buryAll() (alone bool) {
+	for {
+		pid, err := r.bury()
+		if err == unix.EINTR || pid > 0 {
+			continue
+		}
+		return err == unix.ECHILD
+	}
 }
 
 // signal sends to a process group whose leader is p, if it still exists.

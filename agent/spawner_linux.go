@@ -18,6 +18,8 @@ type spawner struct {
 	reaper   *reaper
 	trees    *trees
 	tid      int
+	bare     bool   // there are no walls
+	cloned   uint64 // commands, without walls
 }
 
 type spawnRequest struct {
@@ -39,6 +41,10 @@ type process struct {
 	done    chan struct{} // closed once status and usage are set
 	status  unix.WaitStatus
 	usage   unix.Rusage
+
+	// terminal is the agent's side of the command's, nil where it has none.
+	// Signals go to the job in its foreground.
+	terminal *os.File
 }
 
 // newSpawner applies the plan to the calling thread.
@@ -129,13 +135,11 @@ func (s *spawner) await(child *clone.Child) error {
 
 // clone makes the process of a command, which then goes its own way to its program.
 func (s *spawner) clone(c *clone.Command) (*process, *clone.Child, error) {
-	if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
-		return nil, nil, os.NewSyscallError("unshare", err)
-	}
-	m, err := s.trees.ownMark(s.tid)
+	m, err := s.mark(c)
 	if err != nil {
 		return nil, nil, err
 	}
+	c.DieWithThread = s.bare
 	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
 	var child *clone.Child
 	err = s.reaper.adopt(p, func() (pid int, err error) {
@@ -149,4 +153,23 @@ func (s *spawner) clone(c *clone.Command) (*process, *clone.Child, error) {
 		return nil, nil, err
 	}
 	return p, child, nil
+}
+
+// mark gives the command that is cloned next a mark of its own.
+func (s *spawner) mark(c *clone.Command) (mark, error) {
+	m := mark{fd: -1}
+	if !s.trees.unmarked {
+		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
+			return m, os.NewSyscallError("unshare", err)
+		}
+		var err error
+		if m, err = s.trees.ownMark(s.tid); err != nil {
+			return m, err
+		}
+	}
+	if f := s.trees.family; f != nil {
+		s.cloned++
+		m.lineage = f.begin(m.ino, c.Env, s.cloned)
+	}
+	return m, nil
 }

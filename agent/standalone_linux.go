@@ -1,75 +1,148 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
 )
+
+// ExitCannotStart is the exit status of an agent that could not start.
+const ExitCannotStart = 125
 
 // Config says how an agent that no backend started serves: in a virtual
 // machine or a container, or as an ordinary process. It builds no walls.
 type Config struct {
-	// Listen is where to serve: unix:///PATH, …
-	Listen string
+	// Listen is where to serve: vsock://[:PORT], unix:///PATH,
+	// tcp://HOST:PORT, fd://N (an inherited listening descriptor) or stdio.
+	Listen []string
 	// Workspace is the directory that clients know as /workspace.
 	Workspace string
 	// ShellRoot, ServiceRoot and SecretRoot are where the agent keeps the
 	// state of shells and services, and the secrets.
 	ShellRoot, ServiceRoot, SecretRoot string
+	// TokenFile, where not empty, holds the secret that each request must bring.
+	TokenFile string
+	// InsecureLoopback allows TCP without a token, on a loopback address.
+	InsecureLoopback bool
+	// VsockCIDs are the peers that may connect over vsock. Default: the host
+	// and the hypervisor.
+	VsockCIDs []uint32
+	// Env holds NAME=VALUE texts, laid over the commands' base environment.
+	Env []string
+	// Init makes the agent the init of a machine: it mounts what is missing
+	// and powers off at its end.
+	Init bool
+}
+
+// hinted is an error with advice.
+type hinted struct {
+	error
+	hint string
 }
 
 // Standalone serves until it is told to end. It returns the exit status.
 func Standalone(c Config) int {
 	a, err := newStandalone(c)
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = a.open(c)
 	}
-	ln, err := listen(c.Listen)
 	if err != nil {
-		return fail(err)
+		CannotStart(err)
+		return ExitCannotStart
 	}
-	a.serve(ln)
+	a.live()
+	if c.Init {
+		powerOff()
+	}
 	return 0
 }
 
+// CannotStart reports on standard error why an agent did not start.
+func CannotStart(err error) {
+	fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\n", err)
+	if h, ok := err.(hinted); ok { //nolint:errorlint // it is never wrapped
+		fmt.Fprintf(os.Stderr, "paddock-agent: hint: %s\n", h.hint)
+	}
+}
+
 func newStandalone(c Config) (*Agent, error) {
-	if err := os.MkdirAll(c.Workspace, 0o755); err != nil {
+	if err := settle(c.Init); err != nil {
 		return nil, err
 	}
-	files, err := beneath.Open(c.Workspace)
+	env, err := baseEnvironment(c.Env)
 	if err != nil {
 		return nil, err
+	}
+	token, err := readToken(c.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	if c.Workspace, err = filepath.Abs(c.Workspace); err != nil {
+		return nil, err
+	}
+	files, err := openWorkspace(c.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	var state [3]beneath.Dir
+	for i, dir := range []string{c.ShellRoot, c.ServiceRoot, c.SecretRoot} {
+		if state[i], err = openState(dir); err != nil {
+			return nil, err
+		}
 	}
 	s, err := startBareSpawner()
 	if err != nil {
 		return nil, err
 	}
-	var state [2]beneath.Dir
-	for i, dir := range []string{c.ShellRoot, c.ServiceRoot} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-		if state[i], err = beneath.Open(dir); err != nil {
-			return nil, err
-		}
+	if s.trees.unmarked {
+		env[treeVariable] = "" // the spawner gives it a value
 	}
 	return &Agent{
-		shellState:   state[0],
-		serviceState: state[1],
-		spawner:      s,
-		reaper:       s.reaper,
-		trees:        s.trees,
-		env:          map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"},
-		workspace:    c.Workspace,
-		files:        files,
+		shellState:  stateAt(state[0]),
+		secretState: state[2],
+		spawner:     s,
+		reaper:      s.reaper,
+		trees:       s.trees,
+		env:         env,
+		token:       token,
+		workspace:   c.Workspace,
+		files:       files,
+		life:        newLife(),
+		services:    newServices(stateAt(state[1])),
 	}, nil
+}
+
+// settle makes the process one that an agent can be.
+func settle(asInit bool) error {
+	if asInit {
+		if os.Getpid() != 1 {
+			return hinted{fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
+				"start it as the machine's init (init=… on the kernel's command line), or leave --init out"}
+		}
+		if err := mountMissing(); err != nil {
+			return err
+		}
+	}
+	// Commands run as the agent's own user: they must not read its memory.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot become the commands' subreaper: %w", err)
+	}
+	unix.Umask(0o022)
+	runtime.GOMAXPROCS(1)       // see manyProcessors
+	signal.Ignore(unix.SIGPIPE) // standard output may be a connection, and error output one that broke
+	return nil
 }
 
 // startBareSpawner starts the spawner of an agent without walls: what it
@@ -79,26 +152,104 @@ func startBareSpawner() (*spawner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open /proc: %w", err)
 	}
+	if !showsSelf() {
+		return nil, hinted{fmt.Errorf("/proc shows the processes of another pid namespace"), "mount a proc of this one, or use --init"}
+	}
+	prefix, err := newPrefix()
+	if err != nil {
+		return nil, err
+	}
 	ready := make(chan *spawner)
+	failed := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: it changes its namespaces
+		runtime.LockOSThread() // never unlocked: it changes its namespaces, and commands die with it
+		r := newReaper(0)
+		f, err := newFamily(r, proc, unix.Gettid(), prefix)
+		if err != nil {
+			failed <- fmt.Errorf("cannot list children: %w", err)
+			return
+		}
 		s := &spawner{
 			requests: make(chan spawnRequest),
-			reaper:   newReaper(0),
-			trees:    &trees{proc: proc},
+			reaper:   r,
+			trees:    &trees{proc: proc, family: f, unmarked: unix.Unshare(unix.CLONE_NEWUTS) != nil},
 			tid:      unix.Gettid(),
+			bare:     true,
 		}
-		go s.reaper.run()
+		go r.run()
 		ready <- s
 		s.run()
 	}()
-	return <-ready, nil
+	select {
+	case s := <-ready:
+		return s, nil
+	case err := <-failed:
+		return nil, err
+	}
 }
 
-func listen(address string) (net.Listener, error) {
-	path, ok := strings.CutPrefix(address, "unix://")
-	if !ok {
-		return nil, errors.New("cannot listen on " + address + ": it is no address")
+// open opens the listeners, all or none.
+func (a *Agent) open(c Config) (err error) {
+	defer func() {
+		if err != nil {
+			a.life.close()
+		}
+	}()
+	if len(c.Listen) == 0 {
+		c.Listen = []string{DefaultListen}
 	}
-	return net.Listen("unix", path)
+	for _, address := range c.Listen {
+		ln, err := listen(address, &c)
+		if err != nil {
+			return err
+		}
+		a.life.listeners = append(a.life.listeners, ln)
+	}
+	return nil
+}
+
+// live serves until a signal, a listener's end or a client ends the agent.
+func (a *Agent) live() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	if !signal.Ignored(unix.SIGHUP) {
+		signal.Notify(signals, unix.SIGHUP)
+	}
+	failed := make(chan error, len(a.life.listeners))
+	for _, ln := range a.life.listeners {
+		go func() { failed <- a.serve(ln) }()
+	}
+	wire.Warm()
+	select {
+	case <-signals:
+	case err := <-failed:
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "paddock-agent: cannot listen any longer: %v\n", err)
+		}
+	case <-a.life.ending:
+	}
+	a.end()
+	a.connections.settle(lastWords)
+}
+
+// readToken reads the secret of a token file.
+func readToken(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the token: %w", err)
+	}
+	token := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if token == "" {
+		return nil, hinted{fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > " + path}
+	}
+	return []byte(token), nil
+}
+
+// listener is what the agent serves on, with what it asks of who connects.
+type listener struct {
+	net.Listener
+	check func(net.Conn) error // nil where anybody may
 }

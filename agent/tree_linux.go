@@ -9,24 +9,46 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // trees finds every process of a command's tree by the tree's mark, in a proc
 // of the outer pid namespace that nothing else can see.
 type trees struct {
-	proc    int // directory handle
-	init    int
-	ownPeak atomic.Int64 // of the agent, in bytes, as last seen
+	proc     int // directory handle
+	init     int
+	family   *family      // where there are no walls: it finds the members
+	unmarked bool         // there are no namespaces to know trees by
+	ownPeak  atomic.Int64 // of the agent, in bytes, as last seen
+}
+
+// means says by what a tree's members are known. What the kernel keeps for the
+// agent is the surest.
+func (t *trees) means() string {
+	if t.unmarked {
+		return wire.KillDescendants
+	}
+	return wire.KillMark
 }
 
 // mark is the UTS namespace of one command's tree. The open handle keeps its
-// number from being given to another.
+// number from being given to another. Without walls there is a lineage as
+// well, and where the agent may not make namespaces nothing else.
 type mark struct {
-	fd  int
-	ino uint64
+	fd      int // -1 where there is none
+	ino     uint64
+	lineage *lineage
 }
 
-func (m mark) close() { _ = unix.Close(m.fd) }
+func (m mark) close() {
+	if m.lineage != nil {
+		m.lineage.close()
+	}
+	if m.fd >= 0 {
+		_ = unix.Close(m.fd)
+	}
+}
 
 // ownMark is the mark that the thread tid of this process carries.
 func (t *trees) ownMark(tid int) (mark, error) {
@@ -40,7 +62,7 @@ func (t *trees) ownMark(tid int) (mark, error) {
 		unix.Close(fd)
 		return mark{}, os.NewSyscallError("fstat", err)
 	}
-	return mark{fd, st.Ino}, nil
+	return mark{fd: fd, ino: st.Ino}, nil
 }
 
 // member is a process of a tree, pinned by a pidfd.
@@ -52,6 +74,9 @@ type member struct {
 // members lists the living processes of a tree. unknown counts processes that
 // did not let their mark be read, of which any might belong to it.
 func (t *trees) members(m mark) (found []member, unknown int, err error) {
+	if t.family != nil {
+		return t.family.members(m.lineage)
+	}
 	pids, err := t.pids()
 	if err != nil {
 		return nil, 0, err
@@ -111,8 +136,12 @@ func (t *trees) carries(pid int, m mark) (bool, error) {
 }
 
 func (t *trees) namespace(task string) (uint64, error) {
+	return namespaceOf(t.proc, task)
+}
+
+func namespaceOf(proc int, task string) (uint64, error) {
 	var st unix.Stat_t
-	if err := unix.Fstatat(t.proc, task+"/ns/uts", &st, 0); err != nil {
+	if err := unix.Fstatat(proc, task+"/ns/uts", &st, 0); err != nil {
 		return 0, err
 	}
 	return st.Ino, nil
@@ -120,9 +149,11 @@ func (t *trees) namespace(task string) (uint64, error) {
 
 func (t *trees) pids() ([]int, error) { return t.list(".") }
 
-// list gives the numeric entries of a directory below proc.
-func (t *trees) list(dir string) ([]int, error) {
-	fd, err := unix.Openat(t.proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (t *trees) list(dir string) ([]int, error) { return listNumbers(t.proc, dir) }
+
+// listNumbers gives the numeric entries of a directory below proc.
+func listNumbers(proc int, dir string) ([]int, error) {
+	fd, err := unix.Openat(proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,10 @@ var measurements = []struct {
 	{"output", measureOutput},
 	{"timeout", measureTimeout},
 	{"clients", measureClients},
+	{"guest", measureGuest},
+	{"soak", measureSoak},
+	{"archive", measureArchive},
+	{"pty", measurePTY},
 }
 
 // bench is what the measurements share.
@@ -57,7 +61,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, warm, agent, output, timeout, clients")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, warm, agent, output, timeout, clients, guest, soak, archive, pty")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
 	flag.Parse()

@@ -245,6 +245,12 @@ func setReadOnly(target string) error {
 	return unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
+// DetachedTmpfs makes an empty file system of at most size bytes that is
+// attached nowhere: only the returned directory handle reaches it.
+func DetachedTmpfs(size int64) (int, error) {
+	return newTmpfs(&Step{Mode: 0o700, Size: size, Flags: []string{FlagNoSuid, FlagNoDev, FlagNoExec}})
+}
+
 // DetachedProc mounts a fresh proc of the caller's pid namespace that is
 // attached nowhere: only the returned directory handle reaches it.
 func DetachedProc() (int, error) {

@@ -7,7 +7,7 @@ type ExtractRequest struct {
 	KeepAlive   bool   `json:"keep_alive,omitempty"`
 	ArchiveSize int64  `json:"archive_size"`
 	// Destination is a directory, which is made. Default: /workspace.
-	Destination string `json:"destination,omitempty"`
+	Destination Path `json:"destination,omitempty"`
 }
 
 func (q *ExtractRequest) setDefaults() { q.Destination = workspaceRoot }
@@ -17,9 +17,9 @@ func (q *ExtractRequest) BodySize() int64 { return q.ArchiveSize }
 
 // ExtractResult says what was unpacked.
 type ExtractResult struct {
-	Destination  string `json:"destination"`
-	EntryCount   int64  `json:"entry_count"`   // all members
-	BytesWritten int64  `json:"bytes_written"` // of regular files
+	Destination  Path  `json:"destination"`
+	EntryCount   int64 `json:"entry_count"`   // all members
+	BytesWritten int64 `json:"bytes_written"` // of regular files
 }
 
 // InstallSecretsRequest replaces the set of secrets by the archive that
@@ -37,14 +37,14 @@ func (q *InstallSecretsRequest) BodySize() int64 { return q.ArchiveSize }
 type ExportRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"` // default: /workspace
+	Path      Path   `json:"path,omitempty"` // default: /workspace
 }
 
 func (q *ExportRequest) setDefaults() { q.Path = workspaceRoot }
 
 // ExportResult is the header before ArchiveSize bytes of a plain tar archive.
 type ExportResult struct {
-	WorkspacePath string `json:"workspace_path"`
+	WorkspacePath Path   `json:"workspace_path"`
 	ArtifactType  string `json:"artifact_type"`
 	ArchiveSize   int64  `json:"archive_size"`
 	EntryCount    int64  `json:"entry_count"`

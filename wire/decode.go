@@ -20,13 +20,28 @@ func DecodeRequest(line []byte, v any) error {
 	case !isObject(line) && json.Valid(line):
 		return Errorf(CodeBadRequest, "request must be a JSON object")
 	}
-	if d, ok := v.(interface{ setDefaults() }); ok {
-		d.setDefaults()
+	line = exactKeys(line, v)
+	err := decodeInto(line, v)
+	if err == nil {
+		return nil
 	}
-	if err := json.Unmarshal(line, v); err != nil {
+	// What comes of a second try is what counts, where there is one.
+	if loose, ok := loosen(line, v); ok && isTypeError(err) {
+		err = decodeInto(loose, v)
+	}
+	if err != nil {
 		return requestError(err, v)
 	}
 	return nil
+}
+
+// decodeInto decodes into a request that has its defaults and nothing else.
+func decodeInto(line []byte, v any) error {
+	reflect.ValueOf(v).Elem().SetZero()
+	if d, ok := v.(interface{ setDefaults() }); ok {
+		d.setDefaults()
+	}
+	return json.Unmarshal(line, v)
 }
 
 // Head is what every request has.

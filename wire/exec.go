@@ -6,15 +6,17 @@ type ExecRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 
 	// Command is a string for /bin/sh -lc; Argv is a list that runs without a
-	// shell. Exactly one of the two is given. An Argv[0] without a slash is
-	// looked up in the PATH of the command's own environment.
+	// shell. Not both are given; where neither is, an empty Command runs. An
+	// Argv[0] without a slash is looked up in the PATH of the command's own
+	// environment.
 	Command string   `json:"command,omitempty"`
 	Argv    []string `json:"argv,omitempty"`
 	// Cwd is the working directory, relative to the workspace or absolute.
 	// Default: the workspace.
 	Cwd string `json:"cwd,omitempty"`
-	// Env is laid over the agent's base environment, or is the whole
-	// environment where ClearEnv is set.
+	// Env is laid over the agent's base environment. Its names are of the
+	// portable kind, [A-Za-z_][A-Za-z0-9_]{0,63}. Where ClearEnv is set, Env is
+	// the whole environment, with any names that a program can be given.
 	Env      map[string]string `json:"env,omitempty"`
 	ClearEnv bool              `json:"clear_env,omitempty"`
 	// Stdin is the whole standard input of a command that is not streamed.
@@ -41,6 +43,10 @@ type ExecRequest struct {
 	// streams. It needs Stream, and neither TTY nor MaxOutputBytes. A Client
 	// decides about it itself.
 	Pass []string `json:"pass,omitempty"`
+	// RedactValues are replaced by [REDACTED] in the output, also where one is
+	// split over several reads. They go with Pass no more than secrets that
+	// the agent has installed do: it does not see those streams.
+	RedactValues []string `json:"redact_values,omitempty"`
 	// Detach lets processes that the command leaves behind live on.
 	Detach bool `json:"detach,omitempty"`
 	// Encoding of Stdin and of the captured output: "" (text, invalid UTF-8

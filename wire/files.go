@@ -23,7 +23,7 @@ type ListRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	// Path is absolute below /workspace, or relative to it. Default: /workspace.
-	Path string `json:"path,omitempty"`
+	Path Path `json:"path,omitempty"`
 	// Recursive lists everything below too, parents before children.
 	Recursive bool `json:"recursive,omitempty"`
 	// Limit bounds the entries of one answer. Absent or 0: as many as an
@@ -37,7 +37,7 @@ func (q *ListRequest) setDefaults() { q.Path = workspaceRoot }
 
 // ListResult is a listing, sorted by path among siblings.
 type ListResult struct {
-	Path         string  `json:"path"`
+	Path         Path    `json:"path"`
 	ArtifactType string  `json:"artifact_type"`
 	Entries      []Entry `json:"entries"`
 	// Truncated says that there are more entries, which a request with
@@ -48,17 +48,17 @@ type ListResult struct {
 
 // Entry is a file, a directory or a link.
 type Entry struct {
-	Path         string  `json:"path"`
-	ArtifactType string  `json:"artifact_type"`
-	SizeBytes    int64   `json:"size_bytes"`  // 0 for a directory
-	LinkTarget   *string `json:"link_target"` // of a symbolic link, else null
+	Path         Path   `json:"path"`
+	ArtifactType string `json:"artifact_type"`
+	SizeBytes    int64  `json:"size_bytes"`  // 0 for a directory
+	LinkTarget   *Path  `json:"link_target"` // of a symbolic link, else null
 }
 
 // ReadWorkspaceFileRequest asks for the whole of a small file.
 type ReadWorkspaceFileRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Path      Path   `json:"path,omitempty"`
 	// MaxBytes refuses a larger file, 1 to MaxFileText, which is the default.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
@@ -67,7 +67,7 @@ func (q *ReadWorkspaceFileRequest) setDefaults() { q.Path, q.MaxBytes = workspac
 
 // ReadWorkspaceFileResult is a whole file.
 type ReadWorkspaceFileResult struct {
-	Path       string `json:"path"`
+	Path       Path   `json:"path"`
 	SizeBytes  int64  `json:"size_bytes"`
 	ContentB64 []byte `json:"content_b64"`
 }
@@ -76,7 +76,7 @@ type ReadWorkspaceFileResult struct {
 type WriteWorkspaceFileRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Path      Path   `json:"path,omitempty"`
 	Text      string `json:"text"`
 	// Mode is of the nine permission bits. Absent: as the file had it, or 0644.
 	Mode *uint32 `json:"mode,omitempty"`
@@ -86,7 +86,7 @@ func (q *WriteWorkspaceFileRequest) setDefaults() { q.Path = workspaceRoot }
 
 // WriteFileResult says what was written.
 type WriteFileResult struct {
-	Path         string `json:"path"`
+	Path         Path   `json:"path"`
 	SizeBytes    int64  `json:"size_bytes"`
 	BytesWritten int64  `json:"bytes_written"`
 	Mode         uint32 `json:"mode"`
@@ -96,7 +96,7 @@ type WriteFileResult struct {
 type DeleteRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Path      Path   `json:"path,omitempty"`
 	Recursive bool   `json:"recursive,omitempty"`
 }
 
@@ -104,16 +104,16 @@ func (q *DeleteRequest) setDefaults() { q.Path = workspaceRoot }
 
 // DeleteResult says what was removed.
 type DeleteResult struct {
-	Path    string `json:"path"`
-	Deleted bool   `json:"deleted"`
-	Entries int64  `json:"entries"` // all that went, directories included
+	Path    Path  `json:"path"`
+	Deleted bool  `json:"deleted"`
+	Entries int64 `json:"entries"` // all that went, directories included
 }
 
 // ReadFileRequest asks for a file of any size, or a part of it.
 type ReadFileRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Path      Path   `json:"path,omitempty"`
 	Offset    int64  `json:"offset,omitempty"` // in bytes
 	// Length is in bytes. Absent: to the end of the file.
 	Length *int64 `json:"length,omitempty"`
@@ -123,7 +123,7 @@ func (q *ReadFileRequest) setDefaults() { q.Path = workspaceRoot }
 
 // ReadFileResult is the header before ContentSize raw bytes.
 type ReadFileResult struct {
-	Path        string `json:"path"`
+	Path        Path   `json:"path"`
 	SizeBytes   int64  `json:"size_bytes"` // of the whole file
 	Mode        uint32 `json:"mode"`
 	ModifiedAt  string `json:"modified_at"`  // RFC 3339, UTC
@@ -138,7 +138,7 @@ func (r *ReadFileResult) BodySize() int64 { return r.ContentSize }
 type WriteFileRequest struct {
 	Action      string `json:"action"`
 	KeepAlive   bool   `json:"keep_alive,omitempty"`
-	Path        string `json:"path,omitempty"`
+	Path        Path   `json:"path,omitempty"`
 	ContentSize int64  `json:"content_size"`
 	// Mode is of the nine permission bits. Absent: as the file had it, or 0644.
 	Mode *uint32 `json:"mode,omitempty"`
@@ -153,7 +153,7 @@ func (q *WriteFileRequest) BodySize() int64 { return q.ContentSize }
 type StatRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Path      Path   `json:"path,omitempty"`
 }
 
 func (q *StatRequest) setDefaults() { q.Path = workspaceRoot }
@@ -172,7 +172,7 @@ type StatResult struct {
 type MkdirRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path,omitempty"`
+	Path      Path   `json:"path,omitempty"`
 	// Mode is of the nine permission bits. Absent: 0755.
 	Mode *uint32 `json:"mode,omitempty"`
 }
@@ -181,22 +181,22 @@ func (q *MkdirRequest) setDefaults() { q.Path = workspaceRoot }
 
 // MkdirResult says whether the directory is new.
 type MkdirResult struct {
-	Path    string `json:"path"`
-	Created bool   `json:"created"`
+	Path    Path `json:"path"`
+	Created bool `json:"created"`
 }
 
 // MoveRequest renames within the workspace; parents of the target are made.
 type MoveRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
-	Path      string `json:"path"`
-	Target    string `json:"target"`
+	Path      Path   `json:"path"`
+	Target    Path   `json:"target"`
 	// Replace lets a file or link that is there already be replaced.
 	Replace bool `json:"replace,omitempty"`
 }
 
 // MoveResult says where something is now.
 type MoveResult struct {
-	Path   string `json:"path"`
-	Target string `json:"target"`
+	Path   Path `json:"path"`
+	Target Path `json:"target"`
 }

@@ -19,7 +19,16 @@ type HelloResult struct {
 	// Isolation is what the agent was told holds. A host that did not start
 	// this agent itself has only the agent's word for it.
 	Isolation any `json:"isolation,omitempty"`
+	// Kill says by what the agent knows the processes of a command's tree:
+	// KillMark or KillDescendants.
+	Kill string `json:"kill,omitempty"`
 }
+
+// What a tree's processes are known by.
+const (
+	KillMark        = "mark"        // a namespace of the tree's own
+	KillDescendants = "descendants" // descent, session and environment
+)
 
 // Bounds are the protocol bounds that an agent keeps, in bytes or counts.
 type Bounds struct {

@@ -10,7 +10,7 @@ type StartServiceRequest struct {
 	ServiceName string `json:"service_name"`
 	Command     string `json:"command"` // for /bin/sh -lc
 	// Cwd is absolute below /workspace, or relative to it. Default: /workspace.
-	Cwd string `json:"cwd,omitempty"`
+	Cwd Path `json:"cwd,omitempty"`
 	// Readiness says what makes the service ready: an object with a type and
 	// what that type needs (see WIRE.md). Absent, and whatever is no object:
 	// it is ready at once.
@@ -50,7 +50,7 @@ type LogsServiceRequest struct {
 type Service struct {
 	ServiceName string          `json:"service_name"`
 	Command     string          `json:"command"`
-	Cwd         string          `json:"cwd"`
+	Cwd         Path            `json:"cwd"`
 	State       string          `json:"state"`      // running, exited, failed or stopped
 	StartedAt   float64         `json:"started_at"` // seconds since 1970
 	Readiness   json.RawMessage `json:"readiness"`

@@ -6,9 +6,9 @@ type OpenShellRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	ShellID   string `json:"shell_id"`
 	// Cwd is absolute below /workspace, or relative to it. Default: /workspace.
-	Cwd  string `json:"cwd,omitempty"`
-	Cols int64  `json:"cols,omitempty"` // default 120
-	Rows int64  `json:"rows,omitempty"` // default 30
+	Cwd  Path  `json:"cwd,omitempty"`
+	Cols int64 `json:"cols,omitempty"` // default 120
+	Rows int64 `json:"rows,omitempty"` // default 30
 	// Env is laid over the agent's base environment.
 	Env map[string]string `json:"env,omitempty"`
 	// RedactValues are replaced by [REDACTED] in all that the shell prints.
@@ -73,7 +73,7 @@ type ResizeShellRequest struct {
 // Shell is the summary of a shell.
 type Shell struct {
 	ShellID   string   `json:"shell_id"`
-	Cwd       string   `json:"cwd"`
+	Cwd       Path     `json:"cwd"`
 	Cols      int64    `json:"cols"`
 	Rows      int64    `json:"rows"`
 	State     string   `json:"state"`      // running or stopped

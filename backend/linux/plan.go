@@ -19,6 +19,7 @@ const (
 	homeDir      = policy.HomePath
 	userName     = "agent"
 	rootSize     = 16 << 20 // of the root's own tmpfs: mount points and a few small files
+	runSize      = 16 << 20
 )
 
 // Capabilities, in the sandbox's own user namespace: what building the walls
@@ -153,7 +154,9 @@ func (b *builder) private(spec policy.Spec) {
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: scrape, Why: "temporary files of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: scrape, Why: "a home of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
-	for _, dir := range []string{"/mnt", "/root", "/run", "/srv"} {
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/run", Mode: 0o755, Size: runSize,
+		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "secrets and state of running programs, bounded"})
+	for _, dir := range []string{"/mnt", "/root", "/srv"} {
 		b.add(confine.Step{Do: confine.OpMkdir, Target: dir, Mode: 0o755, Why: "nothing of the host's"})
 	}
 }

@@ -14,7 +14,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 
@@ -29,14 +28,7 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == "--version":
 		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, orUnknown(wire.Build))
 	default:
-		var c agent.Config
-		flag.StringVar(&c.Listen, "listen", "vsock://:5005", "")
-		flag.StringVar(&c.Workspace, "workspace", "/workspace", "")
-		flag.StringVar(&c.ShellRoot, "shell-root", "/run/pyro-shells", "")
-		flag.StringVar(&c.ServiceRoot, "service-root", "/run/pyro-services", "")
-		flag.StringVar(&c.SecretRoot, "secret-root", "/run/pyro-secrets", "")
-		flag.Parse()
-		os.Exit(agent.Standalone(c))
+		os.Exit(serve(os.Args[1:]))
 	}
 }
 

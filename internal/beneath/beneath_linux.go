@@ -58,6 +58,12 @@ func Open(path string) (Dir, error) {
 // FromFD takes over a descriptor of a directory.
 func FromFD(fd int) Dir { return Dir{fd} }
 
+// None is no directory: whatever is done with it fails with EBADF.
+var None = Dir{-1}
+
+// Valid says whether d is a directory, and not None.
+func (d Dir) Valid() bool { return d.fd >= 0 }
+
 // FD is the descriptor, for system calls that have no method here.
 func (d Dir) FD() int { return d.fd }
 

@@ -86,6 +86,9 @@ func (im *image) begin() bool {
 			return false
 		}
 	}
+	if im.dieWithThread {
+		_, _, _ = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
+	}
 	im.stage = StageSession
 	_, _, im.errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 	return im.errno == 0
@@ -174,9 +177,11 @@ func (im *image) strip() bool {
 		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&im.action)), 0, 8, 0, 0)
 	}
 	im.stage = StageCapabilities
-	if _, _, im.errno = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&im.header)),
-		uintptr(unsafe.Pointer(&im.caps[0])), 0); im.errno != 0 {
-		return false
+	if !im.keepCaps {
+		if _, _, im.errno = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&im.header)),
+			uintptr(unsafe.Pointer(&im.caps[0])), 0); im.errno != 0 {
+			return false
+		}
 	}
 	for i := range im.ambient {
 		if _, _, im.errno = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE,

@@ -29,6 +29,10 @@ type Command struct {
 	ID int
 	// Mount, where not nil, is mounted by the child, in its namespaces.
 	Mount *Mount
+	// DieWithThread has the program killed when the calling thread ends, and
+	// leaves a caller with uid 0 its capabilities: where a program of uid 0
+	// gains them by executing, the kernel forgets the wish.
+	DieWithThread bool
 	// IgnoreChildren lets the kernel reap the program's children (SIGCHLD is
 	// ignored, which survives execve).
 	IgnoreChildren bool
@@ -98,6 +102,8 @@ type image struct {
 	rlimits        []Rlimit
 	ambient        []uintptr
 	id             uintptr
+	dieWithThread  bool
+	keepCaps       bool
 	ignoreChildren bool
 	caps           [2]unix.CapUserData
 	header         unix.CapUserHeader
@@ -114,7 +120,8 @@ type sigaction struct {
 
 func newImage(c *Command) (*image, error) {
 	im := &image{gate: -1, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
-		ambient: c.Ambient, id: uintptr(c.ID), ignoreChildren: c.IgnoreChildren}
+		ambient: c.Ambient, id: uintptr(c.ID), ignoreChildren: c.IgnoreChildren,
+		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	for _, bit := range c.Ambient {
 		im.caps[bit/32].Inheritable |= 1 << (bit % 32)

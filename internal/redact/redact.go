@@ -1,45 +1,171 @@
-// Package redact replaces secret values in text that passes by.
+// Package redact replaces secret values in text that passes by, whole or as a
+// stream, also where a value is split over writes.
+//
+//	set, err := redact.NewSet([]string{"s3cret", "other"})
+//	w := redact.NewWriter(set, os.Stdout)
+//	w.Write(output); w.Close()
+//
+// # What is replaced
+//
+// Every value becomes [Placeholder]. From the left, the longest value at a
+// place wins, and a value that overlaps itself is replaced as often as it fits
+// side by side, as if each value were searched for and replaced in turn,
+// longest first. Different values that overlap are replaced together, by one
+// placeholder, so that nothing of either is left. A value with line feeds is
+// also found where a terminal has made them carriage return and line feed.
+//
+// # What is held back
+//
+// A writer holds back the longest end of the stream that may begin a value,
+// and nothing else; no timer lets half a value go. The time it takes is linear
+// in the text, whatever text and values are (Aho and Corasick, 1975).
 package redact
 
 import (
-	"io"
+	"fmt"
+	"slices"
 	"strings"
 )
 
 // Placeholder stands where a value was.
 const Placeholder = "[REDACTED]"
 
-// Set is a set of values. It is immutable and safe for concurrent use.
-type Set struct{ values []string }
+// Bounds of a set.
+const (
+	MaxValues = 1024
+	MaxValue  = 64 << 10  // of one value, in bytes
+	MaxTotal  = 256 << 10 // of all values, in bytes
+)
 
-// NewSet makes a set; empty values are ignored.
-func NewSet(values []string) *Set { return &Set{values} }
+// Set is a set of values. It is immutable and safe for concurrent use. The
+// nil Set is empty.
+type Set struct {
+	nodes []node
+	// first holds the bytes that values begin with, start the same for a
+	// look at single bytes.
+	first string
+	start [256]bool
+}
+
+// node is a state of the automaton: a prefix of some value. Node 0 is the
+// empty prefix.
+type node struct {
+	child, sibling int32 // the first longer prefix, and the next one beside it
+	fail           int32 // the longest proper suffix that is a node
+	ends           int32 // the longest suffix that is a value: this node or a shorter one, 0 for none
+	depth          int32 // the prefix's length
+	label          byte  // its last byte
+}
+
+// NewSet makes a set; empty values and doubles are ignored. Its only error is
+// that values are beyond the bounds.
+func NewSet(values []string) (*Set, error) {
+	total := 0
+	for _, v := range values {
+		if total += len(v); len(v) > MaxValue {
+			return nil, fmt.Errorf("a value has more than %d bytes", MaxValue)
+		}
+	}
+	switch {
+	case len(values) > MaxValues:
+		return nil, fmt.Errorf("more than %d values", MaxValues)
+	case total > MaxTotal:
+		return nil, fmt.Errorf("all values together have more than %d bytes", MaxTotal)
+	}
+	if values = variants(values); len(values) == 0 {
+		return nil, nil
+	}
+	s := &Set{nodes: make([]node, 1, total+1)}
+	for _, v := range values {
+		s.add(v)
+	}
+	s.link()
+	return s, nil
+}
+
+// variants gives each value once, and once more as a terminal prints it.
+func variants(values []string) []string {
+	var all []string
+	for _, v := range values {
+		if v != "" {
+			all = append(all, v)
+		}
+		if strings.Contains(v, "\n") {
+			all = append(all, strings.ReplaceAll(strings.ReplaceAll(v, "\r\n", "\n"), "\n", "\r\n"))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// add makes the prefixes of a value nodes.
+func (s *Set) add(value string) {
+	at := int32(0)
+	for i := range len(value) {
+		next := s.child(at, value[i])
+		if next == 0 {
+			next = int32(len(s.nodes))
+			s.nodes = append(s.nodes, node{sibling: s.nodes[at].child, depth: int32(i + 1), label: value[i]})
+			s.nodes[at].child = next
+		}
+		at = next
+	}
+	s.nodes[at].ends = at
+	if !s.start[value[0]] {
+		s.start[value[0]] = true
+		s.first += value[:1]
+	}
+}
+
+// child is the node one byte longer, 0 where there is none.
+func (s *Set) child(at int32, b byte) int32 {
+	for c := s.nodes[at].child; c != 0; c = s.nodes[c].sibling {
+		if s.nodes[c].label == b {
+			return c
+		}
+	}
+	return 0
+}
+
+// link sets the failure links, shorter prefixes first.
+func (s *Set) link() {
+	queue := make([]int32, 1, len(s.nodes)) // of nodes whose children are to be linked
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for c := s.nodes[at].child; c != 0; c = s.nodes[c].sibling {
+			if at != 0 {
+				s.nodes[c].fail = s.step(s.nodes[at].fail, s.nodes[c].label)
+			}
+			if s.nodes[c].ends == 0 {
+				s.nodes[c].ends = s.nodes[s.nodes[c].fail].ends
+			}
+			queue = append(queue, c)
+		}
+	}
+}
+
+// step is the state after one more byte.
+func (s *Set) step(at int32, b byte) int32 {
+	for {
+		if next := s.child(at, b); next != 0 || at == 0 {
+			return next
+		}
+		at = s.nodes[at].fail
+	}
+}
+
+// shorter is the next shorter value that ends where value does, 0 for none.
+func (s *Set) shorter(value int32) int32 { return s.nodes[s.nodes[value].fail].ends }
 
 // Text replaces every value in a whole text.
 func (s *Set) Text(text string) string {
-	for _, v := range s.values {
-		if v != "" {
-			text = strings.ReplaceAll(text, v, Placeholder)
-		}
+	if s == nil {
+		return text
 	}
-	return text
+	var b strings.Builder
+	w := NewWriter(s, &b)
+	_, _ = w.Write([]byte(text)) // a Builder does not fail
+	_ = w.Close()
+	return b.String()
 }
-
-// Writer replaces values in a stream, also where one is split over writes.
-type Writer struct {
-	set *Set
-	dst io.Writer
-}
-
-// NewWriter returns a writer that passes on to dst what cannot be part of a
-// value. Close passes on the rest.
-func NewWriter(set *Set, dst io.Writer) *Writer { return &Writer{set, dst} }
-
-// Write takes all of p, or fails as dst does.
-func (w *Writer) Write(p []byte) (int, error) {
-	_, err := io.WriteString(w.dst, w.set.Text(string(p)))
-	return len(p), err
-}
-
-// Close passes on what was held back. It does not close dst.
-func (w *Writer) Close() error { return nil }

@@ -53,6 +53,7 @@ var importerRules = []importerRule{
 	{"github.com/spf13/cobra", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"github.com/spf13/pflag", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, "nobody else reads YAML"},
+	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"agent"}, "terminals are made inside"},
 }
 

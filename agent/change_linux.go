@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+func (a *Agent) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
+	if err := checkMode(q.Mode); err != nil {
+		return nil, err
+	}
+	p, werr := parsePath(string(q.Path))
+	if werr != nil {
+		return nil, werr
+	}
+	created := false
+	dir, err := a.files.MakeAll(p.names, defaultDirMode, func(_ beneath.Dir, depth int) {
+		created = created || depth == len(p.names)-1
+	})
+	if err != nil {
+		return nil, fileError("make", p, err)
+	}
+	defer dir.Close()
+	if created && q.Mode != nil {
+		f, err := dir.List()
+		if err != nil {
+			return nil, fileError("make", p, err)
+		}
+		defer f.Close()
+		if err := unix.Fchmod(int(f.Fd()), *q.Mode); err != nil {
+			return nil, fileError("make", p, err)
+		}
+	}
+	return &wire.MkdirResult{Path: wire.Path(p.text), Created: created}, nil
+}
+
+func (a *Agent) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
+	from, err := a.find(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	to, werr := parsePath(string(q.Target))
+	if werr != nil {
+		return nil, werr
+	}
+	refuse := func(code wire.Code, text string) (*wire.MoveResult, error) {
+		return nil, &wire.Error{Code: code, Object: to.text, Message: "cannot move " + from.path.text + " to " + to.text + ": " + text}
+	}
+	if _, err := from.lstat(); err != nil {
+		return nil, err
+	}
+	switch n := len(from.path.names); {
+	case n == 0 || len(to.names) == 0:
+		return refuse(wire.CodeConflict, "the workspace itself stays where it is")
+	case len(to.names) > n && slices.Equal(to.names[:n], from.path.names):
+		return refuse(wire.CodeConflict, "a directory cannot be moved into itself")
+	}
+	dir, err := a.files.MakeAll(to.parent(), defaultDirMode, nil)
+	if err != nil {
+		return nil, fileError("move to", to, err)
+	}
+	defer dir.Close()
+	if st, err := dir.Lstat(to.base()); err == nil && q.Replace && typeOf(st) == wire.TypeDirectory {
+		return refuse(wire.CodeConflict, "a directory is there, and only files and links are replaced")
+	}
+	err = rename(from.dir, from.name, dir, to.base(), q.Replace)
+	switch {
+	case errors.Is(err, unix.EEXIST):
+		return refuse(wire.CodeExists, "something is there already")
+	case err != nil:
+		return nil, fileError("move", from.path, err)
+	}
+	return &wire.MoveResult{Path: wire.Path(from.path.text), Target: wire.Path(to.text)}, nil
+}
+
+// rename renames, and replaces only where it may. Where a file system cannot
+// promise that (renameat2(2): EINVAL), a look before has to do.
+func rename(from beneath.Dir, name string, to beneath.Dir, target string, replace bool) error {
+	if replace {
+		return unix.Renameat(from.FD(), name, to.FD(), target)
+	}
+	err := unix.Renameat2(from.FD(), name, to.FD(), target, unix.RENAME_NOREPLACE)
+	if err != unix.EINVAL && err != unix.ENOSYS {
+		return err
+	}
+	if _, err := to.Lstat(target); err == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(from.FD(), name, to.FD(), target)
+}
+
+func (a *Agent) deletePath(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
+	p, err := a.find(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	st, err := p.lstat()
+	if err != nil {
+		return nil, err
+	}
+	r := &wire.DeleteResult{Path: wire.Path(p.path.text), Deleted: true}
+	switch kind := typeOf(st); {
+	case kind == wire.TypeOther && !q.Recursive:
+		return nil, unsupported(p.path)
+	case kind == wire.TypeDirectory && (!q.Recursive || p.name == ""):
+		return nil, p.conflict("workspace file delete does not support directories")
+	case kind == wire.TypeDirectory:
+		err = removeTree(p.dir, p.name, 0, &r.Entries)
+	default:
+		r.Entries = 1
+		err = unix.Unlinkat(p.dir.FD(), p.name, 0)
+	}
+	if err != nil {
+		return nil, fileError("delete", p.path, err)
+	}
+	return r, nil
+}
+
+// removeTree removes a directory and everything below, and counts it. What
+// others remove meanwhile is fine; what they add is removed, too, as long as
+// each look finds something that can be.
+func removeTree(parent beneath.Dir, name string, depth int, count *int64) error {
+	if depth > maxDepth {
+		return errTooDeep
+	}
+	dir, err := parent.Walk([]string{name})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		names, err := sortedNames(dir, "", namesAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, child := range names {
+			if err := removeEntry(dir, child, depth, count); err != nil {
+				return err
+			}
+		}
+		err = unix.Unlinkat(parent.FD(), name, unix.AT_REMOVEDIR)
+		switch {
+		case err == nil:
+			*count++
+			return nil
+		case err == unix.ENOENT:
+			return nil
+		case err != unix.ENOTEMPTY || len(names) == 0:
+			return err
+		}
+	}
+}
+
+func removeEntry(dir beneath.Dir, name string, depth int, count *int64) error {
+	err := unix.Unlinkat(dir.FD(), name, 0)
+	switch err {
+	case nil:
+		*count++
+		return nil
+	case unix.ENOENT:
+		return nil
+	case unix.EISDIR:
+		return removeTree(dir, name, depth+1, count)
+	default:
+		return err
+	}
+}

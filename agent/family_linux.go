@@ -1,0 +1,239 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// family finds the trees of commands where no walls stand. The agent is their
+// subreaper, which is what the search rests on: a process whose parent ends
+// becomes the child of an ancestor, never of a stranger, so whatever is left
+// of a tree hangs below a child of the agent. Three kinds of children there
+// are: commands, known by their pids; orphans of one tree, each with
+// everything below it; and those that this agent cannot attribute.
+//
+// A tree is dead once the agent has no child that is, or may be, of it. That
+// is proof, because no child can leave unseen: only the reaper frees one, and
+// it stands still meanwhile.
+//
+// It is no proof against a process with the privilege to have itself adopted
+// elsewhere: by entering a pid namespace of others (setns), or by asking
+// another program on the machine to start something. Walls are for that.
+type family struct {
+	reaper    *reaper
+	proc      int
+	spawner   int  // the thread that clones, and so has the commands as children
+	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
+	prefix    string
+	open      []*lineage // by age; the reaper's lock guards it
+}
+
+// lineage is what a tree is known by.
+type lineage struct {
+	family *family
+	all    bool   // every descendant of the agent
+	pid    int    // of the command, which also is the number of its session
+	ino    uint64 // of its UTS namespace, 0 where it has none of its own
+	token  string // in its environment, where there is one
+	born   uint64 // not after the command, in clock ticks since boot
+	proved bool   // the last look found none of it
+	ended  bool   // nobody asks for it any more, and some of it may live on
+}
+
+// newFamily is for a process that has started nothing yet. Children that it
+// has all the same are no business of the agent, which only buries them.
+func newFamily(r *reaper, proc, spawner int, prefix string) (*family, error) {
+	f := &family{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, prefix: prefix}
+	pids, err := f.ownChildren()
+	for _, pid := range pids {
+		f.strangers = true
+		r.procs[pid] = &process{pid: pid, done: make(chan struct{})}
+	}
+	return f, err
+}
+
+// everything is the lineage of all that runs.
+func (f *family) everything() *lineage { return &lineage{family: f, all: true} }
+
+// close gives up a lineage. What may live on stays known, so that it is not
+// taken for another's.
+func (l *lineage) close() {
+	f := l.family
+	f.reaper.mu.Lock()
+	defer f.reaper.mu.Unlock()
+	l.ended = true
+	f.forget(func(o *lineage) bool { return o == l && l.proved })
+}
+
+// forget drops ended lineages. The reaper's lock is held.
+func (f *family) forget(gone func(*lineage) bool) {
+	kept := f.open[:0]
+	for _, l := range f.open {
+		if !l.ended || !gone(l) {
+			kept = append(kept, l)
+		}
+	}
+	clear(f.open[len(kept):])
+	f.open = kept
+}
+
+// members lists the living processes of a tree, and how many there are of
+// which any might belong to it. It is none of both only where that is proved;
+// a list that is not empty may miss what was born meanwhile.
+func (f *family) members(l *lineage) (found []member, unknown int, err error) {
+	deadline := time.Now().Add(orphanGrace)
+	for {
+		found, unknown, err = f.children(l)
+		if err != nil || len(found) > 0 || unknown == 0 || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(time.Millisecond) // most that tell nothing are about to end, or to begin
+	}
+	for i := 0; i < len(found); i++ { // it grows
+		found = append(found, f.below(found[i])...)
+	}
+	return found, unknown, err
+}
+
+// children gives the agent's own children that are of a tree.
+func (f *family) children(l *lineage) (found []member, unknown int, err error) {
+	f.reaper.mu.Lock()
+	defer f.reaper.mu.Unlock()
+	l.proved = false
+	orphans, alone, err := f.orphans(l)
+	if err != nil {
+		return nil, 0, err
+	}
+	if l.pid != 0 && f.reaper.procs[l.pid] != nil && f.reaper.procs[l.pid].mark.lineage == l {
+		orphans = append(orphans, stat{pid: l.pid, session: l.pid})
+	}
+	known := map[*lineage]bool{}
+	for _, o := range orphans {
+		owner, maybe := f.attribute(o)
+		for _, c := range append(maybe, owner) {
+			known[c] = true
+		}
+		switch {
+		case l.all, owner == l:
+			pidfd, err := unix.PidfdOpen(o.pid, 0)
+			if err != nil {
+				unknown++ // it cannot have gone
+				continue
+			}
+			found = append(found, member{o.pid, pidfd})
+		case contains(maybe, l):
+			unknown++
+		}
+	}
+	f.forget(func(o *lineage) bool { return alone || !known[o] })
+	l.proved = len(found) == 0 && unknown == 0
+	return found, unknown, nil
+}
+
+// orphans gives the agent's children that are no commands or, for the lineage
+// of all, commands too; alone says that there is no child at all. The dead are
+// buried first, and none is twice: so what is left lives, or is the leader of
+// threads that do.
+func (f *family) orphans(l *lineage) (found []stat, alone bool, err error) {
+	for range 3 {
+		if f.reaper.buryAll() {
+			return nil, true, nil
+		}
+		pids, err := f.ownChildren()
+		if err != nil {
+			return nil, false, err
+		}
+		found = found[:0]
+		dead := false
+		for _, pid := range pids {
+			if p := f.reaper.procs[pid]; p != nil && (!l.all || p.mark.lineage == nil) {
+				continue
+			}
+			s, err := readStat(f.proc, pid)
+			if err != nil {
+				return nil, false, err
+			}
+			dead = dead || s.state == 'Z'
+			found = append(found, s)
+		}
+		if !dead {
+			break
+		}
+	}
+	return found, false, nil
+}
+
+// ownChildren lists the agent's children. Orphans go to its first thread.
+// Commands, and what they make with CLONE_PARENT, are the spawner's; no other
+// thread makes any.
+func (f *family) ownChildren() ([]int, error) {
+	own := strconv.Itoa(os.Getpid()) + "/task/"
+	pids, err := readChildren(f.proc, own+strconv.Itoa(os.Getpid()))
+	if errors.Is(err, unix.ENOENT) {
+		return f.childrenByScan(os.Getpid())
+	}
+	if err != nil || f.spawner == os.Getpid() {
+		return pids, err
+	}
+	more, err := readChildren(f.proc, own+strconv.Itoa(f.spawner))
+	return append(pids, more...), err
+}
+
+// below gives the children of a member, each pinned while it certainly was one.
+func (f *family) below(parent member) (found []member) {
+	for _, pid := range f.childrenOf(parent.pid) {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // gone meanwhile; what it left is found in the next round
+		}
+		// Numbers are used again. Whoever lives after the look had its number
+		// during the look as well.
+		s, err := readStat(f.proc, pid)
+		if err != nil || s.ppid != parent.pid || !lives(pidfd) || !lives(parent.pidfd) {
+			unix.Close(pidfd)
+			continue
+		}
+		found = append(found, member{pid, pidfd})
+	}
+	return found
+}
+
+func (f *family) childrenOf(pid int) (found []int) {
+	tids, _ := listNumbers(f.proc, strconv.Itoa(pid)+"/task")
+	for _, tid := range tids {
+		pids, err := readChildren(f.proc, strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid))
+		if errors.Is(err, unix.ENOENT) {
+			if found, err = f.childrenByScan(pid); err == nil {
+				return found
+			}
+		}
+		found = append(found, pids...)
+	}
+	return found
+}
+
+// childrenByScan is for kernels without lists of children.
+func (f *family) childrenByScan(parent int) (found []int, err error) {
+	pids, err := listNumbers(f.proc, ".")
+	for _, pid := range pids {
+		if s, err := readStat(f.proc, pid); err == nil && s.ppid == parent {
+			found = append(found, pid)
+		}
+	}
+	return found, err
+}
+
+func lives(pidfd int) bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
+
+func contains(list []*lineage, l *lineage) bool {
+	for _, o := range list {
+		if o == l {
+			return true
+		}
+	}
+	return false
+}

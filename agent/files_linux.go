@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// maxDepth bounds how deep a tree is followed: every level costs a descriptor.
+const maxDepth = 512
+
+// permissions are the bits of a mode that a file made here may have.
+const permissions = 0o777
+
+// place is a name in an open directory of the workspace. The name is empty
+// for the workspace itself.
+type place struct {
+	dir  beneath.Dir
+	name string
+	path filePath
+}
+
+// find opens the directory that a path is in. It must be closed.
+func (a *Agent) find(path wire.Path) (*place, error) {
+	p, werr := parsePath(string(path))
+	if werr != nil {
+		return nil, werr
+	}
+	dir, err := a.files.Walk(p.parent())
+	if err != nil {
+		return nil, fileError("open", p, err)
+	}
+	return &place{dir, p.base(), p}, nil
+}
+
+func (p *place) close() { _ = p.dir.Close() }
+
+// lstat looks at what is there, which must be something.
+func (p *place) lstat() (unix.Stat_t, error) {
+	st, err := p.dir.Lstat(p.name)
+	if err != nil {
+		return st, fileError("look at", p.path, err)
+	}
+	return st, nil
+}
+
+// open opens a regular file for reading.
+func (p *place) open() (*os.File, unix.Stat_t, error) {
+	st, err := p.lstat()
+	if err != nil {
+		return nil, st, err
+	}
+	if err := p.onlyRegular(st); err != nil {
+		return nil, st, err
+	}
+	f, err := p.dir.OpenFile(p.name, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, st, fileError("read", p.path, err)
+	}
+	// It may be another file by now.
+	if err = unix.Fstat(int(f.Fd()), &st); err == nil {
+		err = p.onlyRegular(st)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, st, err
+	}
+	return f, st, nil
+}
+
+func (p *place) onlyRegular(st unix.Stat_t) error {
+	switch typeOf(st) {
+	case wire.TypeFile:
+		return nil
+	case wire.TypeOther:
+		return unsupported(p.path)
+	default:
+		return p.conflict("workspace file read only supports regular files")
+	}
+}
+
+func unsupported(p filePath) error {
+	return &wire.Error{Code: wire.CodeConflict, Object: p.text, Message: "unsupported workspace path type: " + p.text}
+}
+
+func (p *place) conflict(text string) error {
+	return &wire.Error{Code: wire.CodeConflict, Object: p.path.text, Message: text}
+}
+
+// typeOf names the kind of a file as the protocol does.
+func typeOf(st unix.Stat_t) string {
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return wire.TypeFile
+	case unix.S_IFDIR:
+		return wire.TypeDirectory
+	case unix.S_IFLNK:
+		return wire.TypeSymlink
+	default:
+		return wire.TypeOther
+	}
+}
+
+// fileError is a failed operation on a path as it crosses the wire.
+func fileError(verb string, p filePath, err error) error {
+	var link *beneath.LinkError
+	var errno unix.Errno
+	_ = errors.As(err, &errno)
+	e := &wire.Error{Code: wire.CodeFailed, Object: p.text, Errno: int(errno)}
+	switch {
+	case errors.As(err, &link) && link.Link:
+		e.Code, e.Message = wire.CodeConflict, "workspace path would traverse through a symlinked parent: "+p.text
+	case errno == unix.ENOENT, link != nil && verb == "open":
+		e.Code, e.Message = wire.CodeNotFound, "workspace path does not exist: "+p.text
+	case link != nil:
+		e.Code, e.Message = wire.CodeConflict, "cannot "+verb+" "+p.text+": a parent is not a directory"
+	case errno != 0:
+		e.Message = "cannot " + verb + " " + p.text + ": " + errno.Error()
+	default:
+		e.Message = "cannot " + verb + " " + p.text + ": " + err.Error()
+	}
+	return e
+}
+
+func badField(name, text string) error {
+	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
+}
+
+// checkMode refuses more than permission bits: set-id files would act on
+// whoever runs them later.
+func checkMode(mode *uint32) error {
+	if mode != nil && *mode&^permissions != 0 {
+		return badField("mode", "mode must be of the nine permission bits, 0 to 511 (0777)")
+	}
+	return nil
+}
+
+// hiddenName is a name that nobody else uses, for what is being made.
+func hiddenName(prefix string) string { return prefix + rand.Text() }
+
+func timestamp(t unix.Timespec) string {
+	return time.Unix(t.Unix()).UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+func (a *Agent) readWorkspaceFile(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
+	switch {
+	case q.MaxBytes <= 0:
+		return nil, badField("max_bytes", "max_bytes must be positive")
+	case q.MaxBytes > wire.MaxFileText:
+		return nil, badField("max_bytes", fmt.Sprintf("max_bytes must be at most %d bytes", wire.MaxFileText))
+	}
+	p, err := a.find(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	f, st, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tooLarge := &wire.Error{Code: wire.CodeTooLarge, Object: p.path.text,
+		Message: "workspace file exceeds the maximum supported size of " + strconv.FormatInt(q.MaxBytes, 10) + " bytes"}
+	if st.Size > q.MaxBytes {
+		return nil, tooLarge
+	}
+	// A file may grow while it is read, and files of the kernel's have no size.
+	content, err := readUpTo(f, st.Size, q.MaxBytes+1)
+	switch {
+	case err != nil:
+		return nil, fileError("read", p.path, err)
+	case int64(len(content)) > q.MaxBytes:
+		return nil, tooLarge
+	}
+	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.path.text), SizeBytes: int64(len(content)), ContentB64: content}, nil
+}
+
+// readUpTo reads a file of an expected size, at most limit bytes of it.
+func readUpTo(f *os.File, size, limit int64) ([]byte, error) {
+	buf := make([]byte, 0, min(size+1, limit)) // one more shows the end
+	for {
+		n, err := f.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case err == io.EOF || int64(len(buf)) >= limit:
+			return buf, nil
+		case err != nil:
+			return nil, err
+		case len(buf) == cap(buf):
+			grown := make([]byte, len(buf), min(2*int64(cap(buf)), limit))
+			copy(grown, buf)
+			buf = grown
+		}
+	}
+}
+
+func (a *Agent) readFile(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, error) {
+	if q.Offset < 0 {
+		return nil, nil, badField("offset", "offset must not be negative")
+	}
+	if q.Length != nil && *q.Length < 0 {
+		return nil, nil, badField("length", "length must not be negative")
+	}
+	p, err := a.find(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer p.close()
+	f, st, err := p.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	size := max(0, st.Size-q.Offset)
+	if q.Length != nil {
+		size = min(size, *q.Length)
+	}
+	if _, err := f.Seek(q.Offset, io.SeekStart); err != nil {
+		_ = f.Close()
+		return nil, nil, fileError("read", p.path, err)
+	}
+	return &wire.ReadFileResult{Path: wire.Path(p.path.text), SizeBytes: st.Size, Mode: st.Mode & permissions,
+		ModifiedAt: timestamp(st.Mtim), ContentSize: size}, &fileBody{f, size}, nil
+}
+
+// fileBody is a part of a file. One that shrinks meanwhile ends too early.
+type fileBody struct {
+	*os.File
+	size int64
+}
+
+func (b *fileBody) send(w io.Writer) error {
+	return copyExactly(w, b.File, b.size)
+}
+
+// copyExactly copies size bytes with one of the shared buffers.
+func copyExactly(w io.Writer, r io.Reader, size int64) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for size > 0 {
+		n, err := r.Read((*buf)[:min(int64(len(*buf)), size)])
+		if n > 0 {
+			if _, werr := w.Write((*buf)[:n]); werr != nil {
+				return werr
+			}
+			size -= int64(n)
+		}
+		if err == io.EOF && size > 0 {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/clone"
+)
+
+// How long one look at each type of readiness may take.
+const (
+	tcpLimit     = time.Second
+	httpLimit    = 2 * time.Second
+	commandLimit = 10 * time.Second
+)
+
+// maxReadiness bounds the readiness of a request, in bytes.
+const maxReadiness = 64 << 10
+
+// readiness is a checked readiness. A look fails in no other way than that
+// the service is not ready.
+type readiness struct {
+	text  json.RawMessage // as the client gave it
+	limit time.Duration   // of one look
+	look  func(ctx context.Context, program *clone.Command) bool
+}
+
+// isJSONObject says whether valid JSON is an object.
+func isJSONObject(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) > 0 && text[0] == '{'
+}
+
+// parseReadiness refuses what could never become ready, before anything is
+// started. It gives nil for what is no object.
+func (a *Agent) parseReadiness(text json.RawMessage) (*readiness, error) {
+	if !isJSONObject(text) {
+		return nil, nil
+	}
+	if len(text) > maxReadiness {
+		return nil, badField("readiness", fmt.Sprintf("readiness must be at most %d bytes", maxReadiness))
+	}
+	var fields map[string]any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&fields); err != nil {
+		return nil, badField("readiness", "cannot read the readiness: "+err.Error())
+	}
+	kind, err := readinessField(fields, "type")
+	if err != nil {
+		return nil, err
+	}
+	r := &readiness{text: text}
+	switch kind {
+	case "file":
+		err = a.fileReadiness(r, fields)
+	case "tcp":
+		err = tcpReadiness(r, fields)
+	case "http":
+		err = httpReadiness(r, fields)
+	case "command":
+		err = a.commandReadiness(r, fields)
+	default:
+		err = badField("readiness", "unsupported readiness type: "+kind)
+	}
+	return r, err
+}
+
+// readinessField gives a field as a text. A number stands for its digits.
+func readinessField(fields map[string]any, name string) (string, error) {
+	switch v := fields[name].(type) {
+	case string:
+		return v, nil
+	case json.Number:
+		return v.String(), nil
+	case nil:
+		return "", badField("readiness", "readiness "+name+" is required")
+	default:
+		return "", badField("readiness", "readiness "+name+" must be a string")
+	}
+}
+
+func (a *Agent) fileReadiness(r *readiness, fields map[string]any) error {
+	path, err := readinessField(fields, "path")
+	if err != nil {
+		return err
+	}
+	p, werr := parsePath(path)
+	if werr != nil {
+		return werr
+	}
+	r.limit = tcpLimit
+	r.look = func(context.Context, *clone.Command) bool {
+		dir, err := a.files.Walk(p.parent())
+		if err != nil {
+			return false
+		}
+		defer dir.Close()
+		_, err = dir.Lstat(p.base())
+		return err == nil
+	}
+	return nil
+}
+
+func tcpReadiness(r *readiness, fields map[string]any) error {
+	address, err := readinessField(fields, "address")
+	if err != nil {
+		return err
+	}
+	host, port, ok := cutLast(address, ":")
+	n, err := strconv.ParseUint(strings.TrimSpace(port), 10, 16)
+	if !ok || err != nil || n == 0 || strings.ContainsAny(host, ":\x00") {
+		return badField("readiness", "readiness address must be HOST:PORT, with an IPv4 address or a name")
+	}
+	address = net.JoinHostPort(strings.TrimSpace(host), strconv.FormatUint(n, 10))
+	r.limit = tcpLimit
+	r.look = func(ctx context.Context, _ *clone.Command) bool {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+		return true
+	}
+	return nil
+}
+
+func cutLast(text, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, sep); i >= 0 {
+		return text[:i], text[i+len(sep):], true
+	}
+	return text, "", false
+}
+
+func httpReadiness(r *readiness, fields map[string]any) error {
+	text, err := readinessField(fields, "url")
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(strings.TrimSpace(text))
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return badField("readiness", "readiness url must be http://HOST[:PORT]/…")
+	case u.Scheme == "https":
+		return badField("readiness", "readiness url must be http://…: https is not supported, use a command")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return badField("readiness", "readiness url has an impossible port")
+		}
+	}
+	r.limit = httpLimit
+	r.look = func(ctx context.Context, _ *clone.Command) bool {
+		status, err := httpStatus(ctx, u)
+		return err == nil && 200 <= status && status < 400
+	}
+	return nil
+}
+
+func (a *Agent) commandReadiness(r *readiness, fields map[string]any) error {
+	command, err := readinessField(fields, "command")
+	if err != nil {
+		return err
+	}
+	if strings.IndexByte(command, 0) >= 0 {
+		return badField("readiness", "readiness command must not contain a NUL byte")
+	}
+	r.limit = commandLimit
+	r.look = func(ctx context.Context, program *clone.Command) bool {
+		c := *program
+		c.Argv = []string{"/bin/sh", "-lc", command}
+		return a.succeeds(ctx, &c)
+	}
+	return nil
+}
+
+// succeeds runs a command without input and output, and ends its whole tree
+// when it exits or ctx does.
+func (a *Agent) succeeds(ctx context.Context, c *clone.Command) bool {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(null)
+	c.Env, c.Files = slices.Clone(c.Env), []int{null, null, null}
+	p, err := a.spawner.start(c)
+	if err != nil {
+		return false
+	}
+	defer p.mark.close()
+	exited := false
+	select {
+	case <-p.done:
+		exited = true
+	case <-ctx.Done():
+	}
+	a.trees.kill(p.mark)
+	return exited && p.status.Exited() && p.status.ExitStatus() == 0
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Bounds of services.
+const (
+	// maxServices is how many may run at a time.
+	maxServices = 64
+	// maxServiceRecords is how many are remembered, those that ended included;
+	// the oldest of these are forgotten first, with their logs.
+	maxServiceRecords = 256
+	// serviceGrace is how long the tree of a service may take to end by itself.
+	serviceGrace = 5 * time.Second
+)
+
+// The states of a service.
+const (
+	serviceRunning = "running"
+	serviceExited  = "exited"  // by itself
+	serviceFailed  = "failed"  // before it was ready
+	serviceStopped = "stopped" // by stop_service
+)
+
+// services are those that run and those that have. A record on disk that is
+// not among them is of an earlier agent.
+type services struct {
+	state stateDir // of records and logs
+	grace time.Duration
+
+	mu       sync.Mutex
+	last     uint64
+	byName   map[string]*service
+	starting map[string]bool // names that are taken by a start under way
+}
+
+func newServices(state stateDir) *services {
+	return &services{state: state, grace: serviceGrace, byName: map[string]*service{}, starting: map[string]bool{}}
+}
+
+func (t *services) dir() beneath.Dir { return t.state.dir() }
+
+// serviceName checks a name, which becomes part of file names.
+func serviceName(name string) (string, error) {
+	switch name = strings.TrimSpace(name); {
+	case name == "":
+		return "", badField("service_name", "service_name is required")
+	case !stateName(name):
+		return "", badField("service_name", "service_name is invalid")
+	}
+	return name, nil
+}
+
+// find gives a service by a client's name for it.
+func (t *services) find(name string) (*service, error) {
+	name, err := serviceName(name)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.get(name)
+}
+
+// get is find for a checked name. The lock is held.
+func (t *services) get(name string) (*service, error) {
+	if s := t.byName[name]; s != nil {
+		return s, nil
+	}
+	s, err := t.load(name)
+	if err == nil {
+		t.add(s)
+	}
+	return s, err
+}
+
+// claim takes a name for a service that is about to start, unless it is in
+// use. Two that start at once cannot both have it.
+func (t *services) claim(a *Agent, name string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, err := t.get(name)
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	if t.starting[name] || s != nil && s.alive(a) {
+		return &wire.Error{Code: wire.CodeConflict, Object: name, Message: "service '" + name + "' is already running"}
+	}
+	live := len(t.starting)
+	for _, s := range t.byName {
+		if s.alive(a) {
+			live++
+		}
+	}
+	if live >= maxServices {
+		return &wire.Error{Code: wire.CodeBusy, Object: name, Message: "cannot start the service: too many are running",
+			Hint: "stop a service that is not needed"}
+	}
+	t.starting[name] = true
+	return nil
+}
+
+// release ends a claim: with s the service runs, without one it does not.
+func (t *services) release(a *Agent, name string, s *service) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.starting, name)
+	if s != nil {
+		t.add(s)
+		t.evict(a)
+	}
+}
+
+// add puts a service in the place of an earlier one. The lock is held.
+func (t *services) add(s *service) {
+	t.last++
+	s.order = t.last
+	t.byName[s.name] = s
+}
+
+// evict forgets the oldest of those that have ended. The lock is held.
+func (t *services) evict(a *Agent) {
+	for len(t.byName) > maxServiceRecords {
+		var oldest *service
+		for _, s := range t.byName {
+			if !t.starting[s.name] && (oldest == nil || s.order < oldest.order) && !s.alive(a) {
+				oldest = s
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		delete(t.byName, oldest.name)
+		t.removeFiles(oldest.name)
+	}
+}
+
+func (a *Agent) statusService(q *wire.ServiceRequest) (*wire.Service, error) {
+	s, err := a.services.find(q.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	return s.view(a), nil
+}
+
+func (a *Agent) listServices(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
+	t := a.services
+	t.mu.Lock()
+	for _, name := range t.onDisk() {
+		_, _ = t.get(name) // an invalid record is told when it is asked for by name
+	}
+	all := make([]*service, 0, len(t.byName))
+	for _, s := range t.byName {
+		all = append(all, s)
+	}
+	t.mu.Unlock()
+	r := &wire.ListServicesResult{Services: make([]wire.Service, 0, len(all))}
+	for _, s := range all {
+		r.Services = append(r.Services, *s.view(a))
+	}
+	slices.SortFunc(r.Services, func(a, b wire.Service) int { return cmp.Compare(a.ServiceName, b.ServiceName) })
+	return r, nil
+}
+
+func (a *Agent) logsService(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
+	s, err := a.services.find(q.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	if q.TailLines != nil && *q.TailLines < 0 {
+		return nil, badField("tail_lines", "tail_lines must not be negative")
+	}
+	r := &wire.LogsServiceResult{Service: *s.view(a), TailLines: q.TailLines}
+	if r.Stdout, r.StdoutTruncated, err = s.logs[0].tail(q.TailLines); err == nil {
+		r.Stderr, r.StderrTruncated, err = s.logs[1].tail(q.TailLines)
+	}
+	if err != nil {
+		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot read the service's logs: " + err.Error()}
+	}
+	// What was printed before a secret was installed may hold it.
+	r.Stdout, r.Stderr = s.hide(a, r.Stdout), s.hide(a, r.Stderr)
+	r.Truncated = r.StdoutTruncated || r.StderrTruncated
+	return r, nil
+}

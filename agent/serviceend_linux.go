@@ -1,0 +1,206 @@
+package agent
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// service is one life of a service, from its start to its end. Its next start
+// makes another.
+type service struct {
+	name    string
+	table   *services
+	order   uint64 // the table's lock guards it
+	logs    [2]*logFile
+	secrets *secrets // nil where an earlier agent started it
+
+	process *process // likewise, and all that follows
+	id      string
+	stdio   *stdio
+	drained chan struct{} // closed when both outputs have ended
+
+	stopping chan struct{} // closed when it is to end
+	ended    chan struct{} // closed when the record tells its end
+
+	mu            sync.Mutex
+	record        serviceRecord
+	state, reason string // that it will have been ended with
+	killed        int
+	proved        bool
+}
+
+// watch deals with the end of the service, by itself or on request, and of
+// all that is left of its tree.
+func (s *service) watch(a *Agent) {
+	p := s.process
+	select {
+	case <-p.done:
+		s.killed, s.proved = a.trees.kill(p.mark)
+	case <-s.stopping:
+		_ = a.reaper.signal(p, p.pid, unix.SIGTERM)
+		_ = a.reaper.signal(p, p.pid, unix.SIGCONT) // what is stopped cannot end
+		if s.proved = a.trees.await(p.mark, time.Now().Add(s.table.grace)); !s.proved {
+			s.killed, s.proved = a.trees.kill(p.mark)
+		}
+		<-p.done
+	}
+	a.running.remove(s.id)
+	p.mark.close()
+	s.finishOutput()
+	s.finish()
+}
+
+// finishOutput waits for the rest of the output, which is there already unless
+// somebody outside of the tree holds a pipe.
+func (s *service) finishOutput() {
+	select {
+	case <-s.drained:
+	case <-time.After(outputGrace):
+		past := time.Unix(1, 0)
+		_ = s.stdio.stdout.SetReadDeadline(past)
+		_ = s.stdio.stderr.SetReadDeadline(past)
+		<-s.drained
+	}
+	s.stdio.closeAll()
+}
+
+// finish tells the end in the record.
+func (s *service) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code := s.process.status.ExitStatus()
+	if s.process.status.Signaled() {
+		code = -int(s.process.status.Signal())
+	}
+	r := &s.record
+	for i, log := range s.logs {
+		r.Cut[i] = log.close()
+	}
+	r.ExitCode = &code
+	r.EndedAt = secondsNow()
+	switch {
+	case s.state == serviceStopped:
+		reason := "sigterm"
+		if s.killed > 0 {
+			reason = "sigkill"
+		}
+		r.State, r.StopReason = s.state, &reason
+	case s.state != "":
+		r.State, r.StopReason = s.state, &s.reason
+	case r.ReadyAt == nil:
+		reason := "process_exited_before_ready"
+		r.State, r.StopReason = serviceFailed, &reason
+	default:
+		r.State = serviceExited
+	}
+	s.table.writeFile(s.name+".status", []byte(strconv.Itoa(code)))
+	s.save()
+	close(s.ended)
+}
+
+// setReady makes the service ready, unless its end has begun.
+func (s *service) setReady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.process.done:
+		return false
+	case <-s.stopping:
+		return false
+	default:
+	}
+	s.record.ReadyAt = secondsNow()
+	s.save()
+	return true
+}
+
+// stop begins to end the service. The first who asks says why.
+func (s *service) stop(state, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == "" {
+		s.state, s.reason = state, reason
+		close(s.stopping)
+	}
+}
+
+// await waits for an end that has begun, which no process that the kernel can
+// end is able to put off.
+func (s *service) await() bool {
+	limit := time.NewTimer(s.table.grace + 2*killTimeout)
+	defer limit.Stop()
+	select {
+	case <-s.ended:
+		return true
+	case <-limit.C:
+		return false
+	}
+}
+
+// alive says whether the service has not ended, or not provably.
+func (s *service) alive(a *Agent) bool {
+	if s.process == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.refresh(a)
+	}
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// view is the record, as clients may see it.
+func (s *service) view(a *Agent) *wire.Service {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		s.refresh(a)
+	}
+	hidden := s.secrets
+	if hidden == nil {
+		hidden, _ = a.secrets(nil)
+	}
+	r := hideRecord(s.record, hidden)
+	return &r.Service
+}
+
+// hide hides secrets in what the service has printed.
+func (s *service) hide(a *Agent, text string) string {
+	hidden := s.secrets
+	if hidden == nil {
+		hidden, _ = a.secrets(nil)
+	}
+	return hidden.text(text)
+}
+
+func (a *Agent) stopService(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
+	s, err := a.services.find(q.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	if s.process == nil {
+		return s.stopOrphan(a)
+	}
+	s.stop(serviceStopped, "")
+	if !s.await() {
+		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot stop service '" + s.name + "': it cannot be killed"}
+	}
+	r := &wire.StopServiceResult{Service: *s.view(a)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Killed, r.DeathProved = s.killed, s.proved
+	return r, nil
+}
+
+func secondsNow() *float64 {
+	now := unixSeconds(time.Now())
+	return &now
+}

@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"context"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// startService checks all that can be checked, starts the command, and waits
+// until it is ready. A client that goes away changes nothing.
+func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error) {
+	own, werr := commandEnv(q.Env)
+	if werr != nil {
+		return nil, werr
+	}
+	name, err := serviceName(q.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	cwd, werr := parsePath(string(q.Cwd))
+	if werr != nil {
+		return nil, werr
+	}
+	ready, err := a.parseReadiness(q.Readiness)
+	if err != nil {
+		return nil, err
+	}
+	hidden, werr := a.secrets(q.RedactValues)
+	if werr != nil {
+		return nil, werr
+	}
+	if err := a.services.claim(a, name); err != nil {
+		return nil, err
+	}
+	program, werr := a.serviceCommand(q.Command, cwd, own)
+	var s *service
+	if werr == nil {
+		s, werr = a.spawnService(name, program, hidden)
+	}
+	if werr != nil {
+		a.services.release(a, name, nil)
+		return nil, a.hidden(q.RedactValues, werr)
+	}
+	s.begin(q.Command, cwd, ready, a.trees.proc)
+	a.services.release(a, name, s)
+	go s.watch(a)
+	if ready != nil {
+		a.awaitReady(s, ready, program, waitLimit(q.ReadyTimeoutSeconds), waitInterval(q.ReadyIntervalMS))
+	}
+	return s.view(a), nil
+}
+
+// serviceCommand is what the spawner needs, standard streams aside.
+func (a *Agent) serviceCommand(command string, cwd filePath, own map[string]string) (*clone.Command, *wire.Error) {
+	if strings.IndexByte(command, 0) >= 0 {
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
+	}
+	handle, err := a.files.Walk(cwd.names)
+	if err != nil {
+		return nil, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.text, Message: "cannot use " + cwd.text + " as working directory: " + err.Error()}
+	}
+	_ = handle.Close()
+	dir := a.real(cwd)
+	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-lc", command}, Dir: dir, Umask: 0o022, Rlimits: rlimits(nil)}
+	for k, v := range a.baseEnv(dir, own) {
+		c.Env = append(c.Env, k+"="+v)
+	}
+	slices.Sort(c.Env)
+	return c, nil
+}
+
+// spawnService starts the process of a service and the pumps of its output.
+func (a *Agent) spawnService(name string, program *clone.Command, hidden *secrets) (*service, *wire.Error) {
+	streams, err := newPipes(false, nil)
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeStart, "cannot start the service: cannot make its standard streams: %v", err)
+	}
+	c := *program
+	c.Env, c.Files = slices.Clone(c.Env), streams.child[:]
+	p, err := a.spawner.start(&c)
+	streams.closeChild()
+	if err != nil {
+		streams.closeAll()
+		return nil, startError(c.Argv[0], c.Dir, err)
+	}
+	s := &service{
+		name: name, table: a.services, process: p, stdio: streams, secrets: hidden,
+		id:   a.running.add("service", name, p),
+		logs: a.services.newLogs(name), drained: make(chan struct{}),
+		stopping: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go s.pump()
+	return s, nil
+}
+
+// pump copies the service's output into its logs until it ends. What cannot
+// be kept is dropped: the service must not wait for that.
+func (s *service) pump() {
+	var wg sync.WaitGroup
+	for i, src := range []*os.File{s.stdio.stdout, s.stdio.stderr} {
+		wg.Go(func() {
+			hiding := s.secrets.writer(s.logs[i])
+			drain(hiding, src)
+			_ = hiding.Close()
+		})
+	}
+	wg.Wait()
+	close(s.drained)
+}
+
+// begin makes the record.
+func (s *service) begin(command string, cwd filePath, ready *readiness, proc int) {
+	pid, now := s.process.pid, unixSeconds(s.process.started)
+	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
+	if st, err := readStat(proc, pid); err == nil {
+		r.Born, r.Mark = st.born, s.process.mark.ino
+	}
+	if ready != nil {
+		r.Readiness = ready.text
+	} else {
+		r.ReadyAt = &now
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record = hideRecord(r, s.secrets)
+	s.table.removeStatus(s.name)
+	s.save()
+}
+
+// leastLook is what every look at readiness is given, so that a timeout of 0
+// still is one look.
+const leastLook = 100 * time.Millisecond
+
+// awaitReady looks at the service until it is ready, its end begins or the
+// time is over, which ends it.
+func (a *Agent) awaitReady(s *service, ready *readiness, program *clone.Command, limit, interval time.Duration) {
+	deadline := time.Now().Add(limit)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-s.process.done:
+		case <-s.stopping:
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		look, done := context.WithTimeout(ctx, min(ready.limit, max(leastLook, time.Until(deadline))))
+		ok := ready.look(look, program)
+		done()
+		switch {
+		case ok && s.setReady():
+			return
+		case ctx.Err() != nil:
+			s.await()
+			return
+		case !time.Now().Before(deadline):
+			s.stop(serviceFailed, "readiness_timeout")
+			s.await()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(interval, max(0, time.Until(deadline)))):
+		}
+	}
+}
+
+// waitLimit is ready_timeout_seconds, of which less than nothing is nothing.
+func waitLimit(seconds float64) time.Duration {
+	return time.Duration(min(max(0, seconds), math.MaxInt32) * float64(time.Second))
+}
+
+func waitInterval(ms int64) time.Duration {
+	return time.Duration(min(max(1, ms), math.MaxInt32)) * time.Millisecond
+}
+
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }

@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Bounds of shells.
+const (
+	// maxShells is how many there may be at a time, ended ones included.
+	maxShells = 32
+	// keptOutput is how much of a shell's output is kept, in bytes.
+	keptOutput = 1 << 20
+	// maxShellWait is how long a read may wait for output.
+	maxShellWait = time.Minute
+)
+
+// closeGrace is how long a shell has to end by itself when it is closed.
+var closeGrace = 5 * time.Second
+
+// shell is a shell on a terminal, and what it has printed.
+type shell struct {
+	agent   *Agent
+	running string // its id in the registry
+	process *process
+	stdio   *stdio
+	input   *typist
+	secrets *secrets
+	log     *logFile
+	ended   chan struct{} // closed when its whole tree and its output have ended
+
+	mu      sync.Mutex
+	summary wire.Shell
+	killed  int  // of its tree, after its own end
+	proved  bool // that nothing of it is left
+	output  textRing
+	changed chan struct{} // closed at the next change, nil while nobody waits
+}
+
+// startShell starts what a checked request asks for.
+func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath) (*shell, error) {
+	hidden, werr := a.secrets(q.RedactValues)
+	if werr != nil {
+		return nil, werr
+	}
+	c, werr := a.shellCommand(q, a.real(cwd))
+	if werr != nil {
+		return nil, werr
+	}
+	s, err := newTerminal(wire.TTY{Rows: uint16(q.Rows), Cols: uint16(q.Cols)})
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeStart, "cannot open the shell: cannot make its terminal: %v", err)
+	}
+	c.Files = s.child[:]
+	p, err := a.spawner.start(c)
+	s.closeChild()
+	if err != nil {
+		s.closeAll()
+		return nil, startError(c.Argv[0], c.Dir, err)
+	}
+	p.terminal = s.terminal
+	sh := &shell{
+		agent: a, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
+		running: a.running.add("shell", id, p),
+		input:   newTypist(s.terminal),
+		log:     newLogFile(a.shellState.dir(), id+".log"),
+		output:  textRing{limit: keptOutput},
+		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
+	}
+	sh.save()
+	drained := make(chan struct{})
+	go sh.read(drained)
+	go sh.await(drained)
+	return sh, nil
+}
+
+// unixTime is a time as the protocol tells it.
+func unixTime(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+
+func now() *float64 {
+	t := unixTime(time.Now())
+	return &t
+}
+
+// read keeps what the terminal prints, until it is closed.
+func (s *shell) read(drained chan<- struct{}) {
+	defer close(drained)
+	text := &decoder{dst: s}
+	hiding := s.secrets.writer(io.MultiWriter(text, s.log))
+	drain(hiding, s.stdio.terminal)
+	_ = hiding.Close()
+	_ = text.Close()
+}
+
+// Write takes redacted text.
+func (s *shell) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell()
+	return s.output.Write(p)
+}
+
+// tell wakes who waits for a change. s.mu is held.
+func (s *shell) tell() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// await sees to the shell's end: of itself, then of its tree, then of its
+// output.
+func (s *shell) await(drained <-chan struct{}) {
+	<-s.process.done
+	killed, proved := s.agent.trees.kill(s.process.mark)
+	s.agent.running.remove(s.running)
+	s.process.mark.close()
+	select {
+	case <-drained:
+	case <-time.After(outputGrace): // something unkillable holds the terminal
+		_ = s.stdio.terminal.SetReadDeadline(time.Unix(1, 0))
+		<-drained
+	}
+	s.input.close()
+	s.stdio.closeAll()
+	code := exitCode(s.process.status)
+	s.mu.Lock()
+	s.killed, s.proved = killed, proved
+	s.summary.State, s.summary.ExitCode, s.summary.EndedAt = "stopped", &code, now()
+	s.tell()
+	s.mu.Unlock()
+	s.save()
+	s.log.close()
+	close(s.ended)
+}
+
+// exitCode is a status as the protocol tells it.
+func exitCode(status unix.WaitStatus) int {
+	if status.Signaled() {
+		return -int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// save writes the summary to disk, where there is a place for it. A shell
+// does not depend on that.
+func (s *shell) save() {
+	s.mu.Lock()
+	text, err := json.MarshalIndent(s.summary, "", "  ")
+	id := s.summary.ShellID
+	s.mu.Unlock()
+	if err == nil {
+		_ = saveState(s.agent.shellState, id+".json", text)
+	}
+}
+
+// describe is the summary, as it is now.
+func (s *shell) describe() wire.Shell {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.summary
+}
+
+// isRunning says whether its own process has not ended.
+func (s *shell) isRunning() bool {
+	select {
+	case <-s.process.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// look gives output from a cursor on. Where there is none yet it waits.
+func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadShellResult {
+	timer := time.NewTimer(min(time.Duration(q.WaitMS)*time.Millisecond, maxShellWait))
+	defer timer.Stop()
+	for waited := q.WaitMS == 0; ; {
+		s.mu.Lock()
+		text, at := s.output.read(q.Cursor, q.MaxChars)
+		r := &wire.ReadShellResult{Shell: s.summary, Cursor: at, Output: text, NextCursor: at + int64(len([]rune(text)))}
+		r.Truncated = r.NextCursor < s.output.end
+		r.DroppedChars = max(0, at-max(0, q.Cursor))
+		if waited || q.Cursor < s.output.end || s.summary.State != "running" {
+			s.mu.Unlock()
+			r.DroppedChars = max(0, min(r.DroppedChars, at))
+			return r
+		}
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-timer.C:
+			waited = true
+		case <-ctx.Done():
+			waited = true
+		}
+	}
+}
+
+// close ends the shell, gently first, and returns when nothing of it is left.
+func (s *shell) close() *wire.CloseShellResult {
+	timer := time.NewTimer(closeGrace)
+	defer timer.Stop()
+	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGHUP)
+	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGCONT) // a stopped one cannot end
+	select {
+	case <-s.ended:
+	case <-timer.C:
+		_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGKILL)
+		select {
+		case <-s.ended:
+		case <-time.After(2 * killTimeout): // it cannot be killed, and so is told
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &wire.CloseShellResult{Shell: s.summary, Closed: true, Killed: s.killed, DeathProved: s.proved}
+}

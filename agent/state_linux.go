@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/beneath"
+)
+
+// stateDir is a directory for the state of shells or services, which only the
+// agent uses. It is opened when it is first needed.
+type stateDir func() (beneath.Dir, error)
+
+// dir is the directory, None where it cannot be had: shells and services go on
+// without.
+func (d stateDir) dir() beneath.Dir {
+	dir, err := d()
+	if err != nil {
+		return beneath.None
+	}
+	return dir
+}
+
+// stateAt is a directory that is open already.
+func stateAt(dir beneath.Dir) stateDir {
+	return func() (beneath.Dir, error) { return dir, nil }
+}
+
+// maxState bounds the file system of the agent's own state inside walls.
+const maxState = 256 << 20
+
+// hiddenState makes directories in a file system that nothing inside the
+// walls can name: commands have the agent's identity there.
+func hiddenState(names ...string) []stateDir {
+	root := sync.OnceValues(func() (beneath.Dir, error) {
+		fd, err := confine.DetachedTmpfs(maxState)
+		if err != nil {
+			return beneath.None, fmt.Errorf("cannot make a place for state: %w", err)
+		}
+		return beneath.FromFD(fd), nil
+	})
+	dirs := make([]stateDir, len(names))
+	for i, name := range names {
+		dirs[i] = sync.OnceValues(func() (beneath.Dir, error) {
+			at, err := root()
+			if err != nil {
+				return at, err
+			}
+			return at.MakeAll([]string{name}, 0o700, nil)
+		})
+	}
+	return dirs
+}
+
+// stateName says whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}: the
+// beginning of a file's name, and nothing else.
+func stateName(name string) bool {
+	for i, c := range []byte(name) {
+		plain := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+		if !plain && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
+
+// statePrefix begins the name of a file that is being written.
+const statePrefix = ".new-"
+
+// saveState replaces a small file, whole or not at all.
+func saveState(at stateDir, name string, text []byte) error {
+	dir, err := at()
+	if err != nil {
+		return err
+	}
+	temp := hiddenName(statePrefix)
+	f, err := dir.OpenFile(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = unix.Renameat(dir.FD(), temp, dir.FD(), name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir.FD(), temp, 0)
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/agent"
+)
+
+const help = `paddock-agent runs commands, shells and services, and keeps files and secrets,
+for whoever holds its socket: inside a virtual machine or a container, or as an
+ordinary process. It builds no walls around what it runs; paddock does.
+
+Usage:
+  paddock-agent [flags]
+  paddock-agent --version
+
+Where to serve:
+  --listen ADDRESS       may be repeated; default ` + agent.DefaultListen + `
+                           vsock://[:PORT]   of a virtual machine
+                           unix:///PATH      for this user and root alone
+                           tcp://HOST:PORT   with a token
+                           fd://N            a listening socket that was inherited
+                           stdio             many connections over stdin and stdout
+  --token-file FILE      requests must bring this secret, as their field "token"
+  --insecure-loopback    allow TCP without a token, on a loopback address
+  --vsock-cid N          a peer that may connect; may be repeated
+                         default: the host (2) and the hypervisor (0)
+
+What to serve:
+  --workspace DIR        the directory that clients know as /workspace (default /workspace)
+  --shell-root DIR       state of shells (default /run/pyro-shells)
+  --service-root DIR     state and logs of services (default /run/pyro-services)
+  --secret-root DIR      secrets (default /run/pyro-secrets)
+  --env NAME=VALUE       for every command; may be repeated. Nothing of the
+                         agent's own environment reaches commands
+
+How to live:
+  --init                 be the init of a machine: mount /proc, /sys, /dev, …
+                         where they are missing, and power off at the end
+
+SIGTERM, SIGINT or the action "shutdown" ends all that runs, then the agent.
+
+Examples:
+  paddock-agent
+  paddock-agent --listen unix:///run/agent.sock --workspace /srv/work
+  paddock-agent --listen tcp://127.0.0.1:5005 --token-file /etc/agent.token
+  init=/sbin/paddock-agent -- --init          (a kernel's command line)
+`
+
+// list is a flag that may be repeated.
+type list []string
+
+// String is the value as text.
+func (l *list) String() string { return fmt.Sprint([]string(*l)) }
+
+// Set adds one.
+func (l *list) Set(text string) error {
+	*l = append(*l, text)
+	return nil
+}
+
+// cids is a list of vsock peers.
+type cids []uint32
+
+// String is the value as text.
+func (c *cids) String() string { return fmt.Sprint([]uint32(*c)) }
+
+// Set adds one.
+func (c *cids) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return errors.New("it is no number from 0 to 4294967295")
+	}
+	*c = append(*c, uint32(n))
+	return nil
+}
+
+// serve is the program with flags. It returns the exit status.
+func serve(args []string) int {
+	var c agent.Config
+	f := flag.NewFlagSet("paddock-agent", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Var((*list)(&c.Listen), "listen", "")
+	f.Var((*list)(&c.Env), "env", "")
+	f.Var((*cids)(&c.VsockCIDs), "vsock-cid", "")
+	f.StringVar(&c.Workspace, "workspace", "/workspace", "")
+	f.StringVar(&c.ShellRoot, "shell-root", "/run/pyro-shells", "")
+	f.StringVar(&c.ServiceRoot, "service-root", "/run/pyro-services", "")
+	f.StringVar(&c.SecretRoot, "secret-root", "/run/pyro-secrets", "")
+	f.StringVar(&c.TokenFile, "token-file", "", "")
+	f.BoolVar(&c.InsecureLoopback, "insecure-loopback", false, "")
+	f.BoolVar(&c.Init, "init", false, "")
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(help)
+		return 0
+	case err == nil && f.NArg() > 0:
+		err = fmt.Errorf("%q is no flag", f.Arg(0))
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\npaddock-agent: hint: see paddock-agent --help\n", err)
+		return agent.ExitCannotStart
+	}
+	return agent.Standalone(c)
+}

@@ -1,0 +1,118 @@
+// Package stdiomux carries many connections over one pair of pipes: the side
+// that serves listens with [Listen] on its standard input and output, the side
+// that started it dials with [Dial]. It is yamux, with bounds and without a log.
+//
+// Either pipe's end is the end of all connections.
+package stdiomux
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+const (
+	// backlog is how many connections may wait to be accepted.
+	backlog = 128
+	// writeTimeout is how long the other side may take nothing before all
+	// connections end.
+	writeTimeout = 30 * time.Second
+	// closeTimeout is how long a connection that this side has closed waits
+	// for the other side to close it as well.
+	closeTimeout = 30 * time.Second
+)
+
+func config() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.AcceptBacklog = backlog
+	c.EnableKeepAlive = false // pipes break by themselves
+	c.ConnectionWriteTimeout = writeTimeout
+	c.StreamCloseTimeout = closeTimeout
+	c.LogOutput = io.Discard
+	return c
+}
+
+// Listener takes connections in. It ends with the pipes; closed, it takes no
+// more, and those that are open go on.
+type Listener struct {
+	session *yamux.Session
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+// Listen serves connections that come over a pair of pipes.
+func Listen(in io.ReadCloser, out io.WriteCloser) (*Listener, error) {
+	s, err := yamux.Server(pair{in, out}, config())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Listener{s, ctx, cancel}, nil
+}
+
+// Accept waits for a connection. Its error is io.EOF once a pipe has ended.
+func (l *Listener) Accept() (net.Conn, error) {
+	conn, err := l.session.AcceptStreamWithContext(l.ctx)
+	switch {
+	case err == nil:
+		return conn, nil
+	case l.ctx.Err() != nil:
+		return nil, net.ErrClosed
+	default:
+		return nil, io.EOF // whatever broke them, the pipes are of no use any more
+	}
+}
+
+// Close lets no more connections in.
+func (l *Listener) Close() error {
+	l.cancel()
+	return l.session.GoAway()
+}
+
+// Addr is that of the pipes.
+func (l *Listener) Addr() net.Addr { return l.session.Addr() }
+
+// Dialer opens connections over a pair of pipes. It is safe for concurrent use.
+type Dialer struct{ session *yamux.Session }
+
+// Dial makes a Dialer of the other ends of the pipes that Listen has.
+func Dial(in io.ReadCloser, out io.WriteCloser) (*Dialer, error) {
+	s, err := yamux.Client(pair{in, out}, config())
+	if err != nil {
+		return nil, err
+	}
+	return &Dialer{s}, nil
+}
+
+// DialContext opens a connection.
+func (d *Dialer) DialContext(ctx context.Context) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return d.session.Open()
+}
+
+// Close ends all connections, and closes the pipes.
+func (d *Dialer) Close() error { return d.session.Close() }
+
+// pair is one stream of two pipes.
+type pair struct {
+	io.ReadCloser
+	out io.WriteCloser
+}
+
+// Write writes to the outgoing pipe.
+func (p pair) Write(b []byte) (int, error) { return p.out.Write(b) }
+
+// Close closes both. The outgoing first: that tells the other side, even
+// while a read of the incoming one cannot be interrupted.
+func (p pair) Close() error {
+	err := p.out.Close()
+	if cerr := p.ReadCloser.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package stdiomux
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// both gives two sides that are joined by two pipes.
+func both(t *testing.T) (*Listener, *Dialer) {
+	t.Helper()
+	hereIn, thereOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	thereIn, hereOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := Listen(thereIn, thereOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Dial(hereIn, hereOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln, d
+}
+
+// echo serves until there is nothing more to accept, and gives the reason.
+func echo(ln net.Listener) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			go func() {
+				_, _ = io.Copy(conn, conn)
+				conn.Close()
+			}()
+		}
+	}()
+	return ended
+}
+
+func say(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, len(text))
+	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != text {
+		t.Errorf("got %q, %v, want %q", buf, err, text)
+	}
+}
+
+func TestManyConnections(t *testing.T) {
+	ln, d := both(t)
+	ended := echo(ln)
+	var conns []net.Conn
+	for range 50 {
+		conn, err := d.DialContext(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	for i, conn := range conns {
+		say(t, conn, string(rune('a'+i)))
+		conn.Close()
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, io.EOF) {
+		t.Errorf("after the pipes' end Accept gives %v", err)
+	}
+}
+
+// A closed listener takes no more, and what is open goes on.
+func TestCloseKeepsWhatIsOpen(t *testing.T) {
+	ln, d := both(t)
+	ended := echo(ln)
+	conn, err := d.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	say(t, conn, "before")
+	if err := ln.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept of a closed listener gives %v", err)
+	}
+	say(t, conn, "after")
+	conn.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.DialContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("dialling without time gives %v", err)
+	}
+	d.Close()
+}
