@@ -111,7 +111,7 @@ func smallDisk(t *testing.T) *bareAgent {
 	if wallless != "" && os.Getuid() != 0 {
 		t.Skip("SKIPPED ALOUD: nothing can be mounted here: " + wallless)
 	}
-	return bareCommand(t, func(cmd *exec.Cmd) {
+	return bareCommand(t, func(cmd *exec.Cmd, _ string) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 		if os.Getuid() != 0 {
 			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
