@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,37 +70,35 @@ func TestConformExecTimeout(t *testing.T) {
 	t.Parallel()
 	conform(t)
 	b := bare(t)
-	took := func(limit time.Duration) func() {
-		started := time.Now()
-		return func() {
-			if d := time.Since(started); d > limit {
-				t.Errorf("it took %v", d)
-			}
-		}
+	// They wait together: each takes its second.
+	var waiting sync.WaitGroup
+	got := map[string]*map[string]any{}
+	begun := time.Now()
+	for name, request := range map[string]string{
+		"number":               `{"command":"sleep 60","timeout_seconds":1}`,
+		"string":               `{"command":"sleep 60","timeout_seconds":"1"}`,
+		"whole_float":          `{"command":"sleep 60","timeout_seconds":1.0}`,
+		"pipe_held_by_a_stray": `{"command":"setsid sleep 60 & sleep 60","timeout_seconds":1}`,
+	} {
+		answer := new(map[string]any)
+		got[name] = answer
+		waiting.Go(func() { *answer = b.ask(t, json.RawMessage(request)) })
 	}
-	for name, value := range map[string]string{"number": `1`, "string": `"1"`, "whole_float": `1.0`} {
+	waiting.Wait()
+	if d := time.Since(begun); d < time.Second || d > 10*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	for name, answer := range got {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			conform(t)
-			defer took(10 * time.Second)()
-			c := call{request: `{"command":"sleep 60","timeout_seconds":` + value + `}`, want: `{"exit_code":124,"stdout":"","stderr":"command timed out after 1s"}`}
-			c.do(t, b)
+			contains(t, *answer, `{"exit_code":124,"stdout":"","stderr":"command timed out after 1s"}`)
+			if _, ok := (*answer)["error"]; ok {
+				t.Errorf("got %v", *answer)
+			}
 		})
 	}
-	t.Run("pipe_held_by_a_stray", func(t *testing.T) {
-		t.Parallel()
-		conform(t)
-		defer took(10 * time.Second)()
-		c := call{request: `{"command":"setsid sleep 60 & echo out; sleep 60","timeout_seconds":1}`, want: `{"exit_code":124,"stderr":"command timed out after 1s"}`}
-		c.do(t, b)
-	})
-	t.Run("in_time", func(t *testing.T) {
-		t.Parallel()
-		conform(t)
-		c := call{request: `{"command":"echo x","timeout_seconds":20}`, want: `{"exit_code":0,"stdout":"x\n","stderr":""}`}
-		c.do(t, b)
-	})
 	calls(t, b, []call{
+		{name: "in_time", request: `{"command":"echo x","timeout_seconds":20}`, want: `{"exit_code":0,"stdout":"x\n","stderr":""}`},
 		{name: "word", request: `{"command":"touch ran","timeout_seconds":"soon"}`, err: anyError},
 		{name: "list", request: `{"command":"touch ran","timeout_seconds":[1]}`, err: anyError,
 			check: func(t *testing.T, b *bareAgent, _ map[string]any) { absent(t, b.workspace, "ran") }},

@@ -170,19 +170,6 @@ func TestConformService(t *testing.T) {
 	}
 }
 
-// Contract 001.11: a service that ignores TERM is killed after five seconds.
-func TestConformStubbornService(t *testing.T) {
-	t.Parallel()
-	conform(t)
-	b := bare(t)
-	each(t, b, []call{{request: service("deaf", "trap '' TERM; touch deaf; while :; do sleep 1; done", `,"readiness":{"type":"file","path":"deaf"}`), want: `{"state":"running"}`}})
-	begun := time.Now()
-	each(t, b, []call{{request: aboutService("stop", "deaf"), want: `{"state":"stopped","stop_reason":"sigkill"}`}})
-	if d := time.Since(begun); d < 4900*time.Millisecond || d > 9*time.Second {
-		t.Errorf("it took %v", d)
-	}
-}
-
 // Contract 001.11: readiness.
 func TestConformReadiness(t *testing.T) {
 	t.Parallel()
