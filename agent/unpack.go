@@ -31,10 +31,13 @@ const (
 	maxDictionary = 64 << 20
 )
 
-const archiveBuffer = 256 << 10
+const (
+	archiveBuffer = 256 << 10
+	tarBlock      = 512 // an archive consists of such, in bytes
+)
 
 // openArchive finds out how an archive is compressed and reads it.
-func openArchive(r io.Reader) (*tar.Reader, error) {
+func openArchive(r io.Reader) (*inflated, error) {
 	br := bufio.NewReaderSize(r, archiveBuffer)
 	head, err := br.Peek(32)
 	if len(head) == 0 {
@@ -55,7 +58,7 @@ func openArchive(r io.Reader) (*tar.Reader, error) {
 	if err != nil {
 		return nil, badArchive(err)
 	}
-	return tar.NewReader(&inflated{plain, maxInflated}), nil
+	return &inflated{r: plain}, nil
 }
 
 // badArchive tells what is wrong with an archive. An error of who sends it
@@ -75,15 +78,15 @@ func tooLarge(text string) error {
 // inflated fails where an archive becomes larger than it may.
 type inflated struct {
 	r    io.Reader
-	left int64
+	read int64
 }
 
 func (i *inflated) Read(p []byte) (int, error) {
-	if i.left <= 0 {
+	if i.read >= maxInflated {
 		return 0, tooLarge("archive is too large once it is decompressed")
 	}
-	n, err := i.r.Read(p[:min(int64(len(p)), i.left)])
-	i.left -= int64(n)
+	n, err := i.r.Read(p)
+	i.read += int64(n)
 	return n, err
 }
 
@@ -174,12 +177,15 @@ func (m *tarMember) checkLink() error {
 
 // unpack reads an archive, and what follows it in the body.
 func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
-	tr, err := openArchive(body)
+	in, err := openArchive(body)
 	if err != nil {
 		return 0, err
 	}
-	if count, err = eachMember(tr, do); err != nil {
+	if count, err = eachMember(tar.NewReader(in), do); err != nil {
 		return 0, err
+	}
+	if in.read%tarBlock != 0 {
+		return 0, badArchive(io.ErrUnexpectedEOF)
 	}
 	// A client that announced more than it sends may have meant more.
 	buf := buffers.Get().(*[]byte)
