@@ -17,5 +17,6 @@ require (
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/ulikunitz/xz v0.5.17 // indirect
 	golang.org/x/tools v0.26.0 // indirect
 )

@@ -19,6 +19,10 @@ var handlers = map[string]handler{
 	wire.Hello.Name: plain((*Agent).hello),
 	wire.Exec.Name:  (*Agent).answerExec,
 
+	wire.ExtractArchive.Name: upload("archive", (*Agent).extractArchive),
+	wire.InstallSecrets.Name: upload("archive", (*Agent).installSecrets),
+	wire.ExportArchive.Name:  download((*Agent).exportArchive),
+
 	wire.ListWorkspace.Name:       plain((*Agent).listWorkspace),
 	wire.ReadWorkspaceFile.Name:   plain((*Agent).readWorkspaceFile),
 	wire.WriteWorkspaceFile.Name:  plain((*Agent).writeWorkspaceFile),

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -55,7 +56,8 @@ type Agent struct {
 	shells      shells
 	services    *services
 	shellState  stateDir
-	secretState beneath.Dir
+	secretRoot  *secretRoot
+	secretLock  sync.Mutex // held while secrets are replaced
 	vault       vault
 	isolation   policy.Isolation
 	connections connections

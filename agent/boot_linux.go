@@ -155,6 +155,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		files:      files,
 		shellState: state[0],
 		services:   newServices(state[1]),
+		secretRoot: secretsAt(secretPath),
 		spawner:    s,
 		reaper:     s.reaper,
 		trees:      s.trees,

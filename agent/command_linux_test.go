@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -27,7 +28,6 @@ func TestCheckExec(t *testing.T) {
 		"argv":                {wire.ExecRequest{Argv: argv}, "", ""},
 		"command":             {wire.ExecRequest{Command: "true"}, "", ""},
 		"an empty argument":   {wire.ExecRequest{Argv: []string{"echo", ""}}, "", ""},
-		"neither":             {wire.ExecRequest{}, "argv", "neither command nor argv is given"},
 		"both":                {wire.ExecRequest{Command: "true", Argv: argv}, "argv", "both command and argv are given"},
 		"an empty name":       {wire.ExecRequest{Argv: []string{""}}, "argv", "its name is empty"},
 		"NUL in argv":         {wire.ExecRequest{Argv: []string{"echo", "a\x00b"}}, "argv", "NUL"},
@@ -47,10 +47,7 @@ func TestCheckExec(t *testing.T) {
 		"stdin in frames":     {wire.ExecRequest{Argv: argv, Stdin: "x", Stream: true}, "stdin", "comes in frames"},
 		"base64":              {wire.ExecRequest{Argv: argv, Encoding: "base64"}, "", ""},
 		"another encoding":    {wire.ExecRequest{Argv: argv, Encoding: "hex"}, "encoding", `must be "base64"`},
-		"a nameless variable": {wire.ExecRequest{Argv: argv, Env: map[string]string{"": "x"}}, "env", "impossible name"},
-		"= in a name":         {wire.ExecRequest{Argv: argv, Env: map[string]string{"A=B": "x"}}, "env", "impossible name"},
 		"= in a value":        {wire.ExecRequest{Argv: argv, Env: map[string]string{"A": "B=x"}}, "", ""},
-		"NUL in a value":      {wire.ExecRequest{Argv: argv, Env: map[string]string{"A": "\x00"}}, "env", "impossible name or value"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,5 +181,37 @@ func TestRlimits(t *testing.T) {
 	}
 	if l := find(rlimits(&wire.Limits{OpenFiles: math.MaxUint64}), unix.RLIMIT_NOFILE); l == nil || l.Max != files.Max {
 		t.Errorf("a limit above the agent's own became %v", l)
+	}
+}
+
+// Names are the contract's, unless the request brings the whole environment.
+func TestEnvironment(t *testing.T) {
+	a := &Agent{env: map[string]string{"BASE": "1", "PATH": "/bin"}, workspace: "/work"}
+	for name, tt := range map[string]struct {
+		env   map[string]string
+		clear bool
+		want  map[string]string
+		err   string
+	}{
+		"base":             {nil, false, map[string]string{"BASE": "1", "PATH": "/bin", "PWD": "/work"}, ""},
+		"over the base":    {map[string]string{" PATH ": "/x", "_a9": ""}, false, map[string]string{"BASE": "1", "PATH": "/x", "PWD": "/work", "_a9": ""}, ""},
+		"no name":          {map[string]string{" ": "x"}, false, nil, "secret name is required"},
+		"a bad name":       {map[string]string{"A-B": "x"}, false, nil, "secret name is invalid"},
+		"a long name":      {map[string]string{strings.Repeat("A", 65): "x"}, false, nil, "secret name is invalid"},
+		"a digit first":    {map[string]string{"9A": "x"}, false, nil, "secret name is invalid"},
+		"NUL":              {map[string]string{"A": "\x00"}, false, nil, "impossible name or value"},
+		"all of it":        {map[string]string{"a.b-c": "x"}, true, map[string]string{"a.b-c": "x"}, ""},
+		"all, impossible":  {map[string]string{"A=B": "x"}, true, nil, "impossible name or value"},
+		"all, without one": {map[string]string{"": "x"}, true, nil, "impossible name or value"},
+	} {
+		got, err := a.environment(&wire.ExecRequest{Env: tt.env, ClearEnv: tt.clear}, "/work")
+		switch {
+		case tt.err != "":
+			if err == nil || !strings.Contains(err.Message, tt.err) {
+				t.Errorf("%s: %v, want %s", name, err, tt.err)
+			}
+		case err != nil || !maps.Equal(got, tt.want):
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }

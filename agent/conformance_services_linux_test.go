@@ -152,7 +152,7 @@ func TestConformService(t *testing.T) {
 	for name, c := range map[string]struct{ command, more, want string }{
 		"cwd":         {"echo $(ls)", `,"cwd":"./dir/"`, "here\n"},
 		"default_cwd": {"echo $(ls)", "", "dir\n"},
-		"env":         {"echo $A $B $C", `,"env":{" A ":1,"B":null,"C":"x  y"}`, "1 None x y\n"},
+		"env":         {"echo $A $B $C", `,"env":{" A ":1,"B":true,"C":"x  y"}`, "1 True x y\n"},
 		"login_shell": {"echo $0 $#", "", "/bin/sh 0\n"},
 		"quotes":      {`echo 'a"b' "c'd" \\`, "", "a\"b c'd \\\n"},
 		"newlines":    {"echo a\necho b", "", "a\nb\n"},

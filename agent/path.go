@@ -10,6 +10,9 @@ import (
 // only, since paths are walked name by name.
 const maxPath = 64 << 10
 
+// maxFileName is the kernel's bound of a name, in bytes (NAME_MAX).
+const maxFileName = 255
+
 // filePath is a path below the workspace.
 type filePath struct {
 	text  string   // normalized and absolute, as answers give it
@@ -55,6 +58,9 @@ func parsePath(text string) (filePath, *wire.Error) {
 		case "..":
 			return outside("destination must stay inside /workspace")
 		default:
+			if len(name) > maxFileName { // before a parent is made for it
+				return outside("destination has a name of more than 255 bytes")
+			}
 			names = append(names, name)
 		}
 	}

@@ -94,11 +94,16 @@ func newStandalone(c Config) (*Agent, error) {
 		return nil, err
 	}
 	var state [3]beneath.Dir
-	for i, dir := range []string{c.ShellRoot, c.ServiceRoot, c.SecretRoot} {
-		if state[i], err = openState(dir); err != nil {
+	for i, dir := range []*string{&c.ShellRoot, &c.ServiceRoot, &c.SecretRoot} {
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return nil, err
+		}
+		if state[i], err = openState(*dir); err != nil {
 			return nil, err
 		}
 	}
+	_ = state[2].Close() // each set of secrets is another directory
+	sweepStages(files)
 	s, err := startBareSpawner()
 	if err != nil {
 		return nil, err
@@ -107,17 +112,17 @@ func newStandalone(c Config) (*Agent, error) {
 		env[treeVariable] = "" // the spawner gives it a value
 	}
 	return &Agent{
-		shellState:  stateAt(state[0]),
-		secretState: state[2],
-		spawner:     s,
-		reaper:      s.reaper,
-		trees:       s.trees,
-		env:         env,
-		token:       token,
-		workspace:   c.Workspace,
-		files:       files,
-		life:        newLife(),
-		services:    newServices(stateAt(state[1])),
+		shellState: stateAt(state[0]),
+		secretRoot: secretsAt(c.SecretRoot),
+		spawner:    s,
+		reaper:     s.reaper,
+		trees:      s.trees,
+		env:        env,
+		token:      token,
+		workspace:  c.Workspace,
+		files:      files,
+		life:       newLife(),
+		services:   newServices(stateAt(state[1])),
 	}, nil
 }
 

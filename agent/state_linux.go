@@ -29,6 +29,11 @@ func stateAt(dir beneath.Dir) stateDir {
 	return func() (beneath.Dir, error) { return dir, nil }
 }
 
+// openOnce opens a directory when it is first needed.
+func openOnce(path string) stateDir {
+	return sync.OnceValues(func() (beneath.Dir, error) { return beneath.Open(path) })
+}
+
 // maxState bounds the file system of the agent's own state inside walls.
 const maxState = 256 << 20
 

@@ -1,0 +1,250 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+const (
+	// secretPath is where clients expect secrets, whatever it is called.
+	secretPath = "/run/pyro-secrets"
+	// secretPrefix begins the name of a set that is being made.
+	secretPrefix = ".paddock-secrets-"
+	// maxSecretArchive bounds an archive of secrets, in bytes.
+	maxSecretArchive = 16 << 20
+	// minSecret and maxSecret bound what is redacted, in bytes: shorter values
+	// would be found everywhere, and longer ones are files rather than values.
+	minSecret = 4
+	maxSecret = 64 << 10
+)
+
+// secretRoot is the directory of secrets: a name in a directory that is open.
+type secretRoot struct {
+	parent func() (beneath.Dir, error)
+	name   string
+}
+
+// installSecrets replaces the set of secrets. The new one is made whole beside
+// the old one, readable to the agent's own user alone from its first byte, and
+// then takes its place; what goes wrong before leaves the old one as it is.
+func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
+	if q.ArchiveSize > maxSecretArchive {
+		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
+	}
+	a.secretLock.Lock()
+	defer a.secretLock.Unlock()
+	n, err := a.secretRoot.begin()
+	if err != nil {
+		return nil, secretError(err)
+	}
+	defer n.close()
+	r := &wire.ExtractResult{Destination: secretPath}
+	if r.EntryCount, err = unpack(body, n.take); err != nil {
+		return nil, err
+	}
+	r.BytesWritten = n.bytes
+	if err := checkSecrets(n.values); err != nil {
+		return nil, tooLarge("cannot redact the secrets: " + err.Error())
+	}
+	// Hidden first, readable then.
+	old, _ := a.vault.get()
+	a.vault.set(n.values)
+	if err := n.install(); err != nil {
+		a.vault.set(old)
+		return nil, secretError(err)
+	}
+	return r, nil
+}
+
+func secretError(err error) error {
+	var werr *wire.Error
+	if errors.As(err, &werr) {
+		return werr
+	}
+	e := wire.Errorf(wire.CodeFailed, "cannot install the secrets: %v", err)
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+	}
+	return e
+}
+
+// newSecrets is a set that is being made.
+type newSecrets struct {
+	in     beneath.Dir // where it is made
+	root   beneath.Dir // the root itself where sets are made in it, else None
+	base   string      // of the root
+	name   string      // of the set
+	dir    beneath.Dir
+	bytes  int64
+	values []string
+}
+
+// begin makes an empty set beside the root; where that is a mount point, which
+// cannot be renamed, in it.
+func (s *secretRoot) begin() (*newSecrets, error) {
+	parent, err := s.parent()
+	if err != nil {
+		return nil, err
+	}
+	n := &newSecrets{in: parent, root: beneath.None, base: s.name, name: hiddenName(secretPrefix)}
+	if root, err := parent.Walk([]string{s.name}); err == nil {
+		if mounted(parent, s.name) {
+			n.in, n.root = root, root
+		} else {
+			_ = root.Close()
+		}
+	}
+	if err = unix.Mkdirat(n.in.FD(), n.name, 0o700); err == nil {
+		n.dir, err = n.in.Walk([]string{n.name})
+	}
+	if err != nil {
+		n.dir = beneath.None
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// mounted says whether something is mounted at a name (statx(2)).
+func mounted(dir beneath.Dir, name string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(dir.FD(), name, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
+	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// take writes a member.
+func (n *newSecrets) take(m *tarMember, content io.Reader) error {
+	refuse := func(text string) error {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: text + ": " + m.name}
+	}
+	var err error
+	switch {
+	case m.kind == wire.TypeDirectory:
+		err = n.makeDir(m.names)
+	case m.kind == wire.TypeFile:
+		err = n.file(m, content)
+	case m.kind == wire.TypeSymlink || m.hard:
+		return refuse("secret archive may not contain links")
+	default:
+		return refuse("unsupported secret archive member type")
+	}
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno):
+		return secretError(err)
+	case err != nil:
+		return badArchive(err)
+	}
+	return nil
+}
+
+func (n *newSecrets) makeDir(names []string) error {
+	dir, err := n.dir.MakeAll(names, 0o700, nil)
+	if err != nil {
+		return err
+	}
+	return dir.Close()
+}
+
+func (n *newSecrets) file(m *tarMember, content io.Reader) error {
+	dir, err := n.dir.MakeAll(m.names[:len(m.names)-1], 0o700, nil)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(m.names[len(m.names)-1], unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	var value bytes.Buffer
+	if m.size <= maxSecret {
+		content = io.TeeReader(content, &value)
+	}
+	if err := errors.Join(copyExactly(f, content, m.size), f.Close()); err != nil {
+		return err
+	}
+	n.bytes += m.size
+	text := bytes.TrimSuffix(bytes.TrimSuffix(value.Bytes(), []byte("\n")), []byte("\r"))
+	if len(text) >= minSecret {
+		n.values = append(n.values, string(text))
+	}
+	return nil
+}
+
+// install puts the set in the root's place.
+func (n *newSecrets) install() error {
+	if n.root.Valid() {
+		return n.installWithin()
+	}
+	err := unix.Renameat2(n.in.FD(), n.name, n.in.FD(), n.base, unix.RENAME_EXCHANGE)
+	if err == unix.ENOENT || err == unix.EINVAL || err == unix.ENOSYS {
+		aside := hiddenName(secretPrefix)
+		if err = unix.Renameat(n.in.FD(), n.base, n.in.FD(), aside); err == nil || err == unix.ENOENT {
+			defer func() { _ = removeAny(n.in, aside) }()
+			err = unix.Renameat(n.in.FD(), n.name, n.in.FD(), n.base)
+		}
+	}
+	return err // what was there has the set's name now, and is removed
+}
+
+// installWithin replaces the content of a root that cannot be renamed: each
+// secret at once, but not all of them together.
+func (n *newSecrets) installWithin() error {
+	names, err := sortedNames(n.dir, "", maxMembers)
+	if err != nil {
+		return err
+	}
+	old, err := sortedNames(n.root, "", maxMembers)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := unix.Renameat2(n.dir.FD(), name, n.root.FD(), name, unix.RENAME_EXCHANGE)
+		if err == unix.ENOENT {
+			err = unix.Renameat(n.dir.FD(), name, n.root.FD(), name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, name := range old {
+		if name != n.name && !slices.Contains(names, name) {
+			if err := removeAny(n.root, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeAny removes whatever has a name.
+func removeAny(dir beneath.Dir, name string) error {
+	return removeEntry(dir, name, 0, new(int64))
+}
+
+// close removes what is left under the set's name: the old set, or the one
+// that was not installed.
+func (n *newSecrets) close() {
+	if n.dir.Valid() {
+		_ = n.dir.Close()
+	}
+	_ = removeAny(n.in, n.name)
+	if n.root.Valid() {
+		_ = n.root.Close()
+	}
+}
+
+// secretsAt is a root by its path, of which all but the last name is trusted.
+func secretsAt(dir string) *secretRoot {
+	return &secretRoot{parent: openOnce(path.Dir(dir)), name: path.Base(dir)}
+}
