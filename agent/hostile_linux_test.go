@@ -95,7 +95,9 @@ func TestNonsenseArchives(t *testing.T) {
 	unchanged(t, out, func() {
 		for name, body := range bodies {
 			for _, request := range []string{extraction("x/"+strings.ReplaceAll(name, " ", "-"), body), installation(body)} {
-				answerOf(t, b.exchange(t, append([]byte(request+"\n"), body...)))
+				if got := b.exchange(t, append([]byte(request+"\n"), body...)); len(got) == 0 {
+					t.Errorf("%s: there is no answer", name)
+				}
 			}
 		}
 	})
@@ -147,7 +149,6 @@ func TestFullDisk(t *testing.T) {
 	}
 	each(t, b, []call{
 		{request: `{"action":"delete_workspace_path","path":"b"}`, want: `{}`},
-		{request: extraction(".", body[:len(body)-len(large)]), err: anyError},
 		{request: `{"action":"write_workspace_file","path":"a","text":"` + large + `"}`, want: `{"bytes_written":900000}`},
 	})
 }
