@@ -139,6 +139,9 @@ func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 		ModTime: time.Unix(st.Mtim.Unix())}
 	switch typeOf(st) {
 	case wire.TypeFile:
+		if st.Size >= maxArchive-e.bytes {
+			return tooLarge("the directory is too large for one archive")
+		}
 		h.Typeflag, h.Size = tar.TypeReg, st.Size
 		e.bytes += st.Size
 	case wire.TypeDirectory:
@@ -165,23 +168,26 @@ func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 
 // measure finds out how long the archive will be, and makes a small one.
 func (e *export) measure() error {
-	if e.bytes <= smallExport {
+	if e.bytes+int64(len(e.entries))*maxHeader <= smallExport {
 		return e.make()
 	}
-	n := &counter{}
-	w := tar.NewWriter(n)
-	for i := range e.entries {
-		if err := w.WriteHeader(&e.entries[i]); err != nil {
-			return err
-		}
-		if err := copyExactly(w, counted{}, e.entries[i].Size); err != nil {
+	headers := &counter{}
+	w := tar.NewWriter(headers)
+	for _, h := range e.entries {
+		e.size += (h.Size + tarBlock - 1) / tarBlock * tarBlock
+		h.Size = 0 // below maxArchive a header is as long whatever the size
+		if err := w.WriteHeader(&h); err != nil {
 			return err
 		}
 	}
 	err := w.Close()
-	e.size = n.n
+	e.size += headers.n
 	return err
 }
+
+// maxHeader is about what an entry takes beside its content, in bytes: with a
+// long name it has two headers.
+const maxHeader = 3 * tarBlock
 
 // counter counts what is written.
 type counter struct{ n int64 }
@@ -190,11 +196,6 @@ func (c *counter) Write(p []byte) (int, error) {
 	c.n += int64(len(p))
 	return len(p), nil
 }
-
-// counted is content that only its length matters of.
-type counted struct{}
-
-func (counted) Read(p []byte) (int, error) { return len(p), nil }
 
 // make makes the archive in memory, of what is still there.
 func (e *export) make() error {

@@ -28,6 +28,7 @@ func Main() int {
 	}
 	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'a', 'g', 'e', 'n', 't', 0} // started through a descriptor, it has a number for one
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	unix.Umask(0o022)
 	unix.CloseOnExec(confine.ControlFD)
 	unix.CloseOnExec(confine.ListenFD)
 	warm()

@@ -141,6 +141,9 @@ func TestTreesKeepApart(t *testing.T) {
 		if res := b.sh(t, "true", "", nil); res["death_proved"] != true {
 			t.Errorf("a later command: %v", res)
 		}
+		if res := b.ask(t, map[string]any{"action": "shutdown"}); res["death_proved"] != true || len(carrying(detached)) > 0 {
+			t.Errorf("after the end %v are left, and the answer is %v", carrying(detached), res)
+		}
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -52,13 +51,23 @@ type extraction struct {
 
 	members []*tarMember
 	staged  []string // for each member its name in the stage, "" for a directory
-	// kinds is what is at a path below the destination, "" for nothing, as far
-	// as it was looked up or will have been changed by members.
-	kinds map[string]string
+	// tree is what is below the destination, as far as it was looked up or
+	// will have been changed by members.
+	tree  node
+	nodes int
+}
+
+// node is a path below the destination.
+type node struct {
+	known bool
+	kind  string // of what is there, "" for nothing
+	below map[string]*node
 }
 
 func (a *Agent) newExtraction(dest filePath) (*extraction, error) {
-	x := &extraction{agent: a, dest: dest, there: beneath.None, kinds: map[string]string{}}
+	sweepStages(a.files)
+	x := &extraction{agent: a, dest: dest, there: beneath.None}
+	x.tree = node{known: true, kind: wire.TypeDirectory}
 	dir, err := a.files.Walk(dest.names)
 	switch {
 	case err == nil:
@@ -87,13 +96,16 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 	refuse := func(text string) error {
 		return &wire.Error{Code: wire.CodeConflict, Object: m.name, Message: text + ": " + m.name}
 	}
-	for i := 1; i < len(m.names); i++ {
-		switch kind, err := x.kind(m.names[:i]); {
-		case err != nil:
-			return fileError("look at", x.dest, err)
-		case kind == wire.TypeSymlink:
+	path, err := x.find(m.names)
+	if err != nil {
+		return err
+	}
+	for _, n := range path[:len(path)-1] {
+		switch n.kind {
+		case wire.TypeSymlink:
 			return refuse("archive member would traverse through a symlinked path")
-		case kind != "" && kind != wire.TypeDirectory:
+		case "", wire.TypeDirectory:
+		default:
 			return refuse("archive member would be inside of a file")
 		}
 	}
@@ -102,16 +114,16 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 			return err
 		}
 	}
-	kind, err := x.kind(m.names)
+	kind := path[len(path)-1].kind
 	switch free := kind == "" || kind == m.kind; {
-	case err != nil:
-		return fileError("look at", x.dest, err)
 	case m.hard:
 		return refuse("hard links are not allowed in workspace archives")
 	case m.kind == wire.TypeOther:
 		return refuse("unsupported archive member type")
 	case !free:
 		return refuse(m.kind + " conflicts with existing path")
+	case m.kind == wire.TypeFile && m.size > maxInflated-x.bytes: // sparse ones are large for free
+		return tooLarge("archive is too large once it is unpacked")
 	}
 	staged := ""
 	switch m.kind {
@@ -124,7 +136,7 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 	if err != nil {
 		return x.stagingError(err)
 	}
-	x.plan(m, staged)
+	x.plan(m, path, staged)
 	return nil
 }
 
@@ -138,26 +150,44 @@ func (x *extraction) stagingError(err error) error {
 }
 
 // plan notes what a member will change.
-func (x *extraction) plan(m *tarMember, staged string) {
-	for i := 1; i < len(m.names); i++ {
-		x.kinds[strings.Join(m.names[:i], "/")] = wire.TypeDirectory
+func (x *extraction) plan(m *tarMember, path []*node, staged string) {
+	for _, n := range path {
+		n.kind = wire.TypeDirectory
 	}
-	x.kinds[strings.Join(m.names, "/")] = m.kind
+	path[len(path)-1].kind = m.kind
 	m.link = "" // is staged
 	x.members, x.staged = append(x.members, m), append(x.staged, staged)
 }
 
-// kind is what will be at a path below the destination.
-func (x *extraction) kind(names []string) (string, error) {
-	key := strings.Join(names, "/")
-	if kind, known := x.kinds[key]; known {
-		return kind, nil
+// find gives the nodes on a path, each with what is or will be there.
+func (x *extraction) find(names []string) ([]*node, error) {
+	path := make([]*node, len(names))
+	above := &x.tree
+	for i, name := range names {
+		n := above.below[name]
+		if n == nil {
+			if x.nodes++; x.nodes > maxMembers {
+				return nil, tooLarge("archive has too many members")
+			}
+			n = &node{}
+			if above.below == nil {
+				above.below = map[string]*node{}
+			}
+			above.below[name] = n
+		}
+		if !n.known {
+			if above.kind == wire.TypeDirectory { // else nothing can be there
+				kind, err := x.look(names[:i+1])
+				if err != nil {
+					return nil, fileError("look at", x.dest, err)
+				}
+				n.kind = kind
+			}
+			n.known = true
+		}
+		path[i], above = n, n
 	}
-	kind, err := x.look(names)
-	if err == nil {
-		x.kinds[key] = kind
-	}
-	return kind, err
+	return path, nil
 }
 
 // look is what is at a path now.
@@ -166,9 +196,6 @@ func (x *extraction) look(names []string) (string, error) {
 		return "", nil
 	}
 	last := len(names) - 1
-	if last > 0 && x.kinds[strings.Join(names[:last], "/")] == "" {
-		return "", nil // its parent was looked up, and is not there
-	}
 	dir, err := x.there.Walk(names[:last])
 	if err == nil {
 		defer dir.Close()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -59,7 +60,7 @@ func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*
 	old, _ := a.vault.get()
 	a.vault.set(n.values)
 	if err := n.install(); err != nil {
-		a.vault.set(old)
+		a.vault.set(slices.Concat(old, n.values)) // whatever is there stays hidden
 		return nil, secretError(err)
 	}
 	return r, nil
@@ -96,7 +97,7 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &newSecrets{in: parent, root: beneath.None, base: s.name, name: hiddenName(secretPrefix)}
+	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: hiddenName(secretPrefix)}
 	if root, err := parent.Walk([]string{s.name}); err == nil {
 		if mounted(parent, s.name) {
 			n.in, n.root = root, root
@@ -104,15 +105,28 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 			_ = root.Close()
 		}
 	}
+	sweepSecrets(n.in)
 	if err = unix.Mkdirat(n.in.FD(), n.name, 0o700); err == nil {
 		n.dir, err = n.in.Walk([]string{n.name})
 	}
 	if err != nil {
-		n.dir = beneath.None
 		n.close()
 		return nil, err
 	}
 	return n, nil
+}
+
+// sweepSecrets removes sets that an agent was killed over.
+func sweepSecrets(dir beneath.Dir) {
+	names, err := sortedNames(dir, secretPrefix, namesAtOnce)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, secretPrefix) {
+			_ = removeAny(dir, name)
+		}
+	}
 }
 
 // mounted says whether something is mounted at a name (statx(2)).
@@ -162,7 +176,14 @@ func (n *newSecrets) file(m *tarMember, content io.Reader) error {
 		return err
 	}
 	defer dir.Close()
-	f, err := dir.OpenFile(m.names[len(m.names)-1], unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
+	if m.size > maxSecretArchive-n.bytes {
+		return tooLarge("archive is too large once it is unpacked")
+	}
+	name := m.names[len(m.names)-1]
+	if err := unix.Unlinkat(dir.FD(), name, 0); err != nil && err != unix.ENOENT { // a later member replaces an earlier one
+		return err
+	}
+	f, err := dir.OpenFile(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -188,13 +209,27 @@ func (n *newSecrets) install() error {
 	}
 	err := unix.Renameat2(n.in.FD(), n.name, n.in.FD(), n.base, unix.RENAME_EXCHANGE)
 	if err == unix.ENOENT || err == unix.EINVAL || err == unix.ENOSYS {
-		aside := hiddenName(secretPrefix)
-		if err = unix.Renameat(n.in.FD(), n.base, n.in.FD(), aside); err == nil || err == unix.ENOENT {
-			defer func() { _ = removeAny(n.in, aside) }()
-			err = unix.Renameat(n.in.FD(), n.name, n.in.FD(), n.base)
-		}
+		return n.replace()
 	}
 	return err // what was there has the set's name now, and is removed
+}
+
+// replace is install for a root that is not there, or where two directories
+// cannot change places at once.
+func (n *newSecrets) replace() error {
+	fd, aside := n.in.FD(), hiddenName(secretPrefix)
+	err := unix.Renameat(fd, n.base, fd, aside)
+	if err == unix.ENOENT {
+		return unix.Renameat(fd, n.name, fd, n.base)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Renameat(fd, n.name, fd, n.base); err != nil {
+		_ = unix.Renameat(fd, aside, fd, n.base)
+		return err
+	}
+	return unix.Renameat(fd, aside, fd, n.name)
 }
 
 // installWithin replaces the content of a root that cannot be renamed: each
@@ -208,12 +243,11 @@ func (n *newSecrets) installWithin() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		err := unix.Renameat2(n.dir.FD(), name, n.root.FD(), name, unix.RENAME_EXCHANGE)
-		if err == unix.ENOENT {
-			err = unix.Renameat(n.dir.FD(), name, n.root.FD(), name)
-		}
-		if err != nil {
+	for i, name := range names {
+		if err := n.swap(name, slices.Contains(old, name)); err != nil {
+			for _, name := range names[:i] {
+				_ = n.swapBack(name, slices.Contains(old, name))
+			}
 			return err
 		}
 	}
@@ -225,6 +259,21 @@ func (n *newSecrets) installWithin() error {
 		}
 	}
 	return nil
+}
+
+// swap puts one secret in its place, and what was there into the set.
+func (n *newSecrets) swap(name string, there bool) error {
+	if there {
+		return exchange(n.dir.FD(), name, n.root.FD(), name)
+	}
+	return unix.Renameat(n.dir.FD(), name, n.root.FD(), name)
+}
+
+func (n *newSecrets) swapBack(name string, there bool) error {
+	if there {
+		return exchange(n.dir.FD(), name, n.root.FD(), name)
+	}
+	return unix.Renameat(n.root.FD(), name, n.dir.FD(), name)
 }
 
 // removeAny removes whatever has a name.

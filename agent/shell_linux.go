@@ -3,9 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +20,8 @@ const (
 	keptOutput = 1 << 20
 	// maxShellWait is how long a read may wait for output.
 	maxShellWait = time.Minute
+	// moreOutput is how long it then waits for more to go with the first.
+	moreOutput = 5 * time.Millisecond
 )
 
 // closeGrace is how long a shell has to end by itself when it is closed.
@@ -33,7 +35,6 @@ type shell struct {
 	stdio   *stdio
 	input   *typist
 	secrets *secrets
-	log     *logFile
 	ended   chan struct{} // closed when its whole tree and its output have ended
 
 	mu      sync.Mutex
@@ -70,7 +71,6 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath) (*
 		agent: a, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
 		running: a.running.add("shell", id, p),
 		input:   newTypist(s.terminal),
-		log:     newLogFile(a.shellState.dir(), id+".log"),
 		output:  textRing{limit: keptOutput},
 		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
 	}
@@ -93,7 +93,7 @@ func now() *float64 {
 func (s *shell) read(drained chan<- struct{}) {
 	defer close(drained)
 	text := &decoder{dst: s}
-	hiding := s.secrets.writer(io.MultiWriter(text, s.log))
+	hiding := s.secrets.writer(text)
 	drain(hiding, s.stdio.terminal)
 	_ = hiding.Close()
 	_ = text.Close()
@@ -137,7 +137,6 @@ func (s *shell) await(drained <-chan struct{}) {
 	s.tell()
 	s.mu.Unlock()
 	s.save()
-	s.log.close()
 	close(s.ended)
 }
 
@@ -180,18 +179,33 @@ func (s *shell) isRunning() bool {
 
 // look gives output from a cursor on. Where there is none yet it waits.
 func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadShellResult {
-	timer := time.NewTimer(min(time.Duration(q.WaitMS)*time.Millisecond, maxShellWait))
-	defer timer.Stop()
-	for waited := q.WaitMS == 0; ; {
+	if q.WaitMS > 0 {
+		wait := min(time.Duration(min(q.WaitMS, maxShellWait.Milliseconds()))*time.Millisecond, maxShellWait)
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		s.awaitOutput(ctx, q.Cursor+1)
+		cancel()
+		if q.MaxChars > 0 {
+			ctx, cancel = context.WithTimeout(context.Background(), moreOutput)
+			s.awaitOutput(ctx, q.Cursor+q.MaxChars)
+			cancel()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, at := s.output.read(q.Cursor, q.MaxChars)
+	next := at + int64(utf8.RuneCountInString(text))
+	return &wire.ReadShellResult{Shell: s.summary, Cursor: at, NextCursor: next, Output: text,
+		Truncated: next < s.output.end, DroppedChars: max(0, at-max(0, q.Cursor))}
+}
+
+// awaitOutput returns when so many characters were printed, when the shell or
+// ctx has ended.
+func (s *shell) awaitOutput(ctx context.Context, end int64) {
+	for {
 		s.mu.Lock()
-		text, at := s.output.read(q.Cursor, q.MaxChars)
-		r := &wire.ReadShellResult{Shell: s.summary, Cursor: at, Output: text, NextCursor: at + int64(len([]rune(text)))}
-		r.Truncated = r.NextCursor < s.output.end
-		r.DroppedChars = max(0, at-max(0, q.Cursor))
-		if waited || q.Cursor < s.output.end || s.summary.State != "running" {
+		if s.output.end >= end || s.summary.State != "running" {
 			s.mu.Unlock()
-			r.DroppedChars = max(0, min(r.DroppedChars, at))
-			return r
+			return
 		}
 		if s.changed == nil {
 			s.changed = make(chan struct{})
@@ -200,10 +214,8 @@ func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadSh
 		s.mu.Unlock()
 		select {
 		case <-changed:
-		case <-timer.C:
-			waited = true
 		case <-ctx.Done():
-			waited = true
+			return
 		}
 	}
 }

@@ -21,45 +21,70 @@ type stage struct {
 	root beneath.Dir // that it is in
 	name string
 	dir  beneath.Dir
+	lock *os.File // says that an agent uses it
 	last int
 }
 
-func newStage(root beneath.Dir) (*stage, error) {
-	s := &stage{root: root, name: hiddenName(stagePrefix)}
+func newStage(root beneath.Dir) (s *stage, err error) {
+	s = &stage{root: root, name: hiddenName(stagePrefix), dir: beneath.None}
 	if err := unix.Mkdirat(root.FD(), s.name, 0o700); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.dir, err = root.Walk([]string{s.name}); err != nil {
-		_ = unix.Unlinkat(root.FD(), s.name, unix.AT_REMOVEDIR)
+	if s.dir, err = root.Walk([]string{s.name}); err == nil {
+		if s.lock, err = s.dir.List(); err == nil {
+			err = unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+	}
+	if err != nil {
+		s.remove()
 		return nil, err
 	}
 	return s, nil
 }
 
-// sweepStages removes what agents have left that were killed.
+// sweepStages removes what agents have left that were killed. One that is
+// used is locked.
 func sweepStages(root beneath.Dir) {
 	f, err := root.List()
 	if err != nil {
 		return
 	}
 	defer f.Close()
-	for {
-		names, err := f.Readdirnames(namesAtOnce)
+	for err == nil {
+		var names []string
+		names, err = f.Readdirnames(namesAtOnce)
 		for _, name := range names {
 			if strings.HasPrefix(name, stagePrefix) {
-				_ = removeTree(root, name, 0, new(int64))
+				sweepStage(root, name)
 			}
-		}
-		if err != nil {
-			return
 		}
 	}
 }
 
+func sweepStage(root beneath.Dir, name string) {
+	dir, err := root.Walk([]string{name})
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	lock, err := dir.List()
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = removeTree(root, name, 0, new(int64))
+	}
+}
+
 func (s *stage) remove() {
-	_ = s.dir.Close()
+	if s.dir.Valid() {
+		_ = s.dir.Close()
+	}
 	_ = removeTree(s.root, s.name, 0, new(int64))
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
 }
 
 func (s *stage) next() string {
@@ -211,21 +236,21 @@ func (c *changes) put(one *change, dir beneath.Dir, base, kind string) error {
 }
 
 // exchange lets two files change places. Where the file system cannot do that
-// at once (renameat2(2): EINVAL), the name is free for a moment.
+// at once (renameat2(2): EINVAL), a second name keeps the old one meanwhile.
 func exchange(from int, name string, to int, base string) error {
 	err := unix.Renameat2(from, name, to, base, unix.RENAME_EXCHANGE)
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err
 	}
-	aside := hiddenName(writePrefix)
-	if err := unix.Renameat(to, base, to, aside); err != nil {
+	old := hiddenName(writePrefix)
+	if err := unix.Linkat(to, base, from, old, 0); err != nil {
 		return err
 	}
 	if err := unix.Renameat(from, name, to, base); err != nil {
-		_ = unix.Renameat(to, aside, to, base)
+		_ = unix.Unlinkat(from, old, 0)
 		return err
 	}
-	return unix.Renameat(to, aside, from, name)
+	return unix.Renameat(from, old, from, name)
 }
 
 // copy makes a copy of what is staged in the directory itself.
@@ -243,6 +268,9 @@ func (c *changes) copy(staged string, dir beneath.Dir, m *tarMember) (string, er
 		return "", err
 	}
 	defer from.Close()
+	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(errOccupied, err) // commands may have been there
+	}
 	to, err := dir.OpenFile(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, m.mode)
 	if err != nil {
 		return "", err

@@ -103,7 +103,6 @@ func newStandalone(c Config) (*Agent, error) {
 		}
 	}
 	_ = state[2].Close() // each set of secrets is another directory
-	sweepStages(files)
 	s, err := startBareSpawner()
 	if err != nil {
 		return nil, err

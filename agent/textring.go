@@ -16,6 +16,7 @@ type textRing struct {
 	chunks []textChunk
 	size   int   // of what is kept, in bytes
 	end    int64 // position after the last character
+	spare  []byte
 }
 
 // textChunk is a part of the text.
@@ -30,7 +31,7 @@ func (r *textRing) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		last := len(r.chunks) - 1
 		if last < 0 || len(r.chunks[last].text)+utf8.UTFMax > chunkSize {
-			r.chunks = append(r.chunks, textChunk{first: r.end, text: make([]byte, 0, min(chunkSize, max(len(p), 256)))})
+			r.chunks = append(r.chunks, textChunk{first: r.end, text: r.fresh(len(p))})
 			last++
 		}
 		part := p[:whole(p, chunkSize-len(r.chunks[last].text))]
@@ -41,10 +42,21 @@ func (r *textRing) Write(p []byte) (int, error) {
 	}
 	for len(r.chunks) > 1 && r.size-len(r.chunks[0].text) >= r.limit {
 		r.size -= len(r.chunks[0].text)
+		r.spare = r.chunks[0].text
 		r.chunks[0].text = nil
 		r.chunks = r.chunks[1:]
 	}
 	return n, nil
+}
+
+// fresh is memory for a chunk: that of the one that was dropped last, or as
+// much as a text of n bytes needs.
+func (r *textRing) fresh(n int) []byte {
+	if spare := r.spare; spare != nil {
+		r.spare = nil
+		return spare[:0]
+	}
+	return make([]byte, 0, min(chunkSize, max(n, 256)))
 }
 
 // whole is how many of p's first bytes, at most n, are whole characters.

@@ -26,9 +26,11 @@ const (
 	// and the bytes of their names.
 	maxMembers = 1 << 18
 	maxNames   = 64 << 20
-	// maxDictionary bounds the memory that an xz stream asks for, in bytes;
-	// xz -9 takes as much.
+	// maxDictionary bounds the memory that the first block of an xz stream
+	// asks for, in bytes; xz -9 takes as much.
 	maxDictionary = 64 << 20
+	// maxPadding bounds what follows a compressed archive's end, in bytes.
+	maxPadding = 16 << 20
 )
 
 const (
@@ -88,6 +90,22 @@ func (i *inflated) Read(p []byte) (int, error) {
 	n, err := i.r.Read(p)
 	i.read += int64(n)
 	return n, err
+}
+
+// finish reads a compressed archive to its end, where its checksum is. What
+// follows that is none of the archive's.
+func (i *inflated) finish() error {
+	if _, plain := i.r.(*bufio.Reader); plain {
+		return nil
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(i, maxPadding+1))
+	switch {
+	case errors.Is(err, gzip.ErrHeader):
+		return nil
+	case err == nil && n > maxPadding:
+		return tooLarge("archive has too much behind its end")
+	}
+	return err
 }
 
 // checkDictionary looks at how much memory the first block of an xz stream
@@ -186,6 +204,9 @@ func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, 
 	}
 	if in.read%tarBlock != 0 {
 		return 0, badArchive(io.ErrUnexpectedEOF)
+	}
+	if err := in.finish(); err != nil {
+		return 0, badArchive(err)
 	}
 	// A client that announced more than it sends may have meant more.
 	buf := buffers.Get().(*[]byte)

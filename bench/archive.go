@@ -76,7 +76,8 @@ func (a *archives) make(ctx context.Context) error {
 			return err
 		}
 	}
-	return exec.CommandContext(ctx, "tar", "-C", a.tree, "-cf", a.tar, ".").Run()
+	// Names, since an archive with a member "." is refused.
+	return exec.CommandContext(ctx, "sh", "-c", `cd "$0" && exec tar -cf "$1" *`, a.tree, a.tar).Run()
 }
 
 // target is a directory that does not exist yet.
@@ -155,7 +156,7 @@ func (a *archives) exporting(ctx context.Context) (time.Duration, error) {
 
 func (a *archives) creating(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	out, err := exec.CommandContext(ctx, "sh", "-c", `tar -C "$0" -cf - . | cat >/dev/null`, a.tree).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "sh", "-c", `cd "$0" && tar -cf - * | cat >/dev/null`, a.tree).CombinedOutput()
 	took := time.Since(began)
 	if err == nil && len(out) > 0 {
 		err = errors.New("it complained")
