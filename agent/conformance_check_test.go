@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -96,4 +97,26 @@ func checkConformance(file string) (faults []string) {
 	}
 	slices.Sort(faults)
 	return faults
+}
+
+// The check finds what it is for.
+func TestConformanceCheck(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "CONFORMANCE.md")
+	shown.Store("TestShown", true)
+	const rows = "| 001.8/1 | clause | `TestShown` |\n| 001.8/2 | clause | `TestShown`, `TestMissing` |\n| 001.8/4 | clause | none |\n| 001.12/1 | clause | `TestShown` |\n"
+	if err := os.WriteFile(file, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(checkConformance(file), "\n")
+	for _, want := range []string{
+		"001.8/2 is not shown: TestMissing did not run and pass", "001.8/4 has no test", "001.8/4 is number 3 of its part",
+		"001.8 has 3 clauses, not 4", "001.12 is not a part", "D has 0 clauses, not 34",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not among\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "001.8/1 ") {
+		t.Errorf("got\n%s", got)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -160,10 +161,16 @@ func noTextInBytes(t *testing.T, b *bareAgent) {
 		}
 	}
 	// What is written is whole or not there, and nothing is left beside it.
-	each(t, b, []call{
-		{request: `{"action":"write_workspace_file","path":"d","text":"x"}`, err: anyError},
-		{request: `{"action":"list_workspace","path":"."}`, want: `{"entries":[{"path":"/workspace/d"}]}`},
+	b = bareCommand(t, func(cmd *exec.Cmd, _ string) {
+		cmd.Path = "/bin/sh"
+		cmd.Args = append([]string{"sh", "-c", `ulimit -f 100; exec "$0" "$@"`, agentPath}, cmd.Args[1:]...)
 	})
+	each(t, b, []call{
+		{request: `{"action":"write_workspace_file","path":"a","text":"old"}`, want: `{}`},
+		{request: `{"action":"write_workspace_file","path":"a","text":"` + strings.Repeat("x", 900_000) + `"}`, err: anyError},
+		{request: `{"action":"list_workspace"}`, want: `{"entries":[{"path":"/workspace/a","size_bytes":3}]}`},
+	})
+	holds(t, "old", b.workspace, "a")
 }
 
 func limited(t *testing.T, b *bareAgent) {

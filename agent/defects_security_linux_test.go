@@ -97,8 +97,11 @@ func checkThenUse(t *testing.T, b *bareAgent) {
 			select {
 			case <-stop:
 				return
-			default:
-				_ = unix.Renameat2(unix.AT_FDCWD, d, unix.AT_FDCWD, l, unix.RENAME_EXCHANGE)
+			case <-time.After(50 * time.Microsecond): // or the agent waits for the directory all the time
+				if err := unix.Renameat2(unix.AT_FDCWD, d, unix.AT_FDCWD, l, unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
 			}
 		}
 	})

@@ -95,7 +95,9 @@ func TestNonsenseArchives(t *testing.T) {
 	unchanged(t, out, func() {
 		for name, body := range bodies {
 			for _, request := range []string{extraction("x/"+strings.ReplaceAll(name, " ", "-"), body), installation(body)} {
-				answerOf(t, b.exchange(t, append([]byte(request+"\n"), body...)))
+				if got := b.exchange(t, append([]byte(request+"\n"), body...)); len(got) == 0 {
+					t.Errorf("%s: there is no answer", name)
+				}
 			}
 		}
 	})
