@@ -3,6 +3,7 @@ package agent
 import (
 	"container/list"
 	"net"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -101,6 +102,7 @@ func (c *connections) giveBack() {
 	}
 	c.mu.Unlock()
 	if idle {
+		runtime.GC() // pools let go of what they keep at the second collection
 		debug.FreeOSMemory()
 	}
 }

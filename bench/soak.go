@@ -24,7 +24,7 @@ func measureSoak(ctx context.Context, b *bench) (err error) {
 		span = 3 * time.Second
 	}
 	var warm, l load
-	warm.slice(ctx, span/10, g.exec)
+	warm.slice(ctx, span/2, g.exec) // until it has all the threads that it will have
 	before, err := g.settled(ctx)
 	if err != nil {
 		return err
