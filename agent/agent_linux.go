@@ -57,7 +57,7 @@ type Agent struct {
 	services    *services
 	shellState  stateDir
 	secretRoot  *secretRoot
-	secretLock  sync.Mutex // held while secrets are replaced
+	secretLock  sync.Mutex // held while one set of secrets takes the place of another
 	vault       vault
 	isolation   policy.Isolation
 	connections connections

@@ -41,8 +41,6 @@ func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*
 	if q.ArchiveSize > maxSecretArchive {
 		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
 	}
-	a.secretLock.Lock()
-	defer a.secretLock.Unlock()
 	n, err := a.secretRoot.begin()
 	if err != nil {
 		return nil, secretError(err)
@@ -56,6 +54,8 @@ func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*
 	if err := checkSecrets(n.values); err != nil {
 		return nil, tooLarge("cannot redact the secrets: " + err.Error())
 	}
+	a.secretLock.Lock()
+	defer a.secretLock.Unlock()
 	// Hidden first, readable then.
 	old, _ := a.vault.get()
 	a.vault.set(n.values)
@@ -97,7 +97,7 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: hiddenName(secretPrefix)}
+	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: hiddenName(s.prefix())}
 	if root, err := parent.Walk([]string{s.name}); err == nil {
 		if mounted(parent, s.name) {
 			n.in, n.root = root, root
@@ -105,7 +105,6 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 			_ = root.Close()
 		}
 	}
-	sweepSecrets(n.in)
 	if err = unix.Mkdirat(n.in.FD(), n.name, 0o700); err == nil {
 		n.dir, err = n.in.Walk([]string{n.name})
 	}
@@ -116,14 +115,28 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 	return n, nil
 }
 
-// sweepSecrets removes sets that an agent was killed over.
-func sweepSecrets(dir beneath.Dir) {
-	names, err := sortedNames(dir, secretPrefix, namesAtOnce)
+func (s *secretRoot) prefix() string { return secretPrefix + s.name + "-" }
+
+// sweep removes sets that an agent was killed over, before another makes any.
+func (s *secretRoot) sweep() {
+	parent, err := s.parent()
+	if err != nil {
+		return
+	}
+	s.sweepIn(parent)
+	if root, err := parent.Walk([]string{s.name}); err == nil {
+		s.sweepIn(root)
+		_ = root.Close()
+	}
+}
+
+func (s *secretRoot) sweepIn(dir beneath.Dir) {
+	names, err := sortedNames(dir, s.prefix(), namesAtOnce)
 	if err != nil {
 		return
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, secretPrefix) {
+		if strings.HasPrefix(name, s.prefix()) {
 			_ = removeAny(dir, name)
 		}
 	}
@@ -217,7 +230,7 @@ func (n *newSecrets) install() error {
 // replace is install for a root that is not there, or where two directories
 // cannot change places at once.
 func (n *newSecrets) replace() error {
-	fd, aside := n.in.FD(), hiddenName(secretPrefix)
+	fd, aside := n.in.FD(), n.name+".old"
 	err := unix.Renameat(fd, n.base, fd, aside)
 	if err == unix.ENOENT {
 		return unix.Renameat(fd, n.name, fd, n.base)

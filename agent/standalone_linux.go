@@ -103,6 +103,8 @@ func newStandalone(c Config) (*Agent, error) {
 		}
 	}
 	_ = state[2].Close() // each set of secrets is another directory
+	secrets := secretsAt(c.SecretRoot)
+	secrets.sweep()
 	s, err := startBareSpawner()
 	if err != nil {
 		return nil, err

@@ -210,8 +210,13 @@ func handOnOne(cmd *paddock.Cmd, stream *Stream, name string) {
 	_ = cmd.Signal(name)
 }
 
-// renderRun writes captured output; a stream has had it already.
+// renderRun writes captured output; a stream has had it already. Not even
+// nothing is written where there is none: it would wait for ever behind output
+// that nobody reads.
 func renderRun(w io.Writer, out RunOutput) error {
+	if out.Stdout == "" {
+		return nil
+	}
 	_, err := io.WriteString(w, out.Stdout)
 	return err
 }

@@ -22,7 +22,11 @@ func (b *builder) guardProtected(open []string) error {
 	}
 	ws := b.mounts[0]
 	b.guardGit(ws)
-	for _, p := range policy.Protections() {
+	protected := policy.Protections()
+	for _, rel := range gitConfigPaths(ws.source) {
+		protected = append(protected, policy.Protected{Path: rel, Why: "the repository's configuration names it"})
+	}
+	for _, p := range protected {
 		file := filepath.Join(ws.source, p.Path)
 		mounts := b.showingBelow(file)
 		if slices.Contains(open, p.Path) || len(mounts) == 0 {

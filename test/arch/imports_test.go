@@ -54,7 +54,8 @@ var importerRules = []importerRule{
 	{"github.com/spf13/pflag", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, "nobody else reads YAML"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
-	{"github.com/creack/pty", []string{"agent"}, "terminals are made inside"},
+	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
+	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 }
 
 // full turns a name of the rules into an import path.
