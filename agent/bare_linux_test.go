@@ -37,7 +37,7 @@ func bare(t *testing.T, args ...string) *bareAgent {
 // bareCommand is bare for an agent whose process needs more than flags.
 func bareCommand(t *testing.T, change func(cmd *exec.Cmd, dir string), args ...string) *bareAgent {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "bare-") // a socket's path has no room for more
+	dir, err := os.MkdirTemp("/tmp", "bare-") //nolint:usetesting // a socket's path has no room for more
 	if err != nil {
 		t.Fatal(err)
 	}

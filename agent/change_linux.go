@@ -150,9 +150,9 @@ func removeTree(parent beneath.Dir, name string, depth int, count *int64) error 
 		case err == nil:
 			*count++
 			return nil
-		case err == unix.ENOENT:
+		case errors.Is(err, unix.ENOENT):
 			return nil
-		case err != unix.ENOTEMPTY || len(names) == 0:
+		case !errors.Is(err, unix.ENOTEMPTY) || len(names) == 0:
 			return err
 		}
 	}

@@ -194,7 +194,7 @@ func TestEnvironment(t *testing.T) {
 		err   string
 	}{
 		"base":             {nil, false, map[string]string{"BASE": "1", "PATH": "/bin", "PWD": "/work"}, ""},
-		"over the base":    {map[string]string{" PATH ": "/x", "_a9": ""}, false, map[string]string{"BASE": "1", "PATH": "/x", "PWD": "/work", "_a9": ""}, ""},
+		"over the base":    {map[string]string{"PATH\t": "/x", "_a9": ""}, false, map[string]string{"BASE": "1", "PATH": "/x", "PWD": "/work", "_a9": ""}, ""},
 		"no name":          {map[string]string{" ": "x"}, false, nil, "secret name is required"},
 		"a bad name":       {map[string]string{"A-B": "x"}, false, nil, "secret name is invalid"},
 		"a long name":      {map[string]string{strings.Repeat("A", 65): "x"}, false, nil, "secret name is invalid"},

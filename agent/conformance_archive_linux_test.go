@@ -154,7 +154,7 @@ func TestConformArchiveSize(t *testing.T) {
 				{request: fmt.Sprintf(`{"action":"`+action+`","archive_size":%d.5}`, len(good)), body: good, want: `{"entry_count":1}`},
 			})
 			for _, n := range []int{0, 1, 511, 512, 515, 1024, len(good) - 1} {
-				request := fmt.Sprintf(`{"action":"%s","archive_size":%d,"destination":"early"}`, action, len(good))
+				request := fmt.Sprintf(`{"action":%q,"archive_size":%d,"destination":"early"}`, action, len(good))
 				got := answerOf(t, b.trickled(t, append([]byte(request+"\n"), good[:n]...), 1<<20))
 				if got["error"] != early {
 					t.Errorf("after %d bytes: got %v", n, got)
@@ -214,7 +214,7 @@ func TestConformArchiveFormats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conform(t)
-			body, err := os.ReadFile(filepath.Join("testdata/archives", name))
+			body, err := os.ReadFile(filepath.Join("testdata", "archives", name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -256,7 +256,7 @@ func TestConformArchiveFormats(t *testing.T) {
 	for _, name := range []string{"sparse-gnu.tar.gz", "sparse-pax.tar.gz"} {
 		t.Run(name, func(t *testing.T) {
 			conform(t)
-			body, err := os.ReadFile(filepath.Join("testdata/archives", name))
+			body, err := os.ReadFile(filepath.Join("testdata", "archives", name))
 			if err != nil {
 				t.Fatal(err)
 			}

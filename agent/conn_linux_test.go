@@ -150,7 +150,7 @@ func TestAnswerTooLarge(t *testing.T) {
 	here, there := net.Pipe()
 	go func() {
 		defer there.Close()
-		say(there, wire.ExecResult{Stdout: strings.Repeat("x", wire.MaxLine)})
+		_ = say(there, wire.ExecResult{Stdout: strings.Repeat("x", wire.MaxLine)})
 	}()
 	answers := bufio.NewReader(here)
 	if e := refusal(t, answers); e.Code != wire.CodeTooLarge || !strings.Contains(e.Hint, "max_output_bytes") {

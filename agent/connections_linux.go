@@ -3,6 +3,7 @@ package agent
 import (
 	"container/list"
 	"net"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -16,7 +17,16 @@ type connections struct {
 	waiting list.List
 	busy    int           // requests that are being served
 	quiet   chan struct{} // closed when none is, where somebody waits for it
+	served  int           // requests since memory was given back
+	rest    *time.Timer   // gives memory back once nobody asks for anything
 }
+
+const (
+	// restful is after how many requests memory is worth giving back.
+	restful = 256
+	// restDelay is how long nobody must have asked for anything before.
+	restDelay = 300 * time.Millisecond
+)
 
 // admit takes a connection in. Another that had to make room for it is
 // returned, to be refused; conn itself where there is no room.
@@ -60,9 +70,38 @@ func (c *connections) done(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.place[conn] = c.waiting.PushBack(conn)
-	if c.busy--; c.busy == 0 && c.quiet != nil {
+	c.served++
+	if c.busy--; c.busy == 0 {
+		c.calm()
+	}
+}
+
+// calm notes that no request is being served. The lock is held.
+func (c *connections) calm() {
+	if c.quiet != nil {
 		close(c.quiet)
 		c.quiet = nil
+	}
+	switch {
+	case c.served < restful:
+	case c.rest == nil:
+		c.rest = time.AfterFunc(restDelay, c.giveBack)
+	default:
+		c.rest.Reset(restDelay)
+	}
+}
+
+// giveBack returns what many requests have taken and nobody needs now to the
+// machine.
+func (c *connections) giveBack() {
+	c.mu.Lock()
+	idle := c.busy == 0
+	if idle {
+		c.served = 0
+	}
+	c.mu.Unlock()
+	if idle {
+		debug.FreeOSMemory()
 	}
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -18,7 +17,7 @@ func sleeper(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "a) Z 1 (b\n")
+	name := t.TempDir() + "/a) Z 1 (b\n"
 	if err := os.Symlink(sleep, name); err != nil {
 		t.Fatal(err)
 	}

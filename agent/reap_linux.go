@@ -110,10 +110,10 @@ func (r *reaper) bury() (pid int, err error) {
 func (r *reaper) buryAll() (alone bool) {
 	for {
 		pid, err := r.bury()
-		if err == unix.EINTR || pid > 0 {
+		if errors.Is(err, unix.EINTR) || pid > 0 {
 			continue
 		}
-		return err == unix.ECHILD
+		return errors.Is(err, unix.ECHILD)
 	}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func openState(path string) (beneath.Dir, error) {
 }
 
 func rootError(path string, err error) error {
-	if err == unix.ENOTDIR || err == unix.ELOOP {
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("it is no directory of its own (a symbolic link is none)")
 	}
 	return hinted{fmt.Errorf("cannot use %s: %w", path, err),

@@ -30,7 +30,7 @@ func roots(dir string) []string {
 // short is a directory whose path leaves room for a socket's name.
 func short(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "bare-")
+	dir, err := os.MkdirTemp("/tmp", "bare-") //nolint:usetesting // likewise
 	if err != nil {
 		t.Fatal(err)
 	}

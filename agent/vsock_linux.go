@@ -33,7 +33,7 @@ func listenVsock(text string, peers []uint32) (net.Listener, error) {
 	}
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	switch {
-	case err == unix.EAFNOSUPPORT || err == unix.ENODEV || err == unix.EPROTONOSUPPORT:
+	case errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPROTONOSUPPORT):
 		return nil, errNoVsock
 	case err != nil:
 		return nil, err
@@ -88,7 +88,7 @@ func (v *vsock) Accept() (net.Conn, error) {
 	var sa unix.Sockaddr
 	rerr := raw.Read(func(listening uintptr) bool {
 		fd, sa, err = unix.Accept4(int(listening), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		return err != unix.EAGAIN
+		return !errors.Is(err, unix.EAGAIN)
 	})
 	switch {
 	case rerr != nil:

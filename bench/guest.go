@@ -109,7 +109,10 @@ func measureGuest(ctx context.Context, b *bench) (err error) {
 		return took, err
 	}}
 	rounds := b.rounds(1000, 200)
-	if err := interleave(ctx, warmups, rounds, exec, base, read); err != nil {
+	if err := interleave(ctx, warmups, rounds, exec, base); err != nil {
+		return err
+	}
+	if err := interleave(ctx, warmups, rounds, read); err != nil {
 		return err
 	}
 	b.add(times(fmt.Sprintf("an agent without walls, over a Unix socket, %d rounds", rounds), time.Microsecond, base, exec, base, read),

@@ -58,10 +58,15 @@ func measureSoak(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
+// restAfter is how long the agent is left alone before a look: by then it has
+// given back what it does not need.
+const restAfter = time.Second
+
 // settled is what the agent takes once the requests before have gone: the
 // least of some looks.
 func (g *guest) settled(ctx context.Context) (wire.AgentUsage, error) {
 	var least wire.AgentUsage
+	time.Sleep(restAfter)
 	for look := range 20 {
 		u, err := wire.Call(ctx, &g.client, wire.Usage, wire.UsageRequest{})
 		if err != nil {

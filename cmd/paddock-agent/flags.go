@@ -16,8 +16,8 @@ for whoever holds its socket: inside a virtual machine or a container, or as an
 ordinary process. It builds no walls around what it runs; paddock does.
 
 Usage:
-  paddock-agent [flags]
-  paddock-agent --version
+  paddock-agent [flags]    serve
+  paddock-agent --version  say which build this is
 
 Where to serve:
   --listen ADDRESS       may be repeated; default ` + agent.DefaultListen + `
