@@ -38,8 +38,12 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b 
 func drain(dst io.Writer, src *os.File) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	for {
+	for wide := false; ; {
 		n, err := src.Read(*buf)
+		if n >= bulk && !wide {
+			widen(src)
+			wide = true
+		}
 		_, _ = dst.Write((*buf)[:n])
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			drainRest(dst, src, *buf)

@@ -2,13 +2,31 @@ package agent
 
 import (
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// pipeSize is asked for on output pipes, in bytes: fewer wake-ups for bulk
-// output. A host that allows less is fine.
-const pipeSize = 1 << 20
+const (
+	// pipeSize is asked for on the pipes of bulk output, in bytes: fewer
+	// wake-ups. A host that allows less is fine.
+	pipeSize = 1 << 20
+	// bulk is what makes output that, in bytes of one read. Most commands
+	// print less, and room for more costs them.
+	bulk = 32 << 10
+)
+
+// nothing is the empty standard input of all commands.
+var nothing = sync.OnceValues(func() (int, error) {
+	return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+})
+
+// widen makes room for bulk output.
+func widen(pipe *os.File) {
+	if raw, err := pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+	}
+}
 
 // stdio are a command's standard streams: the child's ends, to be closed once
 // it runs, and the agent's, nil where there is none.
@@ -53,10 +71,9 @@ func newPipes(withStdin bool, outputs []*os.File) (s *stdio, err error) {
 			return s, err
 		}
 	} else {
-		if s.child[0], err = unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		if s.child[0], err = nothing(); err != nil {
 			return s, err
 		}
-		s.owned = append(s.owned, s.child[0])
 	}
 	for i, f := range outputs {
 		s.child[1+i] = int(f.Fd())
@@ -82,8 +99,6 @@ func (s *stdio) pipe(childReads bool) (int, *os.File, error) {
 	child, own := fds[1], fds[0]
 	if childReads {
 		child, own = fds[0], fds[1]
-	} else {
-		_, _ = unix.FcntlInt(uintptr(own), unix.F_SETPIPE_SZ, pipeSize)
 	}
 	s.owned = append(s.owned, child)
 	if err := unix.SetNonblock(own, true); err != nil {
