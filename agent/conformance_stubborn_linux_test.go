@@ -12,11 +12,13 @@ func TestConformStubborn(t *testing.T) {
 	t.Parallel()
 	conform(t)
 	b := bare(t)
+	mark := newMark()
 	each(t, b, []call{
-		{request: service("deaf", "trap '' TERM; touch deaf; while :; do sleep 1; done", `,"readiness":{"type":"file","path":"deaf"}`), want: `{"state":"running"}`},
+		{request: service("deaf", strays(mark)+"; trap '' TERM; touch deaf; while :; do sleep 1; done", `,"readiness":{"type":"file","path":"deaf"}`), want: `{"state":"running"}`},
 		{request: open("deaf", ""), want: `{}`},
 	})
-	b.shellDo(t, "deaf", "trap '' HUP TERM; echo de''af", "deaf")
+	b.shellDo(t, "deaf", strays(mark)+"; trap '' HUP TERM; echo de''af", "deaf")
+	strayed(t, b, mark)
 	var answers [2]map[string]any
 	var took [2]time.Duration
 	var waiting sync.WaitGroup
@@ -28,6 +30,7 @@ func TestConformStubborn(t *testing.T) {
 		})
 	}
 	waiting.Wait()
+	goneBy(t, mark)
 	for i, name := range []string{"service", "shell"} {
 		t.Run(name, func(t *testing.T) {
 			conform(t)

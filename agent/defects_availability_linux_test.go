@@ -52,6 +52,7 @@ func oneAtATime(t *testing.T, b *bareAgent) {
 		b.serves(t)
 	}
 	each(t, b, []call{{request: `{"action":"list_workspace"}`, want: `{}`}, {request: open("other", ""), want: `{}`}})
+	b.shellRead(t, "other", "$ ")
 	b.closeShell(t, "other")
 }
 

@@ -180,6 +180,7 @@ func TestOneNameAtOnce(t *testing.T) {
 			t.Errorf("%s: %d have got it", kind, won)
 		}
 	}
+	b.shellRead(t, "x", "$ ")
 	b.closeShell(t, "x")
 	each(t, b, []call{{request: aboutService("stop", "x"), want: `{}`}})
 }
