@@ -100,14 +100,12 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 	if err != nil {
 		return err
 	}
+	inside := false // of something that is no directory
 	for _, n := range path[:len(path)-1] {
-		switch n.kind {
-		case wire.TypeSymlink:
+		if n.kind == wire.TypeSymlink {
 			return refuse("archive member would traverse through a symlinked path")
-		case "", wire.TypeDirectory:
-		default:
-			return refuse("archive member would be inside of a file")
 		}
+		inside = inside || n.kind != "" && n.kind != wire.TypeDirectory
 	}
 	if m.kind == wire.TypeSymlink {
 		if err := m.checkLink(); err != nil {
@@ -120,6 +118,8 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 		return refuse("hard links are not allowed in workspace archives")
 	case m.kind == wire.TypeOther:
 		return refuse("unsupported archive member type")
+	case inside:
+		return refuse("archive member would be inside of a file")
 	case !free:
 		return refuse(m.kind + " conflicts with existing path")
 	case m.kind == wire.TypeFile && m.size > maxInflated-x.bytes: // sparse ones are large for free

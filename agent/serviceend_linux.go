@@ -42,8 +42,8 @@ func (s *service) watch(a *Agent) {
 	case <-p.done:
 		s.killed, s.proved = a.trees.kill(p.mark)
 	case <-s.stopping:
-		_ = a.reaper.signal(p, p.pid, unix.SIGTERM)
-		_ = a.reaper.signal(p, p.pid, unix.SIGCONT) // what is stopped cannot end
+		a.trees.signal(p.mark, unix.SIGTERM)
+		a.trees.signal(p.mark, unix.SIGCONT) // what is stopped cannot end
 		if s.proved = a.trees.await(p.mark, time.Now().Add(s.table.grace)); !s.proved {
 			s.killed, s.proved = a.trees.kill(p.mark)
 		}

@@ -220,12 +220,19 @@ func (s *shell) awaitOutput(ctx context.Context, end int64) {
 	}
 }
 
+// hangUp tells the shell that its terminal is gone.
+func (s *shell) hangUp() {
+	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGHUP)
+	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGCONT) // a stopped one cannot end
+}
+
 // close ends the shell, gently first, and returns when nothing of it is left.
 func (s *shell) close() *wire.CloseShellResult {
 	timer := time.NewTimer(closeGrace)
 	defer timer.Stop()
-	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGHUP)
-	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGCONT) // a stopped one cannot end
+	again := time.AfterFunc(closeGrace/5, s.hangUp) // a shell that has just begun may have lost the first
+	defer again.Stop()
+	s.hangUp()
 	select {
 	case <-s.ended:
 	case <-timer.C:

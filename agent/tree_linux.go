@@ -207,6 +207,15 @@ func (t *trees) kill(m mark) (killed int, proved bool) {
 	return len(seen), false
 }
 
+// signal sends to every process of a tree that is found at one look.
+func (t *trees) signal(m mark, sig unix.Signal) {
+	found, _, _ := t.members(m)
+	for _, p := range found {
+		_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+		unix.Close(p.pidfd)
+	}
+}
+
 // await waits until a tree is empty, or until the deadline, and reports
 // whether it is proved to be.
 func (t *trees) await(m mark, deadline time.Time) bool {
