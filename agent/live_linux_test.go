@@ -124,10 +124,16 @@ type box struct {
 // written a word on its standard error.
 func start(t *testing.T) *box {
 	t.Helper()
+	return startIn(t, t.TempDir())
+}
+
+// startIn is start for a workspace that is there.
+func startIn(t *testing.T, workspace string) *box {
+	t.Helper()
 	if wallless != "" {
 		t.Skip(wallless)
 	}
-	b := &box{t: t, workspace: t.TempDir()}
+	b := &box{t: t, workspace: workspace}
 	spec, err := policy.Spec{
 		Workspace: policy.Workspace{Source: b.workspace},
 		Mounts:    []policy.Mount{{Source: helperDir, Target: filepath.Dir(helper)}},

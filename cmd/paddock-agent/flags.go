@@ -46,7 +46,6 @@ How to live:
 SIGTERM, SIGINT or the action "shutdown" ends all that runs, then the agent.
 
 Examples:
-  paddock-agent
   paddock-agent --listen unix:///run/agent.sock --workspace /srv/work
   paddock-agent --listen tcp://127.0.0.1:5005 --token-file /etc/agent.token
   init=/sbin/paddock-agent -- --init          (a kernel's command line)
