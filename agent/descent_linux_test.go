@@ -202,7 +202,7 @@ func TestBareCommandsStartClean(t *testing.T) {
 			t.Errorf("no %s in\n%s", name, env)
 		}
 	}
-	out, _ := b.ask(t, map[string]any{"argv": []string{"sh", "-c", "readlink /proc/self/fd/0; ls /proc/$$/fd; pwd; cat /proc/$$/status"}})["stdout"].(string)
+	out, _ := b.ask(t, map[string]any{"argv": []string{"sh", "-c", "readlink /proc/self/fd/0; ls /proc/$$/fd; pwd; exec cat /proc/self/status"}})["stdout"].(string)
 	if !strings.HasPrefix(out, "/dev/null\n0\n1\n2\n"+b.workspace+"\n") {
 		t.Errorf("it starts with %q", out)
 	}
