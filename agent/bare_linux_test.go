@@ -67,10 +67,7 @@ func bareCommand(t *testing.T, change func(cmd *exec.Cmd, dir string), args ...s
 		b.status = cmd.ProcessState
 		close(b.exited)
 	}()
-	t.Cleanup(func() {
-		_ = syscall.Kill(b.pid, syscall.SIGKILL)
-		<-b.exited
-	})
+	t.Cleanup(b.end)
 	b.client = &wire.Client{Dial: func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", b.socket)
 	}}
@@ -87,6 +84,22 @@ func bareCommand(t *testing.T, change func(cmd *exec.Cmd, dir string), args ...s
 		return err == nil
 	})
 	return b
+}
+
+// end asks the agent to end, so that it ends all that it has started, too.
+func (b *bareAgent) end() {
+	select {
+	case <-b.exited:
+		return
+	default:
+	}
+	_ = syscall.Kill(b.pid, syscall.SIGTERM)
+	select {
+	case <-b.exited:
+	case <-time.After(patience):
+		_ = syscall.Kill(b.pid, syscall.SIGKILL)
+		<-b.exited
+	}
 }
 
 // dial opens a connection on which a test says what it likes.

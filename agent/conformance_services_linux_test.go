@@ -34,7 +34,7 @@ func (b *bareAgent) serviceEnds(t *testing.T, name string) map[string]any {
 }
 
 // runs is a service that lives until it is stopped.
-const runs = "sleep 60"
+const runs = "exec sleep 60"
 
 // Contract 001.11: names and errors.
 func TestConformServiceErrors(t *testing.T) {
