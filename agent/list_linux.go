@@ -101,22 +101,30 @@ func (l *lister) list(dir beneath.Dir, above []string, resuming bool) error {
 	if len(above) > maxDepth {
 		return errTooDeep
 	}
-	from := ""
+	from, met := "", ""
 	if resuming {
-		from = l.after[len(above)]
+		met = l.after[len(above)]
+		from = met
 	}
-	names, err := sortedNames(dir, from, l.limit+1)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		at := append(slices.Clip(above), name)
-		met := resuming && name == from
-		if err := l.add(dir, at, met, met && len(at) < len(l.after)); err != nil {
+	for atOnce := l.limit + 1; ; {
+		names, err := sortedNames(dir, from, atOnce)
+		if err != nil {
 			return err
 		}
+		for _, name := range names {
+			at := append(slices.Clip(above), name)
+			again := name == met
+			if err := l.add(dir, at, again, again && len(at) < len(l.after)); err != nil {
+				return err
+			}
+			from = name + "\x00" // the least that may follow it
+		}
+		// Some of a full batch may have vanished or been listed before, so
+		// that there is room for what comes after it.
+		if len(names) < atOnce {
+			return nil
+		}
 	}
-	return nil
 }
 
 // add lists one entry, unless the listing before had it, and what is below.
