@@ -1,31 +1,47 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/wire"
 )
 
 func FuzzParsePath(f *testing.F) {
-	for _, seed := range []string{"", " ", "/", "//workspace/a", "///workspace", "/workspace", "/workspacex", "a/../b", "a\nb", "caf\xe9", "a\x00b",
-		".", "./a//b/", "/workspace/./x", strings.Repeat("d/", 300) + "f", strings.Repeat("x", 256)} {
-		f.Add(seed)
+	for _, text := range []string{
+		"", " ", ".", "/", "//", "///", "..", "/workspace", "/workspace/", "//workspace/a", "///workspace/a", "/workspacex",
+		"/workspace/../etc", "a/..", "...", "a//b/./c/", " a ", "a /. ", "a\nb", "\n", "\x00", "a\x00b", "\xff\xfe", "caf\xe9/x",
+		"\u00a0a\u0085", "/./workspace/a", "/etc/passwd", "workspace/a", "a\\..\\b", "~/x", "%2e%2e/x",
+		strings.Repeat("d/", 300) + "f", strings.Repeat("../", 300), strings.Repeat("n", 255), strings.Repeat("n", 256),
+		"/workspace/" + strings.Repeat("n/", maxPath/2), strings.Repeat("x", maxPath+1),
+	} {
+		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := parsePath(text)
 		if err != nil {
+			if err.Code != wire.CodeBadRequest || err.Message == "" || len(err.Object) > maxPath || p.names != nil {
+				t.Fatalf("%q: %#v, %#v", text, p, err)
+			}
 			return
 		}
-		if p.text != "/workspace" && !strings.HasPrefix(p.text, "/workspace/") {
-			t.Fatalf("%q became %q", text, p.text)
-		}
 		for _, name := range p.names {
-			if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || len(name) > maxFileName {
+			if name == "" || name == "." || name == ".." || len(name) > maxFileName || strings.ContainsAny(name, "/\x00") {
 				t.Fatalf("%q has the name %q", text, name)
 			}
 		}
-		// What was normalized stays as it is, but for white space at its ends.
-		if again, err := parsePath(p.text); strings.TrimSpace(p.text) == p.text && (err != nil || again.text != p.text) {
-			t.Fatalf("%q became %q and then %q, %v", text, p.text, again.text, err)
+		if want := strings.Join(append([]string{"/workspace"}, p.names...), "/"); p.text != want {
+			t.Fatalf("%q is told as %q, want %q", text, p.text, want)
+		}
+		if !slices.Equal(append(slices.Clone(p.parent()), p.names[len(p.parent()):]...), p.names) || p.base() != "" && p.base() != p.names[len(p.names)-1] {
+			t.Fatalf("%q: %q in %q", text, p.base(), p.parent())
+		}
+		// A told path leads to the same file, but for white space at its end,
+		// which requests have stripped.
+		if again, err := parsePath(p.text); strings.TrimSpace(p.text) == p.text && len(p.text) <= maxPath &&
+			(err != nil || again.text != p.text || !slices.Equal(again.names, p.names)) {
+			t.Fatalf("%q was told as %q, which is %#v, %v", text, p.text, again, err)
 		}
 	})
 }

@@ -124,18 +124,43 @@ func (d Dir) walk(path []string, missing func(parent Dir, depth int) error) (Dir
 
 // child opens one directory.
 func (d Dir) child(name string) (Dir, error) {
-	for {
-		fd, err := unix.Openat(d.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == unix.ENOTDIR || err == unix.ELOOP:
-			st, serr := d.Lstat(name)
-			return Dir{-1}, &LinkError{Link: err == unix.ELOOP || serr == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK}
-		case err != nil:
-			return Dir{-1}, &fs.PathError{Op: "open", Path: name, Err: err}
-		}
+	const handle = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := openat(d.fd, name, handle|unix.O_DIRECTORY)
+	if err != unix.ENOTDIR && err != unix.ELOOP {
+		return opened(fd, name, err)
+	}
+	// A handle on whatever is there says for sure what it is, which a second
+	// look at the name would not: it may be a directory again.
+	if fd, err = openat(d.fd, name, handle); err != nil {
+		return opened(fd, name, err)
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	kind := st.Mode & unix.S_IFMT
+	if err == nil && kind == unix.S_IFDIR {
 		return Dir{fd}, nil
+	}
+	_ = unix.Close(fd)
+	if err != nil {
+		return opened(-1, name, err)
+	}
+	return Dir{-1}, &LinkError{Link: kind == unix.S_IFLNK}
+}
+
+func opened(fd int, name string, err error) (Dir, error) {
+	if err != nil {
+		return Dir{-1}, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return Dir{fd}, nil
+}
+
+// openat is openat(2), whatever signals come.
+func openat(fd int, name string, flags int) (int, error) {
+	for {
+		child, err := unix.Openat(fd, name, flags, 0)
+		if err != unix.EINTR {
+			return child, err
+		}
 	}
 }
 

@@ -1,0 +1,216 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// swapTime is how long each action is tried. What checks texts is caught in a
+// few milliseconds of it.
+const swapTime = 300 * time.Millisecond
+
+// onlyOutside is what files outside of the workspace say and are called.
+const onlyOutside = "only-outside"
+
+// swapped is a directory p of a workspace, in which d is by turns a directory
+// and a link that leads outside.
+type swapped struct {
+	workspace, outside string
+}
+
+func (s *swapped) in(names ...string) string {
+	return filepath.Join(append([]string{s.workspace, "p"}, names...)...)
+}
+
+// set makes everything, or what has been removed of it.
+func (s *swapped) set(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{s.outside, filepath.Join(s.outside, "tree"), s.in("d")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"file", onlyOutside, "tree/leaf"} {
+		put(t, onlyOutside, s.outside, file)
+	}
+	if err := os.Symlink(s.outside, s.in("l")); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+}
+
+// swap exchanges d and l until stop is closed.
+func (s *swapped) swap(stop <-chan struct{}) {
+	d, l := s.in("d"), s.in("l")
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+			_ = unix.Renameat2(unix.AT_FDCWD, d, unix.AT_FDCWD, l, unix.RENAME_EXCHANGE)
+		}
+	}
+}
+
+// escape is a request that goes through d, and how to see that it came out.
+type escape struct {
+	request string
+	body    string
+	// said is what an answer must not have, taken what must not go from
+	// outside. made says that NEW, another name each time, must not come to
+	// be there.
+	said, taken string
+	made        bool
+}
+
+var escapes = map[string]escape{
+	"read_workspace_file":         {request: `"path":"p/d/file"`, said: "b25seS1vdXRzaWRl"},
+	"read_file":                   {request: `"path":"p/d/file"`, said: onlyOutside},
+	"list_workspace":              {request: `"path":"p/d"`, said: onlyOutside},
+	"list_workspace all":          {request: `"path":".","recursive":true`, said: onlyOutside},
+	"stat":                        {request: `"path":"p/d/only-outside"`, said: `"mode"`},
+	"write_workspace_file":        {request: `"path":"p/d/NEW","text":"x"`, made: true},
+	"write_file":                  {request: `"path":"p/d/NEW","content_size":1`, body: "x", made: true},
+	"mkdir":                       {request: `"path":"p/d/NEW"`, made: true},
+	"move out":                    {request: `"path":"p/mine","target":"p/d/NEW"`, made: true},
+	"move in":                     {request: `"path":"p/d/file","target":"p/got","replace":true`, taken: "file"},
+	"delete_workspace_path":       {request: `"path":"p/d/file"`, taken: "file"},
+	"delete_workspace_path below": {request: `"path":"p/d/tree","recursive":true`, taken: "tree/leaf"},
+	"delete_workspace_path above": {request: `"path":"p","recursive":true`, taken: "file"},
+}
+
+// through makes a request again and again while d is swapped, until it has
+// come out or the time is over. It reports whether it did.
+func (e escape) through(t *testing.T, s *swapped, action string, ask func(request string) string) bool {
+	t.Helper()
+	s.set(t)
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() { s.swap(stop) })
+	defer swapping.Wait()
+	defer close(stop)
+	name, _, _ := strings.Cut(action, " ")
+	there := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(s.outside, name))
+		return err == nil
+	}
+	until := time.Now().Add(swapTime)
+	for i := 0; time.Now().Before(until); i++ {
+		s.set(t)
+		put(t, "x", s.in("mine"))
+		made := strings.ReplaceAll(action, " ", "-") + strconv.Itoa(i)
+		answer := ask(`{"action":"` + name + `",` + strings.ReplaceAll(e.request, "NEW", made) + "}\n" + e.body)
+		if e.said != "" && strings.Contains(answer, e.said) || e.made && there(made) || e.taken != "" && !there(e.taken) {
+			return true
+		}
+	}
+	return false
+}
+
+func newSwapped(workspace string) *swapped {
+	return &swapped{workspace: workspace, outside: filepath.Join(filepath.Dir(workspace), "outside")}
+}
+
+// Nothing outside is touched or told while directories become links.
+func TestSwappedDirectoriesLeadNowhere(t *testing.T) {
+	b := bare(t)
+	s := newSwapped(b.workspace)
+	for action, e := range escapes {
+		t.Run(action, func(t *testing.T) {
+			if e.through(t, s, action, func(request string) string { return string(b.raw(t, []byte(request))) }) {
+				t.Error("it came out")
+			}
+		})
+	}
+}
+
+// The test above can fail: an agent that checks the text of a path and then
+// uses it is caught in the same time, in each of the actions.
+func TestSwapsCatchCheckedStrings(t *testing.T) {
+	n := &naive{workspace: filepath.Join(t.TempDir(), "workspace")}
+	s := newSwapped(n.workspace)
+	for action, e := range escapes {
+		t.Run(action, func(t *testing.T) {
+			if !e.through(t, s, action, n.serve) {
+				t.Error("it was not caught")
+			}
+		})
+	}
+}
+
+// naive serves file actions as one should not: it looks whether a parent is a
+// link, and then gives the path to the kernel as a text.
+type naive struct{ workspace string }
+
+func (n *naive) serve(request string) string {
+	line, body, _ := strings.Cut(request, "\n")
+	var q struct{ Action, Path, Target, Text string }
+	if err := json.Unmarshal([]byte(line), &q); err != nil {
+		return err.Error()
+	}
+	path := filepath.Join(n.workspace, q.Path)
+	if !n.checked(path) || !n.checked(filepath.Join(n.workspace, q.Target)) {
+		return "a parent is a symbolic link"
+	}
+	switch q.Action {
+	case "read_workspace_file", "read_file":
+		content, _ := os.ReadFile(path)
+		answer, _ := json.Marshal(map[string]any{"content_b64": content})
+		return string(answer) + string(content)
+	case "list_workspace":
+		return n.list(path)
+	case "stat":
+		if _, err := os.Lstat(path); err == nil {
+			return `{"mode":0}`
+		}
+	case "write_workspace_file", "write_file":
+		_ = os.WriteFile(path, []byte(q.Text+body), 0o644)
+	case "mkdir":
+		_ = os.Mkdir(path, 0o755)
+	case "move":
+		_ = os.Rename(path, filepath.Join(n.workspace, q.Target))
+	case "delete_workspace_path":
+		n.remove(path)
+	}
+	return ""
+}
+
+// checked says whether no parent of a path, nor itself, is a link.
+func (n *naive) checked(path string) bool {
+	for ; len(path) > len(n.workspace); path = filepath.Dir(path) {
+		if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeSymlink != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *naive) list(path string) string {
+	var all strings.Builder
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		child := filepath.Join(path, e.Name())
+		all.WriteString(child + "\n")
+		if n.checked(child) {
+			all.WriteString(n.list(child))
+		}
+	}
+	return all.String()
+}
+
+func (n *naive) remove(path string) {
+	if n.checked(path) {
+		entries, _ := os.ReadDir(path)
+		for _, e := range entries {
+			n.remove(filepath.Join(path, e.Name()))
+		}
+	}
+	_ = os.Remove(path)
+}
