@@ -126,7 +126,7 @@ func (d Dir) walk(path []string, missing func(parent Dir, depth int) error) (Dir
 func (d Dir) child(name string) (Dir, error) {
 	const handle = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := openat(d.fd, name, handle|unix.O_DIRECTORY)
-	if err != unix.ENOTDIR && err != unix.ELOOP {
+	if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
 		return opened(fd, name, err)
 	}
 	// A handle on whatever is there says for sure what it is, which a second
@@ -158,7 +158,7 @@ func opened(fd int, name string, err error) (Dir, error) {
 func openat(fd int, name string, flags int) (int, error) {
 	for {
 		child, err := unix.Openat(fd, name, flags, 0)
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return child, err
 		}
 	}
