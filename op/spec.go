@@ -22,6 +22,11 @@ type SpecInput struct {
 	Unprotect []string         `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)"`
 	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable inside (may be repeated)"`
 	EnvPass   []string         `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)"`
+	Mode      *string          `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
+	RootFS    *string          `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)"`
+	Level     *string          `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses"`
+	Seccomp   *string          `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
+	Degraded  []string         `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)"`
 	Network   *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)"`
 	Hostname  *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never)"`
@@ -31,6 +36,11 @@ type SpecInput struct {
 	OpenFiles *uint64          `json:"open_files,omitempty" flag:"open-files" arg:"N" help:"open files of each process"`
 	Processes *uint64          `json:"processes,omitempty" flag:"processes" arg:"N" help:"processes and threads of the sandbox's user (default 4096)"`
 	Tmp       *policy.Size     `json:"tmp,omitempty" flag:"tmp" arg:"SIZE" help:"size of /tmp, of the home and of /dev/shm, each (default: 1GiB)"`
+	Memory    *policy.Size     `json:"memory,omitempty" flag:"memory" arg:"SIZE" help:"memory of all commands together, files in /tmp included"`
+	High      *policy.Size     `json:"memory_high,omitempty" flag:"memory-high" arg:"SIZE" help:"memory beyond which commands are slowed down"`
+	Swap      *policy.Size     `json:"swap,omitempty" flag:"swap" arg:"SIZE" help:"swap beside --memory (default: 0)"`
+	CPUs      *policy.CPUs     `json:"cpus,omitempty" flag:"cpus" arg:"N" help:"processors' time that all commands together may use, 1.5 say"`
+	Disk      *policy.Size     `json:"disk,omitempty" flag:"disk" arg:"SIZE" help:"size of a workspace of mode copy (default: 1GiB)"`
 }
 
 // spec is what was asked for, the file's words and the fields' together. All
@@ -43,10 +53,15 @@ func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 			return policy.Spec{}, err
 		}
 	}
-	in.limits(&spec.Limits)
+	spec.AllowDegraded = append(spec.AllowDegraded, in.degraded()...)
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
 	err := errors.Join(
+		in.limits(&spec.Limits),
 		setText(&spec.Workspace.Source, in.Workspace, "workspace"),
+		setText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),
+		setText(&spec.RootFS, in.RootFS, "rootfs"),
+		setText(&spec.Level, in.Level, "level"),
+		setText(&spec.Seccomp, in.Seccomp, "seccomp"),
 		setText(&spec.Network, in.Network, "network"),
 		setText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
@@ -79,14 +94,30 @@ func (in SpecInput) mounts(spec *policy.Spec) error {
 	return errors.Join(errs...)
 }
 
-func (in SpecInput) limits(l *policy.Limits) {
-	set(&l.Timeout, in.Timeout)
-	set(&l.Output, in.MaxOutput)
-	set(&l.CPUTime, in.CPUTime)
-	set(&l.FileSize, in.FileSize)
-	set(&l.OpenFiles, in.OpenFiles)
-	set(&l.Processes, in.Processes)
-	set(&l.Tmp, in.Tmp)
+func (in SpecInput) limits(l *policy.Limits) error {
+	return errors.Join(
+		set(&l.Timeout, in.Timeout),
+		set(&l.Output, in.MaxOutput),
+		set(&l.CPUTime, in.CPUTime),
+		set(&l.FileSize, in.FileSize),
+		set(&l.OpenFiles, in.OpenFiles),
+		set(&l.Processes, in.Processes),
+		set(&l.Tmp, in.Tmp),
+		setLimit(&l.Memory, in.Memory, "memory"),
+		setLimit(&l.MemoryHigh, in.High, "memory_high"),
+		setLimit(&l.CPUs, in.CPUs, "cpus"),
+		setLimit(&l.Disk, in.Disk, "disk"),
+		set(&l.Swap, in.Swap), // none is a word of its own
+	)
+}
+
+// degraded takes names apart that are given together: --allow-degraded=a,b.
+func (in SpecInput) degraded() []string {
+	var names []string
+	for _, text := range in.Degraded {
+		names = append(names, strings.Split(text, ",")...)
+	}
+	return names
 }
 
 // environment lays the fields over the file's variables, in a map of its own.
@@ -124,10 +155,20 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 }
 
 // set overrides a field of the spec where the input has a word on it.
-func set[T any](field *T, value *T) {
+func set[T any](field *T, value *T) error {
 	if value != nil {
 		*field = *value
 	}
+	return nil
+}
+
+// setLimit is set for limits of which 0 can be no more than a mistake.
+func setLimit[T comparable](field *T, value *T, name string) error {
+	var none T
+	if value != nil && *value == none {
+		return &policy.FieldError{Field: name, Value: "0", Reason: "0 would count as not given", Hint: "leave it out for the default"}
+	}
+	return set(field, value)
 }
 
 // setText is set for words that cannot be empty: an empty one is a shell
@@ -136,8 +177,7 @@ func setText(field *string, value *string, name string) error {
 	if value != nil && *value == "" {
 		return &policy.FieldError{Field: name, Reason: "it is empty", Hint: "leave it out for the default"}
 	}
-	set(field, value)
-	return nil
+	return set(field, value)
 }
 
 // target is a mount's target as it was written.

@@ -5,6 +5,8 @@ package policy
 // applied or verified each wall, never from what was asked for.
 type Isolation struct {
 	Backend string `json:"backend"`
+	// Level is "full" or "landlock".
+	Level string `json:"level"`
 	// Namespaces are the kinds of kernel namespace that the sandbox has of
 	// its own: "user", "mount", "pid", "ipc", "uts", "net", "cgroup".
 	Namespaces []string `json:"namespaces"`
@@ -21,13 +23,28 @@ type Isolation struct {
 	Network      string `json:"network"`      // "none" or "host"
 	Capabilities string `json:"capabilities"` // of commands: "none"
 	NoNewPrivs   bool   `json:"no_new_privs"`
-	Seccomp      string `json:"seccomp"`  // the filter's name, "baseline"
-	Landlock     string `json:"landlock"` // "none"
-	Cgroup       string `json:"cgroup"`   // "none"
+	Seccomp      string `json:"seccomp"` // the filter's profile
+	// Landlock says what it keeps commands from, "files abstract_unix_socket
+	// signal" say, or "none"; LandlockABI is what the kernel offers.
+	Landlock    string `json:"landlock"`
+	LandlockABI int    `json:"landlock_abi,omitempty"`
+	// Cgroup names the controllers that bound the commands, or "none".
+	Cgroup string `json:"cgroup"`
+	// Workspace is "bind" or "copy", RootFS "host" or a directory.
+	Workspace string `json:"workspace"`
+	RootFS    string `json:"rootfs"`
+	// Limits says by what each limit is kept: "memory": "memory.max=64MiB".
+	Limits map[string]string `json:"limits,omitempty"`
+	// Degraded names what was written and is weaker than written, because the
+	// spec allowed that by name; Lost says, in sentences, what a level or a
+	// degradation does not keep.
+	Degraded []string `json:"degraded,omitempty"`
+	Lost     []string `json:"lost,omitempty"`
 	// NestedUserns says what keeps user namespaces from being made inside:
 	// "sysctl+seccomp" or "seccomp".
 	NestedUserns string `json:"nested_userns"`
-	// Death is how the end of a whole process tree is proved: "pidns+uts".
+	// Death is how the end of a whole process tree is proved: "pidns+uts", or
+	// "descent" where it can be proved of what descends from the agent alone.
 	Death string `json:"death"`
 	// Verified says that the host side read the walls from the kernel itself.
 	Verified bool `json:"verified"`

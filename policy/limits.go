@@ -25,12 +25,17 @@ func (r *resolver) limits(l Limits) Limits {
 	inBounds(r, "limits.open_files", l.OpenFiles, minOpenFiles, maxOpenFiles, formatCount)
 	inBounds(r, "limits.processes", l.Processes, minProcesses, maxProcesses, formatCount)
 	inBounds(r, "limits.tmp", l.Tmp, minTmp, 1<<63-1, Size.String)
+	inBounds(r, "limits.memory", l.Memory, minMemory, 1<<63-1, Size.String)
+	inBounds(r, "limits.memory_high", l.MemoryHigh, minMemory, 1<<63-1, Size.String)
+	inBounds(r, "limits.swap", l.Swap, 0, 1<<63-1, Size.String)
+	inBounds(r, "limits.cpus", l.CPUs, minCPUs, 1<<63-1, CPUs.String)
+	inBounds(r, "limits.disk", l.Disk, minDisk, 1<<63-1, Size.String)
 	return l
 }
 
 // inBounds says whether v is 0, which stands for "not limited", or between
 // least and most. It refuses any other value.
-func inBounds[T Duration | Size | uint64](r *resolver, field string, v, least, most T, format func(T) string) bool {
+func inBounds[T Duration | Size | CPUs | uint64](r *resolver, field string, v, least, most T, format func(T) string) bool {
 	switch {
 	case v < 0:
 		r.refuse(field, format(v), "it must not be negative", "")

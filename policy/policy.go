@@ -18,6 +18,17 @@ package policy
 type Spec struct {
 	// Backend builds the wall. Default: "linux".
 	Backend string `json:"backend,omitempty"`
+	// Level is how much of a wall it is: "full" (default) or "landlock", for
+	// hosts that forbid user namespaces. The second is weaker, and the plan
+	// says in what.
+	Level string `json:"level,omitempty"`
+	// Seccomp is the profile of the system call filter: "default", "strict"
+	// (for programs that need little) or "debug" (debuggers work).
+	Seccomp string `json:"seccomp,omitempty"`
+	// RootFS is where programs and libraries come from: "host" (default: the
+	// host's system directories) or a directory that holds a root file system.
+	// It is read-only.
+	RootFS string `json:"rootfs,omitempty"`
 	// Workspace is the directory that commands may change.
 	Workspace Workspace `json:"workspace,omitzero"`
 	// Mounts are further host paths that are visible inside, at most 256.
@@ -33,6 +44,9 @@ type Spec struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Hostname is the host name inside, at most 64 bytes. Default: "paddock".
 	Hostname string `json:"hostname,omitempty"`
+	// AllowDegraded names what was written and may be weaker all the same
+	// where this host cannot keep it, each a word of [Degradations].
+	AllowDegraded []string `json:"allow_degraded,omitempty"`
 }
 
 // Workspace is the directory at /workspace.
@@ -40,7 +54,9 @@ type Workspace struct {
 	// Source is a host directory, never "/"; it is made absolute, and "~" is
 	// the caller's home. Default: the current directory.
 	Source string `json:"source,omitempty"`
-	// Mode is "bind" (default): changes reach the source as they are made.
+	// Mode is "bind" (default: changes reach the source as they are made) or
+	// "copy": commands get a copy in memory, bounded by Limits.Disk, that ends
+	// with the sandbox; the source is only read.
 	Mode string `json:"mode,omitempty"`
 	// Access is "rw" (default) or "ro".
 	Access string `json:"access,omitempty"`
@@ -80,11 +96,28 @@ type Limits struct {
 	// 16, with which a shell and its pipes work, to 1048576, the kernel's own
 	// bound; no default.
 	OpenFiles uint64 `json:"open_files,omitempty"`
-	// Processes bounds the processes and threads of the sandbox's user
-	// (RLIMIT_NPROC). The kernel counts the agent's own threads too, about a
-	// dozen, so that below 32 a shell might not be able to start a program.
+	// Processes bounds the processes and threads of all commands together
+	// (pids.max) or, where the host has no such controller, of the sandbox's
+	// user (RLIMIT_NPROC). The second counts the agent's own threads too, about
+	// a dozen, so that below 32 a shell might not be able to start a program.
 	// From 32 to 4194304, the kernel's own bound; default 4096.
 	Processes uint64 `json:"processes,omitempty"`
 	// Tmp bounds /tmp, HOME and /dev/shm, each. At least 1 MiB; default 1 GiB.
 	Tmp Size `json:"tmp,omitempty"`
+	// Memory bounds what all commands use together, files in /tmp and HOME
+	// included (memory.max): beyond it the kernel ends one command with all it
+	// started. From 4 MiB to what the host has; no default.
+	Memory Size `json:"memory,omitempty"`
+	// MemoryHigh is where commands are slowed down and pressed to give memory
+	// back (memory.high). From 4 MiB to Memory; no default.
+	MemoryHigh Size `json:"memory_high,omitempty"`
+	// Swap is how much of the memory may lie in swap, beside Memory
+	// (memory.swap.max). It needs Memory; default 0.
+	Swap Size `json:"swap,omitempty" zero:"ok"`
+	// CPUs bounds the processor time of all commands per time (cpu.max). From
+	// 0.01 to what the host has; no default.
+	CPUs CPUs `json:"cpus,omitempty"`
+	// Disk bounds what the workspace of mode "copy" may hold. At least 1 MiB;
+	// default 1 GiB. A workspace of mode "bind" has no bound of its own.
+	Disk Size `json:"disk,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 // The defaults that [Spec.Resolve] fills in, beside the zero values that stay.
 const (
 	DefaultBackend  = "linux"
+	DefaultDisk     = 1 * GiB
 	DefaultHostname = "paddock"
 	DefaultOutput   = 1 * MiB
 	DefaultTmp      = 1 * GiB
@@ -31,6 +32,9 @@ const (
 	maxOpenFiles = 1 << 20
 	minProcesses = 32
 	maxProcesses = 1 << 22
+	minMemory    = 4 * MiB
+	minCPUs      = CPUs(10)
+	minDisk      = 1 * MiB
 	maxMounts    = 256
 	maxUnprotect = 256
 )
@@ -54,13 +58,21 @@ type Base struct {
 func (s Spec) Resolve(base Base) (Spec, error) {
 	r := resolver{base: base}
 	choose(&r, "backend", &s.Backend, DefaultBackend)
+	choose(&r, "level", &s.Level, LevelFull, LevelLandlock)
+	choose(&r, "seccomp", &s.Seccomp, "default", "strict", "debug")
+	s.RootFS = r.rootFS(s.RootFS)
+	s.AllowDegraded = r.degradations(s.AllowDegraded)
 	s.Workspace = r.workspace(s.Workspace)
 	s.Mounts = r.mounts(s.Mounts)
 	choose(&r, "network", &s.Network, "none", "host")
+	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 {
+		s.Limits.Disk = DefaultDisk
+	}
 	s.Limits = r.limits(s.Limits)
 	s.Env = maps.Clone(s.Env)
 	r.env(s.Env)
 	r.hostname(&s.Hostname)
+	r.combine(s)
 	if len(r.errs) > 0 {
 		return Spec{}, errors.Join(r.errs...)
 	}
@@ -105,7 +117,7 @@ func (r *resolver) workspace(w Workspace) Workspace {
 		}
 		w.Source = source
 	}
-	choose(r, "workspace.mode", &w.Mode, "bind")
+	choose(r, "workspace.mode", &w.Mode, ModeBind, ModeCopy)
 	choose(r, "workspace.access", &w.Access, "rw", "ro")
 	w.Unprotected = slices.Clone(w.Unprotected)
 	r.unprotected(w.Unprotected)

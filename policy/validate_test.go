@@ -19,7 +19,7 @@ func TestResolveDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Spec{
-		Backend:   "linux",
+		Backend: "linux", Level: "full", Seccomp: "default", RootFS: "host",
 		Workspace: Workspace{Source: "/srv/project", Mode: "bind", Access: "rw"},
 		Network:   "none",
 		Limits:    Limits{Output: 1 << 20, Processes: 4096, Tmp: 1 << 30},
@@ -50,7 +50,7 @@ func TestResolveFillsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Spec{
-		Backend:   "linux",
+		Backend: "linux", Level: "full", Seccomp: "default", RootFS: "host",
 		Workspace: Workspace{Source: "/home/u/app", Mode: "bind", Access: "rw", Unprotected: []string{"*", ".envrc"}},
 		Mounts: []Mount{
 			{Source: "/", Target: "/data", Mode: "ro"},
@@ -91,7 +91,18 @@ func TestResolveErrors(t *testing.T) {
 	}{
 		{Spec{Backend: "linus"}, `backend "linus": it must be "linux"`},
 		{Spec{Network: "bridge"}, `network "bridge": it must be "none" or "host"`},
-		{Spec{Workspace: Workspace{Mode: "copy"}}, `workspace.mode "copy": it must be "bind"`},
+		{Spec{Workspace: Workspace{Mode: "overlay"}}, `workspace.mode "overlay": it must be "bind" or "copy"`},
+		{Spec{Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},
+		{Spec{Level: "half"}, `level "half": it must be "full" or "landlock"`},
+		{Spec{Seccomp: "off"}, `seccomp "off": it must be "default" or "strict" or "debug"`},
+		{Spec{RootFS: "/"}, `rootfs "/": the whole host cannot be shown`},
+		{Spec{RootFS: "/proc/1/root"}, `rootfs "/proc/1/root": /proc belongs to the kernel`},
+		{Spec{AllowDegraded: []string{"memory", "all"}}, `allow_degraded[1] "all": it is nothing that can be degraded`},
+		{Spec{Level: "landlock", RootFS: "/img"}, `rootfs "/img": the landlock level shows the host's own root`},
+		{Spec{Level: "landlock", Workspace: Workspace{Mode: "copy"}}, `workspace.mode "copy": the landlock level has no place for a copy`},
+		{Spec{Level: "landlock", Mounts: []Mount{{Source: "/a", Target: "/b"}}}, `mounts[0].target "/b": the landlock level shows paths where they are on the host`},
+		{Spec{Level: "landlock", Hostname: "box"}, `hostname "box": the landlock level has the host's own name`},
+		{Spec{Level: "landlock", Limits: Limits{Tmp: 2 * MiB}}, `limits.tmp "2MiB": the landlock level keeps temporary files on the host's disk, unbounded`},
 		{Spec{Workspace: Workspace{Access: "wo"}}, `workspace.access "wo": it must be "rw" or "ro"`},
 		{Spec{Workspace: Workspace{Unprotected: []string{"*", ".git"}}}, `workspace.unprotected[1] ".git": it is not a protected path`},
 		{Spec{Workspace: Workspace{Unprotected: make([]string, 257)}}, `workspace.unprotected: it has more than 256 entries`},
@@ -145,6 +156,13 @@ func TestResolveErrors(t *testing.T) {
 		{limits(Limits{OpenFiles: 1<<20 + 1}), `limits.open_files "1048577": it is more than 1048576`},
 		{limits(Limits{Processes: 31}), `limits.processes "31": it is less than 32`},
 		{limits(Limits{Processes: 1 << 63}), `limits.processes "9223372036854775808": it is more than 4194304`},
+		{limits(Limits{Memory: 4*MiB - 1}), `limits.memory "4194303B": it is less than 4MiB`},
+		{limits(Limits{Memory: -1}), `limits.memory "-1B": it must not be negative`},
+		{limits(Limits{Memory: 8 * MiB, MemoryHigh: 9 * MiB}), `limits.memory_high "9MiB": it is more than limits.memory, 8MiB`},
+		{limits(Limits{Swap: MiB}), `limits.swap "1MiB": it is beside limits.memory, which is not given`},
+		{limits(Limits{CPUs: 9}), `limits.cpus "0.009": it is less than 0.01`},
+		{limits(Limits{Disk: MiB}), `limits.disk "1MiB": a bind workspace lies on the host's disk, which has no bound for a directory`},
+		{Spec{Workspace: Workspace{Mode: "copy"}, Limits: Limits{Disk: 1}}, `limits.disk "1B": it is less than 1MiB`},
 		{limits(Limits{Tmp: MiB - 1}), `limits.tmp "1048575B": it is less than 1MiB`},
 
 		{env("", "x"), `env."": the name is empty`},

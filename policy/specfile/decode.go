@@ -21,6 +21,8 @@ const leaveOut = "leave the key out for the default"
 type decoder struct {
 	file *File
 	errs []error
+	// zeroOK says that the zero value of the field at hand is a word of its own.
+	zeroOK bool
 }
 
 func (d *decoder) spec(root *yaml.Node) {
@@ -99,7 +101,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 				Reason: "unknown key", Hint: suggest(key.Value, fields)})
 			continue
 		}
+		d.zeroOK = v.Type().Field(i).Tag.Get("zero") == "ok"
 		d.value(value, v.Field(i), policy.FieldPath(path, key.Value), key.Line)
+		d.zeroOK = false
 	}
 }
 

@@ -81,7 +81,7 @@ func (d *decoder) count(n *yaml.Node, v reflect.Value, path string, line int) {
 
 // refuseZero refuses what was written and yet would count as not written.
 func (d *decoder) refuseZero(v reflect.Value, n *yaml.Node, path string, line int) {
-	if !v.IsZero() {
+	if !v.IsZero() || d.zeroOK {
 		return
 	}
 	reason := "0 would count as not given"

@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// The levels of [Spec].Level.
+const (
+	LevelFull     = "full"
+	LevelLandlock = "landlock"
+)
+
+// The modes of [Workspace].Mode.
+const (
+	ModeBind = "bind"
+	ModeCopy = "copy"
+)
+
+// RootHost is the [Spec].RootFS that stands for the host's system directories.
+const RootHost = "host"
+
+// What [Spec].AllowDegraded can name.
+const (
+	DegradeMemory     = "memory"
+	DegradeSwap       = "swap"
+	DegradeCPUs       = "cpus"
+	DegradeDisk       = "disk"
+	DegradeNamespaces = "namespaces"
+	DegradeSockets    = "abstract_sockets"
+	DegradeIdentity   = "identity"
+)
+
+// Degradation is something that a spec may allow to be missing.
+type Degradation struct {
+	// Name is the word for it in [Spec].AllowDegraded.
+	Name string
+	// Loss says what is not kept then.
+	Loss string
+}
+
+// Degradations lists what a spec may allow to be missing, by name.
+func Degradations() []Degradation {
+	return []Degradation{
+		{DegradeMemory, "memory is bounded for each process alone and in part (RLIMIT_DATA): shared mappings and files in memory are not counted"},
+		{DegradeSwap, "the use of swap is not bounded"},
+		{DegradeCPUs, "processor time per time is not bounded"},
+		{DegradeDisk, "what the workspace may hold is not bounded"},
+		{DegradeNamespaces, "where user namespaces are forbidden, the landlock level takes the place of the full one"},
+		{DegradeSockets, "with the host's network, commands reach its abstract Unix sockets, and through some of them all that the caller may do"},
+		{DegradeIdentity, "commands keep the caller's own uid 0, without capabilities"},
+	}
+}
+
+// Allows says whether the spec allows this degradation.
+func (s Spec) Allows(name string) bool { return slices.Contains(s.AllowDegraded, name) }
+
+func (r *resolver) rootFS(written string) string {
+	const field = "rootfs"
+	if written == "" || written == RootHost {
+		return RootHost
+	}
+	dir, ok := r.hostPath(field, written)
+	switch {
+	case !ok:
+	case dir == "/":
+		r.refuse(field, written, "the whole host cannot be shown", `"host" shows its system directories`)
+	case within(dir, kernelDirs()) != "":
+		r.refuse(field, written, within(dir, kernelDirs())+" belongs to the kernel", "")
+	}
+	return dir
+}
+
+func (r *resolver) degradations(names []string) []string {
+	var known []string
+	for _, d := range Degradations() {
+		known = append(known, d.Name)
+	}
+	for i, name := range names {
+		if !slices.Contains(known, name) {
+			r.refuse(index("allow_degraded", i), name, "it is nothing that can be degraded", "the words are "+strings.Join(known, ", "))
+		}
+	}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// combine refuses what makes no sense together.
+func (r *resolver) combine(s Spec) {
+	l := s.Limits
+	if l.MemoryHigh > 0 && l.Memory > 0 && l.MemoryHigh > l.Memory {
+		r.refuse("limits.memory_high", l.MemoryHigh.String(), "it is more than limits.memory, "+l.Memory.String(), "")
+	}
+	if l.Swap > 0 && l.Memory == 0 {
+		r.refuse("limits.swap", l.Swap.String(), "it is beside limits.memory, which is not given", "give limits.memory too")
+	}
+	if l.Disk > 0 && s.Workspace.Mode == ModeBind && s.Workspace.Access == "rw" && !s.Allows(DegradeDisk) {
+		r.refuse("limits.disk", l.Disk.String(), "a bind workspace lies on the host's disk, which has no bound for a directory",
+			"use workspace mode copy, or allow it: --allow-degraded="+DegradeDisk)
+	}
+	if s.Workspace.Mode == ModeCopy && s.Workspace.Access == "ro" {
+		r.refuse("workspace.access", "ro", "commands would get a copy that they cannot change", "use mode bind")
+	}
+	if s.Level == LevelLandlock {
+		r.landlockOnly(s)
+	}
+}
+
+// landlockOnly refuses what the landlock level has no means for.
+func (r *resolver) landlockOnly(s Spec) {
+	const hint = "use level full"
+	if s.RootFS != RootHost && s.RootFS != "" {
+		r.refuse("rootfs", s.RootFS, "the landlock level shows the host's own root", hint)
+	}
+	if s.Workspace.Mode == ModeCopy {
+		r.refuse("workspace.mode", ModeCopy, "the landlock level has no place for a copy", hint)
+	}
+	for i, m := range s.Mounts {
+		if m.Target != m.Source {
+			r.refuse(index("mounts", i)+".target", m.Target, "the landlock level shows paths where they are on the host", "leave the target out, or "+hint)
+		}
+	}
+	if s.Hostname != DefaultHostname {
+		r.refuse("hostname", s.Hostname, "the landlock level has the host's own name", hint)
+	}
+	if s.Limits.Tmp != DefaultTmp {
+		r.refuse("limits.tmp", s.Limits.Tmp.String(), "the landlock level keeps temporary files on the host's disk, unbounded", hint)
+	}
+}
