@@ -55,6 +55,8 @@ func (a *Applier) step(i int, s *Step) error {
 	switch s.Do {
 	case OpBind:
 		return a.bind(i, s)
+	case OpCopy:
+		return a.copy(i, s)
 	case OpSelf:
 		return bindSelf(s)
 	case OpTmpfs:
@@ -91,7 +93,7 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpNoNew:
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	case OpLandlock:
-		return restrictScopes(s.Flags)
+		return restrict(s)
 	case OpSeccomp:
 		return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))
 	}
@@ -106,7 +108,7 @@ func stepError(stage string, s *Step, err error) *Error {
 		return typed
 	}
 	e := &Error{Stage: stage, Op: string(s.Do), Object: s.Target, Cause: err.Error(), Hint: s.Hint}
-	if s.Source != "" && s.Do == OpBind {
+	if s.Source != "" && (s.Do == OpBind || s.Do == OpCopy) {
 		e.Object = s.Source
 	}
 	var errno syscall.Errno

@@ -59,7 +59,7 @@ func (a *Applier) openTrees(steps []Step) *Error {
 	a.trees = map[int]int{}
 	for i := range steps {
 		s := &steps[i]
-		if s.Do != OpBind {
+		if s.Do != OpBind && s.Do != OpCopy {
 			continue
 		}
 		fd, err := a.openTree(s)
@@ -131,6 +131,19 @@ func (a *Applier) bind(i int, s *Step) error {
 		return err
 	}
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, relative(s.Target), unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// copy fills a directory of the new root from a tree that is never attached.
+func (a *Applier) copy(i int, s *Step) error {
+	tree := a.trees[i]
+	defer unix.Close(tree)
+	delete(a.trees, i)
+	to, err := openInside(s.Target)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	return copyTree(tree, to)
 }
 
 // attach puts a detached mount at a path that exists already.

@@ -66,6 +66,7 @@ type Op string
 const (
 	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
 	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
+	OpCopy     Op = "copy"     // Source or FD, Target, Flags: what a host directory holds is copied into a place inside
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
 	OpDevpts   Op = "devpts"   // Target, Flags: terminals of its own
@@ -81,21 +82,46 @@ const (
 	OpReset    Op = "reset"    // inherited process state goes back to defaults
 	OpCaps     Op = "caps"     // Caps stay, everything else and the bounding set go
 	OpNoNew    Op = "no_new_privs"
-	OpLandlock Op = "landlock" // Flags (scopes)
+	OpLandlock Op = "landlock" // Rules (of files), Flags (what else is out of reach)
 	OpSeccomp  Op = "seccomp"  // Source (the filter's name), Data (its program), Flags
 )
 
 // Flags of steps.
 const (
-	FlagReadOnly   = "ro"          // mounts
-	FlagNoSuid     = "nosuid"      // mounts
-	FlagNoDev      = "nodev"       // mounts
-	FlagNoExec     = "noexec"      // mounts
-	FlagExisting   = "existing"    // bind: the target exists and is never made
-	FlagResolved   = "resolved"    // bind: the source is free of symbolic links, and must still be
-	FlagAllThreads = "all_threads" // seccomp: the agent's own threads are filtered too
-	FlagAbstract   = "abstract_unix_socket"
-	FlagSignal     = "signal"
+	FlagReadOnly   = "ro"                   // mounts
+	FlagNoSuid     = "nosuid"               // mounts
+	FlagNoDev      = "nodev"                // mounts
+	FlagNoExec     = "noexec"               // mounts
+	FlagExisting   = "existing"             // bind: the target exists and is never made
+	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
+	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
+	FlagAbstract   = "abstract_unix_socket" // landlock
+	FlagSignal     = "signal"               // landlock
+	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to
+)
+
+// Rule grants access to a path and all below it, in a Landlock domain.
+type Rule struct {
+	Path   string `json:"path"`
+	Access Access `json:"access"`
+}
+
+// Access is what a rule grants.
+type Access string
+
+// The kinds of access.
+const (
+	AccessRead Access = "read" // files and directories
+	AccessExec Access = "exec" // read, and execute
+	AccessUse  Access = "use"  // read and write files that exist, devices among them
+	AccessAll  Access = "all"  // everything but making devices
+)
+
+// The ABIs of Landlock that plans rest on: what can bound files without
+// breaking programs, and what can keep signals and abstract sockets apart.
+const (
+	LandlockFilesABI  = 2
+	LandlockScopesABI = 6
 )
 
 // Step is one operation of a plan. Which fields matter depends on Do.
@@ -109,6 +135,7 @@ type Step struct {
 	Size   int64    `json:"size,omitempty"`
 	Data   []byte   `json:"data,omitempty"`
 	Caps   []string `json:"caps,omitempty"`
+	Rules  []Rule   `json:"rules,omitempty"`
 	// Why is the reason, for people who read the plan.
 	Why string `json:"why,omitempty"`
 	// Optional steps may fail where the plan says elsewhere that the

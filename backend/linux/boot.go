@@ -15,18 +15,28 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
 // bootTimeout is how long a new agent may take to build its walls.
 const bootTimeout = 20 * time.Second
 
+// bootTimeout has room for the copying of a workspace.
+func (b *builder) bootTimeout() time.Duration {
+	if b.spec.Workspace.Mode == policy.ModeCopy {
+		const slowest = 16 << 20 // bytes a second
+		return bootTimeout + time.Duration(b.spec.Limits.Disk/slowest)*time.Second
+	}
+	return bootTimeout
+}
+
 // boot hands the plan over, waits for the walls to stand, and looks at them.
 func (s *sandbox) boot(ctx context.Context) error {
 	defer s.closeFiles()
 	stop := context.AfterFunc(ctx, func() { _ = s.control.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_ = s.control.SetDeadline(time.Now().Add(bootTimeout))
+	_ = s.control.SetDeadline(time.Now().Add(s.plan.bootTimeout()))
 	booted, err := s.handOver()
 	if err != nil {
 		if ctx.Err() != nil {

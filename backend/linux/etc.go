@@ -41,19 +41,26 @@ func (b *builder) etc(spec policy.Spec) {
 	entries, _ := os.ReadDir("/etc")
 	for _, e := range entries {
 		if isShown(e.Name()) {
-			b.host("/etc/"+e.Name(), why)
+			b.show("/etc/"+e.Name(), "/etc/"+e.Name(), why)
 		}
 	}
 	for _, name := range etcBelow {
-		b.host("/etc/"+name, why)
+		b.show("/etc/"+name, "/etc/"+name, why)
 	}
+	b.addEtc(madeEtc(spec))
+}
+
+// madeFile is a file of /etc that is made for the sandbox.
+type madeFile struct{ name, text string }
+
+func madeEtc(spec policy.Spec) []madeFile {
 	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 	resolv := "# The sandbox has no network.\n"
 	if spec.Network == "host" {
 		resolv = hostFile("/etc/resolv.conf")
 		hosts = hostFile("/etc/hosts")
 	}
-	for _, f := range [][2]string{
+	return []madeFile{
 		{"passwd", "root:x:0:0:root:/root:/bin/sh\n" + userName + ":x:1000:1000:" + userName + ":" + homeDir + ":/bin/sh\n" +
 			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
 		{"group", "root:x:0:\n" + userName + ":x:1000:\nnogroup:x:65534:\n"},
@@ -61,8 +68,21 @@ func (b *builder) etc(spec policy.Spec) {
 		{"hostname", spec.Hostname + "\n"},
 		{"resolv.conf", resolv},
 		{"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
-	} {
-		b.add(confine.Step{Do: confine.OpFile, Target: "/etc/" + f[0], Mode: 0o644, Data: []byte(f[1]), Why: "made for the sandbox"})
+	}
+}
+
+func namesOf(files []madeFile) []string {
+	var names []string
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	// These would tell of users that the sandbox does not have.
+	return append(names, "shadow", "gshadow", "mtab")
+}
+
+func (b *builder) addEtc(files []madeFile) {
+	for _, f := range files {
+		b.add(confine.Step{Do: confine.OpFile, Target: "/etc/" + f.name, Mode: 0o644, Data: []byte(f.text), Why: "made for the sandbox"})
 	}
 }
 

@@ -59,6 +59,9 @@ func (b *builder) coverState(state string) error {
 	}
 	for _, s := range slices.Clone(b.plan.Setup) {
 		rel, ok := within(state, s.Source)
+		if s.Do == confine.OpCopy && ok {
+			return badSource("workspace.source", s.Source, "it holds Paddock's own state, which must not be copied", "name another directory, or move the state with PADDOCK_STATE_DIR")
+		}
 		if s.Do != confine.OpBind || !ok {
 			continue
 		}

@@ -5,7 +5,6 @@ package linux
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -32,25 +31,29 @@ var (
 // builder collects a plan's steps.
 type builder struct {
 	plan   *confine.Plan
+	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
 	absent []planting // what the host would obey and is not there
+	abi    int        // of Landlock
 }
 
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
 func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount) (*builder, error) {
-	b := &builder{mounts: mounts, pinned: map[string]bool{}, plan: &confine.Plan{
+	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
 		Env:        environment(spec),
 		Workspace:  workspaceDir,
 	}}
 	b.plan.UIDs, b.plan.GIDs = id.maps()
+	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
 	b.process(spec)
-	b.root()
-	b.etc(spec)
+	if err := b.root(spec); err != nil {
+		return nil, err
+	}
 	b.dev(spec)
 	b.private(spec)
 	b.userPaths(id)
@@ -61,7 +64,6 @@ func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount) (*bui
 	if err := b.spawn(spec); err != nil {
 		return nil, err
 	}
-	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
 	return b, nil
 }
 
@@ -103,33 +105,6 @@ var (
 	scrape = []string{confine.FlagNoSuid, confine.FlagNoDev}
 )
 
-// systemDirs are the host's programs and libraries, and nothing that belongs
-// to somebody. /nix/store is where some distributions keep all of it.
-var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"}
-
-func (b *builder) root() {
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
-	for _, dir := range systemDirs {
-		b.host(dir, "programs and libraries")
-	}
-}
-
-// host shows a path of the host read-only at the same place, as a link where
-// it is one. A path that does not exist here does not exist inside.
-func (b *builder) host(p, why string) {
-	info, err := os.Lstat(p)
-	if err != nil {
-		return
-	}
-	if info.Mode()&os.ModeSymlink != 0 {
-		if text, err := os.Readlink(p); err == nil {
-			b.add(confine.Step{Do: confine.OpSymlink, Source: text, Target: p, Why: why})
-		}
-		return
-	}
-	b.add(confine.Step{Do: confine.OpBind, Source: p, Target: p, Flags: roDir, Why: why})
-}
-
 // deviceNodes are those that programs cannot do without. None reaches
 // anything of the host's.
 var deviceNodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
@@ -164,6 +139,10 @@ func (b *builder) private(spec policy.Spec) {
 // userPaths shows what the user named, at its owner's identity.
 func (b *builder) userPaths(id identity) {
 	for i, m := range b.mounts {
+		if m.copied {
+			b.copyOf(i, m, id)
+			continue
+		}
 		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, Flags: scrape, Why: "named in the spec, read-write"}
 		if !m.writable {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
@@ -185,6 +164,20 @@ func (b *builder) userPaths(id identity) {
 	}
 }
 
+// copyOf gives commands a copy of a mount's content, in a file system of its
+// own that bounds it.
+func (b *builder) copyOf(i int, m userMount, id identity) {
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: m.target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: scrape,
+		Why: "the workspace is a copy in memory, bounded"})
+	s := confine.Step{Do: confine.OpCopy, Source: m.source, Target: m.target, Flags: append(slices.Clone(roDir), confine.FlagResolved),
+		Why: "its content, without owners, sockets and devices"}
+	if id.kind == idmap {
+		s.FD = fmt.Sprintf("mount%d", i)
+		b.plan.Files = append(b.plan.Files, s.FD)
+	}
+	b.add(s)
+}
+
 // enclosing is the other mount in which a mount's target lies, if any.
 func enclosing(m userMount, all []userMount) *userMount {
 	for i := range all {
@@ -196,13 +189,9 @@ func enclosing(m userMount, all []userMount) *userMount {
 }
 
 func (b *builder) finish() {
-	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec},
+	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: procFlags,
 		Why: "only the sandbox's own commands are visible", Hint: procHint})
-	if exists("/proc/keys") {
-		b.add(confine.Step{Do: confine.OpBind, Source: os.DevNull, Target: "/proc/keys",
-			Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoExec, confine.FlagExisting},
-			Why:   "it would list an ordinary user's keys"})
-	}
+	b.maskProc()
 	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
 	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})
 	b.add(confine.Step{Do: confine.OpCaps, Caps: keptCaps, Why: "the agent keeps what marking and finding process trees takes; commands have no capability"})
@@ -213,24 +202,18 @@ func (b *builder) spawn(spec policy.Spec) error {
 	add := func(s confine.Step) { b.plan.Spawn = append(b.plan.Spawn, s) }
 	add(confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"})
 	add(confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"})
-	if spec.Network == "host" {
-		if abi := confine.LandlockABI(); abi < scopeABI {
-			return fail("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", abi, scopeABI),
-				"use --network none, or a kernel from 6.12 on with landlock among its security modules")
-		}
-		add(confine.Step{Do: confine.OpLandlock, Flags: []string{confine.FlagAbstract, confine.FlagSignal}, Why: "the host's abstract sockets belong to its network namespace"})
+	if err := b.landlock(spec); err != nil {
+		return err
 	}
 	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterAgent, Data: confine.Filter(confine.FilterAgent), Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"})
 	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterCommands, Data: confine.Filter(confine.FilterCommands), Why: "commands never need these calls"})
 	return nil
 }
 
-// scopeABI is the Landlock ABI that can keep abstract sockets apart.
-const scopeABI = 6
-
 func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
 	iso := policy.Isolation{
 		Backend:      "linux",
+		Level:        spec.Level,
 		UIDInside:    insideID,
 		UIDHost:      id.uid,
 		KeptGroups:   id.groups,
@@ -238,19 +221,29 @@ func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolati
 		Network:      spec.Network,
 		Capabilities: "none",
 		NoNewPrivs:   true,
-		Seccomp:      "baseline",
+		Seccomp:      spec.Seccomp,
 		Landlock:     "none",
 		Cgroup:       "none",
+		Workspace:    spec.Workspace.Mode,
+		RootFS:       spec.RootFS,
 		NestedUserns: "sysctl+seccomp",
 		Death:        "pidns+uts",
-	}
-	if spec.Network == "host" {
-		iso.Landlock = "scopes"
 	}
 	for _, n := range ns {
 		iso.Namespaces = append(iso.Namespaces, string(n))
 	}
 	return iso
+}
+
+// degrade notes that something is weaker than written, which the spec allows.
+func (b *builder) degrade(name string) {
+	h := &b.plan.Holds
+	h.Degraded = append(h.Degraded, name)
+	for _, d := range policy.Degradations() {
+		if d.Name == name {
+			h.Lost = append(h.Lost, d.Loss)
+		}
+	}
 }
 
 // mountPoints is every place where the plan mounts something, as it is in the

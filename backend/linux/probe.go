@@ -136,7 +136,7 @@ func probeIdmap() backend.Feature {
 func probeLandlock() backend.Feature {
 	abi := confine.LandlockABI()
 	f := backend.Feature{Name: "landlock", Remedy: "needed for --network host: Linux 6.12 or later, with landlock in the lsm= list"}
-	return verdict(f, abi >= scopeABI, "ABI "+strconv.Itoa(abi))
+	return verdict(f, abi >= confine.LandlockScopesABI, "ABI "+strconv.Itoa(abi))
 }
 
 // probeCgroup looks for the cgroup2 mount wherever it is, and for what can be

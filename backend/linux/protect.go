@@ -21,6 +21,9 @@ func (b *builder) guardProtected(open []string) error {
 		return nil
 	}
 	ws := b.mounts[0]
+	if ws.copied {
+		return nil // the host's files are out of reach
+	}
 	b.guardGit(ws)
 	protected := policy.Protections()
 	for _, rel := range gitConfigPaths(ws.source) {

@@ -18,7 +18,8 @@ type userMount struct {
 	field    string // of the spec, for messages
 	source   string // absolute, free of symbolic links
 	target   string
-	writable bool
+	writable bool // through it, the host's files can be changed
+	copied   bool // commands get a copy instead
 	dir      bool
 	uid, gid uint32 // its owner
 }
@@ -32,6 +33,9 @@ func userMounts(spec policy.Spec) ([]userMount, error) {
 	}
 	if !ws.dir {
 		return nil, badSource(ws.field, spec.Workspace.Source, "it is not a directory", "name a directory with --workspace")
+	}
+	if spec.Workspace.Mode == policy.ModeCopy {
+		ws.copied, ws.writable = true, false
 	}
 	mounts := []userMount{ws}
 	for _, m := range spec.Mounts {

@@ -1,0 +1,143 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// systemDirs are the host's programs and libraries, and nothing that belongs
+// to somebody. /nix/store is where some distributions keep all of it.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"}
+
+// root makes the new root, with programs and libraries from the host or from a
+// directory that the spec names.
+func (b *builder) root(spec policy.Spec) error {
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
+	if spec.RootFS != policy.RootHost {
+		return b.rootFrom(spec)
+	}
+	for _, dir := range systemDirs {
+		b.show(dir, dir, "programs and libraries")
+	}
+	b.etc(spec)
+	return nil
+}
+
+// show makes a path of the host visible read-only, as a link where it is one.
+// A path that does not exist here does not exist inside.
+func (b *builder) show(source, target, why string) {
+	info, err := os.Lstat(source)
+	switch {
+	case err != nil:
+	case info.Mode()&os.ModeSymlink != 0:
+		if text, err := os.Readlink(source); err == nil {
+			b.add(confine.Step{Do: confine.OpSymlink, Source: text, Target: target, Why: why})
+		}
+	case info.IsDir() || info.Mode().IsRegular():
+		b.add(confine.Step{Do: confine.OpBind, Source: source, Target: target, Flags: roDir, Why: why})
+	}
+}
+
+// ownPlaces are what a sandbox has of its own whatever its root file system holds.
+var ownPlaces = []string{"dev", "proc", "sys", "tmp", "run", "workspace", "home", "root", "mnt", "srv", "var", "etc"}
+
+// rootFrom shows what a directory holds as the root file system. Its entries
+// become mounts one by one, because the root itself is the sandbox's: what
+// commands have of their own needs no place in the directory.
+func (b *builder) rootFrom(spec policy.Spec) error {
+	dir, err := b.rootSource(spec.RootFS)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return badSource("rootfs", spec.RootFS, reason(err), "")
+	}
+	for _, e := range entries {
+		if !slices.Contains(ownPlaces, e.Name()) {
+			b.show(filepath.Join(dir, e.Name()), "/"+e.Name(), "the root file system that the spec names")
+		}
+	}
+	if err := b.below(dir, "var", []string{"tmp", "run", "lock"}); err != nil {
+		return err
+	}
+	made := madeEtc(spec)
+	if err := b.below(dir, "etc", namesOf(made)); err != nil {
+		return err
+	}
+	b.addEtc(made)
+	return nil
+}
+
+// below shows what a directory of the root file system holds, except what the
+// sandbox has of its own there.
+func (b *builder) below(root, name string, own []string) error {
+	dir := filepath.Join(root, name)
+	info, err := os.Lstat(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return badSource("rootfs", dir, reason(err), "")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return badSource("rootfs", dir, reason(err), "")
+	}
+	for _, e := range entries {
+		if !slices.Contains(own, e.Name()) {
+			b.show(filepath.Join(dir, e.Name()), path.Join("/", name, e.Name()), "the root file system that the spec names")
+		}
+	}
+	return nil
+}
+
+// rootSource resolves the directory, which the sandbox's own identity must be
+// able to reach.
+func (b *builder) rootSource(written string) (string, error) {
+	const field = "rootfs"
+	dir, err := filepath.EvalSymlinks(written)
+	if err != nil {
+		return "", badSource(field, written, reason(err), "")
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return "", badSource(field, written, reason(err), "")
+	case !info.IsDir():
+		return "", badSource(field, written, "it is not a directory", "name a directory that holds usr, bin and lib")
+	case !exists(filepath.Join(dir, "usr")) && !exists(filepath.Join(dir, "bin")):
+		return "", badSource(field, written, "it holds neither usr nor bin, and so no programs", "name a directory that holds a root file system")
+	case dir == "/":
+		return "", badSource(field, written, "it is the host's own root", `"host" shows its system directories`)
+	}
+	for _, m := range b.mounts {
+		if _, ok := within(dir, m.source); ok && m.writable {
+			return "", badSource(field, written, "commands can change it: it lies in "+m.source, "name one outside of what is writable")
+		}
+	}
+	if os.Geteuid() != 0 {
+		return dir, nil
+	}
+	for at := dir; at != "/"; at = filepath.Dir(at) {
+		var st unix.Stat_t
+		if err := unix.Stat(at, &st); err == nil && st.Mode&0o001 == 0 {
+			return "", badSource(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+at)
+		}
+	}
+	return dir, nil
+}

@@ -1,0 +1,211 @@
+package confine
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyDepth bounds how deep a tree may be that is copied: each level holds
+// two descriptors.
+const copyDepth = 400
+
+// copier copies a tree: directories, files with their holes and hard links,
+// symbolic links and named pipes, with permissions and times. Owners become
+// the sandbox's, set-id bits go. Sockets and devices are nothing that a copy
+// could stand for, and are left out, as is what vanishes meanwhile.
+type copier struct {
+	root  int                  // of the copy
+	links map[[2]uint64]string // device and inode to the path of the first link
+	buf   []byte
+}
+
+// copyTree copies what is in one directory into another.
+func copyTree(from, to int) error {
+	c := &copier{root: to, links: map[[2]uint64]string{}, buf: make([]byte, 256<<10)}
+	return c.dir(from, to, "", 0)
+}
+
+func (c *copier) dir(from, to int, at string, depth int) error {
+	if depth > copyDepth {
+		return copyError(at, unix.ENAMETOOLONG)
+	}
+	fd, err := unix.Openat(from, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return copyError(at, err)
+	}
+	f := os.NewFile(uintptr(fd), at)
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(512)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return copyError(at, err)
+		}
+		for _, name := range names {
+			if err := c.entry(from, to, name, path.Join(at, name), depth); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// entry copies one entry of a directory.
+func (c *copier) entry(from, to int, name, at string, depth int) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil {
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			err = c.subdir(from, to, name, at, depth, &st)
+		case unix.S_IFREG:
+			err = c.file(from, to, name, at, &st)
+		case unix.S_IFLNK:
+			err = c.symlink(from, to, name, &st)
+		case unix.S_IFIFO:
+			err = unix.Mknodat(to, name, unix.S_IFIFO|st.Mode&0o777, 0)
+		}
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return nil // it has vanished meanwhile
+	}
+	return copyError(at, err)
+}
+
+func (c *copier) subdir(from, to int, name, at string, depth int, st *unix.Stat_t) error {
+	source, err := unix.Openat(from, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(source)
+	if err := unix.Mkdirat(to, name, 0o700); err != nil {
+		return err
+	}
+	target, err := unix.Openat(to, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	if err := c.dir(source, target, at, depth+1); err != nil {
+		return err
+	}
+	return finishCopy(target, st)
+}
+
+func (c *copier) file(from, to int, name, at string, st *unix.Stat_t) error {
+	if st.Nlink > 1 {
+		key := [2]uint64{uint64(st.Dev), st.Ino}
+		if first, ok := c.links[key]; ok {
+			return unix.Linkat(c.root, first, to, name, 0)
+		}
+		c.links[key] = at
+	}
+	source, err := unix.Openat(from, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(source)
+	target, err := unix.Openat(to, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(target)
+	if err := c.content(source, target, st.Size); err != nil {
+		return err
+	}
+	return finishCopy(target, st)
+}
+
+// content copies data and leaves holes what they are (lseek(2), SEEK_DATA).
+// Size is what was asked for: a file that grows meanwhile is cut there.
+func (c *copier) content(from, to int, size int64) error {
+	for at := int64(0); at < size; {
+		data, err := unix.Seek(from, at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break // no more than a hole is left
+		}
+		end := size
+		if err == nil {
+			if end, err = unix.Seek(from, data, unix.SEEK_HOLE); err != nil {
+				return err
+			}
+		} else {
+			data = at // the file system does not tell
+		}
+		if err := c.span(from, to, data, min(end, size)); err != nil {
+			return err
+		}
+		at = max(end, at+1)
+	}
+	return unix.Ftruncate(to, size)
+}
+
+func (c *copier) span(from, to int, at, end int64) error {
+	for at < end {
+		n, err := unix.Pread(from, c.buf[:min(int64(len(c.buf)), end-at)], at)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil // it was cut meanwhile
+		}
+		for written := 0; written < n; {
+			w, err := unix.Pwrite(to, c.buf[written:n], at+int64(written))
+			if err != nil {
+				return err
+			}
+			written += w
+		}
+		at += int64(n)
+	}
+	return nil
+}
+
+func (c *copier) symlink(from, to int, name string, st *unix.Stat_t) error {
+	n, err := unix.Readlinkat(from, name, c.buf)
+	if err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(string(c.buf[:n]), to, name); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(to, name, times(st), unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// finishCopy gives a copy the permissions and times of what it was made from.
+func finishCopy(fd int, st *unix.Stat_t) error {
+	if err := unix.Fchmod(fd, st.Mode&0o1777); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(fd, "", times(st), unix.AT_EMPTY_PATH)
+}
+
+func times(st *unix.Stat_t) []unix.Timespec {
+	return []unix.Timespec{unix.NsecToTimespec(time.Now().UnixNano()), st.Mtim}
+}
+
+// copyError names the path of what could not be copied, the innermost one.
+func copyError(at string, err error) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	e = &Error{Op: string(OpCopy), Object: at, Cause: err.Error()}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		e.Errno, e.Cause = int(errno), ""
+	}
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		e.Hint = "the workspace does not fit: raise limits.disk (--disk), or use workspace mode bind"
+	case errors.Is(err, unix.EACCES):
+		e.Hint = "the workspace must be readable by its owner, all of it, to be copied"
+	}
+	return e
+}
