@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"unsafe"
 
@@ -151,12 +152,16 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
 		return nil, answer
 	}
-	state := hiddenState("shells", "services")
+	state, secrets := hiddenState("shells", "services"), secretPath
+	if boot.Plan.Scratch != "" {
+		state = stateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
+		secrets = filepath.Join(boot.Plan.Scratch, confine.ScratchSecrets, "set")
+	}
 	a := &Agent{
 		files:      files,
 		shellState: state[0],
 		services:   newServices(state[1]),
-		secretRoot: secretsAt(secretPath),
+		secretRoot: secretsAt(secrets),
 		spawner:    s,
 		reaper:     s.reaper,
 		trees:      s.trees,
@@ -180,15 +185,28 @@ func compatible(boot *confine.Boot) *confine.Error {
 }
 
 // await returns when the host side has closed its end of the control socket
-// or the inner init has ended, either of which is the sandbox's end.
+// or the inner init has ended, either of which is the sandbox's end. Without
+// namespaces the kernel ends nothing with the agent, which then does it itself.
 func (a *Agent) await(control io.Reader) int {
+	gone := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
-		os.Exit(0)
+		if a.trees.family == nil {
+			os.Exit(0)
+		}
+		close(gone)
 	}()
-	<-a.reaper.initGone
-	fmt.Fprintln(os.Stderr, "paddock-agent: the commands' init has ended")
-	return 1
+	select {
+	case <-a.reaper.initGone:
+		fmt.Fprintln(os.Stderr, "paddock-agent: the commands' init has ended")
+		return 1
+	case <-gone:
+	}
+	a.reaper.close()
+	if _, proved := a.trees.kill(mark{fd: -1, lineage: a.trees.family.everything()}); !proved {
+		return confine.ExitUnproved
+	}
+	return 0
 }
 
 // startSpawner applies the plan on a thread of its own, which stays the one
@@ -202,7 +220,11 @@ func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, 
 	ready := make(chan outcome)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread is confined for good
-		s, skipped, err := newSpawner(plan, files)
+		build := newSpawner
+		if len(plan.Namespaces) == 0 {
+			build = newBareSpawner
+		}
+		s, skipped, err := build(plan, files)
 		ready <- outcome{s, skipped, err}
 		if err == nil {
 			s.run()

@@ -80,6 +80,28 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 	return s, applier.Skipped, nil
 }
 
+// newBareSpawner is newSpawner for a plan without namespaces.
+func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *confine.Error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, nil, &confine.Error{Stage: "setup", Op: "prctl", Object: "PR_SET_CHILD_SUBREAPER", Cause: err.Error()}
+	}
+	var applier confine.Applier
+	if err := applier.Setup(plan); err != nil {
+		return nil, nil, err
+	}
+	s, err := bareSpawner()
+	if err != nil {
+		return nil, nil, &confine.Error{Stage: "setup", Op: "spawner", Cause: err.Error()}
+	}
+	if s.trees.unmarked {
+		plan.Env[treeVariable] = "" // the spawner gives it a value
+	}
+	if err := applier.Spawn(plan); err != nil {
+		return nil, nil, err
+	}
+	return s, applier.Skipped, nil
+}
+
 func procError(err error) *confine.Error {
 	e := &confine.Error{Stage: "setup", Op: "proc", Object: "/proc", Cause: err.Error()}
 	if errno, ok := err.(unix.Errno); ok { //nolint:errorlint // x/sys returns it bare

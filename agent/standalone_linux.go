@@ -154,6 +154,26 @@ func settle(asInit bool) error {
 // startBareSpawner starts the spawner of an agent without walls: what it
 // clones has the agent's own identity and namespaces, but for the mark.
 func startBareSpawner() (*spawner, error) {
+	type outcome struct {
+		s   *spawner
+		err error
+	}
+	ready := make(chan outcome)
+	go func() {
+		runtime.LockOSThread() // never unlocked: it changes its namespaces, and commands die with it
+		s, err := bareSpawner()
+		ready <- outcome{s, err}
+		if err == nil {
+			s.run()
+		}
+	}()
+	o := <-ready
+	return o.s, o.err
+}
+
+// bareSpawner makes the calling thread one that commands without namespaces
+// are cloned from.
+func bareSpawner() (*spawner, error) {
 	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open /proc: %w", err)
@@ -165,33 +185,19 @@ func startBareSpawner() (*spawner, error) {
 	if err != nil {
 		return nil, err
 	}
-	ready := make(chan *spawner)
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: it changes its namespaces, and commands die with it
-		r := newReaper(0)
-		f, err := newFamily(r, proc, unix.Gettid(), prefix)
-		if err != nil {
-			failed <- fmt.Errorf("cannot list children: %w", err)
-			return
-		}
-		s := &spawner{
-			requests: make(chan spawnRequest),
-			reaper:   r,
-			trees:    &trees{proc: proc, family: f, unmarked: unix.Unshare(unix.CLONE_NEWUTS) != nil},
-			tid:      unix.Gettid(),
-			bare:     true,
-		}
-		go r.run()
-		ready <- s
-		s.run()
-	}()
-	select {
-	case s := <-ready:
-		return s, nil
-	case err := <-failed:
-		return nil, err
+	r := newReaper(0)
+	f, err := newFamily(r, proc, unix.Gettid(), prefix)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list children: %w", err)
 	}
+	go r.run()
+	return &spawner{
+		requests: make(chan spawnRequest),
+		reaper:   r,
+		trees:    &trees{proc: proc, family: f, unmarked: unix.Unshare(unix.CLONE_NEWUTS) != nil},
+		tid:      unix.Gettid(),
+		bare:     true,
+	}, nil
 }
 
 // open opens the listeners, all or none.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,15 @@ func hiddenState(names ...string) []stateDir {
 			}
 			return at.MakeAll([]string{name}, 0o700, nil)
 		})
+	}
+	return dirs
+}
+
+// stateBelow makes directories in one of the host's that commands cannot reach.
+func stateBelow(dir string, names ...string) []stateDir {
+	dirs := make([]stateDir, len(names))
+	for i, name := range names {
+		dirs[i] = sync.OnceValues(func() (beneath.Dir, error) { return openState(filepath.Join(dir, name)) })
 	}
 	return dirs
 }

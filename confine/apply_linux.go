@@ -87,7 +87,7 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpSysctl:
 		return writeSysctl(s.Target, s.Source)
 	case OpReset:
-		return resetProcess()
+		return resetProcess(!hasFlag(s.Flags, FlagOutlive))
 	case OpCaps:
 		return keepCaps(s.Caps)
 	case OpNoNew:
@@ -96,6 +96,8 @@ func (a *Applier) step(i int, s *Step) error {
 		return restrict(s)
 	case OpSeccomp:
 		return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))
+	case OpShield:
+		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
 	return errors.New("this version does not know the operation")
 }

@@ -21,6 +21,10 @@ const (
 	MaxFiles  = 200 // the kernel takes 253 (SCM_MAX_FD)
 )
 
+// ExitUnproved is the exit status of an agent without namespaces that could
+// not prove the end of all that it started.
+const ExitUnproved = 3
+
 // MaxBoot bounds a Boot or Booted line, in bytes.
 const MaxBoot = 4 << 20
 

@@ -34,9 +34,19 @@ type Plan struct {
 	Env map[string]string `json:"env"`
 	// Workspace is the directory inside where commands start.
 	Workspace string `json:"workspace"`
+	// Scratch is a directory of the host for the sandbox's private files, with
+	// places in it that the constants Scratch… name, where no namespaces give
+	// it places of its own. Empty: they do.
+	Scratch string `json:"scratch,omitempty"`
 	// Holds is what will be true once the plan is applied.
 	Holds policy.Isolation `json:"holds"`
 }
+
+// The agent's places in Plan.Scratch.
+const (
+	ScratchState   = "state"
+	ScratchSecrets = "secrets"
+)
 
 // Namespace is a kind of kernel namespace.
 type Namespace string
@@ -84,6 +94,7 @@ const (
 	OpNoNew    Op = "no_new_privs"
 	OpLandlock Op = "landlock" // Rules (of files), Flags (what else is out of reach)
 	OpSeccomp  Op = "seccomp"  // Source (the filter's name), Data (its program), Flags
+	OpShield   Op = "shield"   // commands cannot signal the thread that they are cloned from
 )
 
 // Flags of steps.
@@ -94,6 +105,7 @@ const (
 	FlagNoExec     = "noexec"               // mounts
 	FlagExisting   = "existing"             // bind: the target exists and is never made
 	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
+	FlagOutlive    = "outlive"              // reset: the agent does not die with its parent, it tidies up first
 	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
 	FlagAbstract   = "abstract_unix_socket" // landlock
 	FlagSignal     = "signal"               // landlock

@@ -15,11 +15,13 @@ import (
 // children (niceness, CPU affinity, lower limits) stays: a wall must not lift
 // it. Signals, the umask and descriptors are reset at every clone.
 //
-// It also ties the process to the thread that made it: a stopped process would
-// not see its lifeline break.
-func resetProcess() error {
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return err
+// With tied, it also ties the process to the thread that made it: a stopped
+// process would not see its lifeline break.
+func resetProcess(tied bool) error {
+	if tied {
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return err
+		}
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, 0, 0, 0); errno != 0 {
 		return errno
@@ -88,6 +90,9 @@ func keepCaps(names []string) error {
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if err == unix.EINVAL { // one past the last that this kernel knows
+			break
+		}
+		if err == unix.EPERM && len(names) == 0 { // nothing to drop, and no_new_privs keeps it so
 			break
 		}
 		if err != nil {

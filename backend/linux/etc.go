@@ -37,17 +37,25 @@ func isShown(name string) bool {
 
 // etc makes the sandbox's /etc: shown from the host, or made for it.
 func (b *builder) etc(spec policy.Spec) {
-	const why = "configuration that programs need"
+	for _, p := range b.shownEtc() {
+		b.show(p, p, "configuration that programs need")
+	}
+	b.addEtc(madeEtc(spec))
+}
+
+// shownEtc is what of the host's /etc is shown.
+func (b *builder) shownEtc() []string {
+	var paths []string
 	entries, _ := os.ReadDir("/etc")
 	for _, e := range entries {
 		if isShown(e.Name()) {
-			b.show("/etc/"+e.Name(), "/etc/"+e.Name(), why)
+			paths = append(paths, "/etc/"+e.Name())
 		}
 	}
 	for _, name := range etcBelow {
-		b.show("/etc/"+name, "/etc/"+name, why)
+		paths = append(paths, "/etc/"+name)
 	}
-	b.addEtc(madeEtc(spec))
+	return paths
 }
 
 // madeFile is a file of /etc that is made for the sandbox.

@@ -50,17 +50,22 @@ func chooseIdentity() (identity, error) {
 		}
 		// Root of a user namespace is somebody ordinary to the kernel.
 	}
+	id := identity{kind: mapped, uid: uint32(euid), gid: uint32(egid)}
+	return id, id.keepGroups()
+}
+
+// keepGroups notes the supplementary groups of this process.
+func (id *identity) keepGroups() error {
 	groups, err := syscall.Getgroups()
 	if err != nil {
-		return identity{}, fail("identity", "getgroups", "", err, "")
+		return fail("identity", "getgroups", "", err, "")
 	}
-	id := identity{kind: mapped, uid: uint32(euid), gid: uint32(egid)}
 	for _, g := range groups {
-		if g != egid {
+		if g != int(id.gid) {
 			id.groups = append(id.groups, g)
 		}
 	}
-	return id, nil
+	return nil
 }
 
 func inInitialUserns() (bool, error) {

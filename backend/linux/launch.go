@@ -175,6 +175,9 @@ func (l *launch) begin(command *clone.Command, flags uintptr) (*clone.Child, err
 // admit gives the new user namespace its ids. An ordinary user may do so only
 // after giving up setgroups(2) in it.
 func (l *launch) admit(pid int) error {
+	if len(l.namespaces) == 0 {
+		return nil
+	}
 	if l.id.kind == mapped {
 		if err := writeProc(pid, "setgroups", []byte("deny")); err != nil {
 			return err
@@ -208,12 +211,17 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 		Env: []string{"GOMAXPROCS=1"},
 		Dir: "/",
 	}
-	for _, name := range setupCaps {
-		n, _ := confine.CapNumber(name)
-		c.Ambient = append(c.Ambient, uintptr(n))
-	}
-	if l.id.kind != mapped {
-		c.ID = insideID
+	switch {
+	case len(l.namespaces) > 0:
+		for _, name := range setupCaps {
+			n, _ := confine.CapNumber(name)
+			c.Ambient = append(c.Ambient, uintptr(n))
+		}
+		if l.id.kind != mapped {
+			c.UID, c.GID = insideID, insideID
+		}
+	case l.id.kind == owner:
+		c.UID, c.GID = int(l.id.uid), int(l.id.gid)
 	}
 	for _, f := range []*os.File{l.null, l.null, l.log, l.control[1], l.listen} {
 		const first = 16 // above every number that the agent's descriptors take

@@ -29,9 +29,11 @@ package linux
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Backend is the linux backend. Its zero value is ready for use.
@@ -50,6 +52,18 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	mounts, err := userMounts(req.Spec)
 	if err != nil {
 		return nil, err
+	}
+	if req.Spec.Level == policy.LevelLandlock {
+		id, err := landlockIdentity(req.Spec, mounts)
+		if err != nil {
+			return nil, err
+		}
+		d := &stateDir{root: req.StateDir, id: "ID", path: filepath.Join(req.StateDir, "sandboxes", "ID")}
+		p, err := landlockPlan(req.Spec, id, guardedBy(req), mounts, d.scratchPath())
+		if err != nil {
+			return nil, err
+		}
+		return p.plan, nil
 	}
 	id, err := chooseIdentity()
 	if err != nil {

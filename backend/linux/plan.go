@@ -205,9 +205,14 @@ func (b *builder) spawn(spec policy.Spec) error {
 	if err := b.landlock(spec); err != nil {
 		return err
 	}
-	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterAgent, Data: confine.Filter(confine.FilterAgent), Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"})
-	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterCommands, Data: confine.Filter(confine.FilterCommands), Why: "commands never need these calls"})
+	b.filters(spec)
 	return nil
+}
+
+func (b *builder) filters(policy.Spec) {
+	b.plan.Spawn = append(b.plan.Spawn,
+		confine.Step{Do: confine.OpSeccomp, Source: confine.FilterAgent, Data: confine.Filter(confine.FilterAgent), Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"},
+		confine.Step{Do: confine.OpSeccomp, Source: confine.FilterCommands, Data: confine.Filter(confine.FilterCommands), Why: "commands never need these calls"})
 }
 
 func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {

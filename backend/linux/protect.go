@@ -4,12 +4,17 @@ package linux
 
 import (
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -65,6 +70,34 @@ func (b *builder) expect(rel string, with ...string) {
 type planting struct {
 	path string
 	with []string
+	was  string // its fingerprint at the start, where it could not be protected
+}
+
+// happened reports whether commands have made or changed it.
+func (p planting) happened(dir string) bool {
+	return p.in(dir) && (p.was == "" || p.was != fingerprint(filepath.Join(dir, p.path)))
+}
+
+// fingerprint tells whether a path, or anything at most 10,000 entries into
+// it, was changed: no ordinary user can set the time that the kernel notes for
+// a change. It is empty where there is nothing.
+func fingerprint(path string) string {
+	sum := fnv.New64a()
+	seen := 0
+	_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+		if seen++; seen > 10_000 {
+			return fs.SkipAll
+		}
+		var st unix.Stat_t
+		if err == nil && unix.Lstat(at, &st) == nil {
+			fmt.Fprintln(sum, at, st.Ino, st.Ctim.Nano())
+		}
+		return nil
+	})
+	if !exists(path) {
+		return ""
+	}
+	return strconv.FormatUint(sum.Sum64(), 16)
 }
 
 // in reports whether a directory has all of it.

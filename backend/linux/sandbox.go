@@ -33,8 +33,9 @@ type sandbox struct {
 	control   *os.File
 	files     []*os.File // on their way to the agent
 	isolation policy.Isolation
-	done      chan struct{} // closed when the kernel has reported the agent's end
-	failed    error         // why the agent's program was not executed, final with done
+	done      chan struct{}      // closed when the kernel has reported the agent's end
+	failed    error              // why the agent's program was not executed, final with done
+	status    syscall.WaitStatus // of the agent, final with done
 
 	mu      sync.Mutex
 	spare   net.Conn // a connection made ahead, nil once it is taken
@@ -91,7 +92,7 @@ func (s *sandbox) takeSpare() net.Conn {
 // (pid_namespaces(7)).
 func (s *sandbox) reap() {
 	for {
-		_, err := syscall.Wait4(s.pid, nil, 0, nil)
+		_, err := syscall.Wait4(s.pid, &s.status, 0, nil)
 		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
@@ -118,6 +119,12 @@ func (s *sandbox) kill(meanwhile ...func()) {
 // may end by itself first.
 func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
 	s.stop.Do(func() {
+		alone := len(s.plan.plan.Namespaces) == 0
+		if alone {
+			// Without namespaces the agent itself ends what it started.
+			grace = max(grace, tidyTime)
+			ctx = context.WithoutCancel(ctx)
+		}
 		if grace > 0 {
 			_ = s.control.Close()
 			select {
@@ -128,10 +135,14 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 		}
 		s.kill(func() { s.death.Log = s.log() }, s.dir.empty)
 		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
-		s.death.Proved, s.death.Planted = true, s.planted()
+		s.death.Proved = !alone || s.status.Exited() && s.status.ExitStatus() == 0
+		s.death.Planted = s.planted()
 	})
 	return s.death, nil
 }
+
+// tidyTime is what an agent without namespaces gets to end all that it started.
+const tidyTime = 10 * time.Second
 
 // log is what the agent wrote on its standard error.
 func (s *sandbox) log() string {
@@ -149,7 +160,7 @@ func (s *sandbox) log() string {
 func (s *sandbox) planted() []string {
 	var found []string
 	for _, p := range s.plan.absent {
-		if p.in(s.plan.mounts[0].source) {
+		if p.happened(s.plan.mounts[0].source) {
 			found = append(found, p.path)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -20,6 +21,9 @@ import (
 // The agent's program starts while this side still makes its plan, so that
 // neither waits for the other; what the plan needs of the host (id-mapped
 // mounts) follows the agent through its control socket.
+//
+// A spec of level full on a host that lets nobody make namespaces falls to the
+// landlock level where it allows that by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	go warm()
 	mounts, err := userMounts(req.Spec)
@@ -30,30 +34,69 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	if err != nil {
 		return nil, err
 	}
-	id, err := chooseIdentity()
-	if err == nil && id.kind == idmap {
-		id.uid, err = dir.lendUID()
-		id.gid = id.uid
-	}
 	var s *sandbox
-	if err == nil {
-		s, err = start(ctx, req, dir, id, mounts)
-	}
-	var unmapped *unmappedError
-	if errors.As(err, &unmapped) {
-		// The next step of the ladder: the owner of what was named, if that is
-		// one ordinary user.
-		if id, err = asOwner(mounts); err == nil {
-			s, err = start(ctx, req, dir, id, mounts)
-		} else {
-			err = fail("identity", "map the owner of", unmapped.source, fmt.Errorf("%w (%w)", err, unmapped.err),
-				"use a workspace on ext4, xfs, btrfs or tmpfs, or one that an ordinary user owns, or run paddock as that user")
+	if req.Spec.Level == policy.LevelLandlock {
+		s, err = startLandlock(ctx, req, dir, mounts)
+	} else {
+		s, err = startFull(ctx, req, dir, mounts)
+		if req.Spec.Allows(policy.DegradeNamespaces) && cannotNest(err) {
+			s, err = startDegraded(ctx, req, dir, mounts, err)
 		}
 	}
 	if err != nil {
 		dir.remove()
 		return nil, err
 	}
+	return s, nil
+}
+
+// startFull goes down the ladder of identities: an id-mapped mount of the
+// caller's, or the owner of what was named, if that is one ordinary user.
+func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount) (*sandbox, error) {
+	id, err := chooseIdentity()
+	if err == nil && id.kind == idmap {
+		id.uid, err = dir.lendUID()
+		id.gid = id.uid
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, req, dir, id, mounts)
+	var unmapped *unmappedError
+	if !errors.As(err, &unmapped) {
+		return s, err
+	}
+	if id, err = asOwner(mounts); err == nil {
+		return start(ctx, req, dir, id, mounts)
+	}
+	return nil, fail("identity", "map the owner of", unmapped.source, fmt.Errorf("%w (%w)", err, unmapped.err),
+		"use a workspace on ext4, xfs, btrfs or tmpfs, or one that an ordinary user owns, or run paddock as that user")
+}
+
+func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount) (*sandbox, error) {
+	id, err := landlockIdentity(req.Spec, mounts)
+	if err == nil {
+		err = dir.makeScratch(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, req, dir, id, mounts)
+}
+
+// startDegraded is startLandlock for a spec that was written for more.
+func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount, cause error) (*sandbox, error) {
+	req.Spec.Level = policy.LevelLandlock
+	spec, err := req.Spec.Resolve(policy.Base{})
+	if err != nil {
+		return nil, errors.Join(cause, err)
+	}
+	req.Spec = spec
+	s, err := startLandlock(ctx, req, dir, mounts)
+	if err != nil {
+		return nil, errors.Join(cause, err)
+	}
+	s.isolation.Degraded = append(s.isolation.Degraded, policy.DegradeNamespaces)
 	return s, nil
 }
 
@@ -66,7 +109,10 @@ func warm() {
 // start makes one attempt with one identity. What it leaves behind on failure
 // is the state directory alone.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []userMount) (*sandbox, error) {
-	l := &launch{dir: dir, id: id, namespaces: namespaces(req.Spec)}
+	l := &launch{dir: dir, id: id}
+	if req.Spec.Level == policy.LevelFull {
+		l.namespaces = namespaces(req.Spec)
+	}
 	defer l.close()
 	if err := l.open(req.Agent); err != nil {
 		return nil, err
@@ -89,7 +135,12 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 // prepare makes the plan, and opens what it hands over.
 func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount) error {
 	var err error
-	if s.plan, err = newPlan(req.Spec, id, guardedBy(req), mounts); err != nil || id.kind != idmap {
+	if req.Spec.Level == policy.LevelLandlock {
+		s.plan, err = landlockPlan(req.Spec, id, guardedBy(req), mounts, s.dir.scratch)
+	} else {
+		s.plan, err = newPlan(req.Spec, id, guardedBy(req), mounts)
+	}
+	if err != nil || id.kind != idmap {
 		return err
 	}
 	for _, m := range mounts {

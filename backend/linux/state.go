@@ -32,9 +32,10 @@ import (
 // record is a sandbox's state.json.
 type record struct {
 	Backend string    `json:"backend"`
-	PID     int       `json:"pid"`        // of the agent, on the host
-	Start   uint64    `json:"start_time"` // of that process, in clock ticks since boot
-	UID     uint32    `json:"uid"`        // lent to it, 0 where none is
+	PID     int       `json:"pid"`               // of the agent, on the host
+	Start   uint64    `json:"start_time"`        // of that process, in clock ticks since boot
+	UID     uint32    `json:"uid"`               // lent to it, 0 where none is
+	Scratch string    `json:"scratch,omitempty"` // its private directories, outside of this one
 	Created time.Time `json:"created"`
 }
 
@@ -45,6 +46,8 @@ type stateDir struct {
 	id   string
 	lock *os.File
 	uid  uint32 // lent, 0 where none is
+	// scratch is a directory of the landlock level, empty where there is none.
+	scratch string
 }
 
 // settle is how long a directory without a held lock may be somebody's who is
@@ -148,7 +151,7 @@ func idFile(root string, uid uint32) string {
 // save writes state.json whole or not at all. It is not synced: the sandbox
 // does not outlive this process, let alone a crash of the host.
 func (d *stateDir) save(pid int, start uint64) error {
-	text, err := json.Marshal(record{Backend: "linux", PID: pid, Start: start, UID: d.uid, Created: time.Now().UTC()})
+	text, err := json.Marshal(record{Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: d.scratch, Created: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -169,11 +172,14 @@ func (d *stateDir) empty() {
 
 // remove gives everything back. The lock goes last.
 func (d *stateDir) remove() {
-	removeState(d.root, d.path, d.uid)
+	removeState(d.root, d.path, d.uid, d.scratch)
 	_ = d.lock.Close()
 }
 
-func removeState(root, path string, uid uint32) {
+func removeState(root, path string, uid uint32, scratch string) {
+	if strings.HasPrefix(filepath.Base(scratch), scratchPrefix) || filepath.Dir(scratch) == path {
+		_ = os.RemoveAll(scratch) // it walks by handles, and follows no link
+	}
 	_ = os.RemoveAll(path)
 	if uid >= lentFirst {
 		_ = os.Remove(idFile(root, uid))
@@ -199,7 +205,7 @@ func sweep(root string) {
 		var r record
 		text, err := os.ReadFile(filepath.Join(path, "state.json"))
 		if err != nil || json.Unmarshal(text, &r) != nil || endProcess(r.PID, r.Start) {
-			removeState(root, path, r.UID)
+			removeState(root, path, r.UID, r.Scratch)
 		}
 		_ = lock.Close()
 	}

@@ -29,11 +29,17 @@ type check struct {
 // verifyClone looks at what cannot change after the agent was cloned, and so
 // can be looked at while it is still busy.
 func verifyClone(pid int, p *confine.Plan) error {
+	if len(p.Namespaces) == 0 {
+		return nil
+	}
 	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
 }
 
 // verifySetup looks at what the agent did to itself.
 func verifySetup(pid int, p *confine.Plan) error {
+	if len(p.Namespaces) == 0 {
+		return lookAt(pid, p, check{"threads", verifyThreads})
+	}
 	return lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", verifyMounts})
 }
 
@@ -120,7 +126,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 		if err := checkThread(status, p); err != nil {
 			return fmt.Errorf("thread %s: %w", task.Name(), err)
 		}
-		spawner = spawner || status["Seccomp_filters"] == strconv.Itoa(inherited+2) && zero(status["CapBnd"])
+		spawner = spawner || confined(status, p, inherited)
 	}
 	if !spawner {
 		return errors.New("no thread is confined as commands are to be")
@@ -128,8 +134,20 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	return nil
 }
 
+// confined says whether a thread holds all the filters of the plan, and no
+// capability can come back.
+func confined(status map[string]string, p *confine.Plan, inherited int) bool {
+	filters := inherited
+	for _, s := range p.Spawn {
+		if s.Do == confine.OpSeccomp || s.Do == confine.OpShield {
+			filters++
+		}
+	}
+	return status["Seccomp_filters"] == strconv.Itoa(filters) && (zero(status["CapBnd"]) || len(p.Namespaces) == 0)
+}
+
 func checkThread(status map[string]string, p *confine.Plan) error {
-	uid := strconv.FormatUint(uint64(p.UIDs[0].Host), 10)
+	uid := strconv.FormatUint(uint64(p.Holds.UIDHost), 10)
 	for _, id := range strings.Fields(status["Uid"]) {
 		if id != uid {
 			return fmt.Errorf("uid %s", id)
@@ -142,17 +160,27 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 		return errors.New("there is no seccomp filter")
 	case !zero(status["CapInh"]) || !zero(status["CapAmb"]):
 		return errors.New("capabilities would be inherited")
-	case p.Holds.Identity != mapped && status["Groups"] != "":
+	case p.Holds.Identity != mapped && p.Holds.Identity != caller && status["Groups"] != "":
 		return fmt.Errorf("supplementary groups %s", status["Groups"])
 	}
 	var kept uint64
-	for _, name := range keptCaps {
+	for _, name := range keptBy(p) {
 		n, _ := confine.CapNumber(name)
 		kept |= 1 << n
 	}
 	have, err := strconv.ParseUint(status["CapPrm"], 16, 64)
 	if err != nil || have&^kept != 0 {
 		return fmt.Errorf("capabilities %s", status["CapPrm"])
+	}
+	return nil
+}
+
+// keptBy is what the agent keeps of capabilities.
+func keptBy(p *confine.Plan) []string {
+	for _, s := range p.Setup {
+		if s.Do == confine.OpCaps {
+			return s.Caps
+		}
 	}
 	return nil
 }

@@ -99,17 +99,17 @@ func (im *image) begin() bool {
 //go:norace
 //go:nosplit
 func (im *image) identify() bool {
-	if im.id == 0 {
+	if im.uid == 0 {
 		return true
 	}
 	im.stage = StageID
 	if _, _, im.errno = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); im.errno != 0 {
 		return false
 	}
-	if _, _, im.errno = syscall.RawSyscall(unix.SYS_SETRESGID, im.id, im.id, im.id); im.errno != 0 {
+	if _, _, im.errno = syscall.RawSyscall(unix.SYS_SETRESGID, im.gid, im.gid, im.gid); im.errno != 0 {
 		return false
 	}
-	_, _, im.errno = syscall.RawSyscall(unix.SYS_SETRESUID, im.id, im.id, im.id)
+	_, _, im.errno = syscall.RawSyscall(unix.SYS_SETRESUID, im.uid, im.uid, im.uid)
 	return im.errno == 0
 }
 

@@ -25,8 +25,9 @@ type Command struct {
 	// child gives up every capability before it executes; a uid that is not 0
 	// gains none by executing either.
 	Ambient []uintptr
-	// ID, where not 0, becomes the child's uid and gid, without supplementary groups.
-	ID int
+	// UID and GID, where UID is not 0, become the child's, without
+	// supplementary groups.
+	UID, GID int
 	// Mount, where not nil, is mounted by the child, in its namespaces.
 	Mount *Mount
 	// DieWithThread has the program killed when the calling thread ends, and
@@ -101,7 +102,7 @@ type image struct {
 	umask          uintptr
 	rlimits        []Rlimit
 	ambient        []uintptr
-	id             uintptr
+	uid, gid       uintptr
 	dieWithThread  bool
 	keepCaps       bool
 	ignoreChildren bool
@@ -120,7 +121,7 @@ type sigaction struct {
 
 func newImage(c *Command) (*image, error) {
 	im := &image{gate: -1, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
-		ambient: c.Ambient, id: uintptr(c.ID), ignoreChildren: c.IgnoreChildren,
+		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
 		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	for _, bit := range c.Ambient {

@@ -1,0 +1,225 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// The landlock level is for hosts that let nobody make user namespaces:
+// containers, desktops whose AppArmor restricts them, the inside of another
+// sandbox. The agent is an ordinary process of the host; commands are kept in
+// by a Landlock domain, a stricter system call filter and rlimits. It is
+// weaker, says in what (landlockLosses), and is used only by name.
+
+// caller is the identity of the landlock level where it is the caller's own.
+const caller = "caller"
+
+// landlockLosses is what the landlock level does not keep.
+var landlockLosses = []string{
+	"names, sizes, modes and times of the host's files can be seen, and modes, times and attributes of the caller's own files changed, wherever they are",
+	"other processes, their command lines and their load can be seen; they cannot be signalled or traced",
+	"paths of the workspace that the host executes or obeys are not protected: what was changed is reported at the end",
+	"there is no loopback, no /tmp, no shared memory and no terminal that commands could make: TMPDIR and HOME are private directories on the host's disk, unbounded",
+	"a program that survives the agent being killed from outside is not ended",
+}
+
+// landlockPlan is newPlan for the landlock level.
+func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, scratch string) (*builder, error) {
+	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), plan: &confine.Plan{
+		Version:   confine.PlanVersion,
+		Env:       landlockEnvironment(spec, id, scratch),
+		Workspace: mounts[0].source,
+		Scratch:   scratch,
+	}}
+	if b.abi < confine.LandlockScopesABI {
+		return nil, fail("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
+			"use level full, or a kernel from 6.12 on with landlock among its security modules")
+	}
+	if err := b.outOfReach(g, scratch); err != nil {
+		return nil, err
+	}
+	b.plan.Holds = holds(spec, id, nil)
+	h := &b.plan.Holds
+	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}
+	h.Lost = append(h.Lost, landlockLosses...)
+	b.plan.Setup = []confine.Step{
+		{Do: confine.OpReset, Flags: []string{confine.FlagOutlive}, Why: "inherited personality, core dumps and dumpability go"},
+		{Do: confine.OpCaps, Why: "neither the agent nor commands have a capability"},
+	}
+	b.confineAll(spec)
+	b.watchProtected(spec.Workspace.Unprotected)
+	return b, nil
+}
+
+// confineAll confines the thread that commands come from.
+func (b *builder) confineAll(spec policy.Spec) {
+	s := confine.Step{Do: confine.OpLandlock, Rules: b.hostRules(), Flags: []string{confine.FlagAbstract, confine.FlagSignal},
+		Why: "the only files that commands may read, execute or change"}
+	if spec.Network == "none" {
+		s.Flags = append(s.Flags, confine.FlagTCP)
+	}
+	b.holdsLandlock(s)
+	b.plan.Spawn = append(b.plan.Spawn,
+		confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
+		confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"},
+		s)
+	b.filters(spec)
+	b.plan.Spawn = append(b.plan.Spawn, confine.Step{Do: confine.OpShield, Why: "the agent's thread in the same domain cannot be signalled"})
+}
+
+// hostRules lets commands use the host's system directories and a few
+// devices, and change what the user named.
+func (b *builder) hostRules() []confine.Rule {
+	var rules []confine.Rule
+	add := func(access confine.Access, paths ...string) {
+		for _, p := range paths {
+			if exists(p) {
+				rules = append(rules, confine.Rule{Path: p, Access: access})
+			}
+		}
+	}
+	add(confine.AccessExec, systemDirs...)
+	for _, dir := range b.shownEtc() {
+		add(confine.AccessRead, dir)
+	}
+	for _, f := range madeEtc(b.spec) {
+		add(confine.AccessRead, "/etc/"+f.name)
+	}
+	add(confine.AccessRead, "/proc")
+	for _, name := range deviceNodes {
+		add(confine.AccessUse, "/dev/"+name)
+	}
+	// The places of its own may not be made yet.
+	rules = append(rules, confine.Rule{Path: path.Join(b.plan.Scratch, scratchHome), Access: confine.AccessAll},
+		confine.Rule{Path: path.Join(b.plan.Scratch, scratchTmp), Access: confine.AccessAll},
+		confine.Rule{Path: path.Join(b.plan.Scratch, confine.ScratchSecrets), Access: confine.AccessRead})
+	for _, m := range b.mounts {
+		access := confine.AccessExec
+		if m.writable {
+			access = confine.AccessAll
+		}
+		rules = append(rules, confine.Rule{Path: m.source, Access: access})
+	}
+	return rules
+}
+
+// outOfReach refuses a spec that would let commands change Paddock itself:
+// here nothing can be covered.
+func (b *builder) outOfReach(g guarded, scratch string) error {
+	for _, m := range b.mounts {
+		for _, own := range []string{futurePath(g.stateDir), futurePath(scratch)} {
+			_, holds := within(own, m.source)
+			if _, inside := within(m.source, own); own != "" && (inside || holds) {
+				return badSource(m.field, m.source, "it shows Paddock's own state, which the landlock level cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
+			}
+		}
+		for _, exe := range g.executables {
+			if _, ok := within(realPath(exe), m.source); ok && m.writable {
+				return badSource(m.field, m.source, "commands could replace Paddock's own program "+realPath(exe)+", which the landlock level cannot cover",
+					"install Paddock elsewhere, or use level full")
+			}
+		}
+	}
+	return nil
+}
+
+// landlockEnvironment is the base environment of commands.
+func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[string]string {
+	env := environment(policy.Spec{})
+	env["HOME"], env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
+	if u, err := user.LookupId(strconv.FormatUint(uint64(id.uid), 10)); err == nil {
+		env["USER"], env["LOGNAME"] = u.Username, u.Username
+	}
+	for k, v := range spec.Env {
+		env[k] = v
+	}
+	return env
+}
+
+// landlockIdentity is who commands are at the landlock level: the caller or,
+// where that is root, the owner of all that was named.
+func landlockIdentity(spec policy.Spec, mounts []userMount) (identity, error) {
+	id := identity{kind: caller, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
+	if id.uid == 0 {
+		other, err := asOwner(mounts)
+		if err == nil {
+			return other, nil
+		}
+		if !spec.Allows(policy.DegradeIdentity) {
+			return identity{}, fail("identity", "choose", "", fmt.Errorf("the caller is root, and %s belongs to root", mounts[0].source),
+				"run paddock as an ordinary user, use a workspace that one owns, or let commands keep uid 0, without capabilities: --allow-degraded="+policy.DegradeIdentity)
+		}
+	}
+	return id, id.keepGroups()
+}
+
+// The directories of a scratch directory that commands know.
+const (
+	scratchHome = "home"
+	scratchTmp  = "tmp"
+
+	scratchPrefix = "paddock-"
+)
+
+// scratchPath is where a sandbox of the landlock level has its private
+// directories: in its state, or, where root lends it another identity, in the
+// temporary directory.
+func (d *stateDir) scratchPath() string {
+	if os.Geteuid() == 0 {
+		return filepath.Join(os.TempDir(), scratchPrefix+d.id)
+	}
+	return filepath.Join(d.path, "scratch")
+}
+
+// makeScratch makes them, for the identity that is to use them.
+func (d *stateDir) makeScratch(id identity) error {
+	d.scratch = d.scratchPath()
+	for _, dir := range []string{"", scratchHome, scratchTmp, confine.ScratchState, confine.ScratchSecrets} {
+		at := filepath.Join(d.scratch, dir)
+		err := os.Mkdir(at, 0o700)
+		if err == nil && os.Geteuid() == 0 {
+			err = os.Lchown(at, int(id.uid), int(id.gid))
+		}
+		if err != nil {
+			return fail("state", "create", at, err, "")
+		}
+	}
+	return nil
+}
+
+// watchProtected notes what the host executes or obeys in the workspace, to
+// tell at the end what of it was changed.
+func (b *builder) watchProtected(open []string) {
+	ws := b.mounts[0]
+	if !ws.writable {
+		return
+	}
+	for _, p := range policy.Protections() {
+		if strings.Contains(" "+strings.Join(open, " ")+" ", " "+p.Path+" ") || strings.Join(open, "") == "*" {
+			continue
+		}
+		b.absent = append(b.absent, planting{path: p.Path, was: fingerprint(filepath.Join(ws.source, p.Path))})
+	}
+}
+
+// cannotNest says whether a start failed because the host lets nobody make
+// namespaces, or mount in them.
+func cannotNest(err error) bool {
+	var e *backend.StartError
+	if !errors.As(err, &e) || e.Stage != "clone" && e.Stage != "setup" {
+		return false
+	}
+	return !probeUserns().OK || !probeProc().OK
+}
