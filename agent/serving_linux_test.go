@@ -270,7 +270,7 @@ func TestShutdownIsNotForSandboxes(t *testing.T) {
 	r.ended()
 	b.works()
 	mark := newMark()
-	s := b.stream(wire.ExecRequest{Argv: []string{"sh", "-c", `echo ready; "$0" wait "$1"`, helper, mark}})
+	s := b.stream(wire.ExecRequest{Argv: []string{"sh", "-c", `"$0" wait "$1" & echo ready; wait`, helper, mark}})
 	s.says("ready")
 	u, err := wire.Call(b.context(), b.client, wire.Usage, wire.UsageRequest{})
 	if err != nil || len(u.Trees) != 1 || u.Trees[0].ID != s.id || u.Trees[0].Processes != 2 || !u.Trees[0].Complete || u.Trees[0].PID < 2 {

@@ -124,7 +124,7 @@ func socketAddr(dir *os.File) string {
 // for the agent's program: where that cannot be executed, s.failed says why
 // once s.done is closed.
 func (l *launch) clone() (*sandbox, error) {
-	s := &sandbox{dir: l.dir, control: l.control[0], done: make(chan struct{})}
+	s := &sandbox{dir: l.dir, bare: len(l.namespaces) == 0, control: l.control[0], done: make(chan struct{})}
 	command, flags, err := l.command()
 	if err != nil {
 		_ = s.control.Close()

@@ -28,6 +28,7 @@ const maxLog = 64 << 10
 type sandbox struct {
 	dir       *stateDir
 	plan      *builder
+	bare      bool // it has no namespaces
 	pid       int
 	pidfd     int
 	control   *os.File
@@ -119,8 +120,7 @@ func (s *sandbox) kill(meanwhile ...func()) {
 // may end by itself first.
 func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
 	s.stop.Do(func() {
-		alone := len(s.plan.plan.Namespaces) == 0
-		if alone {
+		if s.bare {
 			// Without namespaces the agent itself ends what it started.
 			grace = max(grace, tidyTime)
 			ctx = context.WithoutCancel(ctx)
@@ -135,7 +135,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 		}
 		s.kill(func() { s.death.Log = s.log() }, s.dir.empty)
 		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
-		s.death.Proved = !alone || s.status.Exited() && s.status.ExitStatus() == 0
+		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
 		s.death.Planted = s.planted()
 	})
 	return s.death, nil

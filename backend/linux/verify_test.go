@@ -18,12 +18,13 @@ func confinedPlan() *confine.Plan {
 		Namespaces: []confine.Namespace{confine.NSMount},
 		UIDs:       []confine.IDMap{{Inside: 1000, Host: 7, Count: 1}},
 		GIDs:       []confine.IDMap{{Inside: 1000, Host: 8, Count: 1}},
-		Holds:      policy.Isolation{Identity: idmap},
+		Holds:      policy.Isolation{Identity: idmap, UIDHost: 7},
 		Setup: []confine.Step{
 			{Do: confine.OpTmpfs, Target: "/", Flags: scrape},
 			{Do: confine.OpBind, Target: "/usr", Flags: roDir},
 			{Do: confine.OpProc, Target: "/proc", Flags: scrape},
 			{Do: confine.OpMkdir, Target: "/mnt"},
+			{Do: confine.OpCaps, Caps: keptCaps},
 		},
 	}
 }
