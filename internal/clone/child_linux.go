@@ -190,7 +190,13 @@ func (im *image) strip() bool {
 		}
 	}
 	im.stage = StageDescriptors
-	_, _, im.errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(im.files)), maxFD, closeOnExec)
+	if _, _, im.errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(im.files)), maxFD, closeOnExec); im.errno != 0 {
+		return false
+	}
+	if im.filter.Len > 0 {
+		im.stage = StageFilter
+		_, _, im.errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&im.filter)))
+	}
 	return im.errno == 0
 }
 

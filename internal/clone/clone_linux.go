@@ -35,6 +35,17 @@ func afterFork()
 // declared otherwise: a goroutine's stack may move while the child runs.
 func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 
+// stackClone3 is stackClone by clone3(2), which can do more. Filters cannot see
+// its flags, so it is used only where it is needed.
+func stackClone3(args *cloneArgs, size, body uintptr, im *image) (pid, errno uintptr)
+
+// cloneArgs is struct clone_args up to its cgroup.
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal uint64
+	stack, stackSize, tls                         uint64
+	setTID, setTIDSize, cgroup                    uint64
+}
+
 // Child is a process that has been cloned.
 type Child struct {
 	PID   int
@@ -49,7 +60,7 @@ type Child struct {
 func Idle(flags uintptr) (*Child, error) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	return newChild(flags, &image{idle: true, gate: -1}, -1)
+	return newChild(flags, &image{idle: true, gate: -1, cgroup: -1}, -1)
 }
 
 // newChild clones. The caller holds syscall.ForkLock for writing.
@@ -59,18 +70,26 @@ func newChild(flags uintptr, im *image, gate int) (*Child, error) {
 		return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
 	}
 	c := &Child{image: im, stack: stack, gate: gate}
-	var pidfd int32
 	top := uintptr(unsafe.Pointer(&stack[0])) + stackSize
 	body := childBody // a func value points to a word that holds the code's address
 	entry := **(**uintptr)(unsafe.Pointer(&body))
-	beforeFork()
-	pid, errno := stackClone(flags|syscall.CLONE_VM|unix.CLONE_PIDFD|uintptr(syscall.SIGCHLD), top, &pidfd, entry, im)
-	afterFork()
+	var pid, errno uintptr
+	if flags |= syscall.CLONE_VM | unix.CLONE_PIDFD; im.cgroup >= 0 {
+		args := &cloneArgs{flags: uint64(flags) | unix.CLONE_INTO_CGROUP, pidfd: uint64(uintptr(unsafe.Pointer(&im.pidfd))), exitSignal: uint64(syscall.SIGCHLD),
+			stack: uint64(uintptr(unsafe.Pointer(&stack[0]))), stackSize: stackSize, cgroup: uint64(im.cgroup)}
+		beforeFork()
+		pid, errno = stackClone3(args, unsafe.Sizeof(*args), entry, im)
+		afterFork()
+	} else {
+		beforeFork()
+		pid, errno = stackClone(flags|uintptr(syscall.SIGCHLD), top, &im.pidfd, entry, im)
+		afterFork()
+	}
 	if errno != 0 {
 		giveStack(stack)
 		return nil, &Error{Stage: StageClone, Errno: syscall.Errno(errno)}
 	}
-	c.PID, c.PIDFD = int(pid), int(pidfd)
+	c.PID, c.PIDFD = int(pid), int(im.pidfd)
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 #include "textflag.h"
 
 #define SYS_clone 56
+#define SYS_clone3 435
 
 // func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 //
@@ -28,6 +29,36 @@ failed:
 	NEGQ	AX
 	MOVQ	$-1, pid+40(FP)
 	MOVQ	AX, errno+48(FP)
+	RET
+child:
+	XORL	BP, BP
+	SUBQ	$64, SP
+	XORPS	X15, X15
+	MOVQ	R13, AX
+	CALL	R12
+	INT	$3
+
+// func stackClone3(args *cloneArgs, size uintptr, body uintptr, im *image) (pid, errno uintptr)
+//
+// The child is as stackClone's.
+TEXT ·stackClone3(SB),NOSPLIT|NOFRAME,$0-48
+	MOVQ	args+0(FP), DI
+	MOVQ	size+8(FP), SI
+	MOVQ	body+16(FP), R12
+	MOVQ	im+24(FP), R13
+	MOVL	$SYS_clone3, AX
+	SYSCALL
+	TESTQ	AX, AX
+	JEQ	child
+	CMPQ	AX, $-4095
+	JCC	failed
+	MOVQ	AX, pid+32(FP)
+	MOVQ	$0, errno+40(FP)
+	RET
+failed:
+	NEGQ	AX
+	MOVQ	$-1, pid+32(FP)
+	MOVQ	AX, errno+40(FP)
 	RET
 child:
 	XORL	BP, BP

@@ -1,6 +1,7 @@
 #include "textflag.h"
 
 #define SYS_clone 220
+#define SYS_clone3 435
 
 // func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 //
@@ -28,6 +29,35 @@ TEXT ·stackClone(SB),NOSPLIT|NOFRAME,$0-56
 ok:
 	MOVD	R0, pid+40(FP)
 	MOVD	ZR, errno+48(FP)
+	RET
+child:
+	MOVD	ZR, R29
+	SUB	$64, RSP
+	MOVD	R19, R0
+	CALL	(R20)
+	BRK
+
+// func stackClone3(args *cloneArgs, size uintptr, body uintptr, im *image) (pid, errno uintptr)
+//
+// The child is as stackClone's.
+TEXT ·stackClone3(SB),NOSPLIT|NOFRAME,$0-48
+	MOVD	args+0(FP), R0
+	MOVD	size+8(FP), R1
+	MOVD	body+16(FP), R20
+	MOVD	im+24(FP), R19
+	MOVD	$SYS_clone3, R8
+	SVC
+	CBZ	R0, child
+	CMN	$4095, R0
+	BCC	ok
+	NEG	R0, R0
+	MOVD	$-1, R4
+	MOVD	R4, pid+32(FP)
+	MOVD	R0, errno+40(FP)
+	RET
+ok:
+	MOVD	R0, pid+32(FP)
+	MOVD	ZR, errno+40(FP)
 	RET
 child:
 	MOVD	ZR, R29

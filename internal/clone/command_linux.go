@@ -28,6 +28,13 @@ type Command struct {
 	// UID and GID, where UID is not 0, become the child's, without
 	// supplementary groups.
 	UID, GID int
+	// Cgroup, where not 0, is the descriptor of the control group that the child
+	// begins in (CLONE_INTO_CGROUP). The calling thread must be free to use
+	// clone3(2).
+	Cgroup int
+	// Filter is a seccomp program (struct sock_filter, encoded) that is laid
+	// over the child's others. It needs no_new_privs.
+	Filter []unix.SockFilter
 	// Mount, where not nil, is mounted by the child, in its namespaces.
 	Mount *Mount
 	// DieWithThread has the program killed when the calling thread ends, and
@@ -67,11 +74,12 @@ const (
 	StageMount
 	StageDescriptors
 	StageCapabilities
+	StageFilter
 	StageExec
 )
 
 var stageNames = [...]string{"clone", "read", "setsid", "setresuid", "TIOCSCTTY", "dup3", "prlimit",
-	"chdir", "mount", "close_range", "capset", "execve"}
+	"chdir", "mount", "close_range", "capset", "seccomp", "execve"}
 
 // String is the name of the system call that failed.
 func (s Stage) String() string { return stageNames[s] }
@@ -106,6 +114,9 @@ type image struct {
 	dieWithThread  bool
 	keepCaps       bool
 	ignoreChildren bool
+	cgroup         int   // -1 for none
+	pidfd          int32 // written by the kernel, which holds its address as a number
+	filter         unix.SockFprog
 	caps           [2]unix.CapUserData
 	header         unix.CapUserHeader
 	action         sigaction
@@ -120,10 +131,16 @@ type sigaction struct {
 }
 
 func newImage(c *Command) (*image, error) {
-	im := &image{gate: -1, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
+	im := &image{gate: -1, cgroup: -1, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
 		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
+	if c.Cgroup != 0 {
+		im.cgroup = c.Cgroup
+	}
+	if len(c.Filter) > 0 {
+		im.filter = unix.SockFprog{Len: uint16(len(c.Filter)), Filter: &c.Filter[0]}
+	}
 	for _, bit := range c.Ambient {
 		im.caps[bit/32].Inheritable |= 1 << (bit % 32)
 	}
