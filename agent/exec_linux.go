@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -21,6 +22,7 @@ type run struct {
 	process *process
 	stdio   *stdio
 	peak    *peakSampler
+	used    cgroup.Stats // by the whole tree, where its group counts
 	secrets *secrets
 	sinks   []*os.File    // of the client, for outputs that must pass the agent
 	drained chan struct{} // closed when both outputs have ended
@@ -119,6 +121,7 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		res.DeathProved = proved
 	}
 	x.agent.running.remove(x.id)
+	x.used = x.process.mark.stats()
 	x.process.mark.close()
 	// Whatever still holds a pipe now is outside of the tree or unkillable.
 	select {
@@ -169,6 +172,7 @@ func (x *run) settle(res *wire.ExecResult) {
 	res.UserCPUMS = p.usage.Utime.Nano() / int64(time.Millisecond)
 	res.SystemCPUMS = p.usage.Stime.Nano() / int64(time.Millisecond)
 	res.PeakMemoryBytes, res.PeakMemorySource = x.agent.trees.peak(x.peak, p)
+	accountGroup(res, x.used)
 }
 
 // signal sends a signal as a terminal would: to the job in the foreground, or

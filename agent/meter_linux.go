@@ -14,7 +14,7 @@ import (
 
 // usage says what runs now, and what that and the agent take.
 func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
-	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.ownUsage()}
+	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.ownUsage(), Sandbox: a.spawner.groups.sandboxUsage()}
 	for _, e := range a.running.all() {
 		e.with(func(p *process) {
 			t := wire.TreeUsage{ID: e.id, Kind: e.kind, Name: e.name, PID: a.trees.innerPID(p.pid),

@@ -18,8 +18,9 @@ type spawner struct {
 	reaper   *reaper
 	trees    *trees
 	tid      int
-	bare     bool   // there are no walls
-	cloned   uint64 // commands, without walls
+	groups   *groups // nil where there are no control groups to use
+	bare     bool    // there are no walls
+	cloned   uint64  // commands, without walls
 }
 
 type spawnRequest struct {
@@ -76,6 +77,9 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 		trees:    &trees{proc: proc, init: initPID},
 		tid:      unix.Gettid(),
 	}
+	if err := s.useGroups(applier.Cgroup); err != nil {
+		return nil, nil, err
+	}
 	go s.reaper.run()
 	return s, applier.Skipped, nil
 }
@@ -85,7 +89,7 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, nil, &confine.Error{Stage: "setup", Op: "prctl", Object: "PR_SET_CHILD_SUBREAPER", Cause: err.Error()}
 	}
-	var applier confine.Applier
+	applier := confine.Applier{InPlace: true}
 	if err := applier.Setup(plan); err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +103,23 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	if err := applier.Spawn(plan); err != nil {
 		return nil, nil, err
 	}
+	if err := s.useGroups(applier.Cgroup); err != nil {
+		return nil, nil, err
+	}
 	return s, applier.Skipped, nil
+}
+
+// useGroups gives each command a control group of its own, where the host side
+// has handed one over.
+func (s *spawner) useGroups(fd int) *confine.Error {
+	if fd == 0 {
+		return nil
+	}
+	var err error
+	if s.groups, err = newGroups(fd); err != nil {
+		return &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
+	}
+	return nil
 }
 
 func procError(err error) *confine.Error {
@@ -162,6 +182,9 @@ func (s *spawner) clone(c *clone.Command) (*process, *clone.Child, error) {
 		return nil, nil, err
 	}
 	c.DieWithThread = s.bare
+	if m.group != nil {
+		c.Cgroup, c.Filter = m.group.FD(), s.groups.filter
+	}
 	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
 	var child *clone.Child
 	err = s.reaper.adopt(p, func() (pid int, err error) {
@@ -186,6 +209,13 @@ func (s *spawner) mark(c *clone.Command) (mark, error) {
 		}
 		var err error
 		if m, err = s.trees.ownMark(s.tid); err != nil {
+			return m, err
+		}
+	}
+	if s.groups != nil {
+		var err error
+		if m.group, err = s.groups.next(); err != nil {
+			m.close()
 			return m, err
 		}
 	}

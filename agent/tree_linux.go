@@ -39,9 +39,13 @@ type mark struct {
 	fd      int // -1 where there is none
 	ino     uint64
 	lineage *lineage
+	group   *treeGroup // nil where there are no control groups
 }
 
 func (m mark) close() {
+	if m.group != nil {
+		m.group.remove()
+	}
 	if m.lineage != nil {
 		m.lineage.close()
 	}
@@ -192,6 +196,9 @@ func (t *trees) kill(m mark) (killed int, proved bool) {
 		sig := unix.SIGKILL
 		if round > 0 && anyNew(seen, found) {
 			sig = unix.SIGSTOP
+		}
+		if m.group != nil {
+			_ = m.group.Kill() // whatever is born meanwhile is meant, too
 		}
 		for _, p := range found {
 			seen[p.pid] = true

@@ -28,6 +28,7 @@ func (t *trees) exceedsOwn(peak int64) bool {
 const (
 	sourceRusage  = "ru_maxrss"
 	sourceSampled = "vmhwm_sampled"
+	sourceGroup   = "cgroup"
 )
 
 // peakSampler watches a command's largest resident set while it runs, because

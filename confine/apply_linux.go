@@ -17,6 +17,11 @@ type Applier struct {
 	// namespace, which no process that is outside of it can do.
 	Proc func(path string) error
 
+	// InPlace says that the process stays in the host's mount namespace.
+	InPlace bool
+	// Cgroup is the handle of the sandbox's control group, 0 where it has none.
+	Cgroup int
+
 	trees map[int]int     // step index to detached mount
 	made  map[string]bool // directories of the new root that exist
 	// Skipped collects optional steps that failed, with their reason.
@@ -55,6 +60,10 @@ func (a *Applier) step(i int, s *Step) error {
 	switch s.Do {
 	case OpBind:
 		return a.bind(i, s)
+	case OpCgroup:
+		return a.openCgroup(i, s)
+	case OpCgroupNS:
+		return unix.Unshare(unix.CLONE_NEWCGROUP)
 	case OpCopy:
 		return a.copy(i, s)
 	case OpSelf:

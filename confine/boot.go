@@ -25,6 +25,12 @@ const (
 // not prove the end of all that it started.
 const ExitUnproved = 3
 
+// The groups in a sandbox's own control group.
+const (
+	AgentGroup = "agent" // the agent and the commands' init
+	WorkGroup  = "work"  // a group for each command's tree; the limits are on it
+)
+
 // MaxBoot bounds a Boot or Booted line, in bytes.
 const MaxBoot = 4 << 20
 

@@ -59,7 +59,7 @@ func (a *Applier) openTrees(steps []Step) *Error {
 	a.trees = map[int]int{}
 	for i := range steps {
 		s := &steps[i]
-		if s.Do != OpBind && s.Do != OpCopy {
+		if s.Do != OpBind && s.Do != OpCopy && (s.Do != OpCgroup || a.InPlace) {
 			continue
 		}
 		fd, err := a.openTree(s)
@@ -84,6 +84,8 @@ func (a *Applier) openTree(s *Step) (int, error) {
 		return fd, nil
 	case hasFlag(s.Flags, FlagResolved):
 		return OpenResolved(s.Source)
+	case s.Do == OpCgroup: // a mount of its own, from which no ".." leads out
+		return unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	}
 	return unix.OpenTree(unix.AT_FDCWD, s.Source, cloneTree)
 }
@@ -131,6 +133,22 @@ func (a *Applier) bind(i int, s *Step) error {
 		return err
 	}
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, relative(s.Target), unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// openCgroup keeps a handle of the sandbox's control group. Only a detached
+// mount of it may cross into another root: from any other handle, ".." would
+// lead to the host's files.
+func (a *Applier) openCgroup(i int, s *Step) (err error) {
+	if a.InPlace {
+		a.Cgroup, err = unix.Open(s.Source, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	}
+	tree := a.trees[i]
+	delete(a.trees, i)
+	defer unix.Close(tree)
+	// What is mounted is an O_PATH handle, and groups are used by one that can be read.
+	a.Cgroup, err = unix.Openat(tree, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
 }
 
 // copy fills a directory of the new root from a tree that is never attached.

@@ -79,6 +79,8 @@ const (
 	OpCopy     Op = "copy"     // Source or FD, Target, Flags: what a host directory holds is copied into a place inside
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
+	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent alone
+	OpCgroupNS Op = "cgroupns" // the commands' cgroup namespace begins at the group that the process is in
 	OpDevpts   Op = "devpts"   // Target, Flags: terminals of its own
 	OpMkdir    Op = "mkdir"    // Target, Mode
 	OpFile     Op = "file"     // Target, Mode, Data: a file made for the sandbox

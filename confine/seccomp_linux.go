@@ -117,3 +117,14 @@ func loadFilter(data []byte, allThreads bool) error {
 	}
 	return nil
 }
+
+// NoClone3 is the filter of commands that are cloned from a thread which needs
+// clone3(2) itself, to put them into their control groups.
+func NoClone3() []unix.SockFilter {
+	return []unix.SockFilter{
+		{Code: bpfLoad, K: offNr},
+		{Code: bpfJEQ, Jf: 1, K: unix.SYS_CLONE3},
+		{Code: bpfRet, K: retErrno | uint32(enosys)},
+		{Code: bpfRet, K: retAllow},
+	}
+}

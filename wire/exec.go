@@ -96,12 +96,22 @@ type ExecResult struct {
 	StdoutTruncated bool  `json:"stdout_truncated"`
 	StderrTruncated bool  `json:"stderr_truncated"`
 
-	UserCPUMS   int64 `json:"user_cpu_ms"` // of the command and the children it waited for
+	// CPU time is of the command's whole tree where a control group counts it,
+	// else of the command and the children it waited for.
+	UserCPUMS   int64 `json:"user_cpu_ms"`
 	SystemCPUMS int64 `json:"system_cpu_ms"`
-	// PeakMemoryBytes is the largest resident set seen, and PeakMemorySource
-	// how it was found: "ru_maxrss", "vmhwm_sampled" or "" for not known.
+	// PeakMemoryBytes is the most that the whole tree used at a time, where
+	// PeakMemorySource is "cgroup"; else the largest resident set seen, with
+	// the sources "ru_maxrss", "vmhwm_sampled" or "" for not known.
 	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
 	PeakMemorySource string `json:"peak_memory_source,omitempty"`
+	// What a control group counts of the whole tree: how long it waited for
+	// processor time because of a limit, the most processes and threads at a
+	// time, and what block devices read and wrote for it.
+	ThrottledMS   int64 `json:"throttled_ms,omitempty"`
+	ProcessesPeak int64 `json:"processes_peak,omitempty"`
+	IOReadBytes   int64 `json:"io_read_bytes,omitempty"`
+	IOWriteBytes  int64 `json:"io_write_bytes,omitempty"`
 
 	// Survivors counts processes of the command's tree that still ran when it
 	// had exited or its time was up; SurvivorsKilled those of them that were

@@ -10,6 +10,37 @@ type UsageRequest struct {
 type UsageResult struct {
 	Trees []TreeUsage `json:"trees"`
 	Agent AgentUsage  `json:"agent"`
+	// Sandbox is what all commands together use, where a control group counts it.
+	Sandbox *GroupUsage `json:"sandbox,omitempty"`
+}
+
+// GroupUsage is what a control group counts. What this kernel or hierarchy
+// does not count is absent.
+type GroupUsage struct {
+	MemoryBytes      *int64  `json:"memory_bytes,omitempty"` // files in memory included
+	PeakMemoryBytes  *int64  `json:"peak_memory_bytes,omitempty"`
+	SwapBytes        *int64  `json:"swap_bytes,omitempty"`
+	OOMKills         *uint64 `json:"oom_kills,omitempty"`          // processes killed for want of memory
+	MemoryHighEvents *uint64 `json:"memory_high_events,omitempty"` // slowed down at memory.high
+	UserCPUMS        *int64  `json:"user_cpu_ms,omitempty"`
+	SystemCPUMS      *int64  `json:"system_cpu_ms,omitempty"`
+	ThrottledMS      *int64  `json:"throttled_ms,omitempty"`
+	Processes        *uint64 `json:"processes,omitempty"` // and threads
+	ProcessesPeak    *uint64 `json:"processes_peak,omitempty"`
+	ForksRefused     *uint64 `json:"forks_refused,omitempty"`
+	IOReadBytes      *uint64 `json:"io_read_bytes,omitempty"`
+	IOWriteBytes     *uint64 `json:"io_write_bytes,omitempty"`
+	// Pressure is by "cpu", "memory" and "io".
+	Pressure map[string]Stall `json:"pressure,omitempty"`
+}
+
+// Stall says how some or all processes waited for a resource: for which part
+// of the last 10 seconds, in percent, and for how long in all.
+type Stall struct {
+	SomeAvg10 float64 `json:"some_avg10"`
+	SomeMS    int64   `json:"some_ms"`
+	FullAvg10 float64 `json:"full_avg10"`
+	FullMS    int64   `json:"full_ms"`
 }
 
 // TreeUsage is what one exec, shell or service and all its descendants take.

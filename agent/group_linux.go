@@ -1,0 +1,130 @@
+package agent
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// groups makes a control group for each command's tree, inside the one that
+// bounds them all together. The host side has set the limits there; the agent
+// itself is in another, so that what bounds commands does not bound it.
+type groups struct {
+	work   *cgroup.Group
+	filter []unix.SockFilter // denies clone3(2), which only the spawner needs
+	made   uint64            // by the spawner alone
+}
+
+// workGroup is the name of the group that holds the commands' groups.
+const workGroup = confine.WorkGroup
+
+func newGroups(fd int) (*groups, error) {
+	root := cgroup.FromFD(fd)
+	defer root.Close()
+	work, err := root.Child(workGroup)
+	if err != nil {
+		return nil, err
+	}
+	return &groups{work: work, filter: confine.NoClone3()}, nil
+}
+
+// treeGroup is the control group of one command's tree.
+type treeGroup struct {
+	*cgroup.Group
+	parent *cgroup.Group
+}
+
+// next makes the group of the command that is cloned next.
+func (g *groups) next() (*treeGroup, error) {
+	g.made++
+	child, err := g.work.Create("e" + strconv.FormatUint(g.made, 10))
+	if err != nil {
+		return nil, err
+	}
+	// A kernel that cannot end a group as a whole ends its largest process.
+	_ = child.Set(cgroup.Limits{OOMGroup: true})
+	return &treeGroup{child, g.work}, nil
+}
+
+// remove gives the group up. One in which something was let live stays until
+// the sandbox ends.
+func (g *treeGroup) remove() {
+	_ = g.parent.Remove(g.Name())
+	_ = g.Close()
+}
+
+// stats is what the tree used, empty where there is no group.
+func (m mark) stats() (s cgroup.Stats) {
+	if m.group != nil {
+		s, _ = m.group.Stats()
+	}
+	return s
+}
+
+// accountGroup fills in what a tree's group has counted. It counts the whole tree,
+// and so replaces what is known of the command's process alone.
+func accountGroup(res *wire.ExecResult, s cgroup.Stats) {
+	if m := s.Memory; m != nil {
+		res.OOMKilled = m.OOMKills > 0
+		if m.Peak != nil {
+			res.PeakMemoryBytes, res.PeakMemorySource = *m.Peak, sourceGroup
+		}
+	}
+	if c := s.CPU; c != nil {
+		res.UserCPUMS, res.SystemCPUMS = c.User.Milliseconds(), c.System.Milliseconds()
+		if c.Waited != nil {
+			res.ThrottledMS = c.Waited.Milliseconds()
+		}
+	}
+	if p := s.Pids; p != nil && p.Peak != nil {
+		res.ProcessesPeak = int64(*p.Peak)
+	}
+	if io := s.IO; io != nil {
+		res.IOReadBytes, res.IOWriteBytes = int64(io.ReadBytes), int64(io.WriteBytes)
+	}
+}
+
+// sandboxUsage is what all commands together use, as their group counts it.
+func (g *groups) sandboxUsage() *wire.GroupUsage {
+	if g == nil {
+		return nil
+	}
+	s, err := g.work.Stats()
+	if err != nil {
+		return nil
+	}
+	u := &wire.GroupUsage{}
+	if m := s.Memory; m != nil {
+		u.MemoryBytes, u.OOMKills, u.MemoryHighEvents = &m.Current, &m.OOMKills, &m.High
+		u.PeakMemoryBytes, u.SwapBytes = m.Peak, m.Swap
+	}
+	if c := s.CPU; c != nil {
+		user, system := c.User.Milliseconds(), c.System.Milliseconds()
+		u.UserCPUMS, u.SystemCPUMS = &user, &system
+		if c.Waited != nil {
+			waited := c.Waited.Milliseconds()
+			u.ThrottledMS = &waited
+		}
+	}
+	if p := s.Pids; p != nil {
+		u.Processes, u.ProcessesPeak, u.ForksRefused = &p.Current, p.Peak, &p.Refused
+	}
+	if io := s.IO; io != nil {
+		u.IOReadBytes, u.IOWriteBytes = &io.ReadBytes, &io.WriteBytes
+	}
+	if p := s.Pressure; p != nil {
+		u.Pressure = map[string]wire.Stall{}
+		for name, stall := range map[string]*cgroup.Stall{"cpu": p.CPU, "memory": p.Memory, "io": p.IO} {
+			if stall != nil {
+				u.Pressure[name] = wire.Stall{SomeAvg10: stall.SomeAvg10, SomeMS: int64(stall.SomeTotal / time.Millisecond),
+					FullAvg10: stall.FullAvg10, FullMS: int64(stall.FullTotal / time.Millisecond)}
+			}
+		}
+	}
+	return u
+}
