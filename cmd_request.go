@@ -2,7 +2,6 @@ package paddock
 
 import (
 	"strings"
-	"time"
 
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -30,7 +29,6 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 	req := wire.ExecRequest{
 		Argv: c.Args, Cwd: c.Dir, Env: env, ClearEnv: c.Env != nil,
 		TTY: c.TTY, Stream: true, Detach: c.Detach,
-		Limits: execLimits(c.sandbox.spec.Limits),
 	}
 	if c.Timeout > 0 {
 		seconds := c.Timeout.Seconds()
@@ -57,19 +55,4 @@ func environment(list []string) (map[string]string, error) {
 		env[key] = value
 	}
 	return env, nil
-}
-
-// execLimits are the limits that each command gets. CPU time is counted by
-// the kernel in whole seconds, so a fraction is rounded up.
-func execLimits(l Limits) *wire.Limits {
-	limits := wire.Limits{
-		CPUSeconds:    uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
-		FileSizeBytes: uint64(l.FileSize),
-		OpenFiles:     l.OpenFiles,
-		Processes:     l.Processes,
-	}
-	if limits == (wire.Limits{}) {
-		return nil
-	}
-	return &limits
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -50,8 +51,9 @@ type Agent struct {
 	reaper      *reaper
 	trees       *trees
 	env         map[string]string
-	workspace   string      // its path, as commands know it
-	files       beneath.Dir // the same, as the agent reaches it
+	limits      confine.Rlimits // of each process of every command
+	workspace   string          // its path, as commands know it
+	files       beneath.Dir     // the same, as the agent reaches it
 	running     registry
 	shells      shells
 	services    *services

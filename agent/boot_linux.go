@@ -166,6 +166,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		reaper:     s.reaper,
 		trees:      s.trees,
 		env:        boot.Plan.Env,
+		limits:     boot.Plan.Rlimits,
 		workspace:  boot.Plan.Workspace,
 		isolation:  boot.Plan.Isolation(skipped),
 	}

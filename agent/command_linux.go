@@ -99,7 +99,7 @@ func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: rlimits(r.Limits)}
+	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: a.rlimits(r.Limits)}
 	if len(r.Argv) == 0 {
 		c.Argv = []string{"/bin/sh", "-lc", r.Command}
 	}
@@ -213,12 +213,15 @@ func startError(name, dir string, err error) *wire.Error {
 // softOpenFiles is the usual soft limit; programs that need more raise it themselves.
 const softOpenFiles = 1024
 
-func rlimits(l *wire.Limits) []clone.Rlimit {
+// rlimits are a command's limits: the stricter of what the plan says for all
+// of them and what the request says for this one.
+func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
 	var open unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &open)
 	open.Cur = min(softOpenFiles, open.Max)
 	limits := []clone.Rlimit{{Resource: unix.RLIMIT_CORE}}
-	set := func(resource int, value uint64) {
+	set := func(resource int, values ...uint64) {
+		value := strictest(values...)
 		if value == 0 {
 			return
 		}
@@ -230,14 +233,26 @@ func rlimits(l *wire.Limits) []clone.Rlimit {
 	if l == nil {
 		l = &wire.Limits{}
 	}
-	if l.OpenFiles == 0 {
+	all := a.limits
+	if l.OpenFiles == 0 && all.OpenFiles == 0 {
 		limits = append(limits, clone.Rlimit{Resource: unix.RLIMIT_NOFILE, Limit: open})
 	}
-	set(unix.RLIMIT_NOFILE, l.OpenFiles)
-	set(unix.RLIMIT_CPU, l.CPUSeconds)
-	set(unix.RLIMIT_FSIZE, l.FileSizeBytes)
-	set(unix.RLIMIT_NPROC, l.Processes)
+	set(unix.RLIMIT_NOFILE, all.OpenFiles, l.OpenFiles)
+	set(unix.RLIMIT_CPU, all.CPUSeconds, l.CPUSeconds)
+	set(unix.RLIMIT_FSIZE, all.FileSize, l.FileSizeBytes)
+	set(unix.RLIMIT_NPROC, all.Processes, l.Processes)
+	set(unix.RLIMIT_DATA, all.Data)
 	return limits
+}
+
+// strictest is the least of the values that are not 0.
+func strictest(values ...uint64) (least uint64) {
+	for _, v := range values {
+		if v != 0 && (least == 0 || v < least) {
+			least = v
+		}
+	}
+	return least
 }
 
 // timeout is how long a command may run, 0 for ever. What is less than a

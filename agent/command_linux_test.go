@@ -161,7 +161,7 @@ func TestRlimits(t *testing.T) {
 		}
 		return &limits[i].Limit
 	}
-	none := rlimits(nil)
+	none := new(Agent).rlimits(nil)
 	if l := find(none, unix.RLIMIT_CORE); l == nil || *l != (unix.Rlimit{}) {
 		t.Errorf("core: %v", l)
 	}
@@ -173,13 +173,13 @@ func TestRlimits(t *testing.T) {
 			t.Errorf("resource %d is limited to %v unasked", resource, l)
 		}
 	}
-	asked := rlimits(&wire.Limits{CPUSeconds: 3, FileSizeBytes: 4096, OpenFiles: 20, Processes: 5})
+	asked := new(Agent).rlimits(&wire.Limits{CPUSeconds: 3, FileSizeBytes: 4096, OpenFiles: 20, Processes: 5})
 	for resource, want := range map[int]uint64{unix.RLIMIT_CPU: 3, unix.RLIMIT_FSIZE: 4096, unix.RLIMIT_NOFILE: 20, unix.RLIMIT_NPROC: 5} {
 		if l := find(asked, resource); l == nil || l.Cur != want || l.Max != want {
 			t.Errorf("resource %d: %v, want %d", resource, l, want)
 		}
 	}
-	if l := find(rlimits(&wire.Limits{OpenFiles: math.MaxUint64}), unix.RLIMIT_NOFILE); l == nil || l.Max != files.Max {
+	if l := find(new(Agent).rlimits(&wire.Limits{OpenFiles: math.MaxUint64}), unix.RLIMIT_NOFILE); l == nil || l.Max != files.Max {
 		t.Errorf("a limit above the agent's own became %v", l)
 	}
 }

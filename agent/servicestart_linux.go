@@ -68,7 +68,7 @@ func (a *Agent) serviceCommand(command string, cwd filePath, own map[string]stri
 	}
 	_ = handle.Close()
 	dir := a.real(cwd)
-	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-lc", command}, Dir: dir, Umask: 0o022, Rlimits: rlimits(nil)}
+	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-lc", command}, Dir: dir, Umask: 0o022, Rlimits: a.rlimits(nil)}
 	for k, v := range a.baseEnv(dir, own) {
 		c.Env = append(c.Env, k+"="+v)
 	}

@@ -145,7 +145,7 @@ func (a *Agent) shellCommand(q *wire.OpenShellRequest, dir string) (*clone.Comma
 	maps.Copy(env, map[string]string{"PS1": "pyro$ ", "PROMPT_COMMAND": ""})
 	env["PWD"] = dir
 	maps.Copy(env, own)
-	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-i"}, Dir: dir, Umask: 0o022, TTY: true, Rlimits: rlimits(nil), Env: asList(env)}
+	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-i"}, Dir: dir, Umask: 0o022, TTY: true, Rlimits: a.rlimits(nil), Env: asList(env)}
 	if bash, err := lookPath("bash", searchPath(a.env), dir); err == nil {
 		c.Path, c.Argv = bash, []string{bash, "--noprofile", "--norc", "-i"}
 	}

@@ -30,6 +30,8 @@ type Plan struct {
 	// Files names the descriptors that are handed over with the plan, in
 	// order; steps refer to them by name.
 	Files []string `json:"files,omitempty"`
+	// Rlimits bound each process of every command.
+	Rlimits Rlimits `json:"rlimits,omitzero"`
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
 	// Workspace is the directory inside where commands start.
@@ -40,6 +42,15 @@ type Plan struct {
 	Scratch string `json:"scratch,omitempty"`
 	// Holds is what will be true once the plan is applied.
 	Holds policy.Isolation `json:"holds"`
+}
+
+// Rlimits are resource limits of a process (setrlimit(2)). 0: none.
+type Rlimits struct {
+	CPUSeconds uint64 `json:"cpu_seconds,omitempty"`     // RLIMIT_CPU
+	FileSize   uint64 `json:"file_size_bytes,omitempty"` // RLIMIT_FSIZE
+	OpenFiles  uint64 `json:"open_files,omitempty"`      // RLIMIT_NOFILE
+	Processes  uint64 `json:"processes,omitempty"`       // RLIMIT_NPROC
+	Data       uint64 `json:"data_bytes,omitempty"`      // RLIMIT_DATA
 }
 
 // The agent's places in Plan.Scratch.

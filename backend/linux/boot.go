@@ -51,6 +51,11 @@ func (s *sandbox) boot(ctx context.Context) error {
 		return ctx.Err() // the deadline is poisoned; the sandbox is of no use
 	}
 	_ = s.control.SetDeadline(time.Time{})
+	if s.group != nil {
+		if err := s.group.settle(s.plan.groups, s.plan.groupLimits()); err != nil {
+			return err
+		}
+	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)
 	if err := verifySetup(s.pid, s.plan.plan); err != nil {
 		return err

@@ -34,6 +34,7 @@ type launch struct {
 	listen     *os.File
 	log        *os.File
 	null       *os.File
+	group      *control // nil where there are no control groups to use
 }
 
 // close closes this side's copies of what the agent has.
@@ -124,7 +125,7 @@ func socketAddr(dir *os.File) string {
 // for the agent's program: where that cannot be executed, s.failed says why
 // once s.done is closed.
 func (l *launch) clone() (*sandbox, error) {
-	s := &sandbox{dir: l.dir, bare: len(l.namespaces) == 0, control: l.control[0], done: make(chan struct{})}
+	s := &sandbox{dir: l.dir, group: l.group, bare: len(l.namespaces) == 0, control: l.control[0], done: make(chan struct{})}
 	command, flags, err := l.command()
 	if err != nil {
 		_ = s.control.Close()
@@ -222,6 +223,9 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 		}
 	case l.id.kind == owner:
 		c.UID, c.GID = int(l.id.uid), int(l.id.gid)
+	}
+	if l.group != nil {
+		c.Cgroup = l.group.group.FD()
 	}
 	for _, f := range []*os.File{l.null, l.null, l.log, l.control[1], l.listen} {
 		const first = 16 // above every number that the agent's descriptors take

@@ -36,8 +36,8 @@ var landlockLosses = []string{
 }
 
 // landlockPlan is newPlan for the landlock level.
-func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, scratch string) (*builder, error) {
-	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), plan: &confine.Plan{
+func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
+	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
 		Env:       landlockEnvironment(spec, id, scratch),
 		Workspace: mounts[0].source,
@@ -54,10 +54,12 @@ func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, 
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}
 	h.Lost = append(h.Lost, landlockLosses...)
-	b.plan.Setup = []confine.Step{
-		{Do: confine.OpReset, Flags: []string{confine.FlagOutlive}, Why: "inherited personality, core dumps and dumpability go"},
-		{Do: confine.OpCaps, Why: "neither the agent nor commands have a capability"},
+	if err := b.limits(spec.Limits); err != nil {
+		return nil, err
 	}
+	b.add(confine.Step{Do: confine.OpReset, Flags: []string{confine.FlagOutlive}, Why: "inherited personality, core dumps and dumpability go"})
+	b.useGroup(group)
+	b.add(confine.Step{Do: confine.OpCaps, Why: "neither the agent nor commands have a capability"})
 	b.confineAll(spec)
 	b.watchProtected(spec.Workspace.Unprotected)
 	return b, nil

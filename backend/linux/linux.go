@@ -53,13 +53,15 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	if err != nil {
 		return nil, err
 	}
+	groups := findHierarchy()
+	group := filepath.Join(groups.place.Dir, groupName("ID"))
 	if req.Spec.Level == policy.LevelLandlock {
 		id, err := landlockIdentity(req.Spec, mounts)
 		if err != nil {
 			return nil, err
 		}
 		d := &stateDir{root: req.StateDir, id: "ID", path: filepath.Join(req.StateDir, "sandboxes", "ID")}
-		p, err := landlockPlan(req.Spec, id, guardedBy(req), mounts, d.scratchPath())
+		p, err := landlockPlan(req.Spec, id, guardedBy(req), mounts, groups, group, d.scratchPath())
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +71,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlan(req.Spec, id, guardedBy(req), mounts)
+	p, err := newPlan(req.Spec, id, guardedBy(req), mounts, groups, group)
 	if err != nil {
 		return nil, err
 	}

@@ -36,13 +36,14 @@ type builder struct {
 	pinned map[string]bool
 	absent []planting // what the host would obey and is not there
 	abi    int        // of Landlock
+	groups hierarchy
 }
 
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
-func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount) (*builder, error) {
-	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), plan: &confine.Plan{
+func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, groups hierarchy, group string) (*builder, error) {
+	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
 		Env:        environment(spec),
@@ -50,12 +51,16 @@ func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount) (*bui
 	}}
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
+	if err := b.limits(spec.Limits); err != nil {
+		return nil, err
+	}
 	b.process(spec)
 	if err := b.root(spec); err != nil {
 		return nil, err
 	}
 	b.dev(spec)
 	b.private(spec)
+	b.useGroup(group)
 	b.userPaths(id)
 	if err := b.guard(g, spec); err != nil {
 		return nil, err

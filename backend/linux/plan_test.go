@@ -40,7 +40,7 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 		t.Fatal(err)
 	}
 	g := guarded{stateDir: root + "/ws/state", executables: []string{root + "/ws/bin/paddock", "/nonexistent"}}
-	b, err := newPlan(spec, id, g, mounts)
+	b, err := newPlan(spec, id, g, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

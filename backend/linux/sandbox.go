@@ -28,7 +28,8 @@ const maxLog = 64 << 10
 type sandbox struct {
 	dir       *stateDir
 	plan      *builder
-	bare      bool // it has no namespaces
+	group     *control // nil where there are no control groups to use
+	bare      bool     // it has no namespaces
 	pid       int
 	pidfd     int
 	control   *os.File
@@ -105,6 +106,7 @@ func (s *sandbox) reap() {
 // do is done while the kernel takes the sandbox apart.
 func (s *sandbox) kill(meanwhile ...func()) {
 	_ = s.control.Close()
+	s.group.kill()
 	_ = unix.PidfdSendSignal(s.pidfd, unix.SIGKILL, nil, 0)
 	if conn := s.takeSpare(); conn != nil {
 		_ = conn.Close()
@@ -134,8 +136,12 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			}
 		}
 		s.kill(func() { s.death.Log = s.log() }, s.dir.empty)
-		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
 		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
+		if s.group != nil {
+			s.death.Proved = s.group.awaitEmpty(tidyTime)
+			s.group.remove()
+		}
+		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
 		s.death.Planted = s.planted()
 	})
 	return s.death, nil

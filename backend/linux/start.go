@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -110,35 +111,47 @@ func warm() {
 // is the state directory alone.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []userMount) (*sandbox, error) {
 	l := &launch{dir: dir, id: id}
+	groups := findHierarchy()
+	if len(groups.place.Controllers) > 0 {
+		name := groupName(dir.id)
+		dir.group = filepath.Join(groups.place.Dir, name)
+		var err error
+		if l.group, err = newControl(groups, name, id); err != nil {
+			return nil, err
+		}
+	}
 	if req.Spec.Level == policy.LevelFull {
 		l.namespaces = namespaces(req.Spec)
 	}
 	defer l.close()
 	if err := l.open(req.Agent); err != nil {
+		l.group.remove()
 		return nil, err
 	}
 	s, err := l.clone()
 	if err != nil {
+		l.group.remove()
 		return nil, err
 	}
-	err = s.prepare(req, id, mounts)
+	err = s.prepare(req, id, mounts, groups)
 	if err == nil {
 		err = s.boot(ctx)
 	}
 	if err != nil {
 		s.kill()
+		s.group.remove()
 		return nil, s.explain(err)
 	}
 	return s, nil
 }
 
 // prepare makes the plan, and opens what it hands over.
-func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount) error {
+func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount, groups hierarchy) error {
 	var err error
 	if req.Spec.Level == policy.LevelLandlock {
-		s.plan, err = landlockPlan(req.Spec, id, guardedBy(req), mounts, s.dir.scratch)
+		s.plan, err = landlockPlan(req.Spec, id, guardedBy(req), mounts, groups, s.dir.group, s.dir.scratch)
 	} else {
-		s.plan, err = newPlan(req.Spec, id, guardedBy(req), mounts)
+		s.plan, err = newPlan(req.Spec, id, guardedBy(req), mounts, groups, s.dir.group)
 	}
 	if err != nil || id.kind != idmap {
 		return err

@@ -36,6 +36,7 @@ type record struct {
 	Start   uint64    `json:"start_time"`        // of that process, in clock ticks since boot
 	UID     uint32    `json:"uid"`               // lent to it, 0 where none is
 	Scratch string    `json:"scratch,omitempty"` // its private directories, outside of this one
+	Cgroup  string    `json:"cgroup,omitempty"`  // the directory of its control group
 	Created time.Time `json:"created"`
 }
 
@@ -48,6 +49,8 @@ type stateDir struct {
 	uid  uint32 // lent, 0 where none is
 	// scratch is a directory of the landlock level, empty where there is none.
 	scratch string
+	// group is the directory of its control group, empty where it has none.
+	group string
 }
 
 // settle is how long a directory without a held lock may be somebody's who is
@@ -151,7 +154,7 @@ func idFile(root string, uid uint32) string {
 // save writes state.json whole or not at all. It is not synced: the sandbox
 // does not outlive this process, let alone a crash of the host.
 func (d *stateDir) save(pid int, start uint64) error {
-	text, err := json.Marshal(record{Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: d.scratch, Created: time.Now().UTC()})
+	text, err := json.Marshal(record{Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: d.scratch, Cgroup: d.group, Created: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -172,17 +175,20 @@ func (d *stateDir) empty() {
 
 // remove gives everything back. The lock goes last.
 func (d *stateDir) remove() {
-	removeState(d.root, d.path, d.uid, d.scratch)
+	removeState(d.root, d.path, record{UID: d.uid, Scratch: d.scratch, Cgroup: d.group})
 	_ = d.lock.Close()
 }
 
-func removeState(root, path string, uid uint32, scratch string) {
-	if strings.HasPrefix(filepath.Base(scratch), scratchPrefix) || filepath.Dir(scratch) == path {
-		_ = os.RemoveAll(scratch) // it walks by handles, and follows no link
+func removeState(root, path string, r record) {
+	if r.Cgroup != "" && filepath.Base(r.Cgroup) == groupName(filepath.Base(path)) {
+		removeGroup(r.Cgroup)
+	}
+	if strings.HasPrefix(filepath.Base(r.Scratch), scratchPrefix) || filepath.Dir(r.Scratch) == path {
+		_ = os.RemoveAll(r.Scratch) // it walks by handles, and follows no link
 	}
 	_ = os.RemoveAll(path)
-	if uid >= lentFirst {
-		_ = os.Remove(idFile(root, uid))
+	if r.UID >= lentFirst {
+		_ = os.Remove(idFile(root, r.UID))
 	}
 }
 
@@ -205,7 +211,7 @@ func sweep(root string) {
 		var r record
 		text, err := os.ReadFile(filepath.Join(path, "state.json"))
 		if err != nil || json.Unmarshal(text, &r) != nil || endProcess(r.PID, r.Start) {
-			removeState(root, path, r.UID, r.Scratch)
+			removeState(root, path, r)
 		}
 		_ = lock.Close()
 	}

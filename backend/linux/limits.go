@@ -1,0 +1,191 @@
+//go:build linux
+
+package linux
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// hierarchy is what control groups can do for a sandbox here.
+type hierarchy struct {
+	place cgroup.Place // none: its Controllers are empty
+	why   error        // there is none
+}
+
+// findHierarchy looks for a place where groups with controllers can be made.
+func findHierarchy() hierarchy {
+	place, err := cgroup.FindPlace()
+	return hierarchy{place, err}
+}
+
+func (h hierarchy) has(controller string) bool {
+	return slices.Contains(h.place.Controllers, controller)
+}
+
+// limits says by what each limit of the spec is kept. What was written and
+// cannot be kept is an error, unless the spec allows that by name; a default
+// that cannot be kept as meant is kept as well as can be.
+func (b *builder) limits(l policy.Limits) error {
+	if err := hostHas(l); err != nil {
+		return err
+	}
+	kept := map[string]string{"tmp": "tmpfs size=" + l.Tmp.String()}
+	b.plan.Holds.Limits = kept
+	b.plan.Rlimits = confine.Rlimits{
+		CPUSeconds: uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
+		FileSize:   uint64(l.FileSize), OpenFiles: l.OpenFiles,
+	}
+	each := func(name, rlimit string, value uint64) {
+		if value > 0 {
+			kept[name] = rlimit + "=" + strconv.FormatUint(value, 10) + ", of each process"
+		}
+	}
+	each("cpu_time", "RLIMIT_CPU", b.plan.Rlimits.CPUSeconds)
+	each("file_size", "RLIMIT_FSIZE", b.plan.Rlimits.FileSize)
+	each("open_files", "RLIMIT_NOFILE", b.plan.Rlimits.OpenFiles)
+	switch {
+	case b.spec.Workspace.Mode == policy.ModeCopy:
+		kept["disk"] = "tmpfs size=" + l.Disk.String()
+	case l.Disk > 0 && b.spec.Workspace.Access != "ro":
+		b.degrade(policy.DegradeDisk)
+	}
+	if b.plan.Scratch != "" {
+		delete(kept, "tmp") // there it is no promise
+	}
+	b.limitProcesses(l, kept)
+	if err := b.limitMemory(l, kept); err != nil {
+		return err
+	}
+	if l.CPUs > 0 {
+		if !b.groups.has("cpu") {
+			return b.unkept("cpus", policy.DegradeCPUs, l.CPUs.String(), "cpu")
+		}
+		kept["cpus"] = "cpu.max=" + l.CPUs.String()
+	}
+	return nil
+}
+
+// hostHas refuses what this host has less of than was written: such a limit
+// would bound nothing.
+func hostHas(l policy.Limits) error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fail("plan", "sysinfo", "", err, "")
+	}
+	if total := policy.Size(uint64(info.Totalram) * uint64(info.Unit)); l.Memory > total {
+		return &policy.FieldError{Field: "limits.memory", Value: l.Memory.String(), Reason: "this host has " + strconv.FormatInt(int64(total/policy.MiB), 10) + "MiB", Hint: "ask for less, or leave it out"}
+	}
+	if most := policy.CPUs(runtime.NumCPU()) * 1000; l.CPUs > most {
+		return &policy.FieldError{Field: "limits.cpus", Value: l.CPUs.String(), Reason: "this process may use " + most.String(), Hint: "ask for less, or leave it out"}
+	}
+	return nil
+}
+
+func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) {
+	if b.groups.has("pids") {
+		kept["processes"] = "pids.max=" + strconv.FormatUint(l.Processes, 10)
+		return
+	}
+	b.plan.Rlimits.Processes = l.Processes
+	kept["processes"] = "RLIMIT_NPROC=" + strconv.FormatUint(l.Processes, 10) + ", of the sandbox's user"
+	if len(b.plan.Namespaces) == 0 {
+		kept["processes"] = "RLIMIT_NPROC=" + strconv.FormatUint(l.Processes, 10) + ", of all that the user runs on the host"
+	}
+}
+
+func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
+	if l.Memory == 0 && l.MemoryHigh == 0 {
+		return nil
+	}
+	if !b.groups.has("memory") {
+		if err := b.unkept("memory", policy.DegradeMemory, max(l.Memory, l.MemoryHigh).String(), "memory"); err != nil {
+			return err
+		}
+		b.plan.Rlimits.Data = uint64(max(l.Memory, l.MemoryHigh))
+		kept["memory"] = "RLIMIT_DATA=" + max(l.Memory, l.MemoryHigh).String() + ", of each process, advisory"
+		return nil
+	}
+	var words []string
+	if l.Memory > 0 {
+		words = append(words, "memory.max="+l.Memory.String(), "memory.swap.max="+l.Swap.String())
+	}
+	if l.MemoryHigh > 0 {
+		words = append(words, "memory.high="+l.MemoryHigh.String())
+	}
+	kept["memory"] = strings.Join(words, " ")
+	return nil
+}
+
+// unkept refuses a limit for want of a controller, or notes that it is degraded.
+func (b *builder) unkept(limit, degradation, value, controller string) error {
+	if b.spec.Allows(degradation) {
+		b.degrade(degradation)
+		return nil
+	}
+	hint := "allow it to be weaker: --allow-degraded=" + degradation
+	if b.groups.why != nil {
+		if more := cgroupHint(b.groups.why); more != "" {
+			hint += "; or " + more
+		}
+	}
+	return fail("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, b.groups.reason()), hint)
+}
+
+// reason says why a controller is missing.
+func (h hierarchy) reason() error {
+	if h.why != nil {
+		return h.why
+	}
+	return fmt.Errorf("%s has %s", h.place.Dir, strings.Join(h.place.Controllers, ", "))
+}
+
+// useGroup adds the steps that put commands into control groups, where these
+// have controllers.
+func (b *builder) useGroup(dir string) {
+	if len(b.groups.place.Controllers) == 0 {
+		return
+	}
+	b.plan.Holds.Cgroup = strings.Join(b.groups.place.Controllers, " ")
+	b.add(confine.Step{Do: confine.OpCgroup, Source: dir, Why: "each command has a control group, in one that bounds them all"})
+	if len(b.plan.Namespaces) == 0 {
+		return
+	}
+	b.add(confine.Step{Do: confine.OpCgroupNS, Why: "commands see their own groups alone"})
+	b.add(confine.Step{Do: confine.OpBind, Source: dir, Target: "/sys/fs/cgroup", Flags: append([]string{confine.FlagNoExec}, roDir...),
+		Why: "programs size themselves by their limits"})
+}
+
+// groupLimits is what the commands' group is bounded to.
+func (b *builder) groupLimits() cgroup.Limits {
+	l := b.spec.Limits
+	var limits cgroup.Limits
+	if b.groups.has("memory") {
+		limits.MemoryMax, limits.MemoryHigh = int64(l.Memory), int64(l.MemoryHigh)
+		if l.Memory > 0 {
+			swap := int64(l.Swap)
+			limits.SwapMax = &swap
+		}
+	}
+	if b.groups.has("cpu") {
+		limits.MilliCPUs = int64(l.CPUs)
+	}
+	if b.groups.has("pids") {
+		limits.Pids = l.Processes
+	}
+	return limits
+}
+
+// isRoot says whether this process has the host's root in its hands.
+func isRoot() bool { return os.Geteuid() == 0 }
