@@ -72,7 +72,8 @@ func (b *bench) openSite(ctx context.Context, dir string) (*paddock.Sandbox, err
 	return paddock.Open(ctx, spec, paddock.Options{Agent: b.agent, StateDir: b.state})
 }
 
-// compareSites does each chore on both sides in turn.
+// compareSites does each chore on both sides in turn. Beside it, a program
+// that does nothing shows how much of the difference is the exec itself.
 func (b *bench) compareSites(ctx context.Context, all []chore, outside, inside site) error {
 	rounds := b.rounds(30, 5)
 	t := table{Title: fmt.Sprintf("work with many system calls in a running sandbox, %d rounds", rounds)}
@@ -85,10 +86,13 @@ func (b *bench) compareSites(ctx context.Context, all []chore, outside, inside s
 		}
 		within := &benchCase{name: c.name + ", inside", run: c.at(inside, outside)}
 		without := &benchCase{name: "  the same outside", run: c.at(outside, inside)}
-		if err := interleave(ctx, warmups, rounds, within, without); err != nil {
+		nothing := chore{argv: []string{"/bin/true"}}
+		nothingWithin := &benchCase{name: "  /bin/true after it, inside", run: nothing.at(inside, outside)}
+		nothingWithout := &benchCase{name: "  /bin/true after it, outside", run: nothing.at(outside, inside)}
+		if err := interleave(ctx, warmups, rounds, within, nothingWithin, without, nothingWithout); err != nil {
 			return err
 		}
-		t.Rows = append(t.Rows, times("", time.Millisecond, without, within, without).Rows...)
+		t.Rows = append(t.Rows, times("", time.Millisecond, without, within, without, nothingWithin, nothingWithout).Rows...)
 		promises = append(promises, atMost(c.name+", to outside", ratio(within.sample.median(), without.sample.median()), 1.05, "×"))
 	}
 	b.add(t, promises...)
