@@ -23,7 +23,9 @@ var measurements = []struct {
 	run  func(context.Context, *bench) error
 }{
 	{"cold", measureCold},
+	{"resident", measureResident},
 	{"warm", measureWarm},
+	{"syscalls", measureSyscalls},
 	{"agent", measureAgent},
 	{"output", measureOutput},
 	{"timeout", measureTimeout},
@@ -61,7 +63,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, warm, agent, output, timeout, clients, guest, soak, archive, pty")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
 	flag.Parse()

@@ -1,0 +1,60 @@
+//go:build linux
+
+// Package work does real work inside: builds, tests and programs in the
+// languages that people use. Each job is a directory of testdata with a
+// script, job.sh, that is run twice from copies of it: as it is, and by
+// paddock run. What it prints, how it ends and which files it leaves have to
+// be the same.
+package work
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/paddock-dev/paddock"
+)
+
+// Where the programs under test are, built once.
+var binDir string
+
+// wallless says why no sandbox can be made here, empty where one can.
+var wallless string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "paddock-work-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/paddock", "./cmd/paddock-agent")
+	build.Dir = filepath.Join("..", "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build the programs: %v\n%s", err, out)
+		return 1
+	}
+	binDir = dir
+	wallless = probe()
+	return m.Run()
+}
+
+// probe looks for user namespaces alone: whatever else is missing must fail.
+func probe() string {
+	report, err := paddock.Probe(context.Background(), paddock.Options{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, f := range report.Features {
+		if f.Name == "user namespaces" && !f.OK {
+			return "user namespaces are forbidden here: " + f.Detail
+		}
+	}
+	return ""
+}

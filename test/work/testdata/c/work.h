@@ -1,0 +1,2 @@
+long work(int threads);
+long numbers(int n);

@@ -1,0 +1,13 @@
+# A module with a dependency: vet, tests that pass, tests that fail, a build
+# that is the same to the byte, and its program.
+export GOFLAGS="-mod=mod -trimpath -buildvcs=false" GOPROXY=off GOTOOLCHAIN=local
+export CGO_ENABLED=0 GOCACHE=$HOME/go-build
+go telemetry off
+go vet ./...
+go test ./...
+status=0
+FAIL=yes go test ./sum || status=$?
+echo "tests that fail: status $status"
+go build -o bin/job .
+sha256sum bin/job
+./bin/job

@@ -1,0 +1,1 @@
+exports.square = (n) => n * n;
