@@ -2,6 +2,7 @@ package paddock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,7 +85,18 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 	if err != nil {
 		return backend.Report{}, err
 	}
-	return be.Probe(ctx), nil
+	report := be.Probe(ctx)
+	agent := backend.Feature{Name: "agent program", OK: true}
+	if agent.Detail, err = opts.agentPath(); err != nil {
+		agent.OK, agent.Detail = false, err.Error()
+		var e *Error
+		if errors.As(err, &e) {
+			agent.Detail, agent.Remedy = e.Message, e.Hint
+		}
+		report.Usable = false
+	}
+	report.Features = append([]backend.Feature{agent}, report.Features...)
+	return report, nil
 }
 
 // prepare finds the backend and fills in the spec's defaults.
