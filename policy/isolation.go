@@ -21,7 +21,7 @@ type Isolation struct {
 	Network      string `json:"network"`      // "none" or "host"
 	Capabilities string `json:"capabilities"` // of commands: "none"
 	NoNewPrivs   bool   `json:"no_new_privs"`
-	Seccomp      string `json:"seccomp"`  // the filter's name, "baseline"
+	Seccomp      string `json:"seccomp"`  // the filter's profile, "default"
 	Landlock     string `json:"landlock"` // "none"
 	Cgroup       string `json:"cgroup"`   // "none"
 	// NestedUserns says what keeps user namespaces from being made inside:

@@ -220,10 +220,27 @@ func (b *builder) spawn(spec policy.Spec) error {
 		}
 		add(confine.Step{Do: confine.OpLandlock, Flags: []string{confine.FlagAbstract, confine.FlagSignal}, Why: "the host's abstract sockets belong to its network namespace"})
 	}
-	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterAgent, Data: confine.Filter(confine.FilterAgent), Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"})
-	add(confine.Step{Do: confine.OpSeccomp, Source: confine.FilterCommands, Data: confine.Filter(confine.FilterCommands), Why: "commands never need these calls"})
+	return b.filters()
+}
+
+// filters adds the agent's filter and, on top of it, the commands'.
+func (b *builder) filters() error {
+	for _, s := range []confine.Step{
+		{Source: confine.FilterAgent, Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"},
+		{Source: confine.FilterCommands, Why: "commands never need these calls"},
+	} {
+		var err error
+		if s.Data, err = confine.Filter(s.Source, confine.FilterOptions{Profile: profile}); err != nil {
+			return fail("plan", "seccomp", profile, err, "")
+		}
+		s.Do = confine.OpSeccomp
+		b.plan.Spawn = append(b.plan.Spawn, s)
+	}
 	return nil
 }
+
+// profile is the commands' system call filter.
+const profile = confine.ProfileDefault
 
 // scopeABI is the Landlock ABI that can keep abstract sockets apart.
 const scopeABI = 6
@@ -238,7 +255,7 @@ func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolati
 		Network:      spec.Network,
 		Capabilities: "none",
 		NoNewPrivs:   true,
-		Seccomp:      "baseline",
+		Seccomp:      profile,
 		Landlock:     "none",
 		Cgroup:       "none",
 		NestedUserns: "sysctl+seccomp",
