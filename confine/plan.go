@@ -125,8 +125,8 @@ const (
 	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to
 )
 
-// Rule grants access to a path and all below it, in a Landlock domain.
-type Rule struct {
+// PathRule grants access to a path and all below it, in a Landlock domain.
+type PathRule struct {
 	Path   string `json:"path"`
 	Access Access `json:"access"`
 }
@@ -151,16 +151,16 @@ const (
 
 // Step is one operation of a plan. Which fields matter depends on Do.
 type Step struct {
-	Do     Op       `json:"do"`
-	Source string   `json:"source,omitempty"`
-	Target string   `json:"target,omitempty"`
-	FD     string   `json:"fd,omitempty"` // a name from Plan.Files
-	Flags  []string `json:"flags,omitempty"`
-	Mode   uint32   `json:"mode,omitempty"`
-	Size   int64    `json:"size,omitempty"`
-	Data   []byte   `json:"data,omitempty"`
-	Caps   []string `json:"caps,omitempty"`
-	Rules  []Rule   `json:"rules,omitempty"`
+	Do     Op         `json:"do"`
+	Source string     `json:"source,omitempty"`
+	Target string     `json:"target,omitempty"`
+	FD     string     `json:"fd,omitempty"` // a name from Plan.Files
+	Flags  []string   `json:"flags,omitempty"`
+	Mode   uint32     `json:"mode,omitempty"`
+	Size   int64      `json:"size,omitempty"`
+	Data   []byte     `json:"data,omitempty"`
+	Caps   []string   `json:"caps,omitempty"`
+	Rules  []PathRule `json:"rules,omitempty"`
 	// Why is the reason, for people who read the plan.
 	Why string `json:"why,omitempty"`
 	// Optional steps may fail where the plan says elsewhere that the

@@ -1,6 +1,10 @@
 package confine
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 // shieldFilter keeps commands from signalling one process. Landlock's scope
 // keeps them from the processes outside of their domain, but the thread that
@@ -10,20 +14,27 @@ import "golang.org/x/sys/unix"
 // By pidfd the thread is reached with a descriptor of the thread itself alone
 // (PIDFD_THREAD, the value of O_EXCL), which nobody gets.
 func shieldFilter(pid, tid uint32) []byte {
+	victims := []value{{pid, "the agent"}, {tid, "its spawner"}}
+	first, second := clause{[]cond{is(0, "pid", victims...)}, uint16(unix.EPERM)}, clause{[]cond{is(1, "tid", victims...)}, uint16(unix.EPERM)}
 	prog := []instruction{
 		{bpfLoad, 0, 0, offArch},
-		{bpfJEQ, 1, 0, auditArch},
-		{bpfRet, 0, 0, retErrno | uint32(enosys)},
+		{bpfJEQ, 1, 0, archs[runtime.GOARCH].audit},
+		{bpfRet, 0, 0, retErrno | uint32(unix.ENOSYS)},
 		{bpfLoad, 0, 0, offNr},
 	}
-	for _, victim := range []uint32{pid, tid} {
-		for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN} {
-			prog = append(prog, block(nr, []cond{{0, equal, victim}}, eperm)...)
-		}
-		for _, nr := range []uint32{unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO} {
-			prog = append(prog, block(nr, []cond{{1, equal, victim}}, eperm)...)
-		}
+	for _, c := range []struct {
+		nr      uint32
+		clauses []clause
+	}{
+		{unix.SYS_KILL, []clause{first}},
+		{unix.SYS_TKILL, []clause{first}},
+		{unix.SYS_RT_SIGQUEUEINFO, []clause{first}},
+		{unix.SYS_TGKILL, []clause{first, second}},
+		{unix.SYS_RT_TGSIGQUEUEINFO, []clause{first, second}},
+		{unix.SYS_PIDFD_OPEN, []clause{first, {[]cond{has(1, "flags", value{unix.O_EXCL, "PIDFD_THREAD"})}, uint16(unix.EPERM)}}},
+	} {
+		b := body(c.clauses)
+		prog = append(append(prog, instruction{bpfJEQ, 0, uint8(len(b)), c.nr}), b...)
 	}
-	prog = append(prog, block(unix.SYS_PIDFD_OPEN, []cond{{1, anyBit, unix.O_EXCL}}, eperm)...)
 	return encode(append(prog, instruction{bpfRet, 0, 0, retAllow}))
 }
