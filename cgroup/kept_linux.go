@@ -13,7 +13,7 @@ func (g *Group) Limits() (Limits, error) {
 	r := reader{group: g}
 	l := Limits{
 		MemoryMax: r.limit("memory.max"), MemoryHigh: r.limit("memory.high"), OOMGroup: r.limit("memory.oom.group") == 1,
-		MilliCPUs: r.cpus(), CPUWeight: uint64(r.limit("cpu.weight")), Pids: uint64(r.limit("pids.max")), IO: r.io(),
+		MilliCPUs: r.cpus(), CPUWeight: uint64(r.limit("cpu.weight")), Pids: uint64(r.limit("pids.max")), IO: r.ioLimits(),
 	}
 	if text, ok := r.read("memory.swap.max"); ok {
 		if n, ok := parseLimit(text); ok {
@@ -52,7 +52,7 @@ func (r *reader) cpus() int64 {
 	return int64(float64(n) / float64(period) * 1000)
 }
 
-func (r *reader) io() []IOLimit {
+func (r *reader) ioLimits() []IOLimit {
 	text, _ := r.read("io.max")
 	var all []IOLimit
 	for line := range strings.Lines(text) {

@@ -66,9 +66,9 @@ func (s *setting) controller() string {
 // the controller that keeps one it sets none, and fails with ErrNoController.
 // A kernel without swap accounting has no swap to bound, and 0 is kept there.
 func (g *Group) Set(l Limits) error {
-	settings, err := l.settings()
-	if err != nil || len(settings) == 0 {
-		return err
+	settings := l.settings()
+	if len(settings) == 0 {
+		return nil
 	}
 	have, err := g.Controllers()
 	if err != nil {
@@ -115,7 +115,7 @@ func (g *Group) lacking(file, controller string) error {
 }
 
 // settings are what l asks for.
-func (l *Limits) settings() ([]setting, error) {
+func (l *Limits) settings() []setting {
 	var all []setting
 	add := func(file string, n int64, step int64) {
 		all = append(all, setting{file, limitText(n), func(text string) bool {
@@ -133,10 +133,7 @@ func (l *Limits) settings() ([]setting, error) {
 		{"cpu.weight", clamp(l.CPUWeight), 1},
 		{"pids.max", clamp(l.Pids), 1},
 	} {
-		if s.n < 0 {
-			return nil, &Error{Op: "set", Object: s.file, Err: errors.New("a limit cannot be negative")}
-		}
-		if s.n > 0 {
+		if s.n != 0 { // the kernel refuses what is negative
 			add(s.file, s.n, s.step)
 		}
 	}
@@ -146,24 +143,24 @@ func (l *Limits) settings() ([]setting, error) {
 	if l.OOMGroup {
 		add("memory.oom.group", 1, 1)
 	}
-	if l.MilliCPUs > 0 {
+	if l.MilliCPUs != 0 {
 		all = append(all, cpuSetting(l.MilliCPUs))
 	}
 	for _, limit := range l.IO {
 		all = append(all, setting{"io.max", limit.String(), limit.kept})
 	}
-	return all, nil
+	return all
 }
 
 // clamp makes what no kernel can count unlimited.
 func clamp(n uint64) int64 { return int64(min(n, Unlimited)) }
 
 func cpuSetting(milli int64) setting {
-	quota := "max"
-	if milli != Unlimited {
-		quota = strconv.FormatInt(max(milli*(cpuPeriod/1000), leastCPU), 10)
+	quota := milli
+	if milli > 0 && milli != Unlimited {
+		quota = max(milli*(cpuPeriod/1000), leastCPU)
 	}
-	want := quota + " " + strconv.Itoa(cpuPeriod)
+	want := limitText(quota) + " " + strconv.Itoa(cpuPeriod)
 	return setting{"cpu.max", want, func(text string) bool { return strings.TrimSpace(text) == want }}
 }
 
