@@ -213,24 +213,35 @@ func (a *Agent) await(control io.Reader) int {
 // startSpawner applies the plan on a thread of its own, which stays the one
 // that commands are cloned from.
 func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, *confine.Error) {
-	type outcome struct {
-		s       *spawner
-		skipped []*confine.Error
-		err     *confine.Error
-	}
-	ready := make(chan outcome)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is confined for good
-		build := newSpawner
-		if len(plan.Namespaces) == 0 {
-			build = newBareSpawner
-		}
-		s, skipped, err := build(plan, files)
-		ready <- outcome{s, skipped, err}
-		if err == nil {
-			s.run()
-		}
-	}()
+	ready := make(chan spawnerStart)
+	go spawnOn(plan, files, ready)
 	o := <-ready
 	return o.s, o.skipped, o.err
+}
+
+type spawnerStart struct {
+	s       *spawner
+	skipped []*confine.Error
+	err     *confine.Error
+}
+
+// spawnOn makes its thread the spawner. Without namespaces that must not be
+// the process's first thread, by which the kernel decides who may signal the
+// process as a member of a group, or of all: what is confined with the
+// commands is theirs to signal.
+func spawnOn(plan *confine.Plan, files []int, ready chan<- spawnerStart) {
+	runtime.LockOSThread() // never unlocked: the thread is confined for good
+	build := newSpawner
+	if len(plan.Namespaces) == 0 {
+		if unix.Gettid() == unix.Getpid() {
+			go spawnOn(plan, files, ready)
+			select {} // keep the first thread
+		}
+		build = newBareSpawner
+	}
+	s, skipped, err := build(plan, files)
+	ready <- spawnerStart{s, skipped, err}
+	if err == nil {
+		s.run()
+	}
 }
