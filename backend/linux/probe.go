@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
 )
@@ -32,7 +31,7 @@ const (
 
 // Probe tries each feature and says what works here.
 func (b *Backend) Probe(context.Context) backend.Report {
-	groups, userns := findHierarchy(), probeUserns()
+	groups, userns := lookForHierarchy(), probeUserns()
 	r := backend.Report{Backend: b.Name(), Features: []backend.Feature{
 		probeKernel(), userns, inside(userns, probePID), inside(userns, probeNet), inside(userns, probeProc), probeSubids(), probeIdmap(), probeGroups(),
 		probeSeccomp(), probeLandlock("landlock files", confine.LandlockFilesABI, canLandlock),
@@ -208,14 +207,15 @@ func probeHierarchy(h hierarchy) backend.Feature {
 
 func probeController(h hierarchy, controller string, needed ...string) backend.Feature {
 	f := backend.Feature{Name: "controller " + controller, NeededBy: needed}
-	if h.has(controller) {
-		return verdict(f, true, "handed on by "+h.place.Dir)
+	for _, m := range h.place.Missing {
+		if m.Controller == controller {
+			if m.Remedy != cgroupHint(h.why) { // which is told already
+				f.Remedy = m.Remedy
+			}
+			return verdict(f, false, m.Why)
+		}
 	}
-	if h.why == nil {
-		f.Remedy = cgroup.DelegationHint
-		return verdict(f, false, "not handed on by "+h.place.Dir)
-	}
-	return verdict(f, false, "no control groups")
+	return verdict(f, h.has(controller), "handed on by "+h.place.Dir)
 }
 
 // probeGroups tells an ordinary user what an unprivileged user namespace
