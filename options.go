@@ -30,6 +30,8 @@ type (
 	Size = policy.Size
 	// Isolation is what was really applied to a sandbox.
 	Isolation = policy.Isolation
+	// Denial is a refusal: which layer, which rule, which object.
+	Denial = wire.Denial
 	// TTY is the size of a terminal, in characters.
 	TTY = wire.TTY
 )

@@ -19,6 +19,10 @@ const (
 
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
+	// retNotify asks a supervisor, whose answer carries the errno; the kernel
+	// ignores the one in the low word.
+	retNotify  = 0x7fc00000
+	retActions = 0xffff0000
 )
 
 // instruction is struct sock_filter.
@@ -48,6 +52,14 @@ func encode(prog []instruction) []byte {
 type clause struct {
 	when  []cond
 	errno uint16
+	tell  bool // a supervisor is to hear of it
+}
+
+func (c clause) verdict() uint32 {
+	if c.tell {
+		return retNotify | uint32(c.errno)
+	}
+	return retErrno | uint32(c.errno)
 }
 
 // fail marks a jump to the end of its clause, which body resolves.
@@ -62,7 +74,7 @@ func body(clauses []clause) []instruction {
 		for _, w := range c.when {
 			prog = append(prog, w.emit()...)
 		}
-		prog = append(prog, instruction{bpfRet, 0, 0, retErrno | uint32(c.errno)})
+		prog = append(prog, instruction{bpfRet, 0, 0, c.verdict()})
 		for i := range prog {
 			to := uint8(len(prog) - i - 1)
 			if prog[i].jt == fail {

@@ -94,10 +94,10 @@ func TestFarSpans(t *testing.T) {
 // The first clause that holds counts, and what follows one without conditions is dead.
 func TestBody(t *testing.T) {
 	clauses := []clause{
-		{[]cond{is(0, "a", value{1, ""}, value{2, ""}), isNot(1, "b", value{3, ""}, value{4, ""})}, 11},
-		{[]cond{has(0, "a", value{8, ""}), notNull(2, "c")}, 12},
-		{[]cond{hasOther(3, "d", value{0x10, ""}, value{1, ""})}, 13},
-		{[]cond{is(4, "e", value{0x40, ""}).masked(0xf0)}, 14},
+		{when: []cond{is(0, "a", value{1, ""}, value{2, ""}), isNot(1, "b", value{3, ""}, value{4, ""})}, errno: 11},
+		{when: []cond{has(0, "a", value{8, ""}), notNull(2, "c")}, errno: 12},
+		{when: []cond{hasOther(3, "d", value{0x10, ""}, value{1, ""})}, errno: 13},
+		{when: []cond{is(4, "e", value{0x40, ""}).masked(0xf0)}, errno: 14},
 	}
 	const no = 1 << 32 // in the upper half alone
 	for _, v := range []struct {
@@ -129,7 +129,7 @@ func TestBody(t *testing.T) {
 			t.Errorf("%#x: %#x, %v, want %#x", v.args, got, err, want)
 		}
 	}
-	last := []clause{{nil, 7}, {nil, 8}}
+	last := []clause{{errno: 7}, {errno: 8}}
 	if got := body(last); !slices.Equal(got, []instruction{{bpfRet, 0, 0, retErrno | 7}}) {
 		t.Errorf("a clause without conditions is compiled to %v", got)
 	}

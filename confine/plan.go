@@ -120,6 +120,7 @@ const (
 	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
 	FlagOutlive    = "outlive"              // reset: the agent does not die with its parent, it tidies up first
 	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
+	FlagNotify     = "notify"               // seccomp: the agent is told of what commands are denied
 	FlagAbstract   = "abstract_unix_socket" // landlock
 	FlagSignal     = "signal"               // landlock
 	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to

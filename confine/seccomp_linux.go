@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -37,6 +38,9 @@ type FilterOptions struct {
 	// NoNetwork is for commands that are to have no network, and whose network
 	// namespace is the host's: only unix sockets can be made.
 	NoNetwork bool
+	// Notify has a supervisor told of what is denied with EPERM or EACCES, which
+	// programs do not ask for in passing (seccomp_unotify(2)).
+	Notify bool
 	// Grouped is for commands that begin in control groups: the thread that they
 	// are cloned from needs clone3(2), so each must be denied it by NoClone3.
 	Grouped bool
@@ -63,6 +67,9 @@ func (o FilterOptions) scope(name string) (scope, error) {
 	}
 	if o.Grouped {
 		s |= grouped
+	}
+	if o.Notify {
+		s |= notified
 	}
 	return s, nil
 }
@@ -112,10 +119,10 @@ func (a arch) spans(who scope) []span {
 			continue
 		}
 		for _, name := range r.calls {
-			clauses[name] = append(clauses[name], clause{r.when, uint16(r.errno)})
+			clauses[name] = append(clauses[name], clause{r.when, uint16(r.errno), who&notified != 0 && r.tells()})
 		}
 	}
-	unknown, allowed := body([]clause{{nil, uint16(unix.ENOSYS)}}), body(nil)
+	unknown, allowed := body([]clause{{errno: uint16(unix.ENOSYS)}}), body(nil)
 	bodies := make([][]instruction, highest+2) // the last for whatever comes after
 	for _, c := range calls {
 		if nr := a.number(c); nr == none {
@@ -142,25 +149,56 @@ func (a arch) spans(who scope) []span {
 // the process at once (SECCOMP_FILTER_FLAG_TSYNC), which gives them
 // no_new_privs too.
 func loadFilter(data []byte, allThreads bool) error {
-	if len(data) == 0 || len(data)%instructionSize != 0 {
-		return errors.New("not a filter program")
-	}
-	filters := make([]unix.SockFilter, len(data)/instructionSize)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&filters[0])), len(data)), data)
-	prog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
 	var flags uintptr
 	if allThreads {
 		flags = unix.SECCOMP_FILTER_FLAG_TSYNC
 	}
-	tid, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	tid, err := seccomp(data, flags)
+	if err == nil && tid != 0 { // TSYNC names a thread that could not be synchronised
+		err = errors.New("a thread could not be put behind the filter")
+	}
+	return err
+}
+
+// loadWatched installs a filter on the calling thread and returns the
+// descriptor on which a supervisor is told of what it denies. There can be one
+// supervisor: where another is there already, above this process, nobody is
+// told, and the descriptor is 0.
+func loadWatched(data []byte) (int, error) {
+	fd, err := seccomp(data, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	if !errors.Is(err, unix.EBUSY) {
+		return fd, err
+	}
+	_, err = seccomp(unwatched(data), 0)
+	return 0, err
+}
+
+func seccomp(data []byte, flags uintptr) (int, error) {
+	if len(data) == 0 || len(data)%instructionSize != 0 {
+		return 0, errors.New("not a filter program")
+	}
+	filters := make([]unix.SockFilter, len(data)/instructionSize)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&filters[0])), len(data)), data)
+	prog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
+	n, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(filters)
 	if errno != 0 {
-		return errno
+		return 0, errno
 	}
-	if tid != 0 { // TSYNC names a thread that could not be synchronised
-		return errors.New("a thread could not be put behind the filter")
+	return int(n), nil
+}
+
+// unwatched is the same program without a supervisor: what it would tell of
+// fails at once.
+func unwatched(data []byte) []byte {
+	plain := slices.Clone(data)
+	for at := 0; at < len(plain); at += instructionSize {
+		verdict := plain[at+4 : at+instructionSize]
+		if v := binary.NativeEndian.Uint32(verdict); binary.NativeEndian.Uint16(plain[at:]) == bpfRet && v&retActions == retNotify {
+			binary.NativeEndian.PutUint32(verdict, retErrno|v&^retActions)
+		}
 	}
-	return nil
+	return plain
 }
 
 // NoClone3 is the filter of commands that are cloned from a thread which needs

@@ -52,7 +52,7 @@ func socketRules() []rule {
 		{"sockets", []string{"socket"}, []cond{is(0, "family", netlink)}, unix.EAFNOSUPPORT, strict, "it reaches deep into the kernel"},
 		{"sockets", []string{"socket"}, []cond{is(0, "family", netlink), isNot(2, "protocol", value{unix.NETLINK_ROUTE, "NETLINK_ROUTE"})}, unix.EPROTONOSUPPORT, everyone,
 			"firewalls, audit, device events; only interfaces and routes are looked up by programs"},
-		{"sockets", []string{"socket"}, []cond{is(0, "family", inet...), isNot(1, "type", plain...).masked(sockTypeMask)}, unix.EPERM, everyone, "raw packets"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", inet...), isNot(1, "type", plain...).masked(sockTypeMask)}, unix.EPERM, commands, "raw packets"},
 		{"sockets", []string{"socket"}, []cond{is(0, "family", inet...), isNot(2, "protocol", protocols...)}, unix.EPROTONOSUPPORT, everyone, "rare protocols are attack surface"},
 		{"sockets", []string{"socketpair"}, []cond{isNot(0, "family", local)}, unix.EOPNOTSUPP, everyone, "it makes sockets of the family before it refuses"},
 		{"sockets", []string{"setsockopt"}, []cond{is(1, "level", value{unix.IPPROTO_TCP, "TCP"}), is(2, "option", value{unix.TCP_ULP, "TCP_ULP"})}, unix.ENOPROTOOPT, strict,

@@ -17,6 +17,13 @@ type rule struct {
 	why   string
 }
 
+// tells says whether a supervisor is to hear that the rule was applied: where
+// it is a refusal, as opposed to an answer that programs know how to live
+// with. The agent's own filter answers first for what binds the agent, too.
+func (r rule) tells() bool {
+	return r.who&agent == 0 && (r.errno == unix.EPERM || r.errno == unix.EACCES)
+}
+
 // binds says whether the rule is part of a filter. Commands that begin in
 // control groups are denied clone3 by a filter of their own (NoClone3).
 func (r rule) binds(who scope) bool {
@@ -34,6 +41,7 @@ const (
 	noNamespaces                   // commands that share the host's namespaces
 	noNetwork                      // commands that the filter keeps from the network
 	grouped                        // commands that another filter keeps from clone3
+	notified                       // commands that have a supervisor
 
 	commands = byDefault | strict | debug
 	everyone = agent | commands

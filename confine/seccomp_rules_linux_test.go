@@ -178,27 +178,6 @@ func numbers(t *testing.T, file string) map[string]int {
 	return all
 }
 
-// holds is what a condition means.
-func (c cond) holds(args [6]uint64) bool {
-	wide, low := args[c.arg], uint32(args[c.arg])
-	if c.mask != 0 {
-		low &= c.mask
-	}
-	listed := slices.ContainsFunc(c.values, func(v value) bool { return v.n == low })
-	switch c.test {
-	case anyBit:
-		return low&c.bits() != 0
-	case otherBit:
-		return wide&^uint64(c.bits()) != 0
-	case oneOf:
-		return listed
-	case noneOf:
-		return !listed
-	default:
-		return wide != 0
-	}
-}
-
 // evaluate is what the rules mean for one call.
 func (a arch) evaluate(bind []rule, nr uint32, args [6]uint64) uint32 {
 	i := slices.IndexFunc(calls[:], func(c call) bool { return a.number(c) == int(nr) })

@@ -15,7 +15,7 @@ import (
 // (PIDFD_THREAD, the value of O_EXCL), which nobody gets.
 func shieldFilter(pid, tid uint32) []byte {
 	victims := []value{{pid, "the agent"}, {tid, "its spawner"}}
-	first, second := clause{[]cond{is(0, "pid", victims...)}, uint16(unix.EPERM)}, clause{[]cond{is(1, "tid", victims...)}, uint16(unix.EPERM)}
+	first, second := clause{when: []cond{is(0, "pid", victims...)}, errno: uint16(unix.EPERM)}, clause{when: []cond{is(1, "tid", victims...)}, errno: uint16(unix.EPERM)}
 	prog := []instruction{
 		{bpfLoad, 0, 0, offArch},
 		{bpfJEQ, 1, 0, archs[runtime.GOARCH].audit},
@@ -31,7 +31,7 @@ func shieldFilter(pid, tid uint32) []byte {
 		{unix.SYS_RT_SIGQUEUEINFO, []clause{first}},
 		{unix.SYS_TGKILL, []clause{first, second}},
 		{unix.SYS_RT_TGSIGQUEUEINFO, []clause{first, second}},
-		{unix.SYS_PIDFD_OPEN, []clause{first, {[]cond{has(1, "flags", value{unix.O_EXCL, "PIDFD_THREAD"})}, uint16(unix.EPERM)}}},
+		{unix.SYS_PIDFD_OPEN, []clause{first, {when: []cond{has(1, "flags", value{unix.O_EXCL, "PIDFD_THREAD"})}, errno: uint16(unix.EPERM)}}},
 	} {
 		b := body(c.clauses)
 		prog = append(append(prog, instruction{bpfJEQ, 0, uint8(len(b)), c.nr}), b...)

@@ -91,7 +91,25 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if stream.Stdout == nil {
 		return capture(cmd, int64(sandbox.Spec().Limits.Output), stream)
 	}
-	return follow(cmd, spec, in.TTY, stream)
+	out, err = follow(cmd, spec, in.TTY, stream)
+	return out, errors.Join(err, tellDenials(notes, out))
+}
+
+// tellDenials says what a command that failed was refused.
+func tellDenials(w io.Writer, out RunOutput) error {
+	if w == nil || out.ExitStatus() == 0 {
+		return nil
+	}
+	for _, d := range out.Denials {
+		what := d.Layer + ": " + d.Rule
+		if d.Object != "" {
+			what += ", " + d.Object
+		}
+		if _, err := fmt.Fprintf(w, "paddock: denied: %s (%s)\n", what, d.Hint); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tellLost says what the sandbox does not keep, of what a default one does.

@@ -35,6 +35,9 @@ type RunOutput struct {
 	Survivors       int      `json:"survivors"`
 	SurvivorsKilled int      `json:"survivors_killed"`
 	DeathProved     bool     `json:"death_proved"`
+	// Denials are what the command was refused, as far as that is known; those
+	// marked as guesses stem from its error output.
+	Denials []paddock.Denial `json:"denials,omitempty"`
 	// Planted are paths in the workspace that the command made and that the
 	// host executes or obeys without being told to.
 	Planted   []string         `json:"planted,omitempty"`
@@ -77,6 +80,7 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 		Survivors:       r.Survivors,
 		SurvivorsKilled: r.SurvivorsKilled,
 		DeathProved:     r.DeathProved,
+		Denials:         r.Denials,
 		Isolation:       r.Isolation,
 	}
 }

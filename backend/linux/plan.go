@@ -215,16 +215,10 @@ func (b *builder) spawn(spec policy.Spec) error {
 
 // filters adds the agent's filter and, on top of it, the commands'.
 func (b *builder) filters() error {
-	bare := len(b.plan.Namespaces) == 0
-	options := confine.FilterOptions{
-		Profile:      b.spec.Seccomp,
-		NoNamespaces: bare,
-		NoNetwork:    bare && b.spec.Network == "none",
-		Grouped:      len(b.groups.place.Controllers) > 0,
-	}
+	options := b.plan.FilterOptions()
 	for _, s := range []confine.Step{
 		{Source: confine.FilterAgent, Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"},
-		{Source: confine.FilterCommands, Why: "commands never need these calls"},
+		{Source: confine.FilterCommands, Flags: []string{confine.FlagNotify}, Why: "commands never need these calls"},
 	} {
 		var err error
 		if s.Data, err = confine.Filter(s.Source, options); err != nil {
