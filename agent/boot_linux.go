@@ -219,18 +219,40 @@ func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, 
 		err     *confine.Error
 	}
 	ready := make(chan outcome)
-	go func() {
+	build, begin := newSpawner, func(spawner func()) { go spawner() }
+	if len(plan.Namespaces) == 0 {
+		build, begin = newBareSpawner, besideLeader
+	}
+	begin(func() {
 		runtime.LockOSThread() // never unlocked: the thread is confined for good
-		build := newSpawner
-		if len(plan.Namespaces) == 0 {
-			build = newBareSpawner
-		}
 		s, skipped, err := build(plan, files)
 		ready <- outcome{s, skipped, err}
 		if err == nil {
 			s.run()
 		}
-	}()
+	})
 	o := <-ready
 	return o.s, o.skipped, o.err
+}
+
+// besideLeader runs f on a goroutine of its own that the process's first
+// thread, its leader, does not run. A signal to many processes at once, by
+// kill(-1) say, is allowed or not by their leaders: commands must not share
+// a Landlock domain with the agent's.
+func besideLeader(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		began := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(began)
+			f()
+		}()
+		<-began
+		runtime.UnlockOSThread()
+	}()
 }
