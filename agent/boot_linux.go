@@ -213,35 +213,46 @@ func (a *Agent) await(control io.Reader) int {
 // startSpawner applies the plan on a thread of its own, which stays the one
 // that commands are cloned from.
 func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, *confine.Error) {
-	ready := make(chan spawnerStart)
-	go spawnOn(plan, files, ready)
+	type outcome struct {
+		s       *spawner
+		skipped []*confine.Error
+		err     *confine.Error
+	}
+	ready := make(chan outcome)
+	build, begin := newSpawner, func(spawner func()) { go spawner() }
+	if len(plan.Namespaces) == 0 {
+		build, begin = newBareSpawner, besideLeader
+	}
+	begin(func() {
+		runtime.LockOSThread() // never unlocked: the thread is confined for good
+		s, skipped, err := build(plan, files)
+		ready <- outcome{s, skipped, err}
+		if err == nil {
+			s.run()
+		}
+	})
 	o := <-ready
 	return o.s, o.skipped, o.err
 }
 
-type spawnerStart struct {
-	s       *spawner
-	skipped []*confine.Error
-	err     *confine.Error
-}
-
-// spawnOn makes its thread the spawner. Without namespaces that must not be
-// the process's first thread, by which the kernel decides who may signal the
-// process as a member of a group, or of all: what is confined with the
-// commands is theirs to signal.
-func spawnOn(plan *confine.Plan, files []int, ready chan<- spawnerStart) {
-	runtime.LockOSThread() // never unlocked: the thread is confined for good
-	build := newSpawner
-	if len(plan.Namespaces) == 0 {
-		if unix.Gettid() == unix.Getpid() {
-			go spawnOn(plan, files, ready)
-			select {} // keep the first thread
+// besideLeader runs f on a goroutine of its own that the process's first
+// thread, its leader, does not run. A signal to many processes at once, by
+// kill(-1) say, is allowed or not by their leaders: commands must not share
+// a Landlock domain with the agent's.
+func besideLeader(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
 		}
-		build = newBareSpawner
-	}
-	s, skipped, err := build(plan, files)
-	ready <- spawnerStart{s, skipped, err}
-	if err == nil {
-		s.run()
-	}
+		began := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(began)
+			f()
+		}()
+		<-began
+		runtime.UnlockOSThread()
+	}()
 }
