@@ -82,6 +82,15 @@ func errnoOf(err error) int {
 // tryAll has a child try everything, as a user, and gives the answers.
 func tryAll(t *testing.T, uid uint32, order childOrder) map[string]int {
 	t.Helper()
+	got, err := try(t, uid, order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func try(t *testing.T, uid uint32, order childOrder) (got map[string]int, err error) {
+	t.Helper()
 	order.Dir = t.TempDir()
 	// The directory around it is for its maker alone.
 	if err := errors.Join(os.Chmod(filepath.Dir(order.Dir), 0o711), os.Chown(order.Dir, int(uid), int(uid))); err != nil {
@@ -101,13 +110,9 @@ func tryAll(t *testing.T, uid uint32, order childOrder) map[string]int {
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		return nil, err
 	}
-	var got map[string]int
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return got, json.Unmarshal(out, &got)
 }
 
 // users are whom this process can be: root is tried as an ordinary user too.
