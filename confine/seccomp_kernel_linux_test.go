@@ -107,12 +107,13 @@ func try(t *testing.T, uid uint32, order childOrder) (got map[string]int, err er
 	if uid != uint32(os.Getuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
 	}
-	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	// The race detector would sleep for a second at the end.
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.Output()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = json.Unmarshal(out, &got)
 	}
-	return got, json.Unmarshal(out, &got)
+	return got, err
 }
 
 // users are whom this process can be: root is tried as an ordinary user too.
@@ -146,7 +147,7 @@ func TestKernelVerdicts(t *testing.T) {
 					}
 					if unix.Errno(bare[tr.name]) != want {
 						told++
-					} else if !tr.privileged(uid) && !tr.absent {
+					} else if !tr.absent && !tr.privileged(uid) && !filteredAlready() {
 						t.Errorf("%s: it is %v without the filter too, so this proves nothing", tr.name, want)
 					}
 				}
@@ -161,7 +162,7 @@ func (tr trial) privileged(uid uint32) bool {
 	if !tr.root {
 		return false
 	}
-	return uid != 0 || filteredAlready() || lacksCapabilities()
+	return uid != 0 || lacksCapabilities()
 }
 
 // filteredAlready says that the tests run behind somebody's filter, as in a container.
@@ -185,7 +186,7 @@ func ownStatus() string {
 	return string(text)
 }
 
-// Nothing of one trial reaches the next, and each has its own name.
+// Answers are known by the names of trials.
 func TestTrialsAreNamed(t *testing.T) {
 	var names []string
 	for _, tr := range trials() {
@@ -194,8 +195,5 @@ func TestTrialsAreNamed(t *testing.T) {
 	slices.Sort(names)
 	if n := len(names); n != len(slices.Compact(names)) {
 		t.Error("two trials have one name")
-	}
-	if _, err := os.Stat(filepath.Join("testdata", "rules_default.txt")); err != nil {
-		t.Error(err)
 	}
 }

@@ -156,6 +156,8 @@ func TestProfiles(t *testing.T) {
 		{"TCP over IPv6", "socket", [6]uint64{unix.AF_INET6, stream | unix.SOCK_CLOEXEC, unix.IPPROTO_TCP}, [5]unix.Errno{allow, allow, allow, allow, access}},
 		{"a unix socket", "socket", [6]uint64{unix.AF_UNIX, stream}, [5]unix.Errno{allow, allow, allow, access, allow}},
 		{"a pair of them", "socketpair", [6]uint64{unix.AF_UNIX, stream}, [5]unix.Errno{}},
+		{"a pair for datagrams", "socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, [5]unix.Errno{allow, allow, allow, access, allow}},
+		{"a raw pair, which is one for datagrams", "socketpair", [6]uint64{unix.AF_UNIX, garbage | unix.SOCK_RAW}, [5]unix.Errno{allow, allow, allow, access, allow}},
 		{"TLS in the kernel", "setsockopt", [6]uint64{3, unix.IPPROTO_TCP, unix.TCP_ULP}, [5]unix.Errno{allow, unix.ENOPROTOOPT, allow, allow, allow}},
 		{"no delay", "setsockopt", [6]uint64{3, unix.IPPROTO_TCP, unix.TCP_NODELAY}, [5]unix.Errno{}},
 		{"shared memory", "shmget", [6]uint64{}, [5]unix.Errno{allow, nosys, allow, nosys, allow}},

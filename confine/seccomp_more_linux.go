@@ -34,6 +34,7 @@ var (
 	packets  = []value{{unix.AF_PACKET, "AF_PACKET"}, {unix.AF_XDP, "AF_XDP"}, {unix.AF_VSOCK, "AF_VSOCK"}}
 	families = []value{{unix.AF_UNIX, "AF_UNIX"}, {unix.AF_INET, "AF_INET"}, {unix.AF_INET6, "AF_INET6"}, {unix.AF_NETLINK, "AF_NETLINK"}}
 	plain    = []value{{unix.SOCK_STREAM, "SOCK_STREAM"}, {unix.SOCK_DGRAM, "SOCK_DGRAM"}}
+	pairs    = []value{{unix.SOCK_STREAM, "SOCK_STREAM"}, {unix.SOCK_SEQPACKET, "SOCK_SEQPACKET"}}
 	// protocols leave out what Landlock's rules for TCP do not see (MPTCP) and
 	// what is loaded as a module on request (SCTP, DCCP, L2TP).
 	protocols = []value{{0, "0"}, {unix.IPPROTO_TCP, "TCP"}, {unix.IPPROTO_UDP, "UDP"}, {unix.IPPROTO_ICMP, "ICMP"}, {unix.IPPROTO_ICMPV6, "ICMPV6"}}
@@ -54,6 +55,8 @@ func socketRules() []rule {
 			"firewalls, audit, device events; only interfaces and routes are looked up by programs"},
 		{"sockets", []string{"socket"}, []cond{is(0, "family", inet...), isNot(1, "type", plain...).masked(sockTypeMask)}, unix.EPERM, everyone, "raw packets"},
 		{"sockets", []string{"socket"}, []cond{is(0, "family", inet...), isNot(2, "protocol", protocols...)}, unix.EPROTONOSUPPORT, everyone, "rare protocols are attack surface"},
+		{"sockets", []string{"socketpair"}, []cond{isNot(1, "type", pairs...).masked(sockTypeMask)}, unix.EACCES, noNamespaces,
+			"a pair of datagram sockets can send to any other, those of the host's services too"},
 		{"sockets", []string{"socketpair"}, []cond{isNot(0, "family", local)}, unix.EOPNOTSUPP, everyone, "it makes sockets of the family before it refuses"},
 		{"sockets", []string{"setsockopt"}, []cond{is(1, "level", value{unix.IPPROTO_TCP, "TCP"}), is(2, "option", value{unix.TCP_ULP, "TCP_ULP"})}, unix.ENOPROTOOPT, strict,
 			"protocols inside the kernel; programs encrypt themselves"},

@@ -33,7 +33,7 @@ var (
 )
 
 const (
-	asEver = unix.Errno(0xffff) // the same as without a filter
+	asEver = 0xffff // the same as without a filter
 	perm   = unix.EPERM
 	nosys  = unix.ENOSYS
 )
@@ -63,9 +63,9 @@ func socket(family, kind, protocol int) func(string) error {
 	}
 }
 
-func socketpair(family int) func(string) error {
+func socketpair(family, kind int) func(string) error {
 	return func(string) error {
-		fds, err := unix.Socketpair(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fds, err := unix.Socketpair(family, kind|unix.SOCK_CLOEXEC, 0)
 		if err == nil {
 			err = errors.Join(unix.Close(fds[0]), unix.Close(fds[1]))
 		}
@@ -220,7 +220,9 @@ func affinity(pid int) func(string) error {
 
 var socketTrials = []trial{
 	{name: "socket AF_UNIX", want: answers{0, 0, 0, unix.EACCES}, do: socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)},
-	{name: "socketpair", do: socketpair(unix.AF_UNIX)},
+	{name: "socketpair", do: socketpair(unix.AF_UNIX, unix.SOCK_STREAM)},
+	{name: "socketpair of packets", do: socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET)},
+	{name: "socketpair of datagrams", want: answers{0, 0, 0, unix.EACCES}, do: socketpair(unix.AF_UNIX, unix.SOCK_DGRAM)},
 	{name: "socket TCP", want: answers{0, 0, 0, unix.EACCES}, do: socket(unix.AF_INET, unix.SOCK_STREAM, 0)},
 	{name: "socket UDP", want: answers{0, 0, 0, unix.EACCES}, do: socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDP)},
 	{name: "socket ping", want: answers{asEver, asEver, asEver, unix.EACCES}, do: socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP), absent: true},
@@ -236,7 +238,7 @@ var socketTrials = []trial{
 	{name: "socket AF_XDP", want: all(perm), do: socket(unix.AF_XDP, unix.SOCK_RAW, 0), root: true},
 	{name: "socket AF_ALG", want: all(unix.EAFNOSUPPORT), do: socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0), absent: true},
 	{name: "socket AF_BLUETOOTH", want: all(unix.EAFNOSUPPORT), do: socket(unix.AF_BLUETOOTH, unix.SOCK_RAW, 0), absent: true},
-	{name: "socketpair of no family", want: all(unix.EOPNOTSUPP), do: socketpair(999)},
+	{name: "socketpair of no family", want: all(unix.EOPNOTSUPP), do: socketpair(999, unix.SOCK_STREAM)},
 	{name: "TLS in the kernel", want: answers{asEver, unix.ENOPROTOOPT, asEver, asEver}, do: func(string) error {
 		name := []byte("tls\x00") // whatever the descriptor is, the level and option are looked at first
 		return raw(unix.SYS_SETSOCKOPT, ^uintptr(0), unix.IPPROTO_TCP, unix.TCP_ULP, uintptr(unsafe.Pointer(&name[0])), 3)
