@@ -112,7 +112,7 @@ func TestVerdicts(t *testing.T) {
 			if nr == none {
 				continue
 			}
-			for who, want := range map[scope]uint32{byDefault: v.commands, strict: v.commands, debug: v.commands, agent: v.agent} {
+			for who, want := range map[scope]uint32{forDefault: v.commands, forStrict: v.commands, forDebug: v.commands, forAgent: v.agent} {
 				got, err := interpret(a.compile(who), a.audit, uint32(nr), v.args)
 				if err != nil || got != want {
 					t.Errorf("%s, %s, for %#x: %#x, %v, want %#x", goarch, v.name, who, got, err, want)
@@ -131,7 +131,7 @@ func (a arch) find(name string) int {
 func TestProfiles(t *testing.T) {
 	const allow, perm, nosys, access = 0, unix.EPERM, unix.ENOSYS, unix.EACCES
 	const inet, stream = unix.AF_INET, unix.SOCK_STREAM
-	order := []scope{byDefault, strict, debug, byDefault | noNamespaces, byDefault | noNetwork}
+	order := []scope{forDefault, forStrict, forDebug, forDefault | forNoNamespaces, forDefault | forNoNetwork}
 	for _, v := range []struct {
 		name string
 		call string
