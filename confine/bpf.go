@@ -62,12 +62,12 @@ func (c clause) verdict() uint32 {
 	return retErrno | uint32(c.errno)
 }
 
-// fail marks a jump to the end of its clause, which body resolves.
+// fail marks a jump to the end of its clause, which compileCall resolves.
 const fail = 0xff
 
-// body compiles the clauses of one call, of which the first that holds
+// compileCall compiles the clauses of one call, of which the first that holds
 // counts. Without one the call is allowed.
-func body(clauses []clause) []instruction {
+func compileCall(clauses []clause) []instruction {
 	var all []instruction
 	for _, c := range clauses {
 		var prog []instruction
@@ -94,15 +94,15 @@ func body(clauses []clause) []instruction {
 
 // span is a run of numbers, up to the next span's first, that get one answer.
 type span struct {
-	first uint32
-	body  []instruction
+	first       uint32
+	compileCall []instruction
 }
 
 // search finds the body of a number, which is loaded, by halving: the
 // kernel asks at every call whose answer depends on its arguments.
 func search(spans []span) []instruction {
 	if len(spans) == 1 {
-		return spans[0].body
+		return spans[0].compileCall
 	}
 	middle := len(spans) / 2
 	low, high := search(spans[:middle]), search(spans[middle:])

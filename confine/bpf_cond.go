@@ -81,14 +81,15 @@ func (c cond) emit() []instruction {
 		prog = append(prog, instruction{bpfAnd, 0, 0, c.mask})
 	}
 	for i, v := range c.values {
-		compare := instruction{bpfJEQ, fail, 0, v.n}
-		if c.test == oneOf {
-			compare.jt = uint8(len(c.values) - i - 1)
-			if compare.jf = 0; compare.jt == 0 {
-				compare.jf = fail
-			}
+		last := len(c.values) - 1
+		switch {
+		case c.test == noneOf:
+			prog = append(prog, instruction{bpfJEQ, fail, 0, v.n})
+		case i < last:
+			prog = append(prog, instruction{bpfJEQ, uint8(last - i), 0, v.n})
+		default:
+			prog = append(prog, instruction{bpfJEQ, 0, fail, v.n})
 		}
-		prog = append(prog, compare)
 	}
 	return prog
 }

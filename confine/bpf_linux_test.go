@@ -125,12 +125,12 @@ func TestBody(t *testing.T) {
 		if v.want == 0 {
 			want = retAllow
 		}
-		if got, err := interpret(body(clauses), 0, 0, v.args); err != nil || got != want {
+		if got, err := interpret(compileCall(clauses), 0, 0, v.args); err != nil || got != want {
 			t.Errorf("%#x: %#x, %v, want %#x", v.args, got, err, want)
 		}
 	}
 	last := []clause{{errno: 7}, {errno: 8}}
-	if got := body(last); !slices.Equal(got, []instruction{{bpfRet, 0, 0, retErrno | 7}}) {
+	if got := compileCall(last); !slices.Equal(got, []instruction{{bpfRet, 0, 0, retErrno | 7}}) {
 		t.Errorf("a clause without conditions is compiled to %v", got)
 	}
 }

@@ -82,6 +82,15 @@ func errnoOf(err error) int {
 // tryAll has a child try everything, as a user, and gives the answers.
 func tryAll(t *testing.T, uid uint32, order childOrder) map[string]int {
 	t.Helper()
+	got, err := try(t, uid, order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func try(t *testing.T, uid uint32, order childOrder) (got map[string]int, err error) {
+	t.Helper()
 	order.Dir = t.TempDir()
 	// The directory around it is for its maker alone.
 	if err := errors.Join(os.Chmod(filepath.Dir(order.Dir), 0o711), os.Chown(order.Dir, int(uid), int(uid))); err != nil {
@@ -98,16 +107,13 @@ func tryAll(t *testing.T, uid uint32, order childOrder) map[string]int {
 	if uid != uint32(os.Getuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
 	}
-	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	// The race detector would sleep for a second at the end.
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err == nil {
+		err = json.Unmarshal(out, &got)
 	}
-	var got map[string]int
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return got, err
 }
 
 // users are whom this process can be: root is tried as an ordinary user too.
@@ -141,7 +147,7 @@ func TestKernelVerdicts(t *testing.T) {
 					}
 					if unix.Errno(bare[tr.name]) != want {
 						told++
-					} else if !tr.privileged(uid) && !tr.absent {
+					} else if !tr.absent && !tr.privileged(uid) && !filteredAlready() {
 						t.Errorf("%s: it is %v without the filter too, so this proves nothing", tr.name, want)
 					}
 				}
@@ -156,7 +162,7 @@ func (tr trial) privileged(uid uint32) bool {
 	if !tr.root {
 		return false
 	}
-	return uid != 0 || filteredAlready() || lacksCapabilities()
+	return uid != 0 || lacksCapabilities()
 }
 
 // filteredAlready says that the tests run behind somebody's filter, as in a container.
@@ -180,7 +186,7 @@ func ownStatus() string {
 	return string(text)
 }
 
-// Nothing of one trial reaches the next, and each has its own name.
+// Answers are known by the names of trials.
 func TestTrialsAreNamed(t *testing.T) {
 	var names []string
 	for _, tr := range trials() {
@@ -189,8 +195,5 @@ func TestTrialsAreNamed(t *testing.T) {
 	slices.Sort(names)
 	if n := len(names); n != len(slices.Compact(names)) {
 		t.Error("two trials have one name")
-	}
-	if _, err := os.Stat(filepath.Join("testdata", "rules_default.txt")); err != nil {
-		t.Error(err)
 	}
 }

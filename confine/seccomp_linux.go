@@ -50,26 +50,26 @@ type FilterOptions struct {
 func (o FilterOptions) scope(name string) (scope, error) {
 	switch name {
 	case FilterAgent:
-		return agent, nil
+		return forAgent, nil
 	case FilterCommands:
 	default:
 		return 0, fmt.Errorf("there is no filter %q", name)
 	}
-	s, ok := map[string]scope{"": byDefault, ProfileDefault: byDefault, ProfileStrict: strict, ProfileDebug: debug}[o.Profile]
+	s, ok := map[string]scope{"": forDefault, ProfileDefault: forDefault, ProfileStrict: forStrict, ProfileDebug: forDebug}[o.Profile]
 	if !ok {
 		return 0, fmt.Errorf("there is no seccomp profile %q", o.Profile)
 	}
 	if o.NoNamespaces {
-		s |= noNamespaces
+		s |= forNoNamespaces
 	}
 	if o.NoNetwork {
-		s |= noNetwork
+		s |= forNoNetwork
 	}
 	if o.Grouped {
-		s |= grouped
+		s |= forGrouped
 	}
 	if o.Notify {
-		s |= notified
+		s |= forNotified
 	}
 	return s, nil
 }
@@ -119,16 +119,16 @@ func (a arch) spans(who scope) []span {
 			continue
 		}
 		for _, name := range r.calls {
-			clauses[name] = append(clauses[name], clause{r.when, uint16(r.errno), who&notified != 0 && r.tells()})
+			clauses[name] = append(clauses[name], clause{r.when, uint16(r.errno), who&forNotified != 0 && r.tells()})
 		}
 	}
-	unknown, allowed := body([]clause{{errno: uint16(unix.ENOSYS)}}), body(nil)
+	unknown, allowed := compileCall([]clause{{errno: uint16(unix.ENOSYS)}}), compileCall(nil)
 	bodies := make([][]instruction, highest+2) // the last for whatever comes after
 	for _, c := range calls {
 		if nr := a.number(c); nr == none {
 			continue
 		} else if denied := clauses[c.name]; denied != nil {
-			bodies[nr] = body(denied)
+			bodies[nr] = compileCall(denied)
 		} else {
 			bodies[nr] = allowed
 		}
@@ -138,7 +138,7 @@ func (a arch) spans(who scope) []span {
 		if b == nil {
 			b = unknown
 		}
-		if nr == 0 || !slices.Equal(all[len(all)-1].body, b) {
+		if nr == 0 || !slices.Equal(all[len(all)-1].compileCall, b) {
 			all = append(all, span{uint32(nr), b})
 		}
 	}

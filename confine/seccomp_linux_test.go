@@ -69,8 +69,8 @@ func TestVerdicts(t *testing.T) {
 		{"mknodat of a socket", "mknodat", [6]uint64{3, 0, unix.S_IFSOCK | 0o644}, allow, allow},
 		{"clone of a user namespace, garbage", "clone", [6]uint64{garbage | unix.CLONE_NEWUSER}, perm, allow},
 		{"unshare of what is not known yet", "unshare", [6]uint64{1 << 32}, perm, allow},
-		{"socket AF_INET, raw", "socket", [6]uint64{unix.AF_INET, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP}, perm, perm},
-		{"socket AF_INET6, raw", "socket", [6]uint64{unix.AF_INET6, garbage | unix.SOCK_RAW, 0}, perm, perm},
+		{"socket AF_INET, raw", "socket", [6]uint64{unix.AF_INET, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP}, perm, allow},
+		{"socket AF_INET6, raw", "socket", [6]uint64{unix.AF_INET6, garbage | unix.SOCK_RAW, 0}, perm, allow},
 		// The kernel makes it an AF_PACKET socket.
 		{"socket AF_INET, SOCK_PACKET", "socket", [6]uint64{unix.AF_INET, unix.SOCK_PACKET, 0}, perm, perm},
 		{"socket of ping", "socket", [6]uint64{unix.AF_INET, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK, unix.IPPROTO_ICMP}, allow, allow},
@@ -112,7 +112,7 @@ func TestVerdicts(t *testing.T) {
 			if nr == none {
 				continue
 			}
-			for who, want := range map[scope]uint32{byDefault: v.commands, strict: v.commands, debug: v.commands, agent: v.agent} {
+			for who, want := range map[scope]uint32{forDefault: v.commands, forStrict: v.commands, forDebug: v.commands, forAgent: v.agent} {
 				got, err := interpret(a.compile(who), a.audit, uint32(nr), v.args)
 				if err != nil || got != want {
 					t.Errorf("%s, %s, for %#x: %#x, %v, want %#x", goarch, v.name, who, got, err, want)
@@ -131,7 +131,7 @@ func (a arch) find(name string) int {
 func TestProfiles(t *testing.T) {
 	const allow, perm, nosys, access = 0, unix.EPERM, unix.ENOSYS, unix.EACCES
 	const inet, stream = unix.AF_INET, unix.SOCK_STREAM
-	order := []scope{byDefault, strict, debug, byDefault | noNamespaces, byDefault | noNetwork}
+	order := []scope{forDefault, forStrict, forDebug, forDefault | forNoNamespaces, forDefault | forNoNetwork}
 	for _, v := range []struct {
 		name string
 		call string
@@ -156,6 +156,8 @@ func TestProfiles(t *testing.T) {
 		{"TCP over IPv6", "socket", [6]uint64{unix.AF_INET6, stream | unix.SOCK_CLOEXEC, unix.IPPROTO_TCP}, [5]unix.Errno{allow, allow, allow, allow, access}},
 		{"a unix socket", "socket", [6]uint64{unix.AF_UNIX, stream}, [5]unix.Errno{allow, allow, allow, access, allow}},
 		{"a pair of them", "socketpair", [6]uint64{unix.AF_UNIX, stream}, [5]unix.Errno{}},
+		{"a pair for datagrams", "socketpair", [6]uint64{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, [5]unix.Errno{allow, allow, allow, access, allow}},
+		{"a raw pair, which is one for datagrams", "socketpair", [6]uint64{unix.AF_UNIX, garbage | unix.SOCK_RAW}, [5]unix.Errno{allow, allow, allow, access, allow}},
 		{"TLS in the kernel", "setsockopt", [6]uint64{3, unix.IPPROTO_TCP, unix.TCP_ULP}, [5]unix.Errno{allow, unix.ENOPROTOOPT, allow, allow, allow}},
 		{"no delay", "setsockopt", [6]uint64{3, unix.IPPROTO_TCP, unix.TCP_NODELAY}, [5]unix.Errno{}},
 		{"shared memory", "shmget", [6]uint64{}, [5]unix.Errno{allow, nosys, allow, nosys, allow}},

@@ -35,7 +35,7 @@ func Rules(name string, o FilterOptions) ([]Rule, error) {
 			when = append(when, c.String())
 		}
 		all = append(all, Rule{Group: r.group, Calls: r.calls, When: strings.Join(when, ", and "),
-			Errno: unix.ErrnoName(r.errno), Agent: r.who&agent != 0, Why: r.why})
+			Errno: unix.ErrnoName(r.errno), Agent: r.who&forAgent != 0, Why: r.why})
 	}
 	return all, nil
 }

@@ -5,19 +5,16 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -33,12 +30,12 @@ func filter(name string, o FilterOptions) []byte {
 
 // scopes are everybody whom a filter can be for.
 func scopes() map[string]scope {
-	all := map[string]scope{"agent": agent}
-	for name, p := range map[string]scope{ProfileDefault: byDefault, ProfileStrict: strict, ProfileDebug: debug} {
+	all := map[string]scope{"agent": forAgent}
+	for name, p := range map[string]scope{ProfileDefault: forDefault, ProfileStrict: forStrict, ProfileDebug: forDebug} {
 		all[name] = p
-		all[name+", no namespaces"] = p | noNamespaces
-		all[name+", no network"] = p | noNetwork
-		all[name+", neither"] = p | noNamespaces | noNetwork
+		all[name+", no namespaces"] = p | forNoNamespaces
+		all[name+", no network"] = p | forNoNetwork
+		all[name+", neither"] = p | forNoNamespaces | forNoNetwork
 	}
 	return all
 }
@@ -176,109 +173,4 @@ func numbers(t *testing.T, file string) map[string]int {
 		all[strings.ToLower(string(m[1]))] = nr
 	}
 	return all
-}
-
-// evaluate is what the rules mean for one call.
-func (a arch) evaluate(bind []rule, nr uint32, args [6]uint64) uint32 {
-	i := slices.IndexFunc(calls[:], func(c call) bool { return a.number(c) == int(nr) })
-	if i < 0 {
-		return retErrno | uint32(unix.ENOSYS)
-	}
-	for _, r := range bind {
-		if slices.Contains(r.calls, calls[i].name) && !slices.ContainsFunc(r.when, func(c cond) bool { return !c.holds(args) }) {
-			return retErrno | uint32(r.errno)
-		}
-	}
-	return retAllow
-}
-
-// samples makes arguments near the values that the rules look for.
-func (a arch) samples(bind []rule, nr uint32, random *rand.Rand) [][6]uint64 {
-	var pools [6][]uint64
-	several := 0
-	for _, r := range bind {
-		for _, name := range r.calls {
-			i := slices.IndexFunc(calls[:], func(c call) bool { return c.name == name })
-			if a.number(calls[i]) != int(nr) {
-				continue
-			}
-			for _, c := range r.when {
-				several = 400
-				for _, v := range c.values {
-					n := uint64(v.n)
-					pools[c.arg] = append(pools[c.arg], n, n+1, n|garbage, n<<4, n|0o755, n|unix.SOCK_CLOEXEC)
-				}
-			}
-		}
-	}
-	all := [][6]uint64{{}, {1, 1, 1, 1, 1, 1}, {garbage, garbage, garbage, garbage, garbage, garbage}}
-	for range several {
-		var args [6]uint64
-		for i, pool := range pools {
-			pool = append(pool, 0, 1, ^uint64(0), 1<<32, random.Uint64())
-			args[i] = pool[random.IntN(len(pool))]
-		}
-		all = append(all, args)
-	}
-	return all
-}
-
-// TestPrograms compares the compiled filters with what the rules mean, on
-// both architectures, for all numbers and many arguments.
-func TestPrograms(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for goarch, a := range archs {
-		for name, who := range scopes() {
-			bind := slices.DeleteFunc(rules(), func(r rule) bool { return r.who&who == 0 })
-			prog := a.compile(who)
-			longest, verdicts := 0, map[uint32]int{}
-			for nr := range uint32(1001) {
-				for _, args := range a.samples(bind, nr, random) {
-					got, n, err := steps(prog, a.audit, nr, args)
-					if want := a.evaluate(bind, nr, args); err != nil || got != want {
-						t.Fatalf("%s, %s: call %d with %#x: %#x, %v, want %#x", goarch, name, nr, args, got, err, want)
-					}
-					longest = max(longest, n)
-					verdicts[got]++
-				}
-			}
-			if len(verdicts) < 5 {
-				t.Errorf("%s, %s: the samples had the answers %v only", goarch, name, verdicts)
-			}
-			if longest > 60 || len(prog) > maxProgram {
-				t.Errorf("%s, %s: %d of %d instructions are executed for a call", goarch, name, longest, len(prog))
-			}
-			t.Logf("%s, %s: %d instructions, at most %d for a call", goarch, name, len(prog), longest)
-		}
-	}
-}
-
-// Other architectures' numbers are refused whatever they mean, and those of
-// x32, which share this architecture's value.
-func TestForeignNumbers(t *testing.T) {
-	for goarch, a := range archs {
-		for name, who := range scopes() {
-			prog := a.compile(who)
-			for _, foreign := range []uint32{unix.AUDIT_ARCH_I386, unix.AUDIT_ARCH_ARM, unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_AARCH64, unix.AUDIT_ARCH_RISCV64, 0} {
-				for nr := range uint32(600) {
-					got, err := interpret(prog, foreign, nr, [6]uint64{})
-					if foreign != a.audit && (err != nil || got != retErrno|uint32(unix.ENOSYS)) {
-						t.Fatalf("%s, %s: architecture %#x, call %d: %#x, %v", goarch, name, foreign, nr, got, err)
-					}
-				}
-			}
-			const x32 = 0x40000000
-			for _, nr := range []uint32{x32, x32 | unix.SYS_GETPID, x32 | 547, highest + 1, ^uint32(0), 1 << 31} {
-				if got, err := interpret(prog, a.audit, nr, [6]uint64{}); err != nil || got != retErrno|uint32(unix.ENOSYS) {
-					t.Errorf("%s, %s: call %#x: %#x, %v", goarch, name, nr, got, err)
-				}
-			}
-		}
-	}
-}
-
-func BenchmarkFilter(b *testing.B) {
-	for b.Loop() {
-		runtime.KeepAlive(filter(FilterCommands, FilterOptions{}))
-	}
 }

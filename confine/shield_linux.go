@@ -42,7 +42,7 @@ func shieldFilter(pid, tid uint32) []byte {
 		}},
 		{unix.SYS_IOCTL, []clause{{when: []cond{is(1, "request", value{fioSetOwn, "FIOSETOWN"}, value{unix.SIOCSPGRP, "SIOCSPGRP"})}, errno: uint16(unix.EPERM)}}},
 	} {
-		b := body(c.clauses)
+		b := compileCall(c.clauses)
 		prog = append(append(prog, instruction{bpfJEQ, 0, uint8(len(b)), c.nr}), b...)
 	}
 	return encode(append(prog, instruction{bpfRet, 0, 0, retAllow}))

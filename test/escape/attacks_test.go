@@ -141,7 +141,7 @@ func processAttacks() []row {
 		{name: "pin init to a CPU", args: []string{"affinity", "{init}"}, want: harmless, why: dumb},
 		{name: "change the niceness of every process", args: []string{"nice-user"}, want: harmless, why: "outside it would slow the host down; inside it reaches the commands alone",
 			control: never},
-		{name: "change the personality", args: []string{"personality"}, want: harmless, why: "it ends with the process"},
+		{name: "change the personality", args: []string{"personality"}, want: "EPERM"},
 	}
 	for _, file := range []string{"mem", "environ", "fd", "root", "cwd", "maps", "auxv", "stack", "syscall", "pagemap", "io"} {
 		rows = append(rows, row{name: "open /proc/1/" + file, args: []string{"proc-open", "{init}", file}, want: "EACCES|EPERM",
