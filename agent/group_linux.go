@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ import (
 type groups struct {
 	work   *cgroup.Group
 	filter []unix.SockFilter // denies clone3(2), which only the spawner needs
-	made   uint64            // by the spawner alone
+	made   atomic.Uint64
 }
 
 // workGroup is the name of the group that holds the commands' groups.
@@ -41,8 +42,7 @@ type treeGroup struct {
 
 // next makes the group of the command that is cloned next.
 func (g *groups) next() (*treeGroup, error) {
-	g.made++
-	child, err := g.work.Create("e" + strconv.FormatUint(g.made, 10))
+	child, err := g.work.Create("e" + strconv.FormatUint(g.made.Add(1), 10))
 	if err != nil {
 		return nil, err
 	}
