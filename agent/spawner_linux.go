@@ -71,7 +71,7 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 	if err := applier.Setup(plan); err != nil {
 		return nil, nil, err
 	}
-	groups, failed := openGroups(&applier)
+	groups, failed := openGroups(&applier, plan)
 	if failed != nil {
 		return nil, nil, failed
 	}
@@ -109,7 +109,7 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 		plan.Env[treeVariable] = "" // the spawner gives it a value
 	}
 	var failed *confine.Error
-	if s.groups, failed = openGroups(&applier); failed != nil {
+	if s.groups, failed = openGroups(&applier, plan); failed != nil {
 		return nil, nil, failed
 	}
 	if err := applier.Spawn(plan); err != nil {
@@ -124,11 +124,11 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 // openGroups opens the control group in which each command gets one of its
 // own, where the plan has opened the sandbox's. It is done before the thread is
 // confined: what Landlock lets commands do, it lets this thread do.
-func openGroups(a *confine.Applier) (*groups, *confine.Error) {
+func openGroups(a *confine.Applier, plan *confine.Plan) (*groups, *confine.Error) {
 	if a.Cgroup == 0 {
 		return nil, nil
 	}
-	g, err := newGroups(a.Cgroup)
+	g, err := newGroups(a.Cgroup, plan.Holds.Limits["cpus"] != "")
 	if err != nil {
 		return nil, &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
 	}
