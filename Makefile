@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 
 test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
 	@$(GO) run ./internal/testsum -skips test/skips.txt -- -count=1 -timeout=5m $(TESTARGS) ./...
+
+vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
+	@sh test/vm/deps.sh
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

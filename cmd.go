@@ -134,6 +134,12 @@ func (c *Cmd) Wait() error {
 	if result != nil {
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
+		for _, w := range []io.Writer{c.Stderr, c.errBuf} {
+			if captured, ok := w.(*Capture); ok && captured != nil {
+				result.guess(c.sandbox.spec, captured.Bytes())
+				break
+			}
+		}
 	}
 	if result == nil || result.Success() {
 		return err

@@ -2,6 +2,7 @@ package paddock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,8 @@ type (
 	Size = policy.Size
 	// Isolation is what was really applied to a sandbox.
 	Isolation = policy.Isolation
+	// Denial is a refusal: which layer, which rule, which object.
+	Denial = wire.Denial
 	// TTY is the size of a terminal, in characters.
 	TTY = wire.TTY
 )
@@ -84,7 +87,18 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 	if err != nil {
 		return backend.Report{}, err
 	}
-	return be.Probe(ctx), nil
+	report := be.Probe(ctx)
+	agent := backend.Feature{Name: "agent program", OK: true}
+	if agent.Detail, err = opts.agentPath(); err != nil {
+		agent.OK, agent.Detail = false, err.Error()
+		var e *Error
+		if errors.As(err, &e) {
+			agent.Detail, agent.Remedy = e.Message, e.Hint
+		}
+		report.Usable = false
+	}
+	report.Features = append([]backend.Feature{agent}, report.Features...)
+	return report, nil
 }
 
 // prepare finds the backend and fills in the spec's defaults.

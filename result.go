@@ -44,6 +44,10 @@ type Result struct {
 	Survivors, SurvivorsKilled int
 	// DeathProved says that no process of the command's tree is left.
 	DeathProved bool
+	// Denials are what the command and all it started were refused, as far as
+	// that is known: refusals by the system call filter and by limits, and
+	// guesses, marked so, from captured error output.
+	Denials []Denial
 	// Isolation is what held while the command ran, verified from outside.
 	Isolation Isolation
 }
@@ -103,6 +107,7 @@ func newResult(r wire.ExecResult) *Result {
 		Survivors:        r.Survivors,
 		SurvivorsKilled:  r.SurvivorsKilled,
 		DeathProved:      r.DeathProved,
+		Denials:          r.Denials,
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // DefaultListen is where an agent serves that was told nothing else.
 const DefaultListen = "vsock://:5005"
 
-const addressHint = "write vsock://[:PORT], unix:///PATH, tcp://HOST:PORT, fd://N or stdio"
+const addressHint = "write vsock://[:PORT], virtio://PORT, unix:///PATH, tcp://HOST:PORT, fd://N or stdio"
 
 // listen opens one address.
 func listen(address string, c *Config) (net.Listener, error) {
@@ -38,6 +38,8 @@ func listenAt(address string, c *Config) (net.Listener, error) {
 		return stdiomux.Listen(os.Stdin, os.Stdout)
 	case scheme == "vsock":
 		return listenVsock(rest, c.VsockCIDs)
+	case scheme == "virtio":
+		return listenVirtio(rest)
 	case scheme == "unix":
 		return listenUnix(rest)
 	case scheme == "tcp":

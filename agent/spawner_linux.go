@@ -43,6 +43,8 @@ type process struct {
 	status  unix.WaitStatus
 	usage   unix.Rusage
 
+	denied denials // what its tree was refused
+
 	// terminal is the agent's side of the command's, nil where it has none.
 	// Signals go to the job in its foreground.
 	terminal *os.File
@@ -77,7 +79,7 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 		trees:    &trees{proc: proc, init: initPID},
 		tid:      unix.Gettid(),
 	}
-	if err := s.useGroups(applier.Cgroup); err != nil {
+	if err := s.use(&applier, plan); err != nil {
 		return nil, nil, err
 	}
 	go s.reaper.run()
@@ -103,21 +105,25 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	if err := applier.Spawn(plan); err != nil {
 		return nil, nil, err
 	}
-	if err := s.useGroups(applier.Cgroup); err != nil {
+	if err := s.use(&applier, plan); err != nil {
 		return nil, nil, err
 	}
 	return s, applier.Skipped, nil
 }
 
-// useGroups gives each command a control group of its own, where the host side
-// has handed one over.
-func (s *spawner) useGroups(fd int) *confine.Error {
-	if fd == 0 {
-		return nil
+// use takes over what the plan's steps have opened: the control group in which
+// each command gets one of its own, and word of what commands are refused.
+func (s *spawner) use(a *confine.Applier, plan *confine.Plan) *confine.Error {
+	if a.Cgroup != 0 {
+		var err error
+		if s.groups, err = newGroups(a.Cgroup); err != nil {
+			return &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
+		}
 	}
-	var err error
-	if s.groups, err = newGroups(fd); err != nil {
-		return &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
+	if a.Listener != 0 {
+		if err := supervise(a.Listener, plan, s.trees, s.reaper); err != nil {
+			return &confine.Error{Stage: "spawn", Op: "seccomp", Object: "listener", Cause: err.Error()}
+		}
 	}
 	return nil
 }

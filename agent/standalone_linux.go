@@ -21,7 +21,7 @@ const ExitCannotStart = 125
 // Config says how an agent that no backend started serves: in a virtual
 // machine or a container, or as an ordinary process. It builds no walls.
 type Config struct {
-	// Listen is where to serve: vsock://[:PORT], unix:///PATH,
+	// Listen is where to serve: vsock://[:PORT], virtio://PORT, unix:///PATH,
 	// tcp://HOST:PORT, fd://N (an inherited listening descriptor) or stdio.
 	Listen []string
 	// Workspace is the directory that clients know as /workspace.

@@ -77,6 +77,8 @@ func TestCannotStart(t *testing.T) {
 		"a served socket":         {[]string{"--listen", "unix://" + dir + "/served"}, "somebody serves there already", false},
 		"a long socket":           {[]string{"--listen", "unix://" + dir + "/" + strings.Repeat("x", 120)}, "invalid argument", false},
 		"no directory":            {[]string{"--listen", "unix:///nonesuch/s"}, "no such file or directory", false},
+		"a virtio port":           {[]string{"--listen", "virtio://nonesuch"}, "the machine has no such virtio-serial port", true},
+		"a virtio port's name":    {[]string{"--listen", "virtio://"}, "the machine has no such virtio-serial port", true},
 		"a vsock port":            {[]string{"--listen", "vsock://:x"}, "it is no port", true},
 		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "it is no number", true},
 		"tcp without a token":     {[]string{"--listen", "tcp://127.0.0.1:0"}, "every user of this machine could run commands", true},

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 
@@ -110,16 +111,41 @@ func (e *StartError) Unwrap() error {
 
 // Report is what a backend's probe found.
 type Report struct {
-	Backend  string    `json:"backend"`
-	Usable   bool      `json:"usable"` // the default spec can be kept
-	Features []Feature `json:"features"`
+	Backend string `json:"backend"`
+	Usable  bool   `json:"usable"` // the default spec can be kept
+	// Abilities are what specs can ask for, each with what it takes.
+	Abilities []Ability `json:"abilities"`
+	Features  []Feature `json:"features"`
+}
+
+// Ability is something that a spec can ask for: a level, a network, a limit.
+type Ability struct {
+	Name    string   `json:"name"`
+	OK      bool     `json:"ok"`
+	Missing []string `json:"missing,omitempty"` // names of features
 }
 
 // Feature is one thing a host can or cannot do, found by trying it.
 type Feature struct {
-	Name     string `json:"name"`
-	OK       bool   `json:"ok"`
-	Required bool   `json:"required"`         // the default spec needs it
-	Detail   string `json:"detail,omitempty"` // a version, a path, an errno
-	Remedy   string `json:"remedy,omitempty"` // what to do where it is missing
+	Name     string   `json:"name"`
+	OK       bool     `json:"ok"`
+	NeededBy []string `json:"needed_by,omitempty"` // names of abilities
+	Detail   string   `json:"detail,omitempty"`    // a version, a path, an errno
+	Remedy   string   `json:"remedy,omitempty"`    // what to do where it is missing
+}
+
+// Judge says which of the abilities the features give, in the order in which
+// they are named. The first of them is what the default spec needs.
+func (r *Report) Judge(abilities ...string) {
+	r.Abilities = nil
+	for _, name := range abilities {
+		a := Ability{Name: name, OK: true}
+		for _, f := range r.Features {
+			if !f.OK && slices.Contains(f.NeededBy, name) {
+				a.OK, a.Missing = false, append(a.Missing, f.Name)
+			}
+		}
+		r.Abilities = append(r.Abilities, a)
+	}
+	r.Usable = len(r.Abilities) > 0 && r.Abilities[0].OK
 }

@@ -20,7 +20,7 @@ var (
 // Error is something that could not be done to a group.
 type Error struct {
 	Op     string // "create", "set", "read", …
-	Object string // the group or the file
+	Object string // the group, or the group and the file in it
 	Err    error
 	Hint   string // what to do about it, where there is something to say
 }

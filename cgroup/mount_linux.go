@@ -5,8 +5,9 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mount is where a cgroup2 hierarchy, or a part of it, can be seen.
@@ -14,7 +15,7 @@ type Mount struct {
 	// Path is the mount point.
 	Path string
 	// Root is the group that is seen there, as this process's cgroup namespace
-	// names it: "/" is the namespace's own root.
+	// names it: "/" is the namespace's own root, "/.." the group above that.
 	Root string
 	// ReadOnly says that nothing can be changed through it.
 	ReadOnly bool
@@ -22,8 +23,8 @@ type Mount struct {
 
 // Find looks for the cgroup2 mount in which this process's own group can be
 // seen: at /sys/fs/cgroup, beside version 1 hierarchies, or anywhere else.
-// One that can be changed goes before one that cannot. It fails with
-// ErrNotMounted.
+// One that can be changed goes before one that cannot, then one that shows
+// more. It fails with ErrNotMounted.
 func Find() (Mount, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -33,61 +34,54 @@ func Find() (Mount, error) {
 	if err != nil {
 		return Mount{}, err
 	}
+	for _, m := range sortMounts(parseMounts(string(text)), own) {
+		// Another mount may hide it.
+		var fs unix.Statfs_t
+		if unix.Statfs(m.Path, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC {
+			return m, nil
+		}
+	}
+	return Mount{}, &Error{Op: "find", Object: "cgroup2", Err: ErrNotMounted, Hint: "mount -t cgroup2 none /sys/fs/cgroup"}
+}
+
+// sortMounts gives the mounts that show a group, the best first. Of equals the
+// later one is above the earlier.
+func sortMounts(mounts []Mount, own string) []Mount {
 	var found []Mount
-	for _, m := range parseMounts(string(text)) {
+	for _, m := range slices.Backward(mounts) {
 		if _, ok := m.below(own); ok {
 			found = append(found, m)
 		}
 	}
-	if len(found) == 0 {
-		return Mount{}, &Error{Op: "find", Object: "cgroup2", Err: ErrNotMounted, Hint: "mount -t cgroup2 none /sys/fs/cgroup"}
-	}
-	slices.SortStableFunc(found, func(a, b Mount) int { return rank(a) - rank(b) })
-	return found[0], nil
+	slices.SortStableFunc(found, func(a, b Mount) int {
+		if a.ReadOnly != b.ReadOnly {
+			if a.ReadOnly {
+				return 1
+			}
+			return -1
+		}
+		return depth(a.Root) - depth(b.Root)
+	})
+	return found
 }
 
-// rank prefers what can be changed, then what shows more.
-func rank(m Mount) int {
-	n := len(m.Root)
-	if m.ReadOnly {
-		n += 1 << 20
+// depth says how far below the namespace's root a group is; above, it is negative.
+func depth(group string) int {
+	n := 0
+	for name := range strings.SplitSeq(group, "/") {
+		switch name {
+		case "":
+		case "..":
+			n--
+		default:
+			n++
+		}
 	}
 	return n
 }
 
-// parseMounts gives the cgroup2 mounts of a mountinfo file
-// (proc_pid_mountinfo(5)).
-func parseMounts(text string) []Mount {
-	var mounts []Mount
-	for line := range strings.Lines(text) {
-		before, after, ok := strings.Cut(line, " - ")
-		fields, tail := strings.Fields(before), strings.Fields(after)
-		if !ok || len(fields) < 6 || len(tail) < 3 || tail[0] != "cgroup2" {
-			continue
-		}
-		options := strings.Split(fields[5]+","+tail[2], ",")
-		mounts = append(mounts, Mount{Root: unescape(fields[3]), Path: unescape(fields[4]), ReadOnly: slices.Contains(options, "ro")})
-	}
-	return mounts
-}
-
-// unescape undoes the octal escapes of space, tab, newline and backslash.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
-// Own is this process's group, as its cgroup namespace names it.
+// Own is this process's group, as its cgroup namespace names it: "/..", and so
+// on, where it is not inside of the namespace's root.
 func Own() (string, error) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -100,17 +94,6 @@ func Own() (string, error) {
 	return own, nil
 }
 
-// parseOwn finds the version 2 line of a cgroup file (cgroups(7)): "0::PATH".
-func parseOwn(text string) (string, bool) {
-	for line := range strings.Lines(text) {
-		if own, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			own = strings.TrimSuffix(own, " (deleted)")
-			return own, strings.HasPrefix(own, "/")
-		}
-	}
-	return "", false
-}
-
 // Dir is where a group's directory is.
 func (m Mount) Dir(group string) (string, error) {
 	rel, ok := m.below(group)
@@ -120,14 +103,12 @@ func (m Mount) Dir(group string) (string, error) {
 	return path.Join(m.Path, rel), nil
 }
 
-// below gives a group's path below the mount's root. A group outside of the
-// cgroup namespace's root begins with "/..".
+// below gives a group's path below the mount's root. What ".." leads up from has a
+// name that cannot be known here.
 func (m Mount) below(group string) (rel string, ok bool) {
-	switch {
-	case m.Root == "/":
-		return group, group != "/.." && !strings.HasPrefix(group, "/../")
-	case group == m.Root:
+	if group == m.Root {
 		return "", true
 	}
-	return strings.CutPrefix(group, m.Root+"/")
+	rel, ok = strings.CutPrefix(group, strings.TrimSuffix(m.Root, "/")+"/")
+	return rel, ok && !slices.Contains(strings.Split(rel, "/"), "..")
 }

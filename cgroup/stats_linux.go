@@ -1,16 +1,10 @@
 package cgroup
 
-import (
-	"errors"
-	"strconv"
-	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 // Stats is what the processes of a group, and of groups inside of it, use and
-// have used. A nil field is not counted by this hierarchy or kernel.
+// have used, those that are gone included. A nil field, absent from JSON, is not
+// counted by this hierarchy or kernel: a zero was measured.
 type Stats struct {
 	Memory   *Memory   `json:"memory,omitempty"`
 	CPU      *CPU      `json:"cpu,omitempty"`
@@ -28,6 +22,8 @@ type Memory struct {
 	Max      uint64 `json:"max_events"`  // times that memory.max was reached
 	OOM      uint64 `json:"oom_events"`
 	OOMKills uint64 `json:"oom_kills"` // processes that were killed for want of memory
+	// OOMGroupKills counts the groups that were killed as a whole, in Linux 5.17 and later.
+	OOMGroupKills *uint64 `json:"oom_group_kills,omitempty"`
 }
 
 // CPU is processor time.
@@ -44,7 +40,9 @@ type CPU struct {
 type Pids struct {
 	Current uint64  `json:"current"`
 	Peak    *uint64 `json:"peak,omitempty"` // Linux 6.0
-	Refused uint64  `json:"refused"`        // forks that pids.max refused
+	// Refused counts the forks that pids.max refused; before Linux 6.11 those
+	// in this very group alone.
+	Refused uint64 `json:"refused"`
 }
 
 // IO is summed over all block devices.
@@ -64,7 +62,8 @@ type Pressure struct {
 }
 
 // Stall says for which part of the last 10 seconds, in percent, some or all
-// processes waited, and for how long since the group was made.
+// processes waited, and for how long since the group was made. Before Linux 5.13 no
+// group of processes is said to wait as a whole for a processor.
 type Stall struct {
 	SomeAvg10 float64       `json:"some_avg10"`
 	SomeTotal time.Duration `json:"some_total_ns"`
@@ -72,136 +71,17 @@ type Stall struct {
 	FullTotal time.Duration `json:"full_total_ns"`
 }
 
-// Stats reads what is counted. An error means that the group is gone.
+// Stats reads what is counted. An error means that the group is gone, or that
+// a file could not be read or understood: what is in Stats holds all the same.
 func (g *Group) Stats() (Stats, error) {
-	var s Stats
-	if _, err := g.read("cgroup.events"); err != nil {
-		return s, err
+	r := reader{group: g}
+	if _, err := g.read(controllersFile); err != nil { // every group has it, the root too
+		return Stats{}, err
 	}
-	s.Memory, s.CPU, s.Pids, s.IO = g.memory(), g.cpu(), g.pids(), g.io()
-	p := Pressure{CPU: g.stall("cpu.pressure"), Memory: g.stall("memory.pressure"), IO: g.stall("io.pressure")}
+	s := Stats{Memory: r.memory(), CPU: r.cpu(), Pids: r.pids(), IO: r.io()}
+	p := Pressure{CPU: r.stall("cpu.pressure"), Memory: r.stall("memory.pressure"), IO: r.stall("io.pressure")}
 	if p != (Pressure{}) {
 		s.Pressure = &p
 	}
-	return s, nil
+	return s, r.err
 }
-
-func (g *Group) memory() *Memory {
-	current := g.number("memory.current")
-	if current == nil {
-		return nil
-	}
-	m := &Memory{Current: *current, Peak: g.number("memory.peak"), Swap: g.number("memory.swap.current")}
-	text, _ := g.read("memory.events")
-	events := keyed(text)
-	m.High, m.Max, m.OOM, m.OOMKills = events["high"], events["max"], events["oom"], events["oom_kill"]
-	return m
-}
-
-func (g *Group) cpu() *CPU {
-	text, err := g.read("cpu.stat")
-	if err != nil {
-		return nil
-	}
-	stat := keyed(text)
-	micros := func(key string) time.Duration { return time.Duration(stat[key]) * time.Microsecond }
-	c := &CPU{Usage: micros("usage_usec"), User: micros("user_usec"), System: micros("system_usec")}
-	if periods, ok := stat["nr_periods"]; ok {
-		throttled, waited := stat["nr_throttled"], micros("throttled_usec")
-		c.Periods, c.Throttled, c.Waited = &periods, &throttled, &waited
-	}
-	return c
-}
-
-func (g *Group) pids() *Pids {
-	current := g.number("pids.current")
-	if current == nil {
-		return nil
-	}
-	p := &Pids{Current: uint64(*current)}
-	if peak := g.number("pids.peak"); peak != nil {
-		n := uint64(*peak)
-		p.Peak = &n
-	}
-	text, _ := g.read("pids.events")
-	p.Refused = keyed(text)["max"]
-	return p
-}
-
-func (g *Group) io() *IO {
-	text, err := g.read("io.stat")
-	if err != nil {
-		return nil
-	}
-	return parseIO(text)
-}
-
-// parseIO reads "MAJ:MIN rbytes=… wbytes=… rios=… wios=… …" of each device.
-func parseIO(text string) *IO {
-	var sum IO
-	for field := range strings.FieldsSeq(text) {
-		key, value, _ := strings.Cut(field, "=")
-		n, err := strconv.ParseUint(value, 10, 64)
-		if err != nil {
-			continue
-		}
-		switch key {
-		case "rbytes":
-			sum.ReadBytes += n
-		case "wbytes":
-			sum.WriteBytes += n
-		case "rios":
-			sum.Reads += n
-		case "wios":
-			sum.Writes += n
-		}
-	}
-	return &sum
-}
-
-// number reads a file that holds one number, nil where it does not exist.
-func (g *Group) number(file string) *int64 {
-	text, err := g.read(file)
-	if err != nil {
-		return nil
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		return nil
-	}
-	return &n
-}
-
-func (g *Group) stall(file string) *Stall {
-	text, err := g.read(file)
-	if err != nil {
-		return nil // the kernel was started without pressure information, too
-	}
-	return parseStall(text)
-}
-
-// parseStall reads the lines "some avg10=… … total=…" and "full …".
-func parseStall(text string) *Stall {
-	var s Stall
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) != 5 {
-			continue
-		}
-		avg, err1 := strconv.ParseFloat(strings.TrimPrefix(f[1], "avg10="), 64)
-		total, err2 := strconv.ParseInt(strings.TrimPrefix(f[4], "total="), 10, 64)
-		if errors.Join(err1, err2) != nil {
-			continue
-		}
-		switch f[0] {
-		case "some":
-			s.SomeAvg10, s.SomeTotal = avg, time.Duration(total)*time.Microsecond
-		case "full":
-			s.FullAvg10, s.FullTotal = avg, time.Duration(total)*time.Microsecond
-		}
-	}
-	return &s
-}
-
-// Gone says whether an error means that a group was removed.
-func Gone(err error) bool { return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) }

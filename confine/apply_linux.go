@@ -22,6 +22,10 @@ type Applier struct {
 	// Cgroup is the handle of the sandbox's control group, 0 where it has none.
 	Cgroup int
 
+	// Listener is where a supervisor is told of what commands are denied, 0
+	// where nobody is.
+	Listener int
+
 	trees map[int]int     // step index to detached mount
 	made  map[string]bool // directories of the new root that exist
 	// Skipped collects optional steps that failed, with their reason.
@@ -104,7 +108,12 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpLandlock:
 		return restrict(s)
 	case OpSeccomp:
-		return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))
+		if !hasFlag(s.Flags, FlagNotify) {
+			return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))
+		}
+		var err error
+		a.Listener, err = loadWatched(s.Data)
+		return err
 	case OpShield:
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}

@@ -10,6 +10,8 @@ const (
 	offArgs = 16
 
 	bpfLoad = 0x20 // BPF_LD | BPF_W | BPF_ABS
+	bpfAnd  = 0x54 // BPF_ALU | BPF_AND | BPF_K
+	bpfJump = 0x05 // BPF_JMP | BPF_JA
 	bpfJEQ  = 0x15 // BPF_JMP | BPF_JEQ | BPF_K
 	bpfJGE  = 0x35 // BPF_JMP | BPF_JGE | BPF_K
 	bpfJSET = 0x45 // BPF_JMP | BPF_JSET | BPF_K
@@ -17,6 +19,10 @@ const (
 
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
+	// retNotify asks a supervisor, whose answer carries the errno; the kernel
+	// ignores the one in the low word.
+	retNotify  = 0x7fc00000
+	retActions = 0xffff0000
 )
 
 // instruction is struct sock_filter.
@@ -26,7 +32,11 @@ type instruction struct {
 	k      uint32
 }
 
-const instructionSize = 8
+const (
+	instructionSize = 8
+	maxOffset       = 255  // of a conditional jump
+	maxProgram      = 4096 // instructions that the kernel takes
+)
 
 func encode(prog []instruction) []byte {
 	b := make([]byte, 0, len(prog)*instructionSize)
@@ -38,65 +48,69 @@ func encode(prog []instruction) []byte {
 	return b
 }
 
-// cond is a condition on one argument of a call. A rule's conditions must all hold.
-type cond struct {
-	arg   int
-	test  condTest
-	value uint32
+// clause is a verdict on one call: it fails with errno where all conditions hold.
+type clause struct {
+	when  []cond
+	errno uint16
+	tell  bool // a supervisor is to hear of it
 }
 
-type condTest uint8
-
-const (
-	anyBit  condTest = iota // arg has a bit of value, in its low word
-	equal                   // arg's low word is value, for arguments of C type int
-	unequal                 // arg's low word is not value
-	nonZero                 // arg, all of it, is not 0
-)
-
-// emit compiles the condition; where it does not hold it jumps to fail.
-func (c cond) emit() []instruction {
-	low := uint32(offArgs + 8*c.arg)
-	switch c.test {
-	case anyBit:
-		return []instruction{{bpfLoad, 0, 0, low}, {bpfJSET, 0, fail, c.value}}
-	case equal:
-		return []instruction{{bpfLoad, 0, 0, low}, {bpfJEQ, 0, fail, c.value}}
-	case unequal:
-		return []instruction{{bpfLoad, 0, 0, low}, {bpfJEQ, fail, 0, c.value}}
-	default:
-		return []instruction{
-			{bpfLoad, 0, 0, low}, {bpfJEQ, 0, 2, 0},
-			{bpfLoad, 0, 0, low + 4}, {bpfJEQ, fail, 0, 0},
-		}
+func (c clause) verdict() uint32 {
+	if c.tell {
+		return retNotify | uint32(c.errno)
 	}
+	return retErrno | uint32(c.errno)
 }
 
-// fail marks a jump to the end of its block, resolved by block.
+// fail marks a jump to the end of its clause, which compileCall resolves.
 const fail = 0xff
 
-// block compiles one rule: where the number is nr and every condition holds,
-// the call fails with errno.
-func block(nr uint32, conds []cond, errno uint16) []instruction {
-	var body []instruction
-	for _, c := range conds {
-		body = append(body, c.emit()...)
-	}
-	body = append(body, instruction{bpfRet, 0, 0, retErrno | uint32(errno)})
-	end := len(body) // the reload of the number, where conditions destroyed it
-	for i := range body {
-		to := uint8(end - i - 1)
-		if body[i].jt == fail {
-			body[i].jt = to
+// compileCall compiles the clauses of one call, of which the first that holds
+// counts. Without one the call is allowed.
+func compileCall(clauses []clause) []instruction {
+	var all []instruction
+	for _, c := range clauses {
+		var prog []instruction
+		for _, w := range c.when {
+			prog = append(prog, w.emit()...)
 		}
-		if body[i].jf == fail {
-			body[i].jf = to
+		prog = append(prog, instruction{bpfRet, 0, 0, c.verdict()})
+		for i := range prog {
+			to := uint8(len(prog) - i - 1)
+			if prog[i].jt == fail {
+				prog[i].jt = to
+			}
+			if prog[i].jf == fail {
+				prog[i].jf = to
+			}
+		}
+		all = append(all, prog...)
+		if len(c.when) == 0 {
+			return all
 		}
 	}
-	skip := uint8(len(body))
-	if len(conds) > 0 {
-		skip++
-		body = append(body, instruction{bpfLoad, 0, 0, offNr})
+	return append(all, instruction{bpfRet, 0, 0, retAllow})
+}
+
+// span is a run of numbers, up to the next span's first, that get one answer.
+type span struct {
+	first       uint32
+	compileCall []instruction
+}
+
+// search finds the body of a number, which is loaded, by halving: the
+// kernel asks at every call whose answer depends on its arguments.
+func search(spans []span) []instruction {
+	if len(spans) == 1 {
+		return spans[0].compileCall
 	}
-	return append([]instruction{{bpfJEQ, 0, skip, nr}}, body...)
+	middle := len(spans) / 2
+	low, high := search(spans[:middle]), search(spans[middle:])
+	var prog []instruction
+	if len(low) <= maxOffset {
+		prog = append(prog, instruction{bpfJGE, uint8(len(low)), 0, spans[middle].first})
+	} else { // too far for a conditional jump
+		prog = append(prog, instruction{bpfJGE, 0, 1, spans[middle].first}, instruction{bpfJump, 0, 0, uint32(len(low))})
+	}
+	return append(append(prog, low...), high...)
 }

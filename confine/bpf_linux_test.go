@@ -2,19 +2,10 @@ package confine
 
 import (
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
+	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func decode(t *testing.T, data []byte) []instruction {
 	t.Helper()
@@ -31,6 +22,12 @@ func decode(t *testing.T, data []byte) []instruction {
 // interpret runs a filter as the kernel does, in the small part of BPF that
 // filters here use, and fails on whatever the kernel would not take.
 func interpret(prog []instruction, arch, nr uint32, args [6]uint64) (uint32, error) {
+	answer, _, err := steps(prog, arch, nr, args)
+	return answer, err
+}
+
+// steps also counts the instructions that were executed.
+func steps(prog []instruction, arch, nr uint32, args [6]uint64) (answer uint32, n int, err error) {
 	var data [64]byte
 	binary.NativeEndian.PutUint32(data[offNr:], nr)
 	binary.NativeEndian.PutUint32(data[offArch:], arch)
@@ -40,15 +37,22 @@ func interpret(prog []instruction, arch, nr uint32, args [6]uint64) (uint32, err
 	var acc uint32
 	for pc := 0; pc < len(prog); pc++ {
 		in := prog[pc]
+		n++
 		var holds bool
 		switch in.code {
 		case bpfRet:
-			return in.k, nil
+			return in.k, n, nil
 		case bpfLoad:
 			if in.k%4 != 0 || in.k > 60 {
-				return 0, fmt.Errorf("instruction %d loads from %d", pc, in.k)
+				return 0, n, fmt.Errorf("instruction %d loads from %d", pc, in.k)
 			}
 			acc = binary.NativeEndian.Uint32(data[in.k:])
+			continue
+		case bpfAnd:
+			acc &= in.k
+			continue
+		case bpfJump:
+			pc += int(in.k)
 			continue
 		case bpfJEQ:
 			holds = acc == in.k
@@ -57,7 +61,7 @@ func interpret(prog []instruction, arch, nr uint32, args [6]uint64) (uint32, err
 		case bpfJSET:
 			holds = acc&in.k != 0
 		default:
-			return 0, fmt.Errorf("instruction %d has the unknown code %#x", pc, in.code)
+			return 0, n, fmt.Errorf("instruction %d has the unknown code %#x", pc, in.code)
 		}
 		if holds {
 			pc += int(in.jt)
@@ -65,96 +69,68 @@ func interpret(prog []instruction, arch, nr uint32, args [6]uint64) (uint32, err
 			pc += int(in.jf)
 		}
 	}
-	return 0, fmt.Errorf("the program runs off its end")
+	return 0, n, fmt.Errorf("the program runs off its end")
 }
 
-// list prints a program for people, without addresses: what is inserted in
-// the middle changes no line but its own.
-func list(prog []instruction) string {
-	var b strings.Builder
-	nr := false
-	for _, in := range prog {
-		switch in.code {
-		case bpfRet:
-			if in.k == retAllow {
-				b.WriteString("  allow\n")
-			} else {
-				fmt.Fprintf(&b, "  fail %s\n", unix.ErrnoName(unix.Errno(in.k&0xffff)))
-			}
-		case bpfLoad:
-			nr = in.k == offNr
-			fmt.Fprintf(&b, "  load %s\n", field(in.k))
-		default:
-			value := fmt.Sprintf("%#x", in.k)
-			if nr && in.code == bpfJEQ {
-				value = callName(in.k)
-				b.WriteString(value + ":\n")
-			}
-			op := map[uint16]string{bpfJEQ: "=", bpfJGE: ">=", bpfJSET: "&"}[in.code]
-			fmt.Fprintf(&b, "  if %s %s then +%d else +%d\n", op, value, in.jt, in.jf)
+// Bodies that are too far apart for a conditional jump are found all the same.
+func TestFarSpans(t *testing.T) {
+	var spans []span
+	for i := range uint32(40) {
+		filler := slices.Repeat([]instruction{{bpfLoad, 0, 0, offNr}}, int(i*7))
+		spans = append(spans, span{i * 3, append(filler, instruction{bpfRet, 0, 0, i})})
+	}
+	prog := search(spans)
+	if !slices.ContainsFunc(prog, func(in instruction) bool { return in.code == bpfJump }) {
+		t.Error("no jump was too far for a conditional one: this tests nothing")
+	}
+	for nr := range uint32(200) {
+		got, err := interpret(append([]instruction{{bpfLoad, 0, 0, offNr}}, prog...), 0, nr, [6]uint64{})
+		if want := min(nr/3, 39); err != nil || got != want {
+			t.Errorf("%d is found in span %d (%v), want %d", nr, got, err, want)
 		}
 	}
-	return b.String()
 }
 
-func field(offset uint32) string {
-	switch {
-	case offset == offNr:
-		return "the number"
-	case offset == offArch:
-		return "the architecture"
-	case (offset-offArgs)%8 == 0:
-		return fmt.Sprintf("argument %d", (offset-offArgs)/8)
-	default:
-		return fmt.Sprintf("argument %d, upper half", (offset-offArgs)/8)
+// The first clause that holds counts, and what follows one without conditions is dead.
+func TestBody(t *testing.T) {
+	clauses := []clause{
+		{when: []cond{is(0, "a", value{1, ""}, value{2, ""}), isNot(1, "b", value{3, ""}, value{4, ""})}, errno: 11},
+		{when: []cond{has(0, "a", value{8, ""}), notNull(2, "c")}, errno: 12},
+		{when: []cond{hasOther(3, "d", value{0x10, ""}, value{1, ""})}, errno: 13},
+		{when: []cond{is(4, "e", value{0x40, ""}).masked(0xf0)}, errno: 14},
 	}
-}
-
-func callName(nr uint32) string {
-	for _, table := range []map[string]uint32{callNumbers, archCallNumbers} {
-		for name, n := range table {
-			if n == nr {
-				return name
-			}
+	const no = 1 << 32 // in the upper half alone
+	for _, v := range []struct {
+		args [6]uint64
+		want uint32
+	}{
+		{[6]uint64{}, 0},
+		{[6]uint64{1}, 11},
+		{[6]uint64{no | 2, no | 5}, 11},
+		{[6]uint64{2, 3}, 0},
+		{[6]uint64{2, no | 4}, 0},
+		{[6]uint64{3}, 0},
+		{[6]uint64{no | 9, 0, 0}, 0},
+		{[6]uint64{9, 0, 1}, 12},
+		{[6]uint64{8, 0, no}, 12},
+		{[6]uint64{8, 0, no, 2}, 12},
+		{[6]uint64{0, 0, 0, 0x11}, 0},
+		{[6]uint64{0, 0, 0, 0x12}, 13},
+		{[6]uint64{0, 0, 0, no}, 13},
+		{[6]uint64{0, 0, 0, 0, 0x4f}, 14},
+		{[6]uint64{0, 0, 0, 0, no | 0xf40}, 14},
+		{[6]uint64{0, 0, 0, 0, 0x50}, 0},
+	} {
+		want := v.want | retErrno
+		if v.want == 0 {
+			want = retAllow
+		}
+		if got, err := interpret(compileCall(clauses), 0, 0, v.args); err != nil || got != want {
+			t.Errorf("%#x: %#x, %v, want %#x", v.args, got, err, want)
 		}
 	}
-	return fmt.Sprintf("call %d", nr)
-}
-
-func TestFilterListing(t *testing.T) {
-	for _, name := range []string{FilterAgent, FilterCommands} {
-		t.Run(name, func(t *testing.T) {
-			got := list(decode(t, Filter(name)))
-			file := filepath.Join("testdata", "filter_"+name+"_"+runtime.GOARCH+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("the filter is another than %s (go test -update writes it anew):\n%s", file, diff)
-			}
-			if strings.Contains(got, "call ") {
-				t.Error("a call has no name in this test")
-			}
-		})
-	}
-}
-
-// The kernel takes at most 4096 instructions, and jumps of at most 255.
-func TestFilterSize(t *testing.T) {
-	for _, name := range []string{FilterAgent, FilterCommands} {
-		if n := len(decode(t, Filter(name))); n > 4096 {
-			t.Errorf("%s has %d instructions", name, n)
-		}
-	}
-	for _, r := range append(archDenyList, denyList...) {
-		if r.why == "" || r.errno == 0 || len(r.calls) == 0 {
-			t.Errorf("an incomplete rule: %+v", r)
-		}
+	last := []clause{{errno: 7}, {errno: 8}}
+	if got := compileCall(last); !slices.Equal(got, []instruction{{bpfRet, 0, 0, retErrno | 7}}) {
+		t.Errorf("a clause without conditions is compiled to %v", got)
 	}
 }

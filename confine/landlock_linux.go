@@ -125,7 +125,7 @@ func attrSize(attr rulesetAttr) uintptr {
 }
 
 // addRule grants what a rule says of a path and all below it.
-func addRule(ruleset int, r Rule, handled uint64) error {
+func addRule(ruleset int, r PathRule, handled uint64) error {
 	access, ok := landlockAccess[r.Access]
 	if !ok {
 		return fmt.Errorf("unknown access %q", r.Access)

@@ -120,13 +120,14 @@ const (
 	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
 	FlagOutlive    = "outlive"              // reset: the agent does not die with its parent, it tidies up first
 	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
+	FlagNotify     = "notify"               // seccomp: the agent is told of what commands are denied
 	FlagAbstract   = "abstract_unix_socket" // landlock
 	FlagSignal     = "signal"               // landlock
 	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to
 )
 
-// Rule grants access to a path and all below it, in a Landlock domain.
-type Rule struct {
+// PathRule grants access to a path and all below it, in a Landlock domain.
+type PathRule struct {
 	Path   string `json:"path"`
 	Access Access `json:"access"`
 }
@@ -151,16 +152,16 @@ const (
 
 // Step is one operation of a plan. Which fields matter depends on Do.
 type Step struct {
-	Do     Op       `json:"do"`
-	Source string   `json:"source,omitempty"`
-	Target string   `json:"target,omitempty"`
-	FD     string   `json:"fd,omitempty"` // a name from Plan.Files
-	Flags  []string `json:"flags,omitempty"`
-	Mode   uint32   `json:"mode,omitempty"`
-	Size   int64    `json:"size,omitempty"`
-	Data   []byte   `json:"data,omitempty"`
-	Caps   []string `json:"caps,omitempty"`
-	Rules  []Rule   `json:"rules,omitempty"`
+	Do     Op         `json:"do"`
+	Source string     `json:"source,omitempty"`
+	Target string     `json:"target,omitempty"`
+	FD     string     `json:"fd,omitempty"` // a name from Plan.Files
+	Flags  []string   `json:"flags,omitempty"`
+	Mode   uint32     `json:"mode,omitempty"`
+	Size   int64      `json:"size,omitempty"`
+	Data   []byte     `json:"data,omitempty"`
+	Caps   []string   `json:"caps,omitempty"`
+	Rules  []PathRule `json:"rules,omitempty"`
 	// Why is the reason, for people who read the plan.
 	Why string `json:"why,omitempty"`
 	// Optional steps may fail where the plan says elsewhere that the

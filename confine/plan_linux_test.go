@@ -25,7 +25,7 @@ func somePlan() *Plan {
 			{Do: OpFile, Target: "/etc/x", Mode: 0o644, Data: []byte{0, 1, 255}, Why: "because"},
 			{Do: OpSysctl, Target: "a/b", Source: "0", Optional: true, Why: "because"},
 		},
-		Spawn:     []Step{{Do: OpSeccomp, Source: FilterAgent, Data: Filter(FilterAgent), Flags: []string{FlagAllThreads}, Why: "because"}},
+		Spawn:     []Step{{Do: OpSeccomp, Source: FilterAgent, Data: filter(FilterAgent, FilterOptions{}), Flags: []string{FlagAllThreads}, Why: "because"}},
 		Files:     []string{"mount0"},
 		Env:       map[string]string{"A": "1"},
 		Workspace: "/workspace",

@@ -1,7 +1,9 @@
 package confine
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -9,113 +11,194 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule denies system calls: each of calls fails with errno where all
-// conditions hold.
-type rule struct {
-	calls []uint32
-	when  []cond
-	errno uint16
-	// everyone marks rules that bind the agent's own threads as well.
-	everyone bool
-	why      string
-}
-
-// namespaceFlags are the CLONE_NEW* flags of clone(2), less CLONE_NEWUTS: the
-// spawner makes a UTS namespace for each command as the mark of its tree, and
-// commands lack the capability for it. CLONE_NEWTIME does not exist in clone(2).
-const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC |
-	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-
-const setID = unix.S_ISUID | unix.S_ISGID
-
+// Filters of a plan. Each is complete; kernels let filters only be added, and
+// the strictest answer counts.
 const (
-	eperm  = uint16(unix.EPERM)
-	enosys = uint16(unix.ENOSYS)
-)
-
-// denyList is what commands may not ask of the kernel, with reasons. ENOSYS
-// stands where programs fall back to an older call, EPERM elsewhere.
-var denyList = []rule{
-	{calls: []uint32{unix.SYS_FCHMOD}, when: []cond{{1, anyBit, setID}}, errno: eperm, why: "set-id files would act on the host"},
-	{calls: []uint32{unix.SYS_FCHMODAT, sysFchmodat2}, when: []cond{{2, anyBit, setID}}, errno: eperm, why: "set-id files"},
-	{calls: []uint32{unix.SYS_OPENAT}, when: []cond{{2, anyBit, unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY}, {3, anyBit, setID}}, errno: eperm, why: "set-id files"},
-	{calls: []uint32{unix.SYS_MKDIRAT, unix.SYS_MKNODAT}, when: []cond{{2, anyBit, setID}}, errno: eperm, why: "set-id files"},
-	{calls: []uint32{unix.SYS_OPENAT2}, errno: enosys, why: "its mode is behind a pointer"},
-	{calls: []uint32{unix.SYS_CLONE3}, errno: enosys, why: "its flags are behind a pointer"},
-
-	{calls: []uint32{unix.SYS_UNSHARE}, when: []cond{{0, anyBit, namespaceFlags | unix.CLONE_NEWTIME}}, errno: eperm, why: "nested namespaces"},
-	{calls: []uint32{unix.SYS_CLONE}, when: []cond{{0, anyBit, namespaceFlags}}, errno: eperm, why: "nested namespaces"},
-	{calls: []uint32{unix.SYS_SETNS, unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_MOUNT, unix.SYS_UMOUNT2,
-		unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT,
-		unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR}, errno: eperm, why: "the view of the file system is fixed"},
-
-	{calls: []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}, errno: enosys, everyone: true, why: "it makes calls that filters cannot see"},
-	{calls: []uint32{unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY}, errno: eperm, everyone: true, why: "keyrings are not namespaced"},
-	{calls: []uint32{unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD}, errno: eperm, everyone: true, why: "large attack surface"},
-	{calls: []uint32{unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD,
-		unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL,
-		unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX,
-		unix.SYS_CLOCK_ADJTIME, unix.SYS_SYSLOG}, errno: eperm, everyone: true, why: "the host's business"},
-
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, equal, unix.AF_VSOCK}}, errno: eperm, everyone: true, why: "vsock ignores network namespaces"},
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, equal, unix.AF_PACKET}}, errno: eperm, everyone: true, why: "raw packets"},
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, equal, unix.AF_XDP}}, errno: eperm, everyone: true, why: "raw packets"},
-	{calls: []uint32{unix.SYS_SOCKET}, when: []cond{{0, unequal, unix.AF_UNIX}, {0, unequal, unix.AF_INET}, {0, unequal, unix.AF_INET6}, {0, unequal, unix.AF_NETLINK}},
-		errno: uint16(unix.EAFNOSUPPORT), everyone: true, why: "rare families: some ignore network namespaces, and each is attack surface"},
-	{calls: []uint32{unix.SYS_IOCTL}, when: []cond{{1, equal, unix.TIOCSTI}}, errno: eperm, why: "typing into a terminal"},
-	{calls: []uint32{unix.SYS_IOCTL}, when: []cond{{1, equal, unix.TIOCLINUX}}, errno: eperm, why: "typing into a console"},
-	{calls: []uint32{unix.SYS_PRLIMIT64}, when: []cond{{0, nonZero, 0}, {2, nonZero, 0}}, errno: eperm, why: "limits of other processes"},
-}
-
-// Filters of a plan.
-const (
-	FilterAgent    = "agent"    // for every thread of the agent
+	FilterAgent    = "agent"    // for every thread of the agent, the same under every profile
 	FilterCommands = "commands" // on top, for the thread that commands come from
 )
 
-// Filter compiles one of the named filters for this architecture.
-func Filter(name string) []byte {
+// Profiles of the commands' filter.
+const (
+	ProfileDefault = "default" // what work needs: builds, tests, interpreters, servers
+	ProfileStrict  = "strict"  // less of the kernel: no netlink, shared memory of System V, programs without a file
+	ProfileDebug   = "debug"   // default, and looking into one's own processes: gdb, strace, delve
+)
+
+// Profiles names the profiles, the usual one first.
+func Profiles() []string { return []string{ProfileDefault, ProfileStrict, ProfileDebug} }
+
+// FilterOptions shape the commands' filter. The zero value is the default profile.
+type FilterOptions struct {
+	Profile string // "" is ProfileDefault
+	// NoNamespaces is for commands that share the host's namespaces: what
+	// reaches the host's processes, queues and services by name is denied.
+	// Signals are left to Landlock's scope.
+	NoNamespaces bool
+	// NoNetwork is for commands that are to have no network, and whose network
+	// namespace is the host's: only unix sockets can be made.
+	NoNetwork bool
+	// Notify has a supervisor told of what is denied with EPERM or EACCES, which
+	// programs do not ask for in passing (seccomp_unotify(2)).
+	Notify bool
+	// Grouped is for commands that begin in control groups: the thread that they
+	// are cloned from needs clone3(2), so each must be denied it by NoClone3.
+	Grouped bool
+}
+
+// scope is whom the rules of a filter bind.
+func (o FilterOptions) scope(name string) (scope, error) {
+	switch name {
+	case FilterAgent:
+		return forAgent, nil
+	case FilterCommands:
+	default:
+		return 0, fmt.Errorf("there is no filter %q", name)
+	}
+	s, ok := map[string]scope{"": forDefault, ProfileDefault: forDefault, ProfileStrict: forStrict, ProfileDebug: forDebug}[o.Profile]
+	if !ok {
+		return 0, fmt.Errorf("there is no seccomp profile %q", o.Profile)
+	}
+	if o.NoNamespaces {
+		s |= forNoNamespaces
+	}
+	if o.NoNetwork {
+		s |= forNoNetwork
+	}
+	if o.Grouped {
+		s |= forGrouped
+	}
+	if o.Notify {
+		s |= forNotified
+	}
+	return s, nil
+}
+
+// Filter compiles one of the named filters for this architecture. The options
+// matter to FilterCommands alone.
+func Filter(name string, o FilterOptions) ([]byte, error) {
+	s, err := o.scope(name)
+	if err != nil {
+		return nil, err
+	}
+	a, ok := archs[runtime.GOARCH]
+	if !ok {
+		return nil, fmt.Errorf("there is no seccomp filter for %s", runtime.GOARCH)
+	}
+	return encode(a.compile(s)), nil
+}
+
+// arch is an architecture that filters can be compiled for.
+type arch struct {
+	audit  uint32 // its value in seccomp_data
+	number func(call) int
+}
+
+var archs = map[string]arch{
+	"amd64": {unix.AUDIT_ARCH_X86_64, func(c call) int { return c.amd64 }},
+	"arm64": {unix.AUDIT_ARCH_AARCH64, func(c call) int { return c.arm64 }},
+}
+
+// compile makes the program of the rules that bind somebody in who.
+func (a arch) compile(who scope) []instruction {
 	prog := []instruction{
 		{bpfLoad, 0, 0, offArch},
-		{bpfJEQ, 1, 0, auditArch},
-		{bpfRet, 0, 0, retErrno | uint32(enosys)}, // another architecture's numbers mean other calls
+		{bpfJEQ, 1, 0, a.audit},
+		{bpfRet, 0, 0, retErrno | uint32(unix.ENOSYS)}, // another architecture's numbers mean other calls
 		{bpfLoad, 0, 0, offNr},
 	}
-	prog = append(prog, archPrologue...)
-	for _, r := range slices.Concat(archDenyList, denyList) {
-		if name == FilterAgent && !r.everyone {
+	return append(prog, search(a.spans(who))...)
+}
+
+// spans gives every number its answer. x32, whose numbers have a bit of their
+// own and share this architecture's value, lies in the last one.
+func (a arch) spans(who scope) []span {
+	clauses := map[string][]clause{}
+	for _, r := range rules() {
+		if !r.binds(who) {
 			continue
 		}
-		for _, nr := range r.calls {
-			prog = append(prog, block(nr, r.when, r.errno)...)
+		for _, name := range r.calls {
+			clauses[name] = append(clauses[name], clause{r.when, uint16(r.errno), who&forNotified != 0 && r.tells()})
 		}
 	}
-	return encode(append(prog, instruction{bpfRet, 0, 0, retAllow}))
+	unknown, allowed := compileCall([]clause{{errno: uint16(unix.ENOSYS)}}), compileCall(nil)
+	bodies := make([][]instruction, highest+2) // the last for whatever comes after
+	for _, c := range calls {
+		if nr := a.number(c); nr == none {
+			continue
+		} else if denied := clauses[c.name]; denied != nil {
+			bodies[nr] = compileCall(denied)
+		} else {
+			bodies[nr] = allowed
+		}
+	}
+	var all []span
+	for nr, b := range bodies {
+		if b == nil {
+			b = unknown
+		}
+		if nr == 0 || !slices.Equal(all[len(all)-1].compileCall, b) {
+			all = append(all, span{uint32(nr), b})
+		}
+	}
+	return all
 }
 
 // loadFilter installs a filter on the calling thread, or on all threads of
 // the process at once (SECCOMP_FILTER_FLAG_TSYNC), which gives them
 // no_new_privs too.
 func loadFilter(data []byte, allThreads bool) error {
-	if len(data) == 0 || len(data)%instructionSize != 0 {
-		return errors.New("not a filter program")
-	}
-	filters := make([]unix.SockFilter, len(data)/instructionSize)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&filters[0])), len(data)), data)
-	prog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
 	var flags uintptr
 	if allThreads {
 		flags = unix.SECCOMP_FILTER_FLAG_TSYNC
 	}
-	tid, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	tid, err := seccomp(data, flags)
+	if err == nil && tid != 0 { // TSYNC names a thread that could not be synchronised
+		err = errors.New("a thread could not be put behind the filter")
+	}
+	return err
+}
+
+// loadWatched installs a filter on the calling thread and returns the
+// descriptor on which a supervisor is told of what it denies. There can be one
+// supervisor: where another is there already, above this process, nobody is
+// told, and the descriptor is 0.
+func loadWatched(data []byte) (int, error) {
+	fd, err := seccomp(data, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	if !errors.Is(err, unix.EBUSY) {
+		return fd, err
+	}
+	_, err = seccomp(unwatched(data), 0)
+	return 0, err
+}
+
+func seccomp(data []byte, flags uintptr) (int, error) {
+	if len(data) == 0 || len(data)%instructionSize != 0 {
+		return 0, errors.New("not a filter program")
+	}
+	filters := make([]unix.SockFilter, len(data)/instructionSize)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&filters[0])), len(data)), data)
+	prog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
+	n, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(filters)
 	if errno != 0 {
-		return errno
+		return 0, errno
 	}
-	if tid != 0 { // TSYNC names a thread that could not be synchronised
-		return errors.New("a thread could not be put behind the filter")
+	return int(n), nil
+}
+
+// unwatched is the same program without a supervisor: what it would tell of
+// fails at once.
+func unwatched(data []byte) []byte {
+	plain := slices.Clone(data)
+	for at := 0; at < len(plain); at += instructionSize {
+		verdict := plain[at+4 : at+instructionSize]
+		if v := binary.NativeEndian.Uint32(verdict); binary.NativeEndian.Uint16(plain[at:]) == bpfRet && v&retActions == retNotify {
+			binary.NativeEndian.PutUint32(verdict, retErrno|v&^retActions)
+		}
 	}
-	return nil
+	return plain
 }
 
 // NoClone3 is the filter of commands that are cloned from a thread which needs
@@ -124,7 +207,7 @@ func NoClone3() []unix.SockFilter {
 	return []unix.SockFilter{
 		{Code: bpfLoad, K: offNr},
 		{Code: bpfJEQ, Jf: 1, K: unix.SYS_CLONE3},
-		{Code: bpfRet, K: retErrno | uint32(enosys)},
+		{Code: bpfRet, K: retErrno | uint32(unix.ENOSYS)},
 		{Code: bpfRet, K: retAllow},
 	}
 }

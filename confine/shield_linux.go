@@ -1,6 +1,10 @@
 package confine
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 const fioSetOwn = 0x8901 // FIOSETOWN
 
@@ -14,26 +18,32 @@ const fioSetOwn = 0x8901 // FIOSETOWN
 // gets a signal of the opener's choice when there is something to read
 // (F_SETSIG), so nobody makes the thread an owner either.
 func shieldFilter(pid, tid uint32) []byte {
+	victims := []value{{pid, "the agent"}, {tid, "its spawner"}}
+	first, second := clause{when: []cond{is(0, "pid", victims...)}, errno: uint16(unix.EPERM)}, clause{when: []cond{is(1, "tid", victims...)}, errno: uint16(unix.EPERM)}
 	prog := []instruction{
 		{bpfLoad, 0, 0, offArch},
-		{bpfJEQ, 1, 0, auditArch},
-		{bpfRet, 0, 0, retErrno | uint32(enosys)},
+		{bpfJEQ, 1, 0, archs[runtime.GOARCH].audit},
+		{bpfRet, 0, 0, retErrno | uint32(unix.ENOSYS)},
 		{bpfLoad, 0, 0, offNr},
 	}
-	for _, victim := range []uint32{pid, tid} {
-		for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_PIDFD_OPEN} {
-			prog = append(prog, block(nr, []cond{{0, equal, victim}}, eperm)...)
-		}
-		for _, nr := range []uint32{unix.SYS_TGKILL, unix.SYS_RT_TGSIGQUEUEINFO} {
-			prog = append(prog, block(nr, []cond{{1, equal, victim}}, eperm)...)
-		}
-		prog = append(prog, block(unix.SYS_FCNTL, []cond{{1, equal, unix.F_SETOWN}, {2, equal, victim}}, eperm)...)
+	for _, c := range []struct {
+		nr      uint32
+		clauses []clause
+	}{
+		{unix.SYS_KILL, []clause{first}},
+		{unix.SYS_TKILL, []clause{first}},
+		{unix.SYS_RT_SIGQUEUEINFO, []clause{first}},
+		{unix.SYS_TGKILL, []clause{first, second}},
+		{unix.SYS_RT_TGSIGQUEUEINFO, []clause{first, second}},
+		{unix.SYS_PIDFD_OPEN, []clause{first, {when: []cond{has(1, "flags", value{unix.O_EXCL, "PIDFD_THREAD"})}, errno: uint16(unix.EPERM)}}},
+		{unix.SYS_FCNTL, []clause{
+			{when: []cond{is(1, "command", value{unix.F_SETOWN, "F_SETOWN"}), is(2, "owner", victims...)}, errno: uint16(unix.EPERM)},
+			{when: []cond{is(1, "command", value{unix.F_SETOWN_EX, "F_SETOWN_EX"})}, errno: uint16(unix.EPERM)}, // its owner is behind a pointer
+		}},
+		{unix.SYS_IOCTL, []clause{{when: []cond{is(1, "request", value{fioSetOwn, "FIOSETOWN"}, value{unix.SIOCSPGRP, "SIOCSPGRP"})}, errno: uint16(unix.EPERM)}}},
+	} {
+		b := compileCall(c.clauses)
+		prog = append(append(prog, instruction{bpfJEQ, 0, uint8(len(b)), c.nr}), b...)
 	}
-	// Here the owner is behind a pointer.
-	prog = append(prog, block(unix.SYS_FCNTL, []cond{{1, equal, unix.F_SETOWN_EX}}, eperm)...)
-	for _, request := range []uint32{fioSetOwn, unix.SIOCSPGRP} {
-		prog = append(prog, block(unix.SYS_IOCTL, []cond{{1, equal, request}}, eperm)...)
-	}
-	prog = append(prog, block(unix.SYS_PIDFD_OPEN, []cond{{1, anyBit, unix.O_EXCL}}, eperm)...)
 	return encode(append(prog, instruction{bpfRet, 0, 0, retAllow}))
 }

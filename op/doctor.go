@@ -36,6 +36,7 @@ func doctorOp() Op {
 		Summary: "Try what this host can do, and say what to do about what is missing",
 		Doc: `Try each thing that Paddock needs of the kernel and of this host's settings, by
 doing it, and print what works, what is missing, and what to do about that.
+Then say what a spec can ask for here: the levels, networks and limits.
 
 Exit status: 0 where a sandbox with all default walls can be made here, else 1.`,
 		Examples: `  paddock doctor
@@ -61,13 +62,18 @@ func renderDoctor(w io.Writer, out DoctorOutput) error {
 	return nil
 }
 
-// renderReport puts remedies below the table: they are sentences.
+// renderReport puts remedies below the tables: they are sentences.
 func renderReport(w io.Writer, report backend.Report) error {
 	var b strings.Builder
+	fmt.Fprintf(&b, "backend %s\n\n", report.Backend)
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, f := range report.Features {
 		// A Builder cannot fail, so neither can the table before its Flush.
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Name, standing(f), f.Detail)
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", f.Name, standing(f.OK), f.Detail)
+	}
+	_, _ = fmt.Fprint(table, "\n")
+	for _, a := range report.Abilities {
+		_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\n", a.Name, verdict(a.OK), lacks(a.Missing))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -77,23 +83,33 @@ func renderReport(w io.Writer, report backend.Report) error {
 			fmt.Fprintf(&b, "\n%s: %s\n", f.Name, f.Remedy)
 		}
 	}
-	verdict := "usable: a sandbox with all default walls can be made here"
+	last := "usable: a sandbox with all default walls can be made here"
 	if !report.Usable {
-		verdict = "not usable: a required feature is missing"
+		last = "not usable: a sandbox with all default walls cannot be made here"
 	}
-	_, err := fmt.Fprintf(w, "backend %s\n\n%s\n%s\n", report.Backend, trimLines(b.String()), verdict)
+	_, err := fmt.Fprintf(w, "%s\n%s\n", trimLines(b.String()), last)
 	return err
 }
 
-func standing(f backend.Feature) string {
-	switch {
-	case f.OK:
+func standing(ok bool) string {
+	if ok {
 		return "ok"
-	case f.Required:
-		return "missing"
-	default:
-		return "missing (optional)"
 	}
+	return "missing"
+}
+
+func verdict(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}
+
+func lacks(missing []string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	return "for want of " + strings.Join(missing, ", ")
 }
 
 // trimLines removes the blanks that a table leaves behind an empty last cell.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,11 +52,15 @@ func plan(ctx context.Context, env *Env, in PlanInput, _ *Stream) (PlanOutput, e
 	if err != nil {
 		return PlanOutput{}, err
 	}
-	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec.Workspace)}, nil
+	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec)}, nil
 }
 
-func protected(w policy.Workspace) []string {
+func protected(s policy.Spec) []string {
 	paths := []string{}
+	w := s.Workspace
+	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
+		return paths // the host's are out of reach, or cannot be covered
+	}
 	for _, p := range policy.ProtectedPaths() {
 		if !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, p) {
 			paths = append(paths, p)
@@ -68,7 +73,7 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	var b strings.Builder
 	p := out.Plan
 	fmt.Fprintf(&b, "workspace   %s (%s)\n", out.Spec.Workspace.Source, out.Spec.Workspace.Access)
-	fmt.Fprintf(&b, "namespaces  %s\n", joined(p.Namespaces))
+	fmt.Fprintf(&b, "namespaces  %s\n", orNone(joined(p.Namespaces)))
 	for _, m := range p.UIDs {
 		fmt.Fprintf(&b, "uid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
 	}
@@ -81,7 +86,9 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	writeSteps(&b, p.Spawn)
 	b.WriteString("\nthen holds\n")
 	writeHolds(&b, p.Holds)
-	b.WriteString("\nread-only in the workspace, where they exist\n")
+	if len(out.Protected) > 0 {
+		b.WriteString("\nread-only in the workspace, where they exist\n")
+	}
 	for _, path := range out.Protected {
 		b.WriteString("  " + path + "\n")
 	}
@@ -94,6 +101,9 @@ func writeSteps(b *strings.Builder, steps []confine.Step) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for i, s := range steps {
 		_, _ = fmt.Fprintf(table, "%3d  %s\t%s\t%s\n", i+1, s.Do, object(s), s.Why)
+		for _, r := range s.Rules {
+			_, _ = fmt.Fprintf(table, "     \t%s %s\t\n", r.Access, r.Path)
+		}
 	}
 	_ = table.Flush() // a Builder cannot fail
 }
@@ -133,6 +143,7 @@ func object(s confine.Step) string {
 func writeHolds(b *strings.Builder, h policy.Isolation) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, orNone(value)) }
+	row("level", h.Level)
 	row("namespaces", joined(h.Namespaces))
 	row("user", fmt.Sprintf("%d inside is %d outside", h.UIDInside, h.UIDHost))
 	if len(h.KeptGroups) > 0 {
@@ -147,7 +158,19 @@ func writeHolds(b *strings.Builder, h policy.Isolation) {
 	row("cgroup", h.Cgroup)
 	row("nested user namespaces", "denied by "+orNone(h.NestedUserns))
 	row("proof of death", h.Death)
+	for _, name := range slices.Sorted(maps.Keys(h.Limits)) {
+		row("limit "+name, h.Limits[name])
+	}
+	for _, name := range h.Degraded {
+		row("degraded", name)
+	}
 	_ = table.Flush() // a Builder cannot fail
+	if len(h.Lost) > 0 {
+		b.WriteString("\nnot kept\n")
+	}
+	for _, loss := range h.Lost {
+		b.WriteString("  " + loss + "\n")
+	}
 }
 
 func joined[S ~string](list []S) string {

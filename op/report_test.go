@@ -53,20 +53,24 @@ func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 
 func TestDoctor(t *testing.T) {
 	report := backend.Report{Backend: "linux", Features: []backend.Feature{
-		{Name: "user namespaces", Required: true, Detail: "clone: EPERM", Remedy: "allow them"},
-		{Name: "landlock", OK: true, Detail: "ABI 7"},
+		{Name: "user namespaces", NeededBy: []string{"level full"}, Detail: "clone: EPERM", Remedy: "allow them"},
+		{Name: "landlock", OK: true, Detail: "ABI 7", NeededBy: []string{"level landlock"}},
 		{Name: "cgroup2"},
 	}}
+	report.Judge("level full", "level landlock")
 	out, text := render(t, doctorOp(), bare{report: report}, `{}`)
 	want := `backend linux
 
-user namespaces  missing             clone: EPERM
-landlock         ok                  ABI 7
-cgroup2          missing (optional)
+  user namespaces  missing  clone: EPERM
+  landlock         ok       ABI 7
+  cgroup2          missing
+
+  level full      no   for want of user namespaces
+  level landlock  yes
 
 user namespaces: allow them
 
-not usable: a required feature is missing
+not usable: a sandbox with all default walls cannot be made here
 `
 	if text != want {
 		t.Errorf("doctor says\n%s\nwant\n%s", text, want)

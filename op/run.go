@@ -73,26 +73,64 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err != nil {
 		return RunOutput{}, err
 	}
+	notes := stream.Stderr
+	if in.Quiet {
+		notes = nil
+	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
 		out.Planted = sandbox.Planted()
-		err = errors.Join(err, tellPlanted(stream, out.Planted))
+		err = errors.Join(err, tellPlanted(notes, out.Planted))
 	}()
+	if err := tellLost(notes, sandbox.Isolation()); err != nil {
+		return RunOutput{}, err
+	}
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	if stream.Stdout == nil {
 		return capture(cmd, int64(sandbox.Spec().Limits.Output), stream)
 	}
-	return follow(cmd, spec, in.TTY, stream)
+	out, err = follow(cmd, spec, in.TTY, stream)
+	return out, errors.Join(err, tellDenials(notes, out))
+}
+
+// tellDenials says what a command that failed was refused.
+func tellDenials(w io.Writer, out RunOutput) error {
+	if w == nil || out.ExitStatus() == 0 {
+		return nil
+	}
+	for _, d := range out.Denials {
+		what := d.Layer + ": " + d.Rule
+		if d.Object != "" {
+			what += ", " + d.Object
+		}
+		if _, err := fmt.Fprintf(w, "paddock: denied: %s (%s)\n", what, d.Hint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellLost says what the sandbox does not keep, of what a default one does.
+func tellLost(w io.Writer, iso policy.Isolation) error {
+	if w == nil {
+		return nil
+	}
+	for _, loss := range iso.Lost {
+		if _, err := fmt.Fprintf(w, "paddock: not kept: %s\n", loss); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tellPlanted warns of what could not be protected because it did not exist.
-func tellPlanted(stream *Stream, paths []string) error {
-	if len(paths) == 0 || stream.Stderr == nil {
+func tellPlanted(w io.Writer, paths []string) error {
+	if len(paths) == 0 || w == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(stream.Stderr, "paddock: the command made %s: look before you use it, programs on the host run or obey it\n", strings.Join(paths, ", "))
+	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", strings.Join(paths, ", "))
 	return err
 }
 

@@ -8,9 +8,10 @@ import (
 // RunInput asks for one command in a sandbox of its own.
 type RunInput struct {
 	SpecInput
-	Cwd  string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY  bool     `json:"tty,omitempty" flag:"tty" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
-	Argv []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
+	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
+	TTY   bool     `json:"tty,omitempty" flag:"tty" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
+	Quiet bool     `json:"quiet,omitempty" flag:"quiet" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
+	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
 // RunOutput is how the command ended.
@@ -34,6 +35,9 @@ type RunOutput struct {
 	Survivors       int      `json:"survivors"`
 	SurvivorsKilled int      `json:"survivors_killed"`
 	DeathProved     bool     `json:"death_proved"`
+	// Denials are what the command was refused, as far as that is known; those
+	// marked as guesses stem from its error output.
+	Denials []paddock.Denial `json:"denials,omitempty"`
 	// Planted are paths in the workspace that the command made and that the
 	// host executes or obeys without being told to.
 	Planted   []string         `json:"planted,omitempty"`
@@ -76,6 +80,7 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 		Survivors:       r.Survivors,
 		SurvivorsKilled: r.SurvivorsKilled,
 		DeathProved:     r.DeathProved,
+		Denials:         r.Denials,
 		Isolation:       r.Isolation,
 	}
 }

@@ -131,6 +131,7 @@ type Denial struct {
 	Object string `json:"object,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 	Guess  bool   `json:"guess,omitempty"` // inferred, not reported by the kernel
+	Count  int    `json:"count,omitempty"` // how often, where it was more than once
 }
 
 // Control is the payload of a frame on StreamControl, as JSON.

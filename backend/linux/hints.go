@@ -19,20 +19,36 @@ func cloneHint(errno syscall.Errno) string {
 	case sysctl("kernel/unprivileged_userns_clone") == "0":
 		return "user namespaces are forbidden to ordinary users: sysctl -w kernel.unprivileged_userns_clone=1"
 	case sysctl("user/max_user_namespaces") == "0":
-		return "user namespaces are switched off: sysctl -w user.max_user_namespaces=15000"
+		return "user namespaces are switched off: sysctl -w user.max_user_namespaces=15000; inside a Paddock sandbox that is by design, and the landlock level (--level landlock) does without"
 	case errno == syscall.ENOSPC:
-		return "the limit on namespaces is reached: see sysctl user.max_user_namespaces and its siblings, or end other sandboxes; inside a Paddock sandbox there are none by design"
+		return "the limit on namespaces is reached: see sysctl user.max_user_namespaces and its siblings, or end other sandboxes; inside a Paddock sandbox there are none by design: use the landlock level there (--level landlock)"
 	case errno == syscall.EPERM && sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return apparmorHint
+		return apparmorHint()
 	case errno == syscall.EPERM:
-		return "a seccomp filter or security module forbids new namespaces, as container engines do by default (docker: --security-opt seccomp=unconfined)"
+		return "a seccomp filter or security module forbids new namespaces, as container engines do by default: use the landlock level (--level landlock), or allow them (docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
 	case errno == syscall.EAGAIN:
 		return "the limit on processes is reached: see ulimit -u"
 	}
 	return ""
 }
 
-const apparmorHint = "AppArmor restricts user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give paddock-agent a profile with the rule \"userns,\""
+// apparmorHint is for hosts on which AppArmor lets a program without a profile
+// make a user namespace, and then leaves it no capability there. The profile
+// is of the program that makes the namespace.
+func apparmorHint() string {
+	self, err := os.Executable()
+	if err != nil {
+		self = "/usr/local/bin/paddock"
+	}
+	return "AppArmor restricts user namespaces. Give " + self + " a profile that allows them, in /etc/apparmor.d/paddock:\n" +
+		"    abi <abi/4.0>,\n" +
+		"    include <tunables/global>\n" +
+		"    profile paddock " + self + " flags=(unconfined) {\n" +
+		"      userns,\n" +
+		"    }\n" +
+		"and load it with apparmor_parser -r /etc/apparmor.d/paddock; or lift the restriction for all programs: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; " +
+		"or use the landlock level (--level landlock)"
+}
 
 // setupHint explains a step that the new process was not allowed to make.
 func setupHint(e *confine.Error) string {
@@ -41,7 +57,7 @@ func setupHint(e *confine.Error) string {
 	}
 	denied := e.Errno == int(syscall.EPERM) || e.Errno == int(syscall.EACCES)
 	if denied && sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1" {
-		return apparmorHint
+		return apparmorHint()
 	}
 	switch {
 	case e.Errno == int(syscall.ELOOP) && e.Op == string(confine.OpBind):
@@ -49,7 +65,7 @@ func setupHint(e *confine.Error) string {
 	case e.Errno == int(syscall.ENOSYS):
 		return "the kernel is too old: Paddock needs Linux 5.12 or later"
 	case denied:
-		return "something around Paddock (a container engine, a security module, another sandbox) forbids it; paddock doctor tries each feature"
+		return "something around Paddock (a container engine, a security module, another sandbox) forbids it: paddock doctor tries each feature, and the landlock level (--level landlock) needs less"
 	}
 	return ""
 }

@@ -46,18 +46,18 @@ func (b *builder) holdsLandlock(s confine.Step) {
 
 // fileRules repeats in Landlock's words what the mounts say: all of the root
 // can be read and executed, and what is writable is listed.
-func (b *builder) fileRules() []confine.Rule {
-	rules := []confine.Rule{
+func (b *builder) fileRules() []confine.PathRule {
+	rules := []confine.PathRule{
 		{Path: "/", Access: confine.AccessExec},
 		{Path: "/dev", Access: confine.AccessUse},
 		{Path: "/proc", Access: confine.AccessUse},
 	}
 	for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
-		rules = append(rules, confine.Rule{Path: dir, Access: confine.AccessAll})
+		rules = append(rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
 	}
 	for _, m := range b.mounts {
 		if m.writable || m.copied {
-			rules = append(rules, confine.Rule{Path: m.target, Access: confine.AccessAll})
+			rules = append(rules, confine.PathRule{Path: m.target, Access: confine.AccessAll})
 		}
 	}
 	return rules

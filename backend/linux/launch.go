@@ -48,6 +48,7 @@ func (l *launch) close() {
 
 // open opens the agent's program, its sockets and its log.
 func (l *launch) open(agent string) error {
+	l.dir.empty() // of an attempt before this one
 	var err error
 	if l.exe, err = openAgent(agent); err != nil {
 		return err

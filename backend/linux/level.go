@@ -60,13 +60,15 @@ func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, 
 	b.add(confine.Step{Do: confine.OpReset, Flags: []string{confine.FlagOutlive}, Why: "inherited personality, core dumps and dumpability go"})
 	b.useGroup(group)
 	b.add(confine.Step{Do: confine.OpCaps, Why: "neither the agent nor commands have a capability"})
-	b.confineAll(spec)
+	if err := b.confineAll(spec); err != nil {
+		return nil, err
+	}
 	b.watchProtected(spec.Workspace.Unprotected)
 	return b, nil
 }
 
 // confineAll confines the thread that commands come from.
-func (b *builder) confineAll(spec policy.Spec) {
+func (b *builder) confineAll(spec policy.Spec) error {
 	s := confine.Step{Do: confine.OpLandlock, Rules: b.hostRules(), Flags: []string{confine.FlagAbstract, confine.FlagSignal},
 		Why: "the only files that commands may read, execute or change"}
 	if spec.Network == "none" {
@@ -77,18 +79,21 @@ func (b *builder) confineAll(spec policy.Spec) {
 		confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
 		confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"},
 		s)
-	b.filters(spec)
+	if err := b.filters(); err != nil {
+		return err
+	}
 	b.plan.Spawn = append(b.plan.Spawn, confine.Step{Do: confine.OpShield, Why: "the agent's thread in the same domain cannot be signalled"})
+	return nil
 }
 
 // hostRules lets commands use the host's system directories and a few
 // devices, and change what the user named.
-func (b *builder) hostRules() []confine.Rule {
-	var rules []confine.Rule
+func (b *builder) hostRules() []confine.PathRule {
+	var rules []confine.PathRule
 	add := func(access confine.Access, paths ...string) {
 		for _, p := range paths {
 			if exists(p) {
-				rules = append(rules, confine.Rule{Path: p, Access: access})
+				rules = append(rules, confine.PathRule{Path: p, Access: access})
 			}
 		}
 	}
@@ -104,15 +109,15 @@ func (b *builder) hostRules() []confine.Rule {
 		add(confine.AccessUse, "/dev/"+name)
 	}
 	// The places of its own may not be made yet.
-	rules = append(rules, confine.Rule{Path: path.Join(b.plan.Scratch, scratchHome), Access: confine.AccessAll},
-		confine.Rule{Path: path.Join(b.plan.Scratch, scratchTmp), Access: confine.AccessAll},
-		confine.Rule{Path: path.Join(b.plan.Scratch, confine.ScratchSecrets), Access: confine.AccessRead})
+	rules = append(rules, confine.PathRule{Path: path.Join(b.plan.Scratch, scratchHome), Access: confine.AccessAll},
+		confine.PathRule{Path: path.Join(b.plan.Scratch, scratchTmp), Access: confine.AccessAll},
+		confine.PathRule{Path: path.Join(b.plan.Scratch, confine.ScratchSecrets), Access: confine.AccessRead})
 	for _, m := range b.mounts {
 		access := confine.AccessExec
 		if m.writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.Rule{Path: m.source, Access: access})
+		rules = append(rules, confine.PathRule{Path: m.source, Access: access})
 	}
 	return rules
 }

@@ -24,9 +24,15 @@ type hierarchy struct {
 	why   error        // there is none
 }
 
-// findHierarchy looks for a place where groups with controllers can be made.
+// findHierarchy makes a place ready where groups with controllers can be made.
 func findHierarchy() hierarchy {
 	place, err := cgroup.FindPlace()
+	return hierarchy{place, err}
+}
+
+// lookForHierarchy says what findHierarchy would find, and changes nothing.
+func lookForHierarchy() hierarchy {
+	place, err := cgroup.LookForPlace()
 	return hierarchy{place, err}
 }
 

@@ -53,7 +53,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	if err != nil {
 		return nil, err
 	}
-	groups := findHierarchy()
+	groups := lookForHierarchy()
 	group := filepath.Join(groups.place.Dir, groupName("ID"))
 	if req.Spec.Level == policy.LevelLandlock {
 		id, err := landlockIdentity(req.Spec, mounts)

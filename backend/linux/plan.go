@@ -210,14 +210,24 @@ func (b *builder) spawn(spec policy.Spec) error {
 	if err := b.landlock(spec); err != nil {
 		return err
 	}
-	b.filters(spec)
-	return nil
+	return b.filters()
 }
 
-func (b *builder) filters(policy.Spec) {
-	b.plan.Spawn = append(b.plan.Spawn,
-		confine.Step{Do: confine.OpSeccomp, Source: confine.FilterAgent, Data: confine.Filter(confine.FilterAgent), Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"},
-		confine.Step{Do: confine.OpSeccomp, Source: confine.FilterCommands, Data: confine.Filter(confine.FilterCommands), Why: "commands never need these calls"})
+// filters adds the agent's filter and, on top of it, the commands'.
+func (b *builder) filters() error {
+	options := b.plan.FilterOptions()
+	for _, s := range []confine.Step{
+		{Source: confine.FilterAgent, Flags: []string{confine.FlagAllThreads}, Why: "the agent itself never needs these calls"},
+		{Source: confine.FilterCommands, Flags: []string{confine.FlagNotify}, Why: "commands never need these calls"},
+	} {
+		var err error
+		if s.Data, err = confine.Filter(s.Source, options); err != nil {
+			return fail("plan", "seccomp", options.Profile, err, "")
+		}
+		s.Do = confine.OpSeccomp
+		b.plan.Spawn = append(b.plan.Spawn, s)
+	}
+	return nil
 }
 
 func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {

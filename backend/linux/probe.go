@@ -3,13 +3,11 @@
 package linux
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -21,19 +19,32 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
+// What specs can ask for, as the probe names it.
+const (
+	canFull     = "level full"
+	canLandlock = "level landlock"
+	canNetwork  = "network host"
+	canMemory   = "limit memory"
+	canCPUs     = "limit cpus"
+	canPids     = "limit processes, as a whole"
+)
+
 // Probe tries each feature and says what works here.
 func (b *Backend) Probe(context.Context) backend.Report {
-	r := backend.Report{Backend: b.Name(), Usable: true, Features: []backend.Feature{
-		probeKernel(), probeUserns(), probeProc(), probeSeccomp(), probeIdmap(), probeLandlock(), probeCgroup(), probeGroups(),
+	groups, userns := lookForHierarchy(), probeUserns()
+	r := backend.Report{Backend: b.Name(), Features: []backend.Feature{
+		probeKernel(), userns, inside(userns, probePID), inside(userns, probeNet), inside(userns, probeProc), probeSubids(), probeIdmap(), probeGroups(),
+		probeSeccomp(), probeLandlock("landlock files", confine.LandlockFilesABI, canLandlock),
+		probeLandlock("landlock scopes", confine.LandlockScopesABI, canLandlock, canNetwork),
+		probeHierarchy(groups), probeController(groups, "memory", canMemory), probeController(groups, "cpu", canCPUs),
+		probeController(groups, "pids", canPids), probeController(groups, "io"),
 	}}
-	for _, f := range r.Features {
-		r.Usable = r.Usable && (f.OK || !f.Required)
-	}
+	r.Judge(canFull, canLandlock, canNetwork, canMemory, canCPUs, canPids)
 	return r
 }
 
 func probeKernel() backend.Feature {
-	f := backend.Feature{Name: "kernel", Required: true, Remedy: "use Linux 5.12 or later"}
+	f := backend.Feature{Name: "kernel", NeededBy: []string{canFull, canLandlock}, Remedy: "use Linux 5.12 or later"}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		f.Detail = err.Error()
@@ -80,20 +91,20 @@ func try(flags uintptr, mount clone.Mount) syscall.Errno {
 // probeUserns mounts inside a new user namespace: some hosts let the clone
 // succeed and then deny the capabilities.
 func probeUserns() backend.Feature {
-	f := backend.Feature{Name: "user namespaces", Required: true}
+	f := backend.Feature{Name: "user namespaces", NeededBy: []string{canFull, canNetwork}}
 	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS, clone.Mount{Type: "tmpfs", Target: "/tmp"})
 	if errno == 0 {
 		return verdict(f, true, "made one and mounted inside")
 	}
 	f.Remedy = cloneHint(errno)
 	if errno == syscall.EACCES {
-		f.Remedy = apparmorHint
+		f.Remedy = apparmorHint()
 	}
 	return verdict(f, false, errno.Error())
 }
 
 func probeProc() backend.Feature {
-	f := backend.Feature{Name: "fresh /proc", Required: true, Remedy: procHint}
+	f := backend.Feature{Name: "fresh /proc", NeededBy: []string{canFull, canNetwork}, Remedy: procHint}
 	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS|unix.CLONE_NEWPID, clone.Mount{Type: "proc", Target: "/proc"})
 	if errno == 0 {
 		return verdict(f, true, "mounted one in a new pid namespace")
@@ -102,7 +113,7 @@ func probeProc() backend.Feature {
 }
 
 func probeSeccomp() backend.Feature {
-	f := backend.Feature{Name: "seccomp filters", Required: true, Remedy: "use a kernel with CONFIG_SECCOMP_FILTER"}
+	f := backend.Feature{Name: "seccomp filters", NeededBy: []string{canFull, canLandlock, canNetwork}, Remedy: "use a kernel with CONFIG_SECCOMP_FILTER"}
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
 	if errno != 0 {
@@ -133,38 +144,78 @@ func probeIdmap() backend.Feature {
 	return verdict(f, true, "mapped "+dir)
 }
 
-func probeLandlock() backend.Feature {
-	abi := confine.LandlockABI()
-	f := backend.Feature{Name: "landlock", Remedy: "needed for --network host: Linux 6.12 or later, with landlock in the lsm= list"}
-	return verdict(f, abi >= confine.LandlockScopesABI, "ABI "+strconv.Itoa(abi))
+// inside is a probe of what only a user namespace gives; without one it has no
+// remedy of its own.
+func inside(userns backend.Feature, probe func() backend.Feature) backend.Feature {
+	f := probe()
+	if !userns.OK {
+		f.Remedy = ""
+	}
+	return f
 }
 
-// probeCgroup looks for the cgroup2 mount wherever it is, and for what can be
-// limited there.
-func probeCgroup() backend.Feature {
-	f := backend.Feature{Name: "cgroup2", Remedy: "mount cgroup2, with the memory, cpu and pids controllers not bound to cgroup v1; this version does not use it yet"}
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return verdict(f, false, err.Error())
+// probePID and probeNet make the namespaces that hosts may forbid one by one
+// (sysctl user.max_pid_namespaces, user.max_net_namespaces).
+func probePID() backend.Feature {
+	return probeNamespace("pid namespaces", unix.CLONE_NEWPID, "user/max_pid_namespaces", canFull, canNetwork)
+}
+
+func probeNet() backend.Feature {
+	return probeNamespace("network namespaces", unix.CLONE_NEWNET, "user/max_net_namespaces", canFull)
+}
+
+func probeNamespace(name string, flag uintptr, setting string, needed ...string) backend.Feature {
+	f := backend.Feature{Name: name, NeededBy: needed}
+	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS|flag, clone.Mount{Type: "tmpfs", Target: "/tmp"})
+	if errno == 0 {
+		return verdict(f, true, "made one")
 	}
-	for line := range strings.Lines(string(text)) {
-		before, after, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(before)
-		if !strings.HasPrefix(after, "cgroup2 ") || len(fields) < 5 {
-			continue
-		}
-		at := unescape(fields[4])
-		controllers, err := os.ReadFile(at + "/cgroup.controllers")
-		if err != nil {
-			return verdict(f, false, err.Error())
-		}
-		names := string(bytes.TrimSpace(controllers))
-		if names == "" {
-			return verdict(f, false, at+", without controllers")
-		}
-		return verdict(f, true, fmt.Sprintf("%s (%s)", at, names))
+	if sysctl(setting) == "0" {
+		f.Remedy = "sysctl -w " + strings.ReplaceAll(setting, "/", ".") + "=15000"
 	}
-	return verdict(f, false, "not mounted")
+	return verdict(f, false, errno.Error())
+}
+
+// probeSubids tells those who know other tools that they need not look here.
+func probeSubids() backend.Feature {
+	return backend.Feature{Name: "subordinate ids", OK: true, Detail: "not needed: one id is enough (/etc/subuid is not read)"}
+}
+
+func probeLandlock(name string, least int, needed ...string) backend.Feature {
+	abi := confine.LandlockABI()
+	f := backend.Feature{Name: name, NeededBy: needed, Detail: fmt.Sprintf("ABI %d, of which %d is needed", abi, least)}
+	switch {
+	case abi == 0:
+		f.Remedy = "add landlock to the kernel's list of security modules (lsm=landlock,… on its command line; see /sys/kernel/security/lsm)"
+	case least == confine.LandlockScopesABI:
+		f.Remedy = "use Linux 6.12 or later"
+	default:
+		f.Remedy = "use Linux 5.19 or later"
+	}
+	return verdict(f, abi >= least, "")
+}
+
+// probeHierarchy says where control groups can be made.
+func probeHierarchy(h hierarchy) backend.Feature {
+	f := backend.Feature{Name: "control groups", NeededBy: []string{canMemory, canCPUs, canPids}}
+	if h.why != nil {
+		f.Remedy = cgroupHint(h.why)
+		return verdict(f, false, h.why.Error())
+	}
+	return verdict(f, true, h.place.Dir)
+}
+
+func probeController(h hierarchy, controller string, needed ...string) backend.Feature {
+	f := backend.Feature{Name: "controller " + controller, NeededBy: needed}
+	for _, m := range h.place.Missing {
+		if m.Controller == controller {
+			if m.Remedy != cgroupHint(h.why) { // which is told already
+				f.Remedy = m.Remedy
+			}
+			return verdict(f, false, m.Why)
+		}
+	}
+	return verdict(f, h.has(controller), "handed on by "+h.place.Dir)
 }
 
 // probeGroups tells an ordinary user what an unprivileged user namespace

@@ -22,6 +22,7 @@ Usage:
 Where to serve:
   --listen ADDRESS       may be repeated; default ` + agent.DefaultListen + `
                            vsock://[:PORT]   of a virtual machine
+                           virtio://PORT     a virtio-serial port, by its name
                            unix:///PATH      for this user and root alone
                            tcp://HOST:PORT   with a token
                            fd://N            a listening socket that was inherited

@@ -1,12 +1,15 @@
 // Command testsum runs "go test -json" and tells what happened, for people:
 //
 //	go run ./internal/testsum [-race auto|on|off] [-skips FILE] [-- go test arguments]
+//	go run ./internal/testsum -events [-skips FILE] -- COMMAND…
 //
 // It prints one line for each package as it ends, every failure in full (a
 // failed build, a panic and a timeout included), and at the end what ran, as
 // whom, with or without the race detector, what was skipped and why, and what
 // packages reported: the lines that a TestMain printed from "--- report: TITLE"
 // to "--- end of report". The last line is "N passed, N failed, N skipped" and nothing else.
+//
+// With -events it runs a command that prints events as "go test -json" does.
 //
 // The exit status is 1 where a test or a package failed, where no test ran,
 // and where a test was skipped that the list of allowed skips does not name;
@@ -31,7 +34,8 @@ type config struct {
 	dir   string    // where go test runs; empty: the current directory
 	race  string    // "auto", "on" or "off"
 	skips skipList  // the skips that are allowed
-	args  []string  // arguments of go test
+	args  []string  // arguments of go test, or the command
+	other bool      // it is a command
 	uid   int       // of the user who runs the tests
 	out   io.Writer // everything that is told
 	err   io.Writer // the standard error of go test
@@ -43,6 +47,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	flags.StringVar(&c.race, "race", "auto", "use the race detector: auto (where it works), on, off")
+	flags.BoolVar(&c.other, "events", false, "run a command that prints events, not go test")
 	list := flags.String("skips", "", "the `file` that lists the skips that are allowed")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -52,6 +57,10 @@ func Main(args []string, out, errOut io.Writer) int {
 		return 2
 	}
 	c.args = flags.Args()
+	if c.other && len(c.args) == 0 {
+		fmt.Fprintln(errOut, "testsum: cannot use -events without a command")
+		return 2
+	}
 	return c.run()
 }
 
@@ -78,6 +87,9 @@ func (c *config) load(list string) error {
 
 // run runs the tests and returns the exit status.
 func (c *config) run() int {
+	if c.other {
+		c.race = "off"
+	}
 	race := c.detectRace()
 	s := newSummary(c.out)
 	if err := c.goTest(race, s); err != nil {
@@ -92,22 +104,38 @@ func (c *config) run() int {
 // goTest runs go test and feeds its events to s. Its error says how go test
 // ended where that was not well.
 func (c *config) goTest(race raceMode, s *summary) error {
+	cmd := c.command(race)
+	cmd.Dir, cmd.Stderr = c.dir, c.err
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("cannot run %s: %w", c.name(), err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot run %s: %w", c.name(), err)
+	}
+	readErr := readEvents(pipe, s)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s ended with %w", c.name(), errors.Join(err, readErr))
+	}
+	return readErr
+}
+
+// name is what errors call what prints the events.
+func (c *config) name() string {
+	if c.other {
+		return c.args[0]
+	}
+	return "go test"
+}
+
+// command is what prints the events.
+func (c *config) command(race raceMode) *exec.Cmd {
+	if c.other {
+		return exec.Command(c.args[0], c.args[1:]...)
+	}
 	args := []string{"test", "-json"}
 	if race.on {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, c.args...)...)
-	cmd.Dir, cmd.Stderr = c.dir, c.err
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("cannot run go test: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot run go test: %w", err)
-	}
-	readErr := readEvents(pipe, s)
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("go test ended with %w", errors.Join(err, readErr))
-	}
-	return readErr
+	return exec.Command("go", append(args, c.args...)...)
 }

@@ -95,6 +95,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", binDir+":"+os.Getenv("PATH"))
 			env.Setenv("PADDOCK_STATE_DIR", stateDir)
 			env.Setenv("MARK", newMark())
+			env.Setenv("BIN", binDir)
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

@@ -1,0 +1,227 @@
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The processes in groups are this test's own program, with a role: where the
+// tests run in a small virtual machine there is no other.
+const roleEnv = "PADDOCK_CGROUP_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		name, arg, _ := strings.Cut(role, " ")
+		os.Exit(roles[name](arg))
+	}
+	existed := placeExists()
+	code := m.Run()
+	if !existed {
+		code = max(code, removePlace())
+	}
+	os.Exit(code)
+}
+
+func placeExists() bool {
+	p, err := LookForPlace()
+	if err != nil {
+		return true
+	}
+	_, err = os.Stat(p.Dir)
+	return err == nil
+}
+
+func removePlace() int {
+	p, err := LookForPlace()
+	if err == nil {
+		err = os.Remove(p.Dir)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// parent opens this process's own group, in which tests make theirs.
+func parent(t testing.TB) *Group {
+	t.Helper()
+	dir, err := ownDir()
+	if err != nil {
+		t.Skipf("no control group can be made here: %v", err)
+	}
+	g, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+func ownDir() (string, error) {
+	m, err := Find()
+	if err != nil {
+		return "", err
+	}
+	own, err := Own()
+	if err != nil {
+		return "", err
+	}
+	dir, err := m.Dir(own)
+	if err == nil && !writable(dir) {
+		err = errors.New("permission denied")
+	}
+	return dir, err
+}
+
+// fresh makes a group without controllers, which the test's end kills and removes.
+func fresh(t testing.TB) *Group {
+	t.Helper()
+	return freshIn(t, parent(t))
+}
+
+func freshIn(t testing.TB, parent *Group) *Group {
+	t.Helper()
+	name := testName(t)
+	g, err := parent.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := errors.Join(g.Kill(), g.WaitEmpty(t.Context()))
+		if err := errors.Join(err, parent.Remove(name), g.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+var testNames int
+
+func testName(t testing.TB) string {
+	testNames++
+	return fmt.Sprintf("paddock-test-%d-%d-%s", os.Getpid(), testNames, filepath.Base(t.Name()))
+}
+
+// controlled makes a group that has the controllers, in a place for sandboxes.
+func controlled(t testing.TB, want ...string) *Group {
+	t.Helper()
+	p, err := FindPlace()
+	if err != nil {
+		t.Skipf("cgroup v2 controllers are missing here: %v", err)
+	}
+	if missing := len(intersect(want, p.Controllers)); missing < len(want) {
+		t.Skipf("cgroup v2 controllers are missing here: want %v, have %v", want, p.Controllers)
+	}
+	place, err := Open(p.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { place.Close() })
+	return freshIn(t, place)
+}
+
+// player is a process with a role.
+type player struct {
+	*exec.Cmd
+	said *bufio.Reader
+	in   io.WriteCloser // whose end ends most roles
+}
+
+// play starts a process with a role, in a group from its first instruction on.
+func play(t testing.TB, g *Group, role string) *player {
+	t.Helper()
+	p := &player{Cmd: exec.Command("/proc/self/exe")}
+	p.Env = []string{roleEnv + "=" + role, "GOMAXPROCS=2"}
+	p.Stderr = os.Stderr
+	p.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.in, err = p.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	})
+	p.said = bufio.NewReader(out)
+	return p
+}
+
+// hear reads the next line that the process says.
+func (p *player) hear(t testing.TB) string {
+	t.Helper()
+	line, err := p.said.ReadString('\n')
+	if err != nil {
+		t.Fatalf("a process says no more: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// silence waits until nobody is left who could say something.
+func (p *player) silence(t testing.TB) {
+	t.Helper()
+	if rest, err := io.ReadAll(p.said); err != nil || len(rest) > 0 {
+		t.Fatalf("%q, %v", rest, err)
+	}
+}
+
+// roles by name.
+var roles map[string]func(arg string) int
+
+func init() {
+	roles = map[string]func(string) int{
+		"wait": waitRole, "tree": treeRole, "echo": echoRole, "eat": eatRole, "fork": forkRole, "spin": spinRole, "make": makeRole,
+	}
+}
+
+// waitRole says its pid and waits for the end of its input.
+func waitRole(string) int {
+	fmt.Println(os.Getpid())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// treeRole starts a process in a session of its own, which starts another, and so on;
+// then all wait for ever. Each says its pid.
+func treeRole(arg string) int {
+	left, _ := strconv.Atoi(arg)
+	fmt.Println(os.Getpid())
+	if left > 1 {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = []string{roleEnv + "=tree " + strconv.Itoa(left-1)}
+		cmd.Stdout = os.Stdout
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	for {
+		_ = unix.Pause()
+	}
+}
+
+// echoRole answers each line of its input.
+func echoRole(string) int {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Println(in.Text())
+	}
+	return 0
+}

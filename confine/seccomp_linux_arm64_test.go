@@ -1,3 +1,0 @@
-package confine
-
-var archCallNumbers = map[string]uint32{}

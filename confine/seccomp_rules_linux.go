@@ -1,0 +1,155 @@
+package confine
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// rule denies system calls: each of calls fails with errno where all
+// conditions hold. Of the rules for one call the first that holds counts.
+type rule struct {
+	group string
+	calls []string
+	when  []cond
+	errno unix.Errno
+	who   scope
+	why   string
+}
+
+// tells says whether a supervisor is to hear that the rule was applied: where
+// it is a refusal, as opposed to an answer that programs know how to live
+// with. The agent's own filter answers first for what binds the agent, too.
+func (r rule) tells() bool {
+	return r.who&forAgent == 0 && (r.errno == unix.EPERM || r.errno == unix.EACCES)
+}
+
+// binds says whether the rule is part of a filter. Commands that begin in
+// control groups are denied clone3 by a filter of their own (NoClone3).
+func (r rule) binds(who scope) bool {
+	return r.who&who != 0 && !(who&forGrouped != 0 && r.calls[0] == "clone3")
+}
+
+// scope is whom a rule binds: any of these.
+type scope uint8
+
+const (
+	forAgent   scope = 1 << iota // every thread of the agent
+	forDefault                   // commands under this profile, and so on
+	forStrict
+	forDebug
+	forNoNamespaces // commands that share the host's namespaces
+	forNoNetwork    // commands that the filter keeps from the network
+	forGrouped      // commands that another filter keeps from clone3
+	forNotified     // commands that have a supervisor
+
+	forCommands = forDefault | forStrict | forDebug
+	forEveryone = forAgent | forCommands
+)
+
+// rules is what may not be asked of the kernel. ENOSYS stands where programs
+// fall back to an older call or do without, EPERM elsewhere, another errno
+// where it is the kernel's usual one.
+//
+// They are made anew when asked for: the agent, which links this package too,
+// pays nothing for them when it starts.
+func rules() []rule {
+	return slices.Concat(fileRules(), namespaceRules(), processRules(), hostRules(), socketRules(), sharedRules())
+}
+
+var (
+	setID         = []value{{unix.S_ISUID, "S_ISUID"}, {unix.S_ISGID, "S_ISGID"}}
+	creatingFlags = []value{{unix.O_CREAT, "O_CREAT"}, {0o20000000, "__O_TMPFILE"}} // O_TMPFILE without its O_DIRECTORY
+	deviceTypes   = []value{{unix.S_IFCHR, "S_IFCHR"}, {unix.S_IFBLK, "S_IFBLK"}}
+)
+
+const (
+	setIDWhy  = "on disk it would act with its owner's identity on the host"
+	deviceWhy = "no device belongs into a sandbox; 0:0 is what overlayfs takes for a deletion"
+	namesWhy  = "a nested namespace opens most of the kernel to its maker"
+	mountWhy  = "the view of the file system is fixed"
+)
+
+// fileRules guard what files can become and how they are reached.
+func fileRules() []rule {
+	return []rule{
+		{"set-id files", []string{"chmod", "fchmod", "creat", "mkdir", "mknod"}, []cond{has(1, "mode", setID...)}, unix.EPERM, forCommands, setIDWhy},
+		{"set-id files", []string{"fchmodat", "fchmodat2", "mkdirat", "mknodat"}, []cond{has(2, "mode", setID...)}, unix.EPERM, forCommands, setIDWhy},
+		{"set-id files", []string{"open"}, []cond{has(1, "flags", creatingFlags...), has(2, "mode", setID...)}, unix.EPERM, forCommands, setIDWhy},
+		{"set-id files", []string{"openat"}, []cond{has(2, "flags", creatingFlags...), has(3, "mode", setID...)}, unix.EPERM, forCommands, setIDWhy},
+		{"set-id files", []string{"openat2"}, nil, unix.ENOSYS, forCommands, "its mode is behind a pointer; programs use openat"},
+		{"device nodes", []string{"mknod"}, []cond{is(1, "mode", deviceTypes...).masked(unix.S_IFMT)}, unix.EPERM, forCommands, deviceWhy},
+		{"device nodes", []string{"mknodat"}, []cond{is(2, "mode", deviceTypes...).masked(unix.S_IFMT)}, unix.EPERM, forCommands, deviceWhy},
+		{"file handles", []string{"open_by_handle_at"}, nil, unix.EPERM, forEveryone, "it asks no directory for leave"},
+		{"file handles", []string{"name_to_handle_at"}, nil, unix.EPERM, forCommands, "of no use without the other"},
+		{"file handles", []string{"fanotify_init", "fanotify_mark"}, nil, unix.EPERM, forCommands, "it watches whole file systems, by handle"},
+		{"programs without a file", []string{"memfd_create"}, nil, unix.ENOSYS, forStrict, "programs and data are files; programs fall back to temporary ones"},
+		{"programs without a file", []string{"execveat"}, nil, unix.ENOSYS, forStrict, "programs are executed by their path"},
+	}
+}
+
+// namespaceRules keep the walls where they are. CLONE_NEWUTS may pass:
+// the spawner marks each command's tree with it, and commands lack the capability.
+func namespaceRules() []rule {
+	return []rule{
+		{"namespaces", []string{"clone"}, []cond{has(0, "flags", value{unix.CLONE_NEWNS, "CLONE_NEWNS"}, value{unix.CLONE_NEWCGROUP, "CLONE_NEWCGROUP"},
+			value{unix.CLONE_NEWIPC, "CLONE_NEWIPC"}, value{unix.CLONE_NEWUSER, "CLONE_NEWUSER"}, value{unix.CLONE_NEWPID, "CLONE_NEWPID"},
+			value{unix.CLONE_NEWNET, "CLONE_NEWNET"})}, unix.EPERM, forCommands, namesWhy},
+		{"namespaces", []string{"clone3"}, nil, unix.ENOSYS, forCommands, "its flags are behind a pointer; programs use clone"},
+		{"namespaces", []string{"unshare"}, []cond{hasOther(0, "flags", value{unix.CLONE_VM, "CLONE_VM"}, value{unix.CLONE_FS, "CLONE_FS"},
+			value{unix.CLONE_FILES, "CLONE_FILES"}, value{unix.CLONE_SIGHAND, "CLONE_SIGHAND"}, value{unix.CLONE_THREAD, "CLONE_THREAD"},
+			value{unix.CLONE_SYSVSEM, "CLONE_SYSVSEM"}, value{unix.CLONE_NEWUTS, "CLONE_NEWUTS"})}, unix.EPERM, forCommands, namesWhy},
+		{"namespaces", []string{"setns"}, nil, unix.EPERM, forCommands, namesWhy},
+		{"namespaces", []string{"listns"}, nil, unix.ENOSYS, forCommands, "what other namespaces there are is nobody's business"},
+		{"mounts", []string{"mount", "umount2", "chroot", "pivot_root"}, nil, unix.EPERM, forCommands, mountWhy},
+		{"mounts", []string{"open_tree", "open_tree_attr", "move_mount", "mount_setattr", "fsopen", "fsconfig", "fsmount", "fspick"}, nil, unix.EPERM, forCommands, mountWhy},
+		{"mounts", []string{"statmount", "listmount"}, nil, unix.ENOSYS, forCommands, "they name mount namespaces behind a pointer; programs read /proc/self/mountinfo"},
+	}
+}
+
+// personas are the personalities that change nothing of weight, and the question for the present one.
+var personas = []value{{0, "PER_LINUX"}, {0x8, "PER_LINUX32"}, {0x20000, "UNAME26"}, {0x20008, "PER_LINUX32|UNAME26"}, {0xffffffff, "a query"}}
+
+// processRules keep processes apart.
+func processRules() []rule {
+	return []rule{
+		{"other processes", []string{"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd"}, nil, unix.EPERM, forDefault | forStrict,
+			"only debuggers look into other processes"},
+		{"other processes", []string{"process_madvise", "process_mrelease"}, nil, unix.EPERM, forCommands, "the memory of other processes"},
+		{"other processes", []string{"prlimit64"}, []cond{isNot(0, "pid", value{0, "0"})}, unix.EPERM, forNoNamespaces, "the host's processes can be named; one's own pid is not known to a filter"},
+		{"other processes", []string{"prlimit64"}, []cond{isNot(0, "pid", value{0, "0"}), notNull(2, "new_limit")}, unix.EPERM, forCommands, "limits of other processes"},
+		{"personality", []string{"personality"}, []cond{isNot(0, "persona", personas[0], personas[4])}, unix.EPERM, forStrict, "old behaviour is old holes"},
+		{"personality", []string{"personality"}, []cond{isNot(0, "persona", personas...)}, unix.EPERM, forDefault, "it turns protections of memory off"},
+		{"personality", []string{"personality"}, []cond{isNot(0, "persona", append(personas[:len(personas):len(personas)], value{0x40000, "ADDR_NO_RANDOMIZE"})...)}, unix.EPERM, forDebug,
+			"it turns protections of memory off; debuggers need addresses that repeat"},
+		{"keyrings", []string{"keyctl", "add_key", "request_key"}, nil, unix.EPERM, forEveryone, "keyrings are not namespaced"},
+		{"terminals", []string{"ioctl"}, []cond{is(1, "request", value{unix.TIOCSTI, "TIOCSTI"}, value{unix.TIOCLINUX, "TIOCLINUX"})}, unix.EPERM, forCommands,
+			"typing into a terminal"},
+		{"terminals", []string{"ioctl"}, []cond{is(1, "request", value{unix.TIOCSETD, "TIOCSETD"})}, unix.EPERM, forCommands, "line disciplines are old drivers for modems"},
+		{"terminals", []string{"vhangup"}, nil, unix.EPERM, forEveryone, "it takes a terminal from others"},
+	}
+}
+
+// hostRules keep what belongs to the host alone, and what has been the way
+// into kernels too often.
+func hostRules() []rule {
+	return []rule{
+		{"modules", []string{"init_module", "finit_module", "delete_module"}, nil, unix.EPERM, forEveryone, "the host's kernel"},
+		{"kernels", []string{"kexec_load", "kexec_file_load", "reboot"}, nil, unix.EPERM, forEveryone, "the host's kernel"},
+		{"accounting", []string{"swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog"}, nil, unix.EPERM, forEveryone, "the host's memory, disks and log"},
+		{"names", []string{"sethostname", "setdomainname"}, nil, unix.EPERM, forCommands, "the host's name, where it is not the sandbox's own"},
+		{"clocks", []string{"settimeofday", "clock_settime", "adjtimex", "clock_adjtime"}, nil, unix.EPERM, forEveryone, "time is not namespaced"},
+		{"input and output ports", []string{"iopl", "ioperm"}, nil, unix.EPERM, forEveryone, "hardware"},
+		{"attack surface", []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}, nil, unix.ENOSYS, forEveryone, "it makes calls that filters cannot see"},
+		{"attack surface", []string{"bpf", "perf_event_open", "userfaultfd"}, nil, unix.EPERM, forEveryone, "large, privileged, and what exploits are built with"},
+		{"attack surface", []string{"modify_ldt"}, nil, unix.ENOSYS, forEveryone, "for 16-bit programs"},
+		{"attack surface", []string{"memfd_secret"}, nil, unix.ENOSYS, forCommands, "memory that nobody can look at or reclaim"},
+		{"attack surface", []string{"lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules"}, nil, unix.ENOSYS, forCommands, "the host's security modules"},
+		{"attack surface", []string{"mbind", "set_mempolicy", "set_mempolicy_home_node", "migrate_pages", "move_pages"}, nil, unix.EPERM, forCommands,
+			"placement of memory among the host's nodes"},
+		{"attack surface", []string{"vmsplice", "remap_file_pages"}, nil, unix.ENOSYS, forStrict, "rare, and wrong more than once"},
+		{"obsolete", []string{"uselib", "ustat", "sysfs", "_sysctl", "nfsservctl", "lookup_dcookie", "create_module", "get_kernel_syms", "query_module",
+			"getpmsg", "putpmsg", "afs_syscall", "tuxcall", "security", "vserver", "epoll_ctl_old", "epoll_wait_old"}, nil, unix.ENOSYS, forEveryone,
+			"newer kernels do not have it"},
+	}
+}

@@ -1,0 +1,55 @@
+package paddock
+
+import (
+	"bytes"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// guesses are what a program's error output says where a wall refused it
+// something that the kernel tells nobody about.
+var guesses = []struct {
+	text   string
+	denial Denial
+	// applies says whether such a wall stands at all.
+	applies func(Spec) bool
+}{
+	{"Read-only file system", Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need --rw; protected paths of the workspace need --unprotect"}, nil},
+	{"No space left on device", Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: --tmp, and --disk for a copied workspace"}, nil},
+	{"Network is unreachable", noNetwork, withoutNetwork},
+	{"Temporary failure in name resolution", noNetwork, withoutNetwork},
+	{"Could not resolve host", noNetwork, withoutNetwork},
+	{"network is unreachable", noNetwork, withoutNetwork},
+	{"EAI_AGAIN", noNetwork, withoutNetwork},
+	{"Permission denied", Denial{Layer: "landlock", Rule: "files", Hint: "paths that were not named are out of reach: --ro or --rw makes them visible"},
+		func(s Spec) bool { return s.Level == policy.LevelLandlock }},
+	{"Resource temporarily unavailable", Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: --processes"}, nil},
+}
+
+var noNetwork = Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; --network host gives the host's"}
+
+func withoutNetwork(s Spec) bool { return s.Network == "none" }
+
+// guess adds what the captured error output of a command that failed suggests.
+func (r *Result) guess(spec Spec, stderr []byte) {
+	if r.Success() {
+		return
+	}
+	for _, g := range guesses {
+		if !bytes.Contains(stderr, []byte(g.text)) || g.applies != nil && !g.applies(spec) || r.denied(g.denial.Layer, g.denial.Rule) {
+			continue
+		}
+		denial := g.denial
+		denial.Guess = true
+		r.Denials = append(r.Denials, denial)
+	}
+}
+
+func (r *Result) denied(layer, rule string) bool {
+	for _, d := range r.Denials {
+		if d.Layer == layer && d.Rule == rule {
+			return true
+		}
+	}
+	return false
+}

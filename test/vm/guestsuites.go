@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// note is one line of what the machine tells of its suites.
+type note struct {
+	Suite  string `json:",omitempty"`
+	Output string `json:",omitempty"`
+	Ended  bool   `json:",omitempty"` // the suite has
+	Fact   string `json:",omitempty"` // of the machine
+}
+
+// suitesPort is the virtio-serial port on which notes go out.
+const suitesPort = "suites"
+
+// serveSuites runs every suite and tells what comes of it.
+func serveSuites() error {
+	if err := mountAll(); err != nil {
+		return err
+	}
+	path, err := portDevice(suitesPort)
+	if err != nil {
+		return err
+	}
+	port, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer port.Close()
+	if _, err := io.ReadFull(port, make([]byte, 1)); err != nil { // the host is there
+		return err
+	}
+	t := &teller{to: json.NewEncoder(port)}
+	for _, fact := range facts() {
+		t.tell(note{Fact: fact})
+	}
+	for _, s := range suites {
+		s.run(t)
+	}
+	return nil
+}
+
+// portDevice finds a port by the name that the host gave it.
+func portDevice(name string) (string, error) {
+	files, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == name {
+			return "/dev/" + filepath.Base(filepath.Dir(file)), nil
+		}
+	}
+	return "", fmt.Errorf("the machine has no port %s", name)
+}
+
+// teller writes notes.
+type teller struct {
+	mu sync.Mutex
+	to *json.Encoder
+}
+
+func (t *teller) tell(n note) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_ = t.to.Encode(n) // the host notices what is missing
+}
+
+// run runs the suite where its sources are.
+func (s suite) run(t *teller) {
+	args := []string{"-test.v=test2json", "-test.timeout=" + suiteTimeout.String(), "-test.paniconexit0"}
+	if s.skip != "" {
+		args = append(args, "-test.skip="+s.skip)
+	}
+	cmd := exec.Command("/suites/"+s.file(), args...)
+	cmd.Dir = filepath.Join("/src", s.pkg)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/root", "TMPDIR=/tmp", "LANG=C.UTF-8", "TERM=dumb", "USER=root"}
+	cmd.Stdout = outputOf{t, s}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Run(); err != nil {
+		t.tell(note{Suite: s.pkg, Output: err.Error() + "\nFAIL\n"})
+	}
+	t.tell(note{Suite: s.pkg, Ended: true})
+}
+
+type outputOf struct {
+	t *teller
+	s suite
+}
+
+// Write tells what the suite prints.
+func (o outputOf) Write(b []byte) (int, error) {
+	o.t.tell(note{Suite: o.s.pkg, Output: string(b)})
+	return len(b), nil
+}
+
+// facts are what this kernel has, for the table at the end.
+func facts() []string {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	landlock := fmt.Sprintf("Landlock ABI %d", abi)
+	if errno != 0 {
+		landlock = "no Landlock: " + errno.Error()
+	}
+	controllers, _ := os.ReadFile(cgroupRoot + "/cgroup.subtree_control")
+	return []string{landlock, "controllers: " + strings.TrimSpace(string(controllers))}
+}
