@@ -47,9 +47,15 @@ func kernelAttacks() []row {
 			landlock: "EACCES|ENOENT", control: root, unless: "ENOENT|EACCES"})
 	}
 	// What is masked is there, and empty.
-	for _, file := range []string{"kcore", "kpageflags", "timer_list", "slabinfo"} {
-		rows = append(rows, row{name: "read /proc/" + file, args: []string{"read", "/proc/" + file}, want: "EACCES|EPERM|ENOENT|EOF",
-			control: root, unless: "ENOENT|EPERM|EOF"})
+	for _, file := range []string{"kcore", "timer_list", "kallsyms", "interrupts"} {
+		r := row{name: "read /proc/" + file, args: []string{"read", "/proc/" + file}, want: "EACCES|ENOENT|EOF", control: root, unless: "ENOENT|EPERM|EOF"}
+		if file == "kallsyms" || file == "interrupts" {
+			r.lost = "what /proc tells"
+		}
+		rows = append(rows, r)
+	}
+	for _, file := range []string{"kpageflags", "slabinfo"} {
+		rows = append(rows, row{name: "open /proc/" + file, args: []string{"open", "/proc/" + file, "r"}, want: "EACCES|ENOENT", control: root, unless: "ENOENT"})
 	}
 	return append(rows, oldAttacks()...)
 }

@@ -16,6 +16,7 @@ func networkAttacks() []row {
 		row{name: "send to another host", args: []string{"udp", "192.0.2.1:9"}, want: "ENETUNREACH", landlock: "EACCES", unless: "ENETUNREACH|EPERM|EACCES"},
 		row{name: "serve a port of the host's", args: []string{"listen", "tcp", "127.0.0.1:0"}, want: succeeded, why: "it is the sandbox's own loopback", landlock: "EACCES"},
 		row{name: "see another interface than lo", args: []string{"ifaces"}, want: "lo alone", unless: "lo alone", landlock: "EACCES"})
+	rows = append(rows, row{name: "list the host's connections", args: []string{"listed", "{tcp}"}, want: "not listed", lost: "what /proc tells"})
 	return append(rows, unixAttacks("ECONNREFUSED")...)
 }
 
@@ -56,15 +57,15 @@ func socketAttacks() []row {
 		{name: "make a Qualcomm IPC socket", args: sock(unix.AF_QIPCRTR, unix.SOCK_DGRAM, 0), want: "EAFNOSUPPORT"},
 		{name: "make a Bluetooth socket", args: sock(unix.AF_BLUETOOTH, unix.SOCK_RAW, 1), want: "EAFNOSUPPORT"},
 		{name: "make a CAN socket", args: sock(unix.AF_CAN, unix.SOCK_RAW, 1), want: "EAFNOSUPPORT"},
-		{name: "make a raw IP socket", args: sock(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP), want: "EPERM", control: private},
-		{name: "make a raw IPv6 socket", args: sock(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6), want: "EPERM", control: private},
-		{name: "make an SCTP socket", args: sock(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP), want: "EPROTONOSUPPORT"},
-		{name: "listen to the kernel's device events", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT), want: "EPROTONOSUPPORT"},
-		{name: "talk to the audit system", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT), want: "EPROTONOSUPPORT"},
-		{name: "talk to the packet filter", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER), want: "EPROTONOSUPPORT"},
-		{name: "ask for everybody's sockets", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG), want: "EPROTONOSUPPORT"},
-		{name: "add an address to lo", args: []string{"route"}, want: "EPERM", control: private},
-		{name: "change the flags of lo", args: []string{"lo-down"}, want: "EPERM", control: private},
+		{name: "make a raw IP socket", args: sock(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP), want: "EPERM", landlock: "EPERM|EACCES", control: private},
+		{name: "make a raw IPv6 socket", args: sock(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6), want: "EPERM", landlock: "EPERM|EACCES", control: private},
+		{name: "make an SCTP socket", args: sock(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
+		{name: "listen to the kernel's device events", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
+		{name: "talk to the audit system", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
+		{name: "talk to the packet filter", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
+		{name: "ask for everybody's sockets", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
+		{name: "add an address to lo", args: []string{"route"}, want: "EPERM", landlock: "EPERM|EACCES", control: private},
+		{name: "change the flags of lo", args: []string{"lo-down"}, want: "EPERM", landlock: "EPERM|EACCES", control: private},
 	}
 	for i := range rows {
 		if rows[i].args[0] == "socket" {

@@ -162,6 +162,9 @@ func (g *grid) control(name string) string {
 	if slices.Contains(texts, succeeded) { // who succeeds shows that it is a way
 		return succeeded
 	}
+	if len(texts) > 1 {
+		texts = slices.DeleteFunc(texts, func(text string) bool { return text == needsRoot })
+	}
 	return strings.Join(texts, " / ")
 }
 

@@ -93,7 +93,7 @@ func (h *host) without(t *testing.T, r row) string {
 		}
 		t.Errorf("without the wall: %s, want succeeded: %s%s", got, stdout, detail)
 	}
-	return "n/a: host refuses (" + got + ")"
+	return "n/a: host refuses, " + got
 }
 
 // control is the attacker on the host's side; private gives it namespaces of

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +18,7 @@ import (
 
 var _ = register(map[string]attack{
 	"tcp":       only(func(args []string) error { return connectTCP(args[0]) }),
+	"listed":    connections,
 	"udp":       only(func(args []string) error { return connectUDP(args[0]) }),
 	"abstract":  only(func(args []string) error { return connectUnix("@" + args[0]) }),
 	"socket":    only(func(args []string) error { return socket(number(args[0]), number(args[1]), number(args[2])) }),
@@ -45,11 +48,36 @@ func connectUDP(addr string) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Write([]byte("x"))
+	if _, err = conn.Write([]byte("x")); err == nil {
+		_, err = conn.Write([]byte("x")) // told what became of the first
+	}
 	return err
 }
 
+// connections looks for a port in the tables of connections.
+func connections(args []string) (string, error) {
+	_, port, err := net.SplitHostPort(args[0])
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(string(text), fmt.Sprintf(":%04X ", number(port))) {
+		return "", errors.New("not listed")
+	}
+	return "listed", nil
+}
+
+// connectUnix connects to a path, from its directory: an address has room for
+// 107 bytes.
 func connectUnix(addr string) error {
+	if filepath.IsAbs(addr) {
+		if err := os.Chdir(filepath.Dir(addr)); err == nil {
+			addr = filepath.Base(addr)
+		}
+	}
 	conn, err := net.Dial("unix", addr)
 	if err != nil {
 		return err

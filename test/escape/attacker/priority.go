@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,11 +20,11 @@ var _ = register(map[string]attack{
 	"sched-attr":  onPid(schedAttr),
 	"priority":    onPid(func(pid int) error { return priority(unix.PRIO_PROCESS, pid) }),
 	"ioprio":      onPid(func(pid int) error { return second(call(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 0)) }),
-	"timer-slack": only(func(args []string) error { return openFor([]string{"/proc/" + args[0] + "/timerslack_ns", "w"}) }),
+	"timer-slack": only(func(args []string) error { return os.WriteFile("/proc/"+args[0]+"/timerslack_ns", []byte("50000"), 0) }),
 	"oom-score":   only(func(args []string) error { return openFor([]string{"/proc/" + args[0] + "/oom_score_adj", "w"}) }),
 	"autogroup":   only(func(args []string) error { return openFor([]string{"/proc/" + args[0] + "/autogroup", "w"}) }),
 	"nice-user":   only(func([]string) error { return unix.Setpriority(unix.PRIO_USER, 0, 19) }),
-	"ioprio-user": raw(unix.SYS_IOPRIO_SET, 3, 0, 0),
+	"ioprio-user": raw(unix.SYS_IOPRIO_SET, 3, uintptr(os.Getuid()), 0),
 	"nice-group":  onPid(func(pid int) error { return group(pid, func(pgid int) error { return priority(unix.PRIO_PGRP, pgid) }) }),
 })
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ var _ = register(map[string]attack{
 	"proc-open":     procOpen,
 	"proc-link":     procLink,
 	"ptrace":        onPid(unix.PtraceSeize),
-	"ptrace-attach": onPid(func(pid int) error { return detached(pid, unix.PtraceAttach(pid)) }),
+	"ptrace-attach": onPid(attach),
 	"vm-read":       onPid(func(pid int) error { return reach(unix.SYS_PROCESS_VM_READV, pid) }),
 	"vm-write":      onPid(func(pid int) error { return reach(unix.SYS_PROCESS_VM_WRITEV, pid) }),
 	"pidfd-getfd":   onPid(pidfdGetfd),
@@ -67,8 +68,10 @@ func procLink(args []string) (string, error) {
 	return os.Readlink("/proc/" + args[0] + "/" + args[1])
 }
 
-func detached(pid int, err error) error {
-	if err != nil {
+// attach stops a process as debuggers do, and lets it go.
+func attach(pid int) error {
+	runtime.LockOSThread() // the tracer is a thread
+	if err := unix.PtraceAttach(pid); err != nil {
 		return err
 	}
 	if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != nil {

@@ -186,7 +186,7 @@ func group(pid int, blow func(pgid int) error) error {
 	if err != nil {
 		return err
 	}
-	if pgid == 0 || pgid == unix.Getpgrp() {
+	if pgid <= 1 || pgid == unix.Getpgrp() { // -1 is everybody
 		return errors.New("its group has no number here")
 	}
 	return blow(pgid)
