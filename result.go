@@ -27,7 +27,8 @@ type Result struct {
 	OOMKilled bool
 	// Duration is from the start of the command to its end.
 	Duration time.Duration
-	// UserCPU and SystemCPU are of the command and of the children it waited for.
+	// UserCPU and SystemCPU are of the command and all it started, where a
+	// control group counts them, else of it and the children it waited for.
 	UserCPU, SystemCPU time.Duration
 	// StdoutBytes and StderrBytes count all that was printed, kept or not.
 	// Where both streams go into one pipe, StdoutBytes counts them together.
@@ -35,10 +36,18 @@ type Result struct {
 	// StdoutTruncated and StderrTruncated say that captured output lacks its
 	// middle, because it was longer than Limits.Output.
 	StdoutTruncated, StderrTruncated bool
-	// PeakMemory is the largest resident set seen, in bytes, and
-	// PeakMemorySource how it was found; both are empty where not known.
+	// PeakMemory is the most memory used at a time ("cgroup") or the largest
+	// resident set seen, in bytes, and PeakMemorySource how it was found; both
+	// are empty where not known.
 	PeakMemory       int64
 	PeakMemorySource string
+	// What a control group counts of the command and all it started, 0 where
+	// there is none: how long it waited for processor time because of a limit,
+	// the most processes and threads at a time, and the bytes that block devices
+	// read and wrote for it.
+	Throttled         time.Duration
+	ProcessesPeak     int64
+	IORead, IOWritten int64
 	// Survivors counts processes of the command's tree that still ran when it
 	// had ended, and SurvivorsKilled those that were then killed.
 	Survivors, SurvivorsKilled int
@@ -104,6 +113,10 @@ func newResult(r wire.ExecResult) *Result {
 		SystemCPU:        milliseconds(r.SystemCPUMS),
 		PeakMemory:       r.PeakMemoryBytes,
 		PeakMemorySource: r.PeakMemorySource,
+		Throttled:        milliseconds(r.ThrottledMS),
+		ProcessesPeak:    r.ProcessesPeak,
+		IORead:           r.IOReadBytes,
+		IOWritten:        r.IOWriteBytes,
 		Survivors:        r.Survivors,
 		SurvivorsKilled:  r.SurvivorsKilled,
 		DeathProved:      r.DeathProved,

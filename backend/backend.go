@@ -65,6 +65,14 @@ type Sandbox interface {
 	Stop(ctx context.Context, grace time.Duration) (Death, error)
 }
 
+// Freezer is a sandbox whose commands can be stopped where they are.
+type Freezer interface {
+	// Freeze stops every command and returns when all of them stand still.
+	Freeze(ctx context.Context) error
+	// Thaw lets them go on.
+	Thaw(ctx context.Context) error
+}
+
 // Death is how a sandbox ended.
 type Death struct {
 	// Proved says that the kernel has confirmed the end of every process inside.

@@ -32,6 +32,10 @@ type RunOutput struct {
 	SystemCPUMS     int64    `json:"system_cpu_ms"`
 	PeakMemory      int64    `json:"peak_memory_bytes"`
 	PeakMemoryFrom  string   `json:"peak_memory_source,omitempty"`
+	ThrottledMS     int64    `json:"throttled_ms,omitempty"` // waited for processor time because of a limit
+	ProcessesPeak   int64    `json:"processes_peak,omitempty"`
+	IOReadBytes     int64    `json:"io_read_bytes,omitempty"`
+	IOWriteBytes    int64    `json:"io_write_bytes,omitempty"`
 	Survivors       int      `json:"survivors"`
 	SurvivorsKilled int      `json:"survivors_killed"`
 	DeathProved     bool     `json:"death_proved"`
@@ -77,6 +81,10 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 		SystemCPUMS:     r.SystemCPU.Milliseconds(),
 		PeakMemory:      r.PeakMemory,
 		PeakMemoryFrom:  r.PeakMemorySource,
+		ThrottledMS:     r.Throttled.Milliseconds(),
+		ProcessesPeak:   r.ProcessesPeak,
+		IOReadBytes:     r.IORead,
+		IOWriteBytes:    r.IOWritten,
 		Survivors:       r.Survivors,
 		SurvivorsKilled: r.SurvivorsKilled,
 		DeathProved:     r.DeathProved,

@@ -78,6 +78,10 @@ func (r *ExecResult) fromPeer() error {
 		{"user_cpu_ms", r.UserCPUMS},
 		{"system_cpu_ms", r.SystemCPUMS},
 		{"peak_memory_bytes", r.PeakMemoryBytes},
+		{"throttled_ms", r.ThrottledMS},
+		{"processes_peak", r.ProcessesPeak},
+		{"io_read_bytes", r.IOReadBytes},
+		{"io_write_bytes", r.IOWriteBytes},
 		{"survivors", int64(r.Survivors)},
 		{"survivors_killed", int64(r.SurvivorsKilled)},
 		{"survivors that were not killed", int64(r.Survivors) - int64(r.SurvivorsKilled)},
@@ -97,6 +101,7 @@ func (r *ExecResult) fromPeer() error {
 		d := &r.Denials[i]
 		d.Layer, d.Rule = printable(d.Layer), printable(d.Rule)
 		d.Object, d.Hint = printable(d.Object), printable(d.Hint)
+		d.Count = max(d.Count, 0)
 	}
 	return nil
 }

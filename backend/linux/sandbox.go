@@ -147,6 +147,27 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 	return s.death, nil
 }
 
+// Freeze stops every command, by the control group that holds them all. The
+// agent goes on.
+func (s *sandbox) Freeze(ctx context.Context) error {
+	if s.group == nil {
+		return noGroup("freeze")
+	}
+	return s.group.work.Freeze(ctx)
+}
+
+// Thaw lets the commands go on.
+func (s *sandbox) Thaw(ctx context.Context) error {
+	if s.group == nil {
+		return noGroup("thaw")
+	}
+	return s.group.work.Thaw(ctx)
+}
+
+func noGroup(op string) error {
+	return fail("cgroup", op, "the commands", errors.New("they have no control group"), "see paddock doctor for what control groups need here")
+}
+
 // tidyTime is what an agent without namespaces gets to end all that it started.
 const tidyTime = 10 * time.Second
 

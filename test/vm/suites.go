@@ -13,6 +13,8 @@ var suites = []suite{
 	{pkg: "internal/stdiomux"},
 	{pkg: "confine"},
 	{pkg: "backend/linux"},
+	{pkg: "test/limits"},
+	{pkg: "cgroup"},
 	{pkg: "test/escape"},
 	{pkg: "."},
 	{pkg: "agent"},
@@ -27,4 +29,5 @@ var programs = []program{
 	{pkg: "agent/testdata/helper"},
 	{pkg: "backend/linux/testdata/fakeagent"},
 	{pkg: "test/escape/attacker"},
+	{pkg: "test/limits/hog"},
 }
