@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,52 +17,70 @@ import (
 // itself is in another, so that what bounds commands does not bound it.
 type groups struct {
 	work   *cgroup.Group
+	slowed bool              // processor time per time is bounded
 	filter []unix.SockFilter // denies clone3(2), which only the spawner needs
-	made   uint64            // by the spawner alone
+	made   atomic.Uint64
 }
 
 // workGroup is the name of the group that holds the commands' groups.
 const workGroup = confine.WorkGroup
 
-func newGroups(fd int) (*groups, error) {
+func newGroups(fd int, slowed bool) (*groups, error) {
 	root := cgroup.FromFD(fd)
 	defer root.Close()
 	work, err := root.Child(workGroup)
 	if err != nil {
 		return nil, err
 	}
-	return &groups{work: work, filter: confine.NoClone3()}, nil
+	return &groups{work: work, slowed: slowed, filter: confine.NoClone3()}, nil
 }
 
 // treeGroup is the control group of one command's tree.
 type treeGroup struct {
 	*cgroup.Group
-	parent *cgroup.Group
+	all    *groups
+	waited time.Duration // of all commands, before this one
 }
 
 // next makes the group of the command that is cloned next.
 func (g *groups) next() (*treeGroup, error) {
-	g.made++
-	child, err := g.work.Create("e" + strconv.FormatUint(g.made, 10))
+	child, err := g.work.Create("e" + strconv.FormatUint(g.made.Add(1), 10))
 	if err != nil {
 		return nil, err
 	}
 	// A kernel that cannot end a group as a whole ends its largest process.
 	_ = child.Set(cgroup.Limits{OOMGroup: true})
-	return &treeGroup{child, g.work}, nil
+	return &treeGroup{child, g, g.waited()}, nil
+}
+
+// waited is how long all commands together have waited for processor time
+// because of the limit, which the kernel counts where the limit is.
+func (g *groups) waited() time.Duration {
+	if !g.slowed {
+		return 0
+	}
+	s, err := g.work.Stats()
+	if err != nil || s.CPU == nil || s.CPU.Waited == nil {
+		return 0
+	}
+	return *s.CPU.Waited
 }
 
 // remove gives the group up. One in which something was let live stays until
 // the sandbox ends.
 func (g *treeGroup) remove() {
-	_ = g.parent.Remove(g.Name())
+	_ = g.all.work.Remove(g.Name())
 	_ = g.Close()
 }
 
 // stats is what the tree used, empty where there is no group.
 func (m mark) stats() (s cgroup.Stats) {
-	if m.group != nil {
-		s, _ = m.group.Stats()
+	if m.group == nil {
+		return s
+	}
+	s, _ = m.group.Stats()
+	if waited := m.group.all.waited() - m.group.waited; s.CPU != nil && waited > 0 {
+		s.CPU.Waited = &waited
 	}
 	return s
 }

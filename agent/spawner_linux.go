@@ -25,6 +25,7 @@ type spawner struct {
 
 type spawnRequest struct {
 	command *clone.Command
+	group   *treeGroup // nil where there are no control groups
 	reply   chan<- spawnReply
 }
 
@@ -70,6 +71,10 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 	if err := applier.Setup(plan); err != nil {
 		return nil, nil, err
 	}
+	groups, failed := openGroups(&applier, plan)
+	if failed != nil {
+		return nil, nil, failed
+	}
 	if err := applier.Spawn(plan); err != nil {
 		return nil, nil, err
 	}
@@ -78,8 +83,9 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 		reaper:   newReaper(initPID),
 		trees:    &trees{proc: proc, init: initPID},
 		tid:      unix.Gettid(),
+		groups:   groups,
 	}
-	if err := s.use(&applier, plan); err != nil {
+	if err := s.supervise(&applier, plan); err != nil {
 		return nil, nil, err
 	}
 	go s.reaper.run()
@@ -102,28 +108,40 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	if s.trees.unmarked {
 		plan.Env[treeVariable] = "" // the spawner gives it a value
 	}
+	var failed *confine.Error
+	if s.groups, failed = openGroups(&applier, plan); failed != nil {
+		return nil, nil, failed
+	}
 	if err := applier.Spawn(plan); err != nil {
 		return nil, nil, err
 	}
-	if err := s.use(&applier, plan); err != nil {
+	if err := s.supervise(&applier, plan); err != nil {
 		return nil, nil, err
 	}
 	return s, applier.Skipped, nil
 }
 
-// use takes over what the plan's steps have opened: the control group in which
-// each command gets one of its own, and word of what commands are refused.
-func (s *spawner) use(a *confine.Applier, plan *confine.Plan) *confine.Error {
-	if a.Cgroup != 0 {
-		var err error
-		if s.groups, err = newGroups(a.Cgroup); err != nil {
-			return &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
-		}
+// openGroups opens the control group in which each command gets one of its
+// own, where the plan has opened the sandbox's. It is done before the thread is
+// confined: what Landlock lets commands do, it lets this thread do.
+func openGroups(a *confine.Applier, plan *confine.Plan) (*groups, *confine.Error) {
+	if a.Cgroup == 0 {
+		return nil, nil
 	}
-	if a.Listener != 0 {
-		if err := supervise(a.Listener, plan, s.trees, s.reaper); err != nil {
-			return &confine.Error{Stage: "spawn", Op: "seccomp", Object: "listener", Cause: err.Error()}
-		}
+	g, err := newGroups(a.Cgroup, plan.Holds.Limits["cpus"] != "")
+	if err != nil {
+		return nil, &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
+	}
+	return g, nil
+}
+
+// supervise takes word of what commands are refused.
+func (s *spawner) supervise(a *confine.Applier, plan *confine.Plan) *confine.Error {
+	if a.Listener == 0 {
+		return nil
+	}
+	if err := supervise(a.Listener, plan, s.trees, s.reaper); err != nil {
+		return &confine.Error{Stage: "spawn", Op: "seccomp", Object: "listener", Cause: err.Error()}
 	}
 	return nil
 }
@@ -142,7 +160,7 @@ func procError(err error) *confine.Error {
 // run serves requests on the confined thread.
 func (s *spawner) run() {
 	for r := range s.requests {
-		p, child, err := s.clone(r.command)
+		p, child, err := s.clone(r.command, r.group)
 		r.reply <- spawnReply{p, child, err}
 	}
 }
@@ -150,8 +168,16 @@ func (s *spawner) run() {
 // start starts a command and returns when its program runs; it may be called
 // from anywhere. No process is left where it fails.
 func (s *spawner) start(c *clone.Command) (*process, error) {
+	var group *treeGroup
+	if s.groups != nil {
+		var err error
+		if group, err = s.groups.next(); err != nil {
+			return nil, err
+		}
+		c.Cgroup, c.Filter = group.FD(), s.groups.filter
+	}
 	reply := make(chan spawnReply)
-	s.requests <- spawnRequest{c, reply}
+	s.requests <- spawnRequest{c, group, reply}
 	r := <-reply
 	if r.err != nil {
 		return nil, r.err
@@ -182,15 +208,14 @@ func (s *spawner) await(child *clone.Child) error {
 }
 
 // clone makes the process of a command, which then goes its own way to its program.
-func (s *spawner) clone(c *clone.Command) (*process, *clone.Child, error) {
+func (s *spawner) clone(c *clone.Command, group *treeGroup) (*process, *clone.Child, error) {
 	m, err := s.mark(c)
+	m.group = group
 	if err != nil {
+		m.close()
 		return nil, nil, err
 	}
 	c.DieWithThread = s.bare
-	if m.group != nil {
-		c.Cgroup, c.Filter = m.group.FD(), s.groups.filter
-	}
 	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
 	var child *clone.Child
 	err = s.reaper.adopt(p, func() (pid int, err error) {
@@ -215,13 +240,6 @@ func (s *spawner) mark(c *clone.Command) (mark, error) {
 		}
 		var err error
 		if m, err = s.trees.ownMark(s.tid); err != nil {
-			return m, err
-		}
-	}
-	if s.groups != nil {
-		var err error
-		if m.group, err = s.groups.next(); err != nil {
-			m.close()
 			return m, err
 		}
 	}

@@ -55,8 +55,8 @@ func (g *Group) Thaw(ctx context.Context) error {
 }
 
 // await returns when a key of cgroup.events has a value. The kernel wakes
-// those who poll that file at each change; Go's own poller does, so that no
-// thread is held meanwhile.
+// those who poll that file at each change, at most 10 ms later; Go's own poller
+// does, so that no thread is held meanwhile.
 func (g *Group) await(ctx context.Context, key string, want uint64) error {
 	fd, err := g.open(eventsFile, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -70,22 +70,34 @@ func (g *Group) await(ctx context.Context, key string, want uint64) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	var failed error
-	err = raw.Read(func(fd uintptr) bool {
-		var now uint64
-		now, failed = readEvent(int(fd), key)
-		return failed != nil || now == want
-	})
-	switch {
-	case failed != nil:
-		return g.fail("read", eventsFile, failed)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return g.fail("await", key, ctx.Err())
-	case err != nil:
-		return g.fail("await", key, err)
+	for {
+		err := f.SetReadDeadline(time.Now().Add(lookAgain))
+		if err == nil {
+			err = ctx.Err() // whose deadline may just have been overwritten
+		}
+		if err != nil {
+			return g.fail("await", key, err)
+		}
+		var failed error
+		err = raw.Read(func(fd uintptr) bool {
+			var now uint64
+			now, failed = readEvent(int(fd), key)
+			return failed != nil || now == want
+		})
+		switch {
+		case failed != nil:
+			return g.fail("read", eventsFile, failed)
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return g.fail("await", key, err)
+		}
 	}
-	return nil
 }
+
+// lookAgain is how often a waiter looks without being woken: the kernel wakes
+// nobody when it removes a group, not even those whom it owes the last change.
+const lookAgain = time.Second
 
 // readEvent reads the open file again. From then on a change is news.
 func readEvent(fd int, key string) (uint64, error) {

@@ -94,7 +94,7 @@ func (g *Group) Create(name string) (*Group, error) {
 		}
 		child, err := g.Child(name)
 		if err == nil {
-			if err = g.hold(child); err == nil {
+			if err = errors.Join(unix.Fchmod(child.fd, 0o755), g.hold(child)); err == nil { // whatever the umask
 				return child, nil
 			}
 			_ = child.Close()

@@ -2,18 +2,17 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 )
 
 // The processes in groups are this test's own program, with a role: where the
@@ -99,7 +98,9 @@ func freshIn(t testing.TB, parent *Group) *Group {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		err := errors.Join(g.Kill(), g.WaitEmpty(t.Context()))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err := errors.Join(g.Kill(), g.WaitEmpty(ctx))
 		if err := errors.Join(err, parent.Remove(name), g.Close()); err != nil {
 			t.Error(err)
 		}
@@ -180,48 +181,4 @@ func (p *player) silence(t testing.TB) {
 	if rest, err := io.ReadAll(p.said); err != nil || len(rest) > 0 {
 		t.Fatalf("%q, %v", rest, err)
 	}
-}
-
-// roles by name.
-var roles map[string]func(arg string) int
-
-func init() {
-	roles = map[string]func(string) int{
-		"wait": waitRole, "tree": treeRole, "echo": echoRole, "eat": eatRole, "fork": forkRole, "spin": spinRole, "make": makeRole,
-	}
-}
-
-// waitRole says its pid and waits for the end of its input.
-func waitRole(string) int {
-	fmt.Println(os.Getpid())
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	return 0
-}
-
-// treeRole starts a process in a session of its own, which starts another, and so on;
-// then all wait for ever. Each says its pid.
-func treeRole(arg string) int {
-	left, _ := strconv.Atoi(arg)
-	fmt.Println(os.Getpid())
-	if left > 1 {
-		cmd := exec.Command("/proc/self/exe")
-		cmd.Env = []string{roleEnv + "=tree " + strconv.Itoa(left-1)}
-		cmd.Stdout = os.Stdout
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		if err := cmd.Start(); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-	}
-	for {
-		_ = unix.Pause()
-	}
-}
-
-// echoRole answers each line of its input.
-func echoRole(string) int {
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Println(in.Text())
-	}
-	return 0
 }

@@ -34,9 +34,8 @@ func hasOption(list, option string) bool {
 // The kernel allows no newline in a group's name, and escapes nothing here.
 func parseOwn(text string) (string, bool) {
 	for line := range strings.Lines(text) {
-		if own, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			own = strings.TrimSuffix(own, " (deleted)")
-			return own, strings.HasPrefix(own, "/")
+		if own, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok && strings.HasPrefix(own, "/") {
+			return strings.TrimSuffix(own, " (deleted)"), true
 		}
 	}
 	return "", false

@@ -35,7 +35,7 @@ func TestParseMounts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := parseMounts(tt.text); !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
+				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, m := range parseMounts(mounts) {
 			if !strings.HasPrefix(m.Path, "/") || !strings.HasPrefix(m.Root, "/") {
-				t.Errorf("mount %q", m)
+				t.Errorf("mount %+v", m)
 			}
 			// A group is never outside of the mount that shows it.
 			if rel, ok := m.below(group); ok && m.Root != group && (rel == ".." || strings.HasPrefix(rel, "../") || strings.Contains(rel, "/../")) {

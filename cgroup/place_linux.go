@@ -137,7 +137,7 @@ func (s *surveyed) try(dir string) error {
 	if err != nil {
 		return err
 	}
-	available, err := g.usable(isTop(dir))
+	available, err := g.usable(dir, isTop(dir))
 	if err != nil {
 		_ = g.Close()
 		return err
@@ -147,21 +147,21 @@ func (s *surveyed) try(dir string) error {
 }
 
 // usable gives those of Wanted that the group could hand on.
-func (g *Group) usable(top bool) ([]string, error) {
+func (g *Group) usable(dir string, top bool) ([]string, error) {
 	have, err := g.Controllers()
 	if err != nil {
 		return nil, err
 	}
 	available := intersect(Wanted, have)
 	if len(available) == 0 {
-		return nil, noControllers(g.name, have)
+		return nil, noControllers(dir, have)
 	}
 	pids, err := g.Procs()
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // threads of a group above
 		return nil, err
 	}
 	if len(pids) > 0 && !top {
-		return nil, &Error{Op: "use", Object: g.name, Err: errors.New("it holds processes, and so hands no controllers on"), Hint: DelegationHint}
+		return nil, &Error{Op: "use", Object: dir, Err: errors.New("it holds processes, and so hands no controllers on"), Hint: DelegationHint}
 	}
 	return available, nil
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -255,20 +256,22 @@ func TestFreeze(t *testing.T) {
 
 // A timeout is kept where the agent is stopped.
 func TestStoppedAgent(t *testing.T) {
-	requires(t)
+	place := requires(t)
 	s := open(t, paddock.Spec{})
 	cmd := s.Command(t.Context(), "/mnt/bin/hog", "wait", "0")
 	cmd.Timeout = 300 * time.Millisecond
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	agents, err := exec.Command("pgrep", "-x", "paddock-agent").Output()
-	var pid int
-	if _, serr := fmt.Sscan(string(agents), &pid); err != nil || serr != nil {
-		t.Skipf("pgrep finds no agent: %v %v", err, serr)
-	}
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+	pids, err := os.ReadFile(filepath.Join(place.Dir, "paddock-"+s.ID(), "agent", "cgroup.procs"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, pid := range strings.Fields(string(pids)) { // the agent, and the commands' init
+		n, err := strconv.Atoi(pid)
+		if err = errors.Join(err, unix.Kill(n, unix.SIGSTOP)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := cmd.Wait(); !errors.Is(err, paddock.ErrTimeout) || !cmd.Result().DeathProved {
 		t.Errorf("%v, %+v", err, cmd.Result())
@@ -291,14 +294,13 @@ func TestDelegated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer top.Close()
 	name := fmt.Sprintf("delegated-%d", os.Getpid())
 	group, err := top.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(group.Close(), top.Remove(name)); err != nil {
+		if err := errors.Join(group.Close(), top.Remove(name), top.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -14,7 +14,6 @@ var suites = []suite{
 	{pkg: "confine"},
 	{pkg: "backend/linux"},
 	{pkg: "test/limits"},
-	{pkg: "cgroup"},
 	{pkg: "test/escape"},
 	{pkg: "."},
 	{pkg: "agent"},

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"time"
 )
 
 func main() {
 	if len(os.Args) < 2 || os.Args[1] == "wait" {
-		select {} // until it is killed
+		for { // until it is killed
+			_ = syscall.Pause()
+		}
 	}
 	n, err := strconv.Atoi(os.Args[2])
 	if err != nil {
