@@ -30,8 +30,10 @@ const caller = "caller"
 var landlockLosses = []string{
 	"names, sizes, modes and times of the host's files can be seen, and modes, times and attributes of the caller's own files changed, wherever they are",
 	"other processes, their command lines and their load can be seen; they cannot be signalled or traced",
+	"what /proc tells about the machine can be read: connections, mounts, interrupts, the names of the caller's keys",
 	"paths of the workspace that the host executes or obeys are not protected: what was changed is reported at the end",
 	"there is no loopback, no /tmp, no shared memory and no terminal that commands could make: TMPDIR and HOME are private directories on the host's disk, unbounded",
+	"a process that hides from the search for what a command has left, while others run, lives on until the sandbox ends: the result then does not say that death is proved",
 	"a program that survives the agent being killed from outside is not ended",
 }
 

@@ -129,6 +129,8 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 		}
 		if grace > 0 {
 			_ = s.control.Close()
+			// One that somebody has stopped would not see it.
+			_ = unix.PidfdSendSignal(s.pidfd, unix.SIGCONT, nil, 0)
 			select {
 			case <-s.done:
 			case <-time.After(grace):

@@ -3,18 +3,14 @@
 package escape
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/paddock-dev/paddock/wire"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Controls of an attack: who runs it without the wall. Where somebody does,
@@ -22,10 +18,12 @@ import (
 type control int
 
 const (
-	anybody control = iota // as whoever runs the tests
-	private                // in namespaces that are the attacker's own
-	root                   // by root alone
-	never                  // by nobody: row.why says for what reason
+	anybody  control = iota // as whoever runs the tests
+	private                 // in namespaces that are the attacker's own
+	root                    // by root alone
+	ordinary                // by an ordinary user alone
+	never                   // by nobody: row.why says for what reason
+	vmOnly                  // by nobody here: it would take the machine down
 )
 
 // row is one attack.
@@ -36,124 +34,203 @@ type row struct {
 	control control
 	unless  string // what the control may come to instead of success, joined by "|"
 	why     string // for control never, or for a want of "succeeded"
+
+	// At the landlock level: other outcomes that are right there, or the
+	// words of the level's losses that own up to its success, or why there is
+	// nothing to attack.
+	landlock string
+	lost     string
+	absent   string
 }
 
-// outcome is what an attack came to, in one word or a few: "succeeded", an
-// errno, or the attacker's own words.
-func outcome(stdout []byte, status string) string {
-	var v struct {
-		Succeeded bool
-		Errno     string
-		Detail    string
-	}
-	if json.Unmarshal(stdout, &v) != nil {
-		return "crashed (" + status + ")"
-	}
-	switch {
-	case v.Succeeded:
-		return "succeeded"
-	case v.Errno != "":
-		return v.Errno
-	default:
-		return v.Detail
-	}
+// column is who starts a sandbox of which level.
+type column struct {
+	Who, Level string
 }
 
-func oneID(id int) []syscall.SysProcIDMap {
-	return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}
+func (c column) String() string {
+	if c.Level == policy.LevelLandlock {
+		return "landlock, " + c.Who
+	}
+	return c.Who
 }
 
-// without runs the attack on the host's side.
-func (h *host) without(t *testing.T, r row) string {
-	t.Helper()
-	switch {
-	case r.control == never:
-		return "not run: " + r.why
-	case r.control == root && os.Geteuid() != 0:
-		return "needs root"
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	init := ""
-	if slices.Contains(r.args, "{init}") {
-		init = h.victim(t)
-	}
-	cmd := h.control(ctx, r.args, r.control == private, init)
-	stdout, err := cmd.Output()
-	status := "status 0"
-	if err != nil {
-		status = err.Error()
-	}
-	for _, f := range cmd.ExtraFiles {
-		_ = f.Close()
-	}
-	got := outcome(stdout, status)
-	if got != "succeeded" && !slices.Contains(strings.Split(r.unless, "|"), got) {
-		detail := ""
-		if exit := (*exec.ExitError)(nil); asExit(err, &exit) {
-			detail = string(exit.Stderr)
+// grid is what came of one list of attacks.
+type grid struct {
+	Title   string
+	Columns []column
+	Rows    []string
+	Without map[string]map[string]string // row, who
+	Within  map[string]map[string]cell   // row, column
+}
+
+// cell is what came of an attack inside.
+type cell struct {
+	Text string
+	Kind kind
+}
+
+type kind string
+
+const (
+	stopped  kind = "stopped"
+	lost     kind = "openly lost"
+	harmless kind = "harmless"
+	absent   kind = "not there to be tried"
+	hole     kind = "HOLES"
+)
+
+// grids is what the report is made of.
+var grids []*grid
+
+func gridOf(title string) *grid {
+	for _, g := range grids {
+		if g.Title == title {
+			return g
 		}
-		t.Errorf("without the wall: %s, want succeeded: %s%s", got, stdout, detail)
 	}
-	return got
+	g := &grid{Title: title, Without: map[string]map[string]string{}, Within: map[string]map[string]cell{}}
+	grids = append(grids, g)
+	return g
 }
 
-func asExit(err error, exit **exec.ExitError) bool {
-	e, ok := err.(*exec.ExitError) //nolint:errorlint // Output returns it bare
-	*exit = e
-	return ok
+func (g *grid) add(name string, c column, without string, within cell) {
+	if !slices.Contains(g.Columns, c) {
+		g.Columns = append(g.Columns, c)
+	}
+	if g.Within[name] == nil {
+		g.Rows = append(g.Rows, name)
+		g.Without[name], g.Within[name] = map[string]string{}, map[string]cell{}
+	}
+	if g.Without[name][c.Who] == "" {
+		g.Without[name][c.Who] = without
+	}
+	g.Within[name][c.String()] = within
 }
 
-// within runs the attack inside.
-func (h *host) within(t *testing.T, client *wire.Client, r row) string {
-	t.Helper()
-	got, err := attack(t.Context(), client, h.expand(r.args, "{ws}", spaceInside, "{init}", "1", "{prepare}", "no"))
-	if err != nil {
-		t.Fatal(err)
+// merge takes what another process has found out.
+func merge(text []byte) error {
+	var others []*grid
+	if err := json.Unmarshal(text, &others); err != nil {
+		return err
 	}
-	if !slices.Contains(strings.Split(r.want, "|"), got) {
-		t.Errorf("inside: %s, want %s", got, r.want)
+	for _, o := range others {
+		g := gridOf(o.Title)
+		for _, name := range o.Rows {
+			for _, c := range o.Columns {
+				if within, ok := o.Within[name][c.String()]; ok {
+					g.add(name, c, o.Without[name][c.Who], within)
+				}
+			}
+		}
 	}
-	return got
+	return nil
 }
 
-func attack(ctx context.Context, client *wire.Client, args []string) (string, error) {
-	limit := 20.0
-	res, err := client.Exec(ctx, wire.ExecRequest{
-		Argv: append([]string{attackerDir + "/attacker"}, args...), TimeoutSeconds: &limit,
-	})
-	if err != nil {
-		return "", err
+// print writes the grid for people.
+func (g *grid) print(out *strings.Builder) {
+	fmt.Fprintf(out, "\n%s: %d ways\n  %-48s %-30s", g.Title, len(g.Rows), "attack", "without the wall")
+	for _, c := range g.Columns {
+		fmt.Fprintf(out, " %-20s", c)
 	}
-	return outcome([]byte(res.Stdout), fmt.Sprintf("status %d %s", res.ExitCode, res.Signal)), nil
-}
-
-// grids is what TestMain prints in the end.
-var grids strings.Builder
-
-// run tries every row and adds a grid of them.
-func (h *host) run(t *testing.T, title string, client *wire.Client, rows []row) {
-	t.Helper()
-	who := "root"
-	if os.Geteuid() != 0 {
-		who = "an ordinary user"
-	}
-	var grid strings.Builder
-	fmt.Fprintf(&grid, "\n%s, as %s\n  %-46s %-28s %s\n", title, who, "attack", "without the wall", "inside")
-	for _, r := range rows {
-		t.Run(strings.ReplaceAll(r.name, "/", "."), func(t *testing.T) {
-			outside := h.without(t, r)
-			inside := h.within(t, client, r)
-			mark := " "
-			if t.Failed() {
+	fmt.Fprintln(out)
+	for _, name := range g.Rows {
+		var line strings.Builder
+		mark := " "
+		for _, c := range g.Columns {
+			got := g.Within[name][c.String()]
+			if got.Kind == hole {
 				mark = "!"
 			}
-			if inside == "succeeded" {
-				inside += ": " + r.why
+			fmt.Fprintf(&line, " %-20s", got.Text)
+		}
+		fmt.Fprintf(out, "%s %-48s %-30s%s\n", mark, name, g.control(name), strings.TrimRight(line.String(), " "))
+	}
+	for _, c := range g.Columns {
+		g.count(out, c)
+	}
+}
+
+// control tells what both kinds of user came to, once where they came to the same.
+func (g *grid) control(name string) string {
+	var texts []string
+	for _, who := range []string{asRoot, asUser} {
+		if text := g.Without[name][who]; text != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	if slices.Contains(texts, succeeded) { // who succeeds shows that it is a way
+		return succeeded
+	}
+	if len(texts) > 1 {
+		texts = slices.DeleteFunc(texts, func(text string) bool { return text == needsRoot })
+	}
+	return strings.Join(texts, " / ")
+}
+
+// count says how many attacks a column stops, and how many prove nothing here.
+func (g *grid) count(out *strings.Builder, c column) {
+	kinds := map[kind]int{}
+	refused, vm, never := 0, 0, 0
+	for _, name := range g.Rows {
+		got, ok := g.Within[name][c.String()]
+		if !ok {
+			continue
+		}
+		kinds[got.Kind]++
+		switch without := g.control(name); {
+		case got.Kind != stopped || without == succeeded:
+		case without == inVM:
+			vm++
+		case strings.HasPrefix(without, notRun):
+			never++
+		default:
+			refused++
+		}
+	}
+	var parts []string
+	for _, k := range []kind{stopped, harmless, lost, absent, hole} {
+		if n := kinds[k]; n > 0 || k == hole {
+			parts = append(parts, fmt.Sprintf("%d %s", n, k))
+		}
+	}
+	fmt.Fprintf(out, "  %-20s %s; without the wall the host refuses %d of those stopped, %d are for a VM only, %d are not tried\n",
+		c, strings.Join(parts, ", "), refused, vm, never)
+}
+
+// report is every grid, for people, and for another process where that asks for it.
+func report() string {
+	if file := os.Getenv(cellsEnv); file != "" {
+		if text, err := json.Marshal(grids); err == nil {
+			_ = os.WriteFile(file, text, 0o600)
+		}
+		return ""
+	}
+	var out strings.Builder
+	for _, g := range grids {
+		g.print(&out)
+	}
+	return out.String()
+}
+
+// run tries every row on both sides of one sandbox.
+func (h *host) run(t *testing.T, title string, rows []row) {
+	t.Helper()
+	g := gridOf(title)
+	for _, r := range rows {
+		t.Run(strings.ReplaceAll(r.name, "/", "."), func(t *testing.T) {
+			within := cell{Text: "hole", Kind: hole}
+			without := g.Without[r.name][h.Who]
+			defer func() {
+				if t.Failed() {
+					within.Kind = hole
+				}
+				g.add(r.name, h.column, without, within)
+			}()
+			if without == "" {
+				without = h.without(t, r)
 			}
-			fmt.Fprintf(&grid, "%s %-46s %-28s %s\n", mark, r.name, outside, inside)
+			within = h.within(t, r)
 		})
 	}
-	grids.WriteString(grid.String())
-	t.Log(grid.String())
 }

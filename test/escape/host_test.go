@@ -3,65 +3,118 @@
 package escape
 
 import (
-	"context"
 	"fmt"
-	"net"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/wire"
 )
 
 // host is what the attacks are after: things of the host's, each made for the
 // test, and two copies of one workspace, one on either side of the wall.
 type host struct {
+	column
 	dir     string // holds everything
-	inside  string // becomes /workspace
+	inside  string // becomes the workspace
 	outside string // for the controls
+	tools   string // holds the attacker
+	state   string // Paddock's
+	agent   string // its program
 	token   string // occurs nowhere else
 	values  []string
+
+	box     *box // the attacker's
+	sibling *box // another one of the same user's
 }
 
-const (
-	attackerDir = "/mnt/attacker"
-	spaceInside = "/workspace"
-)
-
-func newHost(t *testing.T) *host {
+// newHost makes all of it for one column of the grid.
+func newHost(t *testing.T, c column) *host {
 	t.Helper()
-	h := &host{dir: hostDir(t), token: fmt.Sprintf("paddock-escape-%d-%d", os.Getpid(), time.Now().UnixNano())}
-	h.inside, h.outside = filepath.Join(h.dir, "inside"), filepath.Join(h.dir, "outside")
+	requireWalls(t, c.Level)
+	h := &host{column: c, dir: hostDir(t), token: fmt.Sprintf("paddock-escape-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	h.inside, h.outside, h.tools = filepath.Join(h.dir, "inside"), filepath.Join(h.dir, "outside"), filepath.Join(h.dir, "tools")
 	h.workspace(t, h.inside)
 	h.workspace(t, h.outside)
-	canary := filepath.Join(h.dir, "canary")
+	h.makeTools(t)
+	h.state, h.agent = filepath.Join(h.inside, "state"), h.inside+"/bin/paddock-agent"
+	if c.Level == policy.LevelLandlock { // which refuses what it cannot cover
+		h.state, h.agent = filepath.Join(h.dir, "state"), filepath.Join(binDir, "paddock-agent")
+		mkdir(t, h.state, 0o700)
+		write(t, h.state+"/secret", "of another sandbox", 0o600)
+	}
+	h.things(t)
+	h.lend(t)
+	return h
+}
+
+// things are what else of the host's can be attacked.
+func (h *host) things(t *testing.T) {
+	t.Helper()
+	canary, theirs := filepath.Join(h.dir, "canary"), filepath.Join(h.dir, "program")
 	write(t, canary, "the host's", 0o644)
+	write(t, theirs, "#!/bin/sh\n", 0o755)
+	abstract := "@" + h.token
 	h.values = []string{
-		"{canary}", canary,
-		"{hostdir}", h.dir,
-		"{token}", h.token,
+		"{canary}", canary, "{program}", theirs, "{hostdir}", h.dir, "{token}", h.token, "{up}", strings.Repeat("/..", 16),
 		"{tcp}", h.listen(t, "tcp", "127.0.0.1:0"),
-		"{abstract}", strings.TrimPrefix(h.listen(t, "unix", "@"+h.token), "@"),
+		"{udp}", h.listenPackets(t, "udp", "127.0.0.1:0"),
+		"{abstract}", strings.TrimPrefix(h.listen(t, "unix", abstract), "@"),
 		"{socket}", h.listen(t, "unix", filepath.Join(h.dir, "host.sock")),
-		"{shm}", sharedMemory(t),
-		"{mq}", messageQueue(t, h.token),
+		"{packets}", h.listenPackets(t, "unixgram", filepath.Join(h.dir, "packets.sock")),
+		"{abstract-packets}", h.listenPackets(t, "unixgram", abstract+"-packets"),
+		"{shm}", sharedMemory(t), "{sem}", semaphores(t), "{mq}", messageQueue(t, h.token), "{devshm}", h.sharedFile(t),
+		"{suid}", suidProgram(), "{cgroup}", cgroupMount(),
 	}
 	h.key(t)
 	leakDirectory(t, h.dir)
-	h.victim(t)
-	return h
+	h.values = append(h.values, "{host}", h.victim(t))
+}
+
+// pair starts the attacker's sandbox and another one of the same user's, with
+// a victim in it.
+func (h *host) pair(t *testing.T, network string) {
+	t.Helper()
+	other := filepath.Join(h.dir, "other")
+	mkdir(t, other, 0o755)
+	h.lend(t)
+	h.sibling = h.start(t, h.spec(other, network))
+	secret := "/tmp/" + h.token
+	if h.Level == policy.LevelLandlock {
+		secret = h.scratch(h.sibling) + "/tmp/secret"
+	}
+	sibling := h.hold(t, h.sibling, h.token+"-inside", secret)
+	h.box = h.start(t, h.spec(h.inside, network))
+	state := h.state
+	if h.Level == policy.LevelFull {
+		state = spaceInside + "/state"
+	}
+	socket := "/sandboxes/" + h.sibling.ID() + "/agent.sock"
+	h.box.names = append(h.box.names, "{sibling}", sibling, "{secret}", secret, "{state}", state, "{sibling-socket}", state+socket, "{agent-program}", h.agent)
+	// The control's are its own, or what the sandbox's owner has of them.
+	h.values = append(h.values, "{state}", h.outside+"/state", "{sibling-socket}", h.state+socket, "{secret}", h.own(t, "secret"),
+		"{agent-program}", h.outside+"/bin/paddock-agent")
+}
+
+// own is a file that the controls may read.
+func (h *host) own(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(h.outside, name)
+	write(t, path, "the victim's", 0o600)
+	return path
+}
+
+// scratch is where a sandbox of the landlock level keeps its private files.
+func (h *host) scratch(b *box) string {
+	if h.Who == asRoot {
+		return filepath.Join(os.TempDir(), "paddock-"+b.ID())
+	}
+	return filepath.Join(h.state, "sandboxes", b.ID(), "scratch")
 }
 
 // hostDir is a directory that other identities can reach, as in a home.
@@ -78,23 +131,41 @@ func hostDir(t *testing.T) string {
 	return dir
 }
 
-// workspace makes a git repository that holds Paddock's state and agent, too.
+// lend gives everything to the identity that commands have at the landlock
+// level where root starts it, so that nothing but the wall is in their way.
+func (h *host) lend(t *testing.T) {
+	t.Helper()
+	if h.Level != policy.LevelLandlock || h.Who != asRoot {
+		return
+	}
+	err := filepath.WalkDir(h.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && path != h.state { // Paddock wants its state to be the caller's
+			err = os.Lchown(path, ordinaryID, ordinaryID)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// workspace makes a git repository that holds Paddock's state and agent, too,
+// where they can be covered.
 func (h *host) workspace(t *testing.T, dir string) {
 	t.Helper()
 	for _, d := range []string{".git/hooks", ".git/objects", ".git/refs", "bin", "sub/.vscode"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
-		t.Fatal(err)
+		mkdir(t, filepath.Join(dir, d), 0o755)
 	}
 	write(t, dir+"/.git/HEAD", "ref: refs/heads/main\n", 0o644)
 	write(t, dir+"/.git/config", "[core]\n", 0o644)
 	write(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
 	write(t, filepath.Join(dir, ".envrc"), "true\n", 0o644)
-	write(t, dir+"/state/secret", "of another sandbox", 0o600)
 	write(t, filepath.Join(dir, "own.txt"), "the workspace's", 0o644)
+	if h.Level == policy.LevelLandlock && dir == h.inside {
+		return
+	}
+	mkdir(t, filepath.Join(dir, "state"), 0o700)
+	write(t, dir+"/state/secret", "of another sandbox", 0o600)
 	agent, err := os.ReadFile(filepath.Join(binDir, "paddock-agent"))
 	if err != nil {
 		t.Fatal(err)
@@ -102,108 +173,32 @@ func (h *host) workspace(t *testing.T, dir string) {
 	write(t, dir+"/bin/paddock-agent", string(agent), 0o755)
 }
 
+// makeTools makes a directory with the attacker.
+func (h *host) makeTools(t *testing.T) {
+	t.Helper()
+	program, err := os.ReadFile(filepath.Join(binDir, "attacker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, h.tools, 0o755)
+	write(t, h.program(), string(program), 0o755)
+}
+
+// program is the attacker's path on the host.
+func (h *host) program() string { return filepath.Join(h.tools, "attacker") }
+
+func mkdir(t *testing.T, dir string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func write(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// listen accepts connections for the length of the test and gives the address.
-func (h *host) listen(t *testing.T, network, addr string) string {
-	t.Helper()
-	ln, err := net.Listen(network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.Close()
-		}
-	}()
-	if network == "unix" && addr[0] == '/' {
-		if err := os.Chmod(addr, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return ln.Addr().String()
-}
-
-func sharedMemory(t *testing.T) string {
-	t.Helper()
-	key := 0x5a000000 | os.Getpid()&0xffffff
-	id, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|unix.IPC_EXCL|0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
-	return strconv.Itoa(key)
-}
-
-func messageQueue(t *testing.T, name string) string {
-	t.Helper()
-	p, err := unix.BytePtrFromString(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(p)), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o666, 0, 0, 0)
-	runtime.KeepAlive(p)
-	if errno != 0 {
-		t.Fatalf("cannot make a message queue: %v", errno)
-	}
-	t.Cleanup(func() {
-		_ = unix.Close(int(fd))
-		_, _, _ = unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(p)), 0, 0)
-	})
-	return name
-}
-
-// key adds a key that every process of the user can find.
-func (h *host) key(t *testing.T) {
-	t.Helper()
-	id, err := unix.AddKey("user", h.token, []byte("secret"), unix.KEY_SPEC_USER_KEYRING)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, id, unix.KEY_SPEC_USER_KEYRING, 0, 0) })
-	const everything = 0x3f3f3f3f // whoever sees it may use it
-	if err := unix.KeyctlSetperm(id, everything); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// victim is a process of the host's that anybody may do anything to. It gives
-// the pid.
-func (h *host) victim(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command(filepath.Join(binDir, "attacker"), "hold", h.token)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	said, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = said.Read(make([]byte, 16))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // at once, for its death to be seen
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strconv.Itoa(cmd.Process.Pid)
 }
 
 // leakDirectory opens a directory as careless programs do, for their children
@@ -217,27 +212,6 @@ func leakDirectory(t *testing.T, dir string) {
 	t.Cleanup(func() { _ = unix.Close(fd) })
 }
 
-// sandbox starts one over the inside workspace.
-func (h *host) sandbox(t *testing.T, network string) *wire.Client {
-	t.Helper()
-	spec, err := policy.Spec{
-		Workspace: policy.Workspace{Source: h.inside},
-		Mounts:    []policy.Mount{{Source: binDir, Target: attackerDir}},
-		Network:   network,
-	}.Resolve(policy.Base{Dir: h.dir, Home: h.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	box, err := linux.New().Start(t.Context(), backend.Request{
-		Spec: spec, Agent: h.inside + "/bin/paddock-agent", StateDir: filepath.Join(h.inside, "state"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = box.Stop(context.Background(), 0) })
-	return &wire.Client{Dial: box.Dial}
-}
-
 // expand puts the values of one side into an attack's arguments.
 func (h *host) expand(args []string, side ...string) []string {
 	r := strings.NewReplacer(append(side, h.values...)...)
@@ -246,28 +220,4 @@ func (h *host) expand(args []string, side ...string) []string {
 		out[i] = r.Replace(a)
 	}
 	return out
-}
-
-// control is the attacker on the host's side; private gives it namespaces of
-// its own to break.
-func (h *host) control(ctx context.Context, args []string, private bool, init string) *exec.Cmd {
-	args = h.expand(args, "{ws}", h.outside, "{init}", init, "{prepare}", "prepare")
-	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "attacker"), args...)
-	cmd.Dir = h.outside
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if private {
-		own := cmd.SysProcAttr
-		own.Cloneflags = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC
-		if os.Geteuid() != 0 {
-			own.Cloneflags |= unix.CLONE_NEWUSER
-			own.UidMappings = oneID(os.Getuid())
-			own.GidMappings = oneID(os.Getgid())
-		}
-		own.Unshareflags = unix.CLONE_NEWNS // makes the mounts private
-	}
-	// The leaked directory reaches the control as it would any program.
-	if leaked, err := os.Open(h.dir); err == nil {
-		cmd.ExtraFiles = []*os.File{leaked}
-	}
-	return cmd
 }

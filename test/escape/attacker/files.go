@@ -6,34 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 var _ = register(map[string]attack{
-	"read":      read,
-	"list":      list,
-	"create":    only(create),
-	"overwrite": only(overwrite),
-	"append":    only(appendTo),
-	"remove":    only(func(args []string) error { return os.Remove(args[0]) }),
-	"rename":    only(func(args []string) error { return os.Rename(args[0], args[1]) }),
-	"exchange":  only(exchange),
-	"replace":   only(replace),
-	"hardlink":  only(hardlink),
-	"climb":     climb,
-	"inherited": inherited,
-	"filecap":   only(fileCapability),
-	"mknod": only(func([]string) error {
-		return make1(func(p string) error { return unix.Mknod(p, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))) })
-	}),
-	"handle":     handle,
+	"read":       read,
+	"list":       list,
+	"create":     only(create),
+	"overwrite":  only(overwrite),
+	"append":     only(appendTo),
+	"remove":     only(func(args []string) error { return os.Remove(args[0]) }),
+	"rename":     only(func(args []string) error { return os.Rename(args[0], args[1]) }),
+	"exchange":   only(exchange),
+	"replace":    only(replace),
+	"hardlink":   only(hardlink),
 	"open":       only(openFor),
 	"shared-map": only(sharedMap),
-	"socket-at":  only(connectTo),
+
+	"stat":      only(func(args []string) error { _, err := os.Stat(args[0]); return err }),
+	"chmod":     only(func(args []string) error { return os.Chmod(args[0], 0o644) }),
+	"touch":     only(func(args []string) error { return os.Chtimes(args[0], time.Time{}, time.Now()) }),
+	"setxattr":  only(func(args []string) error { return unix.Setxattr(args[0], "user.attacker", []byte("x"), 0) }),
+	"truncate":  only(func(args []string) error { return os.Truncate(args[0], 10) }),
+	"watch":     only(watch),
+	"execute":   only(func(args []string) error { return exec.Command(args[0]).Run() }),
+	"through":   only(throughLink),
+	"take-away": only(takeAway),
 })
 
 // read reaches the first byte of a file.
@@ -125,63 +128,44 @@ func exchange(args []string) error {
 	return unix.Renameat2(unix.AT_FDCWD, fake, unix.AT_FDCWD, args[0], unix.RENAME_EXCHANGE)
 }
 
+// watch is told when others use a file.
+func watch(args []string) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.InotifyAddWatch(fd, args[0], unix.IN_ALL_EVENTS)
+	return err
+}
+
+// throughLink reads a file by a symbolic link in the working directory.
+func throughLink(args []string) error {
+	return make1(func(path string) error {
+		if err := os.Symlink(args[0], path); err != nil {
+			return err
+		}
+		_, err := os.ReadFile(path)
+		if err != nil {
+			_ = os.Remove(path)
+		}
+		return err
+	})
+}
+
+// takeAway moves a file of the host's into the working directory, and back.
+func takeAway(args []string) error {
+	here := fmt.Sprintf("attacker-%d", os.Getpid())
+	if err := os.Rename(args[0], here); err != nil {
+		return err
+	}
+	return os.Rename(here, args[0])
+}
+
 func hardlink(args []string) error {
-	name := "attacker-link"
+	name := fmt.Sprintf("attacker-link-%d", os.Getpid())
 	defer os.Remove(name)
 	return os.Link(args[0], name)
-}
-
-// climb looks for a file of the host above every directory that can be had.
-func climb(args []string) (string, error) {
-	const up = "../../../../../../../../../../../../../../../.."
-	last := errors.New("no handle leads out")
-	for _, dir := range []string{"/", ".", "/tmp", "/usr", "/proc/self/root", "/proc/self/cwd", "/proc/thread-self/root",
-		"/proc/self/fd/0/..", "/proc/self/fd/1/..", "/proc/self/exe/..", "/dev/pts", "/proc", "/proc/self/task"} {
-		fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		at, err := unix.Openat(fd, up+args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		_ = unix.Close(fd)
-		if err == nil {
-			_ = unix.Close(at)
-			return "through " + dir, nil
-		}
-		last = err
-	}
-	return "", last
-}
-
-// inherited looks for descriptors that nobody gave to this program.
-func inherited([]string) (string, error) {
-	self, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return "", err
-	}
-	defer self.Close()
-	names, err := self.Readdirnames(-1)
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, name := range names {
-		target, err := os.Readlink("/proc/self/fd/" + name)
-		if err != nil || name == fmt.Sprint(self.Fd()) || strings.HasPrefix(target, "anon_inode:") {
-			continue // the runtime's own
-		}
-		var st unix.Stat_t
-		if unix.Stat("/proc/self/fd/"+name, &st) != nil {
-			continue
-		}
-		switch kind := st.Mode & unix.S_IFMT; {
-		case len(name) > 1 || name > "2", kind == unix.S_IFDIR, kind == unix.S_IFSOCK:
-			found = append(found, name+" → "+target)
-		}
-	}
-	if len(found) == 0 {
-		return "", errors.New("none")
-	}
-	return strings.Join(found, ", "), nil
 }
 
 // make1 makes something at a fresh path and takes it away again.
@@ -191,40 +175,6 @@ func make1(do func(path string) error) error {
 		return err
 	}
 	return os.Remove(path)
-}
-
-// fileCapability gives a file every capability (vfs_cap_data, revision 2).
-func fileCapability([]string) error {
-	return make1(func(path string) error {
-		if err := os.WriteFile(path, nil, 0o755); err != nil {
-			return err
-		}
-		value := make([]byte, 20)
-		copy(value, []byte{1, 0, 0, 2, 0xff, 0xff, 0xff, 0xff})
-		err := unix.Setxattr(path, "security.capability", value, 0)
-		if err != nil {
-			_ = os.Remove(path)
-		}
-		return err
-	})
-}
-
-// handle opens a file by a handle, which asks no directory for leave. Where
-// none is to be had it makes one up: an inode number is all that it takes.
-func handle([]string) (string, error) {
-	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, ".", 0)
-	if err != nil {
-		h = unix.NewFileHandle(1, make([]byte, 8))
-	}
-	dir, err := unix.Open(".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", err
-	}
-	fd, err := unix.OpenByHandleAt(dir, h, unix.O_RDONLY)
-	if err != nil {
-		return "", err
-	}
-	return "opened by handle", unix.Close(fd)
 }
 
 // sharedMap changes a file through a shared mapping, which the kernel does not
@@ -252,9 +202,6 @@ func sharedMap(args []string) error {
 	}
 	return nil
 }
-
-// connectTo connects to a socket that has a path.
-func connectTo(args []string) error { return connectUnix(args[0]) }
 
 func cstring(s string) uintptr {
 	p, err := unix.BytePtrFromString(s)

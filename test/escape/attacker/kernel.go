@@ -28,10 +28,16 @@ var _ = register(map[string]attack{
 	"init_module":   raw(unix.SYS_INIT_MODULE, address(&zeroes[0]), 0, address(&zeroes[0])),
 	"kexec":         raw(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0),
 	"quotactl":      raw(unix.SYS_QUOTACTL, 0x80000100, 0, 0, 0), // Q_SYNC of everything
+	"fanotify":      raw(unix.SYS_FANOTIFY_INIT, unix.FAN_CLOEXEC|unix.FAN_REPORT_FID, 0),
+	"vhangup":       raw(unix.SYS_VHANGUP),
+	"delete_module": raw(unix.SYS_DELETE_MODULE, address(&zeroes[0]), unix.O_NONBLOCK),
+	"finit_module":  raw(unix.SYS_FINIT_MODULE, ^uintptr(0), address(&zeroes[0]), 0),
 	"key-search":    keySearch,
 	"key-list":      keyList,
 	"key-add":       keyAdd,
+	"key-request":   keyRequest,
 	"shm":           shm,
+	"sem":           sem,
 	"mq":            mq,
 })
 
@@ -86,6 +92,18 @@ func keyList(args []string) (string, error) {
 func keyAdd([]string) (string, error) {
 	_, err := unix.AddKey("user", "attacker", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
 	return "", err
+}
+
+// keyRequest asks for a key by name, which searches every keyring of the caller.
+func keyRequest(args []string) (string, error) {
+	_, err := unix.RequestKey("user", args[0], "", 0)
+	return "found", err
+}
+
+// sem finds semaphores by key.
+func sem(args []string) (string, error) {
+	_, err := call(unix.SYS_SEMGET, uintptr(number(args[0])), 1, 0)
+	return "found", err
 }
 
 func shm(args []string) (string, error) {

@@ -21,6 +21,11 @@ var _ = register(map[string]attack{
 	"umount":        prepared(func(path string) error { return unix.Unmount(path, unix.MNT_DETACH) }),
 	"mount-setattr": prepared(setattr),
 	"open-tree":     only(openTree),
+	"move-mount":    only(moveMount),
+	"fspick": only(func([]string) error {
+		_, err := unix.Fspick(unix.AT_FDCWD, "/", unix.FSPICK_CLOEXEC)
+		return err
+	}),
 	"fsopen": only(func([]string) error {
 		_, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 		return err
@@ -32,6 +37,7 @@ var _ = register(map[string]attack{
 	"clone":       only(func(args []string) error { return cloneWith(flag(args[0])) }),
 	"clone3":      only(func(args []string) error { return clone3(uint64(flag(args[0]))) }),
 	"setns":       setns,
+	"setns-pidfd": setnsPidfd,
 	"sethostname": only(func([]string) error { return unix.Sethostname([]byte("attacked")) }),
 })
 
@@ -75,6 +81,15 @@ func openTree([]string) error {
 		return err
 	}
 	return unix.Close(fd)
+}
+
+// moveMount puts a detached copy of a tree somewhere.
+func moveMount([]string) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, "/usr", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil { // the other call is to be tried all the same
+		fd = -1
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, "/mnt", unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 func pivot([]string) error {
@@ -135,4 +150,14 @@ func setns(args []string) (string, error) {
 	defer f.Close()
 	runtime.LockOSThread()
 	return "entered", unix.Setns(fd, 0)
+}
+
+// setnsPidfd enters namespaces by a handle of process args[0] itself.
+func setnsPidfd(args []string) (string, error) {
+	fd, err := unix.PidfdOpen(number(args[0]), 0)
+	if err != nil {
+		return "", fmt.Errorf("no pidfd: %w", err)
+	}
+	runtime.LockOSThread()
+	return "entered", unix.Setns(fd, unix.CLONE_NEWUTS)
 }

@@ -9,20 +9,29 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 var _ = register(map[string]attack{
-	"tcp":      only(func(args []string) error { return connectTCP(args[0]) }),
-	"udp":      only(func(args []string) error { return connectUDP(args[0]) }),
-	"abstract": only(func(args []string) error { return connectUnix("@" + args[0]) }),
-	"socket":   only(func(args []string) error { return socket(number(args[0]), number(args[1]), number(args[2])) }),
-	"route":    only(addAddress),
-	"lo-down":  only(loopbackFlags),
-	"ifaces":   interfaces,
-	"tiocsti":  only(typeAhead),
+	"tcp":       only(func(args []string) error { return connectTCP(args[0]) }),
+	"listed":    connections,
+	"udp":       only(func(args []string) error { return connectUDP(args[0]) }),
+	"abstract":  only(func(args []string) error { return connectUnix("@" + args[0]) }),
+	"socket":    only(func(args []string) error { return socket(number(args[0]), number(args[1]), number(args[2])) }),
+	"route":     only(addAddress),
+	"lo-down":   only(loopbackFlags),
+	"ifaces":    interfaces,
+	"tiocsti":   only(func([]string) error { return typeAhead(typeKey) }),
+	"tioclinux": only(func([]string) error { return typeAhead(pasteConsole) }),
+	"socket-at": only(func(args []string) error { return connectUnix(args[0]) }),
+	"listen":    only(listen),
+
+	"pair-send":    pair(func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("x"), 0, to) }),
+	"pair-connect": pair(unix.Connect),
 })
 
 func connectTCP(addr string) error {
@@ -39,16 +48,62 @@ func connectUDP(addr string) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Write([]byte("x"))
+	if _, err = conn.Write([]byte("x")); err == nil {
+		_, err = conn.Write([]byte("x")) // told what became of the first
+	}
 	return err
 }
 
+// connections looks for a port in the tables of connections.
+func connections(args []string) (string, error) {
+	_, port, err := net.SplitHostPort(args[0])
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return "", err
+	}
+	if !strings.Contains(string(text), fmt.Sprintf(":%04X ", number(port))) {
+		return "", errors.New("not listed")
+	}
+	return "listed", nil
+}
+
+// connectUnix connects to a path, from its directory: an address has room for
+// 107 bytes.
 func connectUnix(addr string) error {
+	if filepath.IsAbs(addr) {
+		if err := os.Chdir(filepath.Dir(addr)); err == nil {
+			addr = filepath.Base(addr)
+		}
+	}
 	conn, err := net.Dial("unix", addr)
 	if err != nil {
 		return err
 	}
 	return conn.Close()
+}
+
+// listen serves a port that others could take for the host's.
+func listen(args []string) error {
+	ln, err := net.Listen(args[0], args[1])
+	if err != nil {
+		return err
+	}
+	return ln.Close()
+}
+
+// pair uses one of two connected sockets to reach a third: args[0], a path or
+// an abstract name that begins with @.
+func pair(use func(fd int, to unix.Sockaddr) error) attack {
+	return only(func(args []string) error {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return use(fds[0], &unix.SockaddrUnix{Name: args[0]})
+	})
 }
 
 func socket(family, kind, protocol int) error {
@@ -121,8 +176,8 @@ func interfaces([]string) (string, error) {
 	return "", errors.New("lo alone")
 }
 
-// typeAhead types into a terminal of its own, as it would into the caller's.
-func typeAhead([]string) error {
+// typeAhead does something to a terminal of its own, as it would to the caller's.
+func typeAhead(do func(tty uintptr) error) error {
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
@@ -145,8 +200,19 @@ func typeAhead([]string) error {
 	if err := unix.IoctlSetInt(int(tty.Fd()), unix.TIOCSCTTY, 0); err != nil {
 		return fmt.Errorf("no controlling terminal: %v", err)
 	}
+	return do(tty.Fd())
+}
+
+// The upper half of the register is not the kernel's to see.
+const upperHalf = 0xdead_0000_0000_0000
+
+func typeKey(tty uintptr) error {
 	key := []byte{'x'}
-	// The upper half of the register is not the kernel's to see.
-	_, err = call(unix.SYS_IOCTL, tty.Fd(), 0xdead_0000_0000_0000|unix.TIOCSTI, address(&key[0]))
-	return err
+	return second(call(unix.SYS_IOCTL, tty, upperHalf|unix.TIOCSTI, address(&key[0])))
+}
+
+// pasteConsole pastes what is selected on a console (subcode 3).
+func pasteConsole(tty uintptr) error {
+	subcode := []byte{3}
+	return second(call(unix.SYS_IOCTL, tty, upperHalf|unix.TIOCLINUX, address(&subcode[0])))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -15,20 +16,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Attacks on what a process holds: args[0] is its pid.
 var _ = register(map[string]attack{
-	"proc-open":    procOpen,
-	"proc-link":    procLink,
-	"ptrace":       only(func(args []string) error { return ptrace(number(args[0])) }),
-	"vm-read":      only(func(args []string) error { return vmRead(number(args[0])) }),
-	"pidfd-getfd":  only(func(args []string) error { return pidfdGetfd(number(args[0])) }),
-	"kill":         only(func(args []string) error { return survives(number(args[0]), killAll) }),
-	"sigqueue":     only(func(args []string) error { return survives(number(args[0]), forge) }),
-	"prlimit":      only(func(args []string) error { return prlimit(number(args[0])) }),
-	"affinity":     only(func(args []string) error { return affinity(number(args[0])) }),
-	"find-process": findProcess,
-	"hold":         hold,
-	"personality":  raw(unix.SYS_PERSONALITY, 0x0400000),
-	"nice-user":    only(func([]string) error { return unix.Setpriority(unix.PRIO_USER, 0, 1) }),
+	"proc-open":     procOpen,
+	"proc-link":     procLink,
+	"ptrace":        onPid(unix.PtraceSeize),
+	"ptrace-attach": onPid(attach),
+	"vm-read":       onPid(func(pid int) error { return reach(unix.SYS_PROCESS_VM_READV, pid) }),
+	"vm-write":      onPid(func(pid int) error { return reach(unix.SYS_PROCESS_VM_WRITEV, pid) }),
+	"pidfd-getfd":   onPid(pidfdGetfd),
+	"kcmp":          onPid(func(pid int) error { return second(call(unix.SYS_KCMP, uintptr(pid), uintptr(pid), 2, 0, 0)) }),
+	"madvise":       onPid(madvise),
+	"move-pages":    onPid(func(pid int) error { return second(call(unix.SYS_MOVE_PAGES, uintptr(pid), 0, 0, 0, 0, 0)) }),
+	"find-process":  findProcess,
+	"find-memfd":    findMemfd,
+	"hold":          hold,
+	"personality":   raw(unix.SYS_PERSONALITY, 0x0400000),
 })
 
 func number(s string) int {
@@ -37,6 +40,10 @@ func number(s string) int {
 		panic(err)
 	}
 	return n
+}
+
+func onPid(do func(pid int) error) attack {
+	return only(func(args []string) error { return do(number(args[0])) })
 }
 
 // procOpen opens /proc/PID/NAME.
@@ -61,14 +68,25 @@ func procLink(args []string) (string, error) {
 	return os.Readlink("/proc/" + args[0] + "/" + args[1])
 }
 
-func ptrace(pid int) error { return unix.PtraceSeize(pid) }
+// attach stops a process as debuggers do, and lets it go.
+func attach(pid int) error {
+	runtime.LockOSThread() // the tracer is a thread
+	if err := unix.PtraceAttach(pid); err != nil {
+		return err
+	}
+	if _, err := unix.Wait4(pid, nil, unix.WALL, nil); err != nil {
+		return err
+	}
+	return unix.PtraceDetach(pid)
+}
 
-func vmRead(pid int) error {
+// reach reads or writes the memory of a process, where there need not be any:
+// EFAULT comes after the permission.
+func reach(nr uintptr, pid int) error {
 	buf := make([]byte, 8)
-	local := []unix.Iovec{{Base: &buf[0], Len: 8}}
-	// The address may be wrong, which is an answer of its own: EFAULT comes
-	// after the permission.
-	_, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x400000, Len: 8}}, 0)
+	local := unix.Iovec{Base: &buf[0], Len: 8}
+	remote := unix.RemoteIovec{Base: 8, Len: 8}
+	_, err := call(nr, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
 	if errors.Is(err, unix.EFAULT) {
 		return nil
 	}
@@ -84,55 +102,27 @@ func pidfdGetfd(pid int) error {
 	return err
 }
 
-// survives attacks a process and looks whether it is there afterwards. The
-// init of a pid namespace takes the namespace with it, this program included.
-func survives(pid int, strike func(pid int)) error {
-	strike(pid)
-	for range 50 {
-		if err := unix.Kill(pid, 0); err != nil {
-			return nil //nolint:nilerr // it is gone, which is the success of the attack
-		}
-		time.Sleep(10 * time.Millisecond)
+// madvise takes memory away from a process.
+func madvise(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("no pidfd: %w", err)
 	}
-	return errors.New("survived")
-}
-
-func killAll(pid int) {
-	for sig := unix.Signal(1); sig <= 64; sig++ {
-		if sig != unix.SIGCHLD {
-			_ = unix.Kill(pid, sig)
-		}
+	remote := unix.RemoteIovec{Base: 4096, Len: 4096}
+	_, err = call(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&remote)), 1, unix.MADV_PAGEOUT, 0)
+	if errors.Is(err, unix.ENOMEM) { // nothing is there; the permission comes first
+		return nil
 	}
-}
-
-// forge sends signals as if the kernel had found a fault (si_code -1).
-func forge(pid int) {
-	for _, sig := range []unix.Signal{unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS, unix.SIGKILL} {
-		info := [128]byte{}
-		*(*int32)(unsafe.Pointer(&info[0])) = int32(sig)
-		*(*int32)(unsafe.Pointer(&info[8])) = -1
-		_, _ = call(unix.SYS_RT_SIGQUEUEINFO, uintptr(pid), uintptr(sig), uintptr(unsafe.Pointer(&info)))
-	}
-}
-
-func prlimit(pid int) error {
-	var old unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &old); err != nil {
-		return fmt.Errorf("look: %w", err)
-	}
-	return unix.Prlimit(pid, unix.RLIMIT_CPU, &old, nil) // no change, and yet a write
-}
-
-func affinity(pid int) error {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(pid, &set); err != nil {
-		return err
-	}
-	return unix.SchedSetaffinity(pid, &set)
+	return err
 }
 
 // findProcess looks for a process whose command line has a text.
 func findProcess(args []string) (string, error) {
+	pid, err := processOf(args[0])
+	return "/proc/" + pid, err
+}
+
+func processOf(token string) (string, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return "", err
@@ -140,21 +130,52 @@ func findProcess(args []string) (string, error) {
 	own := fmt.Sprintf("/proc/%d/cmdline", os.Getpid())
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err == nil && file != own && strings.Contains(string(text), args[0]) {
-			return file, nil
+		if err == nil && file != own && strings.Contains(string(text), token) {
+			return filepath.Base(filepath.Dir(file)), nil
 		}
 	}
 	return "", errors.New("not visible")
 }
 
+// findMemfd opens the nameless file of a process (see hold).
+func findMemfd(args []string) (string, error) {
+	fds, err := filepath.Glob("/proc/" + args[0] + "/fd/*")
+	if err != nil {
+		return "", err
+	}
+	last := error(unix.EACCES) // of the directory, which Glob does not tell
+	if _, err := os.Stat("/proc/" + args[0]); err != nil {
+		last = err
+	}
+	for _, fd := range fds {
+		link, err := os.Readlink(fd)
+		if err != nil {
+			last = err
+			continue
+		}
+		if strings.HasPrefix(link, "/memfd:") {
+			f, err := os.OpenFile(fd, os.O_RDWR, 0)
+			if err != nil {
+				return "", err
+			}
+			return "opened", f.Close()
+		}
+	}
+	return "", last
+}
+
 // hold is no attack but a victim: args[0] is there to be found, args[1] is a
-// file that it makes. It stays, once it has said so.
+// file that it makes, and a nameless file is in its memory. It stays, once it
+// has said so.
 func hold(args []string) (string, error) {
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0) // whatever Yama says
 	if len(args) > 1 {
-		if err := os.WriteFile(args[1], nil, 0o600); err != nil {
+		if err := os.WriteFile(args[1], []byte("the victim's"), 0o600); err != nil {
 			return "", err
 		}
+	}
+	if _, err := unix.MemfdCreate("victim", 0); err != nil {
+		return "", err
 	}
 	fmt.Println("held")
 	time.Sleep(time.Hour) // a victim is killed long before

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +54,10 @@ var _ = register(map[string]attack{
 	}),
 	"setid-highbits": only(func([]string) error { return plant(highBits) }),
 	"setid-io_uring": raw(unix.SYS_IO_URING_SETUP, 0, 0),
+	"setid-tar":      only(func([]string) error { return plant(untar) }),
+	"setid-cp": only(func([]string) error {
+		return plant(func(p string) error { return said(exec.Command("cp", "-p", suid(), p)) })
+	}),
 })
 
 var atCwd = uintptr(0xffffffffffffff9c) // AT_FDCWD as the register holds it
@@ -95,6 +102,40 @@ func tmpfile([]string) error {
 		defer unix.Close(fd)
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, p, unix.AT_SYMLINK_FOLLOW)
 	})
+}
+
+// untar lets tar make the file, which is not to be hindered in making others.
+func untar(path string) error {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: path, Mode: 0o6755}), w.Close()); err != nil {
+		return err
+	}
+	cmd := exec.Command("tar", "-xpf", "-")
+	cmd.Stdin = &archive
+	return said(cmd)
+}
+
+// suid is a set-id program of the system's.
+func suid() string {
+	for _, path := range []string{"/usr/bin/su", "/bin/su", "/usr/bin/passwd", "/usr/bin/mount"} {
+		if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeSetuid != 0 {
+			return path
+		}
+	}
+	return "/nonexistent"
+}
+
+// said makes a system call's error of what a program complains about.
+func said(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	if err != nil && bytes.Contains(out, []byte("Operation not permitted")) {
+		return unix.EPERM
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 // highBits hides the bit from a filter that compares whole registers.

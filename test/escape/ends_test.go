@@ -1,0 +1,199 @@
+//go:build linux
+
+package escape
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Whatever a command does to every process that it can name, the next command runs.
+func TestKillEverything(t *testing.T) {
+	onLevels(t, func(t *testing.T, c column) {
+		h := newHost(t, c)
+		b := h.start(t, h.spec(h.inside, "none"))
+		bystander := h.victim(t)
+		for _, text := range []string{
+			"kill -9 -1; kill -9 1", "kill -STOP -1; kill -STOP 1", "kill -9 1; exec /bin/true",
+			"kill -9 $PPID; kill -9 -$PPID; kill -STOP $PPID", "trap '' TERM INT HUP; kill -9 -1 & wait", "renice -n 19 -u $(id -u); kill -TERM -1",
+		} {
+			limit := patience.Seconds()
+			if _, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: text, TimeoutSeconds: &limit}); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			res, err := b.client.Exec(t.Context(), wire.ExecRequest{Argv: []string{"echo", "alive"}})
+			if err != nil || strings.TrimSpace(res.Stdout) != "alive" {
+				t.Fatalf("after %q: %+v, %v", text, res, err)
+			}
+		}
+		if len(carriers(h.token)) < 2 {
+			t.Errorf("the host's process %s was hit, too", bystander)
+		}
+	})
+}
+
+// ways to outlive the command that one was started by.
+var ways = []string{"child", "double", "sibling", "chain"}
+
+// leftOf looks more than once: a chain of processes is not seen at every look.
+func leftOf(token string) (pids []int) {
+	for range 20 {
+		if pids = carriers(token); len(pids) > 0 {
+			break
+		}
+	}
+	return pids
+}
+
+// leave lets a command leave a daemon behind.
+func (h *host) leave(t *testing.T, b *box, token, way string, detach bool) wire.ExecResult {
+	t.Helper()
+	limit := patience.Seconds()
+	res, err := b.client.Exec(t.Context(), wire.ExecRequest{Argv: []string{b.attacker, "daemon", token, way}, TimeoutSeconds: &limit, Detach: detach})
+	if err != nil || outcome([]byte(res.Stdout), "") != succeeded {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	return res
+}
+
+// What a command leaves behind ends with it, however it goes about it.
+func TestDaemons(t *testing.T) {
+	onLevels(t, func(t *testing.T, c column) {
+		h := newHost(t, c)
+		b := h.start(t, h.spec(h.inside, "none"))
+		for _, way := range ways {
+			t.Run(way, func(t *testing.T) {
+				token := h.token + "-" + way
+				if res := h.leave(t, b, token, way, false); !res.DeathProved || res.SurvivorsKilled == 0 {
+					t.Errorf("%+v", res)
+				}
+				if left := leftOf(token); len(left) > 0 {
+					t.Errorf("processes %v have outlived their command", left)
+				}
+			})
+		}
+	})
+}
+
+// Daemons that may stay end with the sandbox. While they are there, others
+// can hide among them at the landlock level, and are not said to be dead.
+func TestDetachedDaemons(t *testing.T) {
+	onLevels(t, func(t *testing.T, c column) {
+		h := newHost(t, c)
+		b := h.start(t, h.spec(h.inside, "none"))
+		for _, way := range ways {
+			h.leave(t, b, h.token+"-detached-"+way, way, true)
+		}
+		for _, way := range ways {
+			if len(leftOf(h.token+"-detached-"+way)) == 0 {
+				t.Fatalf("%s: it has ended, and proves nothing", way)
+			}
+		}
+		for _, way := range ways {
+			token := h.token + "-attached-" + way
+			res := h.leave(t, b, token, way, false)
+			if left := leftOf(token); len(left) > 0 && (c.Level == policy.LevelFull || res.DeathProved) {
+				t.Errorf("%s: processes %v have outlived their command: %+v", way, left, res)
+			}
+		}
+		death, err := b.Stop(t.Context(), 0)
+		if err != nil || !death.Proved {
+			t.Errorf("%+v, %v", death, err)
+		}
+		if left := leftOf(h.token + "-"); len(left) > 0 {
+			t.Errorf("processes %v have outlived their sandbox", left)
+		}
+	})
+}
+
+// A tree that has stopped itself ends within its timeout.
+func TestStoppedTree(t *testing.T) {
+	onLevels(t, func(t *testing.T, c column) {
+		h := newHost(t, c)
+		b := h.start(t, h.spec(h.inside, "none"))
+		limit := 0.3
+		began := time.Now()
+		res, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: "sleep 1000 & setsid sleep 1000 & kill -STOP -1; kill -STOP $$; sleep 1000", TimeoutSeconds: &limit})
+		if err != nil || !res.TimedOut || !res.DeathProved || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v: %+v, %v", time.Since(began), res, err)
+		}
+	})
+}
+
+// open starts a sandbox through the library, whose watchdog stands behind the
+// agent's timeouts.
+func (h *host) open(t *testing.T) (*paddock.Sandbox, int) {
+	t.Helper()
+	before := agents()
+	s, err := paddock.Open(t.Context(), h.spec(h.inside, "none"), paddock.Options{Agent: h.agent, StateDir: h.state, Dir: h.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	for pid := range agents() {
+		if !before[pid] {
+			return s, pid
+		}
+	}
+	t.Fatal("there is no agent")
+	return nil, 0
+}
+
+// An agent that is stopped, or that is starved, keeps nobody past the timeout.
+func TestStoppedAgent(t *testing.T) {
+	onLevels(t, func(t *testing.T, c column) {
+		h := newHost(t, c)
+		s, agent := h.open(t)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		started := make(chan struct{})
+		cmd := s.Command(ctx, "/bin/sh", "-c", "echo up; exec sleep 1000")
+		cmd.Timeout = 200 * time.Millisecond
+		cmd.Stdout = writerFunc(func(b []byte) (int, error) {
+			close(started)
+			return len(b), nil
+		})
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.Wait()
+		if !errors.Is(err, paddock.ErrTimeout) {
+			t.Errorf("Wait() = %v", err)
+		}
+		<-s.Done()
+		took := time.Since(began)
+		r := cmd.Result()
+		if took > paddock.Grace+5*time.Second || r == nil || !r.DeathProved {
+			t.Errorf("after %v: %+v", took, r)
+		}
+		t.Logf("the sandbox ended after %v", took)
+	})
+}
+
+func TestStarvedAgent(t *testing.T) {
+	onLevels(t, func(t *testing.T, c column) {
+		h := newHost(t, c)
+		b := h.start(t, h.spec(h.inside, "none"))
+		limit := 0.5
+		began := time.Now()
+		res, err := b.client.Exec(t.Context(), wire.ExecRequest{
+			Command: "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do (while :; do :; done) & done; wait", TimeoutSeconds: &limit,
+		})
+		if err != nil || !res.TimedOut || !res.DeathProved || time.Since(began) > 8*time.Second {
+			t.Errorf("after %v: %+v, %v", time.Since(began), res, err)
+		}
+	})
+}
