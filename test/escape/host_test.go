@@ -27,7 +27,9 @@ type host struct {
 	state   string // Paddock's
 	agent   string // its program
 	token   string // occurs nowhere else
-	values  []string
+
+	programs string // where paddock and its agent are, for tests that run it
+	values   []string
 
 	box     *box // the attacker's
 	sibling *box // another one of the same user's
@@ -37,7 +39,7 @@ type host struct {
 func newHost(t *testing.T, c column) *host {
 	t.Helper()
 	requireWalls(t, c.Level)
-	h := &host{column: c, dir: hostDir(t), token: fmt.Sprintf("paddock-escape-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	h := &host{column: c, dir: hostDir(t), programs: binDir, token: fmt.Sprintf("paddock-escape-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	h.inside, h.outside, h.tools = filepath.Join(h.dir, "inside"), filepath.Join(h.dir, "outside"), filepath.Join(h.dir, "tools")
 	h.workspace(t, h.inside)
 	h.workspace(t, h.outside)
