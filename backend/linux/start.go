@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -26,7 +24,7 @@ import (
 // A spec of level full on a host that lets nobody make namespaces falls to the
 // landlock level where it allows that by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
-	go warm()
+	go wire.Warm()
 	mounts, err := userMounts(req.Spec)
 	if err != nil {
 		return nil, err
@@ -99,12 +97,6 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 	}
 	s.isolation.Degraded = append(s.isolation.Degraded, policy.DegradeNamespaces)
 	return s, nil
-}
-
-// warm builds what encoding takes while the kernel and the agent are at work.
-func warm() {
-	_ = wire.WriteLine(io.Discard, confine.Boot{Plan: &confine.Plan{Setup: make([]confine.Step, 1)}})
-	wire.Warm()
 }
 
 // start makes one attempt with one identity. What it leaves behind on failure
