@@ -102,13 +102,13 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 // start makes one attempt with one identity. What it leaves behind on failure
 // is the state directory alone.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []userMount) (*sandbox, error) {
-	l := &launch{dir: dir, id: id}
-	groups := findHierarchy()
-	if len(groups.place.Controllers) > 0 {
+	l := &launch{dir: dir, id: id, groups: findHierarchy()}
+	l.scope = wantsScope(l.groups, req.Spec.Limits)
+	if len(l.groups.place.Controllers) > 0 {
 		name := groupName(dir.id)
-		dir.group = filepath.Join(groups.place.Dir, name)
+		dir.group = filepath.Join(l.groups.place.Dir, name)
 		var err error
-		if l.group, err = newControl(groups, name, id); err != nil {
+		if l.group, err = newControl(l.groups, name, id); err != nil {
 			return nil, err
 		}
 	}
@@ -120,12 +120,12 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		l.group.remove()
 		return nil, err
 	}
-	s, err := l.clone()
+	s, err := l.clone(ctx)
 	if err != nil {
 		l.group.remove()
 		return nil, err
 	}
-	err = s.prepare(req, id, mounts, groups)
+	err = s.prepare(req, id, mounts, l.groups)
 	if err == nil {
 		err = s.boot(ctx)
 	}
