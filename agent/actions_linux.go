@@ -73,7 +73,7 @@ const maxDrain = 1 << 30
 func plain[Q, R any](do func(*Agent, *Q) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
-		if err := wire.DecodeRequest(c.line, q); err != nil {
+		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
 		r, err := do(a, q)
@@ -86,7 +86,7 @@ func plain[Q, R any](do func(*Agent, *Q) (*R, error)) handler {
 func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
-		if err := wire.DecodeRequest(c.line, q); err != nil {
+		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
 		ctx, gone := context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func upload[Q, R any, P interface {
 }](name string, do func(*Agent, *Q, io.Reader) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := P(new(Q))
-		if err := wire.DecodeRequest(c.line, q); err != nil {
+		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
 		if q.BodySize() < 0 {
@@ -172,7 +172,7 @@ func download[Q, R any, P interface {
 }](do func(*Agent, *Q) (P, body, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
-		if err := wire.DecodeRequest(c.line, q); err != nil {
+		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
 		r, body, err := do(a, q)

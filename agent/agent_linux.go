@@ -63,8 +63,10 @@ type Agent struct {
 	vault       vault
 	isolation   policy.Isolation
 	connections connections
-	token       []byte // that requests must bring, nil where none is asked for
-	life        *life  // of an agent on its own, nil inside walls
+	room        lineRoom
+	decoding    sync.Mutex // held while a long request line is decoded
+	token       []byte     // that requests must bring, nil where none is asked for
+	life        *life      // of an agent on its own, nil inside walls
 }
 
 // real is a path of the protocol as commands know it.

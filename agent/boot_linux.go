@@ -1,10 +1,7 @@
 package agent
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,14 +29,13 @@ func Main() int {
 	unix.Umask(0o022)
 	unix.CloseOnExec(confine.ControlFD)
 	unix.CloseOnExec(confine.ListenFD)
-	warm()
 	boot, files, err := readBoot(confine.ControlFD)
 	if err != nil {
 		return fail(err)
 	}
 	control := os.NewFile(confine.ControlFD, "control")
 	agent, booted := start(boot, files)
-	if err := wire.WriteLine(control, booted); err != nil || booted.Failed != nil {
+	if err := booted.Write(control); err != nil || booted.Failed != nil {
 		return 1
 	}
 	listen := os.NewFile(confine.ListenFD, "listen")
@@ -51,12 +47,6 @@ func Main() int {
 	wire.Warm()
 	go func() { _ = agent.serve(ln) }() // it fails at the sandbox's end only
 	return agent.await(control)
-}
-
-// warm makes use of the time in which the host side makes the plan. What
-// requests take is built while the host side looks at the walls.
-func warm() {
-	_ = json.Unmarshal([]byte(`{"plan":{"setup":[{"flags":[""]}],"uids":[{}],"env":{"":""}}}`), new(confine.Boot))
 }
 
 // fail reports on standard error, which the host side keeps.
@@ -71,19 +61,11 @@ func readBoot(control int) (*confine.Boot, []int, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
-	rest := bufio.NewReader(io.MultiReader(bytes.NewReader(first), rawReader(control)))
-	line, err := wire.ReadLine(rest, confine.MaxBoot)
+	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), rawReader(control)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
-	var boot confine.Boot
-	if err := json.Unmarshal(line, &boot); err != nil {
-		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
-	}
-	if boot.Plan == nil || boot.Plan.Version != confine.PlanVersion || len(boot.Plan.Files) != len(files) {
-		return nil, nil, errors.New("cannot read the plan: another version's format")
-	}
-	return &boot, files, nil
+	return boot, files, nil
 }
 
 // readFiles takes descriptors until another byte than their mark comes, which
@@ -138,7 +120,7 @@ func (r rawReader) Read(p []byte) (int, error) {
 // serve it.
 func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	answer := confine.Booted{Protocol: wire.Version, Build: wire.Build}
-	if err := compatible(boot); err != nil {
+	if err := compatible(boot, fds); err != nil {
 		answer.Failed = err
 		return nil, answer
 	}
@@ -173,17 +155,22 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	return a, answer
 }
 
-func compatible(boot *confine.Boot) *confine.Error {
+func compatible(boot *confine.Boot, fds []int) *confine.Error {
 	if boot.Protocol != wire.Version {
 		return &confine.Error{Stage: "handshake", Op: "protocol", Cause: fmt.Sprintf("the host side speaks version %d, this agent %d", boot.Protocol, wire.Version),
-			Hint: "install paddock and paddock-agent from one release"}
+			Hint: sameRelease}
 	}
 	if boot.Build != "" && wire.Build != "" && boot.Build != wire.Build {
 		return &confine.Error{Stage: "handshake", Op: "build", Cause: fmt.Sprintf("the host side is build %s, this agent %s", boot.Build, wire.Build),
-			Hint: "install paddock and paddock-agent from one release"}
+			Hint: sameRelease}
+	}
+	if boot.Plan == nil || boot.Plan.Version != confine.PlanVersion || len(boot.Plan.Files) != len(fds) {
+		return &confine.Error{Stage: "handshake", Op: "plan", Cause: "it is of another version's format", Hint: sameRelease}
 	}
 	return nil
 }
+
+const sameRelease = "install paddock and paddock-agent from one release"
 
 // await returns when the host side has closed its end of the control socket
 // or the inner init has ended, either of which is the sandbox's end. Without

@@ -89,21 +89,23 @@ func (a *Agent) converse(conn net.Conn) {
 	wait := requestTimeout
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(wait))
-		line, err := wire.ReadLine(in, wire.MaxLine)
+		line, held, err := a.readRequest(in)
 		_ = conn.SetReadDeadline(time.Time{})
 		if err != nil {
 			if wait == idleTimeout && errors.Is(err, io.EOF) {
 				return // nothing more is asked
 			}
-			a.rejectLine(conn, err)
+			a.rejectLine(conn, in, err)
 			return
 		}
 		if !a.connections.begin(conn) {
+			a.room.give(held)
 			return
 		}
 		brought := files.take()
 		again := a.answer(&conversation{conn: conn, in: in, line: line, brought: brought})
 		brought.close()
+		a.room.give(held)
 		a.connections.done(conn)
 		if !again {
 			return
@@ -114,7 +116,7 @@ func (a *Agent) converse(conn net.Conn) {
 
 // rejectLine answers a line that never became a request, where somebody may
 // still be there to read it.
-func (a *Agent) rejectLine(conn net.Conn, err error) {
+func (a *Agent) rejectLine(conn net.Conn, in *bufio.Reader, err error) {
 	var werr *wire.Error
 	switch {
 	case errors.Is(err, io.EOF):
@@ -126,22 +128,24 @@ func (a *Agent) rejectLine(conn net.Conn, err error) {
 		return
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_ = wire.WriteLine(conn, werr)
+	told := wire.WriteLine(conn, werr) == nil
+	if told && (werr == errNoRoom || werr == errLateToken) {
+		discardLine(conn, in)
+	}
 }
 
 // answer serves one request and reports whether the connection stays open.
 func (a *Agent) answer(c *conversation) bool {
-	head, err := wire.HeadOf(c.line)
-	if err != nil {
+	if err := a.readHead(c); err != nil {
 		return a.refuse(c, err)
 	}
-	c.head = head
-	if !a.authorized(head.Token) {
+	if !a.authorized(c.head.Token) {
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong"})
 	}
-	serve, ok := handlers[head.Action]
+	serve, ok := handlers[c.head.Action]
 	if !ok {
-		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: head.Action, Message: "unknown action: " + head.Action})
+		name := shortName(c.head.Action)
+		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
 	}
 	return serve(a, c)
 }
@@ -155,6 +159,9 @@ func (a *Agent) authorized(token string) bool {
 // error that says so.
 func say(conn net.Conn, v any) error {
 	w := patient{conn}
+	if e, ok := v.(*wire.Error); ok {
+		v = clipped(e)
+	}
 	err := wire.WriteLine(w, v)
 	var large *wire.Error
 	if errors.As(err, &large) {
@@ -163,6 +170,19 @@ func say(conn net.Conn, v any) error {
 	}
 	_ = conn.SetWriteDeadline(time.Time{})
 	return err
+}
+
+// maxErrorText bounds what an error tells of a request, in bytes.
+const maxErrorText = 64 << 10
+
+// clipped is an error that is not much longer than what it is about.
+func clipped(e *wire.Error) *wire.Error {
+	if max(len(e.Message), len(e.Object)) <= maxErrorText {
+		return e
+	}
+	short := *e
+	short.Message, short.Object = shorten(e.Message, maxErrorText), shorten(e.Object, maxErrorText)
+	return &short
 }
 
 // patient writes for as long as the client takes something every stallTimeout.
@@ -198,7 +218,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 
 func (a *Agent) answerExec(c *conversation) bool {
 	var r wire.ExecRequest
-	if err := wire.DecodeRequest(c.line, &r); err != nil {
+	if err := a.decode(c, &r); err != nil {
 		return a.refuse(c, err)
 	}
 	if werr := c.brought.check(&r); werr != nil {

@@ -3,8 +3,6 @@ package agent
 import (
 	"container/list"
 	"net"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -102,8 +100,7 @@ func (c *connections) giveBack() {
 	}
 	c.mu.Unlock()
 	if idle {
-		runtime.GC() // pools let go of what they keep at the second collection
-		debug.FreeOSMemory()
+		tidy()
 	}
 }
 

@@ -147,6 +147,43 @@ func TestTreesKeepApart(t *testing.T) {
 	})
 }
 
+// A process that says it is of another tree is of its own all the same.
+func TestForgedTrees(t *testing.T) {
+	const orphan = ` setsid sh -c '"$0" wait "$1" & true' "$0" "$1" &); sleep 0.1`
+	forgeries := map[string]struct {
+		script string
+		root   bool
+	}{
+		"its environment":       {`V=$(tr '\0' '\n' </proc/$OTHER/environ | grep ^PADDOCK); (env -i $V` + orphan, false},
+		"no environment":        {`(env -i` + orphan, false},
+		"no session":            {`(env -i setsid` + orphan, false},
+		"its namespace":         {`(env -i nsenter -t $OTHER -u` + orphan, true},
+		"the agent's namespace": {`(env -i nsenter -t $PPID -u` + orphan, true},
+		"no namespace":          {`(env -i unshare -u` + orphan, true},
+	}
+	eachKind(t, func(t *testing.T, b *bareAgent) {
+		if res := b.ask(t, map[string]any{"action": "open_shell", "shell_id": "other"}); res["error"] != nil {
+			t.Fatal(res)
+		}
+		other := b.runs(t)[0]["pid"]
+		for name, tt := range forgeries {
+			t.Run(name, func(t *testing.T) {
+				if tt.root && os.Geteuid() != 0 {
+					t.Skip("only root may make namespaces everywhere")
+				}
+				if tt.root && b.ask(t, map[string]any{"action": "hello"})["kill"] == wire.KillDescendants {
+					return // an ordinary user's agent
+				}
+				mark := newMark()
+				res := b.sh(t, tt.script, mark, map[string]any{"env": map[string]any{"OTHER": other}})
+				if left := carrying(mark); len(left) > 0 || res["death_proved"] != true || res["survivors_killed"] == 0.0 {
+					t.Errorf("processes %v are left, and the result is %v", left, res)
+				}
+			})
+		}
+	})
+}
+
 // Where an orphan hides from every look and two trees could have made it,
 // none of them is said to be dead.
 func TestUnknownOrphanIsNoProof(t *testing.T) {
@@ -154,9 +191,12 @@ func TestUnknownOrphanIsNoProof(t *testing.T) {
 	long, mark := newMark(), newMark()
 	go b.sh(t, `"$0" wait "$1"`, long, nil)
 	eventually(t, "another command runs", func() bool { return len(carrying(long)) > 0 })
-	res := b.sh(t, `(env -i setsid sh -c 'env -i setsid "$0" wait "$1" & true' "$0" "$1" &); sleep 0.1`, mark, nil)
-	if left := len(carrying(mark)) > 0; left && res["death_proved"] == true {
-		t.Errorf("an orphan lives on, and the result is %v", res)
+	res := b.sh(t, `("$0" shed /usr/bin/env -i setsid sh -c 'env -i setsid "$0" wait "$1" & true' "$0" "$1" &); sleep 0.1`, mark, nil)
+	if len(carrying(mark)) == 0 || res["death_proved"] != false {
+		t.Errorf("of an orphan that has shed all marks %v are left, and the result is %v", carrying(mark), res)
+	}
+	if res := b.sh(t, "true", "", nil); res["death_proved"] != true {
+		t.Errorf("a later command: %v", res)
 	}
 	_ = b.ask(t, map[string]any{"action": "shutdown"})
 	if len(carrying(mark)) > 0 {

@@ -21,14 +21,15 @@ import (
 // it stands still meanwhile.
 //
 // It is no proof against a process with the privilege to have itself adopted
-// elsewhere: by entering a pid namespace of others (setns), or by asking
-// another program on the machine to start something. Walls are for that.
+// elsewhere, by entering a pid namespace of others (setns), or to raise the
+// limits that brand it; nor against one that asks another program on the
+// machine to start something. Walls are for that.
 type family struct {
 	reaper    *reaper
 	proc      int
 	spawner   int  // the thread that clones, and so has the commands as children
 	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
-	prefix    string
+	brand     brand
 	open      []*lineage // by age; the reaper's lock guards it
 }
 
@@ -38,7 +39,7 @@ type lineage struct {
 	all    bool   // every descendant of the agent
 	pid    int    // of the command, which also is the number of its session
 	ino    uint64 // of its UTS namespace, 0 where it has none of its own
-	token  string // in its environment, where there is one
+	number uint64 // of its brand, 0 where it has none
 	born   uint64 // not after the command, in clock ticks since boot
 	proved bool   // the last look found none of it
 	ended  bool   // nobody asks for it any more, and some of it may live on
@@ -46,8 +47,8 @@ type lineage struct {
 
 // newFamily is for a process that has started nothing yet. Children that it
 // has all the same are no business of the agent, which only buries them.
-func newFamily(r *reaper, proc, spawner int, prefix string) (*family, error) {
-	f := &family{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, prefix: prefix}
+func newFamily(r *reaper, proc, spawner int) (*family, error) {
+	f := &family{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, brand: newBrand()}
 	pids, err := f.ownChildren()
 	for _, pid := range pids {
 		f.strangers = true
@@ -108,13 +109,13 @@ func (f *family) children(l *lineage) (found []member, unknown int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if l.pid != 0 && f.reaper.procs[l.pid] != nil && f.reaper.procs[l.pid].mark.lineage == l {
+	if f.leads(l) {
 		orphans = append(orphans, stat{pid: l.pid, session: l.pid})
 	}
 	known := map[*lineage]bool{}
 	for _, o := range orphans {
-		owner, maybe := f.attribute(o)
-		for _, c := range append(maybe, owner) {
+		owner, doubt := f.attribute(o)
+		for _, c := range append(doubt, owner) {
 			known[c] = true
 		}
 		switch {
@@ -125,7 +126,7 @@ func (f *family) children(l *lineage) (found []member, unknown int, err error) {
 				continue
 			}
 			found = append(found, member{o.pid, pidfd})
-		case contains(maybe, l):
+		case contains(doubt, l):
 			unknown++
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -76,9 +75,9 @@ func TestChildrenByScan(t *testing.T) {
 	}
 }
 
-// An orphan is whose its session, its mark or the absence of others says.
+// An orphan is whose its session, its brand or the absence of others says.
 func TestAttribute(t *testing.T) {
-	f := &family{proc: openProc(t), reaper: &reaper{}}
+	f := &family{proc: openProc(t), reaper: &reaper{procs: map[int]*process{}}}
 	pid := sleeper(t)
 	old, young, dead := &lineage{pid: 10, born: 100}, &lineage{pid: 20, born: 200}, &lineage{pid: 20, born: 50, ended: true}
 	f.open = []*lineage{dead, old, young}
@@ -86,11 +85,12 @@ func TestAttribute(t *testing.T) {
 		open  []*lineage
 		o     stat
 		owner *lineage
-		maybe int
+		doubt int
 	}{
 		"a session":            {f.open, stat{pid: pid, session: 10, group: 7, born: 300}, old, 0},
 		"a group":              {f.open, stat{pid: pid, session: 7, group: 10, born: 300}, old, 0},
 		"a number used twice":  {f.open, stat{pid: pid, session: 20, group: 20, born: 300}, young, 0},
+		"of one too young":     {f.open, stat{pid: pid, session: 20, group: 20, born: 150}, dead, 0},
 		"nothing, three trees": {f.open, stat{pid: pid, born: 300}, nil, 3},
 		"born before two":      {f.open, stat{pid: pid, born: 60}, dead, 0},
 		"born before all":      {f.open, stat{pid: pid, born: 10}, nil, 0},
@@ -98,16 +98,12 @@ func TestAttribute(t *testing.T) {
 	}
 	for name, tt := range tests {
 		f.open = tt.open
-		if owner, maybe := f.attribute(tt.o); owner != tt.owner || len(maybe) != tt.maybe {
-			t.Errorf("%s: got %+v and %d more, want %+v and %d", name, owner, len(maybe), tt.owner, tt.maybe)
+		if owner, doubt := f.attribute(tt.o); owner != tt.owner || len(doubt) != tt.doubt {
+			t.Errorf("%s: got %+v and %d more, want %+v and %d", name, owner, len(doubt), tt.owner, tt.doubt)
 		}
 	}
 	f.open, f.strangers = []*lineage{old}, true
-	if owner, maybe := f.attribute(stat{pid: pid, born: 300}); owner != nil || len(maybe) != 1 {
-		t.Errorf("among strangers: got %+v, %v", owner, maybe)
-	}
-	env := []string{"A=b", strconv.Itoa(pid), treeVariable + "="}
-	if l := f.begin(0, env, 7); l.token == "" || env[2] != treeVariable+"="+l.token {
-		t.Errorf("the environment became %q for %+v", env, l)
+	if owner, doubt := f.attribute(stat{pid: pid, born: 300}); owner != nil || len(doubt) != 1 {
+		t.Errorf("among strangers: got %+v, %v", owner, doubt)
 	}
 }

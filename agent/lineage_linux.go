@@ -8,76 +8,93 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// treeVariable is in the environment of commands whose trees have no mark that
-// the kernel keeps.
-const treeVariable = "PADDOCK_TREE"
-
-// maxEnvironment bounds the search for treeVariable, in bytes. The kernel
-// takes no more by default.
-const maxEnvironment = 6 << 20
-
 // begin makes the lineage of a command that is about to be cloned.
-func (f *family) begin(ino uint64, env []string, id uint64) *lineage {
+func (f *family) begin(ino uint64, c *clone.Command, number uint64) *lineage {
 	l := &lineage{family: f, ino: ino, born: ticksSinceBoot()}
-	for i, v := range env {
-		if v == treeVariable+"=" { // a placeholder, which a request may lack
-			l.token = f.prefix + strconv.FormatUint(id, 10)
-			env[i] += l.token
-		}
+	if f.brand.put(c, number) {
+		l.number = number
 	}
 	return l
 }
 
-// attribute says whose an orphan is or, where nothing tells, whose it may be.
-// The young come first: numbers of the dead are used again.
-func (f *family) attribute(o stat) (owner *lineage, maybe []*lineage) {
-	for i := len(f.open) - 1; i >= 0; i-- {
-		if l := f.open[i]; l.pid == o.session || l.pid == o.group {
-			return l, nil
-		}
+// attribute says whose an orphan is, whose end it must not outlive, and of
+// which other trees it may be all the same: while it lives, none of those is
+// proved to be dead. Whatever a process can choose by itself proves nothing.
+func (f *family) attribute(o stat) (owner *lineage, doubt []*lineage) {
+	if l := ofSession(f.open, o); l != nil && f.leads(l) {
+		return l, nil // the number is in use: no other's
 	}
-	if l := f.marked(o.pid); l != nil {
-		return l, nil
+	may, sure := f.candidates(o)
+	owner = ofSession(may, o)
+	if owner == nil && len(may) == 1 && (sure || !f.strangers) {
+		owner = may[0] // nobody else was there to make it
 	}
-	for _, l := range f.open {
-		if l.born <= o.born {
-			maybe = append(maybe, l)
-		}
+	named := f.named(o.pid)
+	switch {
+	case owner == nil && f.brand.locks == 0 && named != nil:
+		return named, nil // there is nothing surer
+	case owner == nil:
+		return named, may
+	case named != nil && named != owner:
+		doubt = append(doubt, named) // one of the two is forged
 	}
-	if len(maybe) == 1 && !f.strangers {
-		return maybe[0], nil // nobody else was there to make it
-	}
-	return nil, maybe
+	return owner, doubt
 }
 
-// marked finds a lineage by what a process inherits whatever it does, short of
-// hiding on purpose.
-func (f *family) marked(pid int) *lineage {
-	base := strconv.Itoa(pid)
-	ino, err := namespaceOf(f.proc, base)
-	if err != nil {
-		ino = 0
+// candidates gives the lineages that an orphan may be of, by its birth and its
+// brand; sure says that the brand has had its say.
+func (f *family) candidates(o stat) (may []*lineage, sure bool) {
+	first, last, sure := f.brand.read(f.proc, o.pid)
+	var older []*lineage
+	for _, l := range f.open {
+		if l.born > o.born {
+			continue
+		}
+		older = append(older, l)
+		if l.number == 0 || first <= l.number && l.number <= last {
+			may = append(may, l)
+		}
 	}
-	env := environment(f.proc, base)
-	for i := len(f.open) - 1; i >= 0; i-- {
-		l := f.open[i]
-		if l.ino != 0 && l.ino == ino || l.token != "" && bytes.Contains(env, []byte("\x00"+treeVariable+"="+l.token+"\x00")) {
+	if !sure || len(may) == 0 { // the brand says nothing, or what cannot be
+		return older, false
+	}
+	return may, true
+}
+
+// ofSession finds the one whose command has made the orphan's session or
+// group. The young come first: numbers of the dead are used again.
+func ofSession(may []*lineage, o stat) *lineage {
+	for i := len(may) - 1; i >= 0; i-- {
+		if l := may[i]; l.pid == o.session || l.pid == o.group {
 			return l
 		}
 	}
 	return nil
 }
 
-// environment reads what a process began with, between NUL bytes; none where
-// that is not allowed.
-func environment(proc int, base string) []byte {
-	text, err := readFileAt(proc, base+"/environ", maxEnvironment)
+// leads says whether the command of a lineage has not ended.
+func (f *family) leads(l *lineage) bool {
+	p := f.reaper.procs[l.pid]
+	return p != nil && p.mark.lineage == l
+}
+
+// named finds the lineage whose namespace a process is in. It takes privilege
+// to leave that, or to enter another's.
+func (f *family) named(pid int) *lineage {
+	ino, err := namespaceOf(f.proc, strconv.Itoa(pid))
 	if err != nil {
 		return nil
 	}
-	return append([]byte{0}, text...)
+	for i := len(f.open) - 1; i >= 0; i-- {
+		if l := f.open[i]; l.ino != 0 && l.ino == ino {
+			return l
+		}
+	}
+	return nil
 }
 
 // stat is what the family needs of a process's stat file.

@@ -55,15 +55,17 @@ func (r *registry) add(kind, name string, p *process) (id string) {
 	return id
 }
 
-func shortName(name string) string {
-	if len(name) <= maxName {
-		return name
+func shortName(name string) string { return shorten(name, maxName) }
+
+// shorten cuts a text that has more than limit bytes, at a character.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	name = name[:maxName]
-	for !utf8.ValidString(name) && len(name) > maxName-utf8.UTFMax {
-		name = name[:len(name)-1]
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
 	}
-	return name + "…"
+	return text[:limit] + "…"
 }
 
 // remove takes an entry out, and returns once nobody deals with its tree.

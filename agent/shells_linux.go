@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -256,11 +255,10 @@ func (a *Agent) listShells(*wire.ListShellsRequest) (*wire.ListShellsResult, err
 	a.shells.mu.Lock()
 	defer a.shells.mu.Unlock()
 	r := &wire.ListShellsResult{Shells: []wire.Shell{}}
-	for _, sh := range a.shells.byID {
-		if sh != nil {
+	for _, id := range slices.Sorted(maps.Keys(a.shells.byID)) {
+		if sh := a.shells.byID[id]; sh != nil {
 			r.Shells = append(r.Shells, sh.describe())
 		}
 	}
-	slices.SortFunc(r.Shells, func(x, y wire.Shell) int { return cmp.Compare(x.ShellID, y.ShellID) })
 	return r, nil
 }

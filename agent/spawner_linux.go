@@ -105,9 +105,6 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	if err != nil {
 		return nil, nil, &confine.Error{Stage: "setup", Op: "spawner", Cause: err.Error()}
 	}
-	if s.trees.unmarked {
-		plan.Env[treeVariable] = "" // the spawner gives it a value
-	}
 	var failed *confine.Error
 	if s.groups, failed = openGroups(&applier, plan); failed != nil {
 		return nil, nil, failed
@@ -245,7 +242,7 @@ func (s *spawner) mark(c *clone.Command) (mark, error) {
 	}
 	if f := s.trees.family; f != nil {
 		s.cloned++
-		m.lineage = f.begin(m.ino, c.Env, s.cloned)
+		m.lineage = f.begin(m.ino, c, s.cloned)
 	}
 	return m, nil
 }

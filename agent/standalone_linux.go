@@ -109,9 +109,6 @@ func newStandalone(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.trees.unmarked {
-		env[treeVariable] = "" // the spawner gives it a value
-	}
 	return &Agent{
 		shellState: stateAt(state[0]),
 		secretRoot: secretsAt(c.SecretRoot),
@@ -181,12 +178,8 @@ func bareSpawner() (*spawner, error) {
 	if !showsSelf() {
 		return nil, hinted{fmt.Errorf("/proc shows the processes of another pid namespace"), "mount a proc of this one, or use --init"}
 	}
-	prefix, err := newPrefix()
-	if err != nil {
-		return nil, err
-	}
 	r := newReaper(0)
-	f, err := newFamily(r, proc, unix.Gettid(), prefix)
+	f, err := newFamily(r, proc, unix.Gettid())
 	if err != nil {
 		return nil, fmt.Errorf("cannot list children: %w", err)
 	}

@@ -69,7 +69,8 @@ func TestMemoryMaxKillsTheGroup(t *testing.T) {
 	if m.OOMGroupKills == nil || *m.OOMGroupKills != 1 {
 		t.Logf("groups killed: %v (not counted before Linux 5.17)", m.OOMGroupKills)
 	}
-	if m.Peak != nil && (*m.Peak < 16<<20 || *m.Peak > 32<<20) {
+	// Some charges cannot be refused, and go a few pages above the limit.
+	if m.Peak != nil && (*m.Peak < 16<<20 || *m.Peak > 33<<20) {
 		t.Errorf("peak %d", *m.Peak)
 	}
 	if s, err := beside.Stats(); err != nil || s.Memory.OOMKills != 0 || s.Memory.Current < 60<<20 {

@@ -189,3 +189,22 @@ func openFiles(t *testing.T) int {
 	}
 	return len(entries)
 }
+
+// BenchmarkEnd is how long it takes to learn of the end of a process that is killed.
+func BenchmarkEnd(b *testing.B) {
+	for name, age := range map[string]time.Duration{"young": 0, "old": 20 * time.Millisecond} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				g := fresh(b) // one that was killed is of no more use
+				p := play(b, g, "wait")
+				p.hear(b)
+				time.Sleep(age)
+				b.StartTimer()
+				if err := errors.Join(g.Kill(), g.WaitEmpty(b.Context())); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

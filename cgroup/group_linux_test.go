@@ -77,7 +77,7 @@ func TestCreateAndRemove(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer inner.Close()
+		t.Cleanup(func() { _ = inner.Close() })
 	}
 	if got := child.Children(); len(got) != 2 || !slices.Contains(got, "b") || !slices.Contains(got, "c") {
 		t.Errorf("children %v", got)

@@ -12,6 +12,10 @@ import (
 // Kill sends SIGKILL to every process in the group and in groups inside of
 // it, those that are forked meanwhile included (cgroup.kill, Linux 5.14).
 // [Group.WaitEmpty] tells when they are gone.
+//
+// Nothing can be cloned into the group afterwards: kernels take such a child
+// (seen up to Linux 6.18) for one that was forked meanwhile, and kill it.
+// Moving a process there works, as does a group inside that is made later.
 func (g *Group) Kill() error {
 	err := g.write(killFile, "1")
 	if !errors.Is(err, unix.ENOENT) {

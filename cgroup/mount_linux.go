@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -82,16 +83,21 @@ func depth(group string) int {
 
 // Own is this process's group, as its cgroup namespace names it: "/..", and so
 // on, where it is not inside of the namespace's root.
-func Own() (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
+func Own() (string, error) { return groupOf("self") }
+
+// Of is the group of another process, named in the same way.
+func Of(pid int) (string, error) { return groupOf(strconv.Itoa(pid)) }
+
+func groupOf(process string) (string, error) {
+	text, err := os.ReadFile("/proc/" + process + "/cgroup")
 	if err != nil {
-		return "", &Error{Op: "find", Object: "the process's own group", Err: err, Hint: "mount /proc"}
+		return "", &Error{Op: "find", Object: "the group of process " + process, Err: err, Hint: "mount /proc"}
 	}
-	own, ok := parseOwn(string(text))
+	group, ok := parseOwn(string(text))
 	if !ok {
-		return "", &Error{Op: "find", Object: "the process's own group", Err: ErrNotMounted, Hint: "use a kernel with cgroup v2"}
+		return "", &Error{Op: "find", Object: "the group of process " + process, Err: ErrNotMounted, Hint: "use a kernel with cgroup v2"}
 	}
-	return own, nil
+	return group, nil
 }
 
 // Dir is where a group's directory is.

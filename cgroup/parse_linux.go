@@ -7,7 +7,7 @@ import (
 
 // parseMounts gives the cgroup2 mounts of a mountinfo file (proc_pid_mountinfo(5)):
 //
-//	41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate
+//	41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 none rw,nsdelegate
 func parseMounts(text string) []Mount {
 	var mounts []Mount
 	for line := range strings.Lines(text) {

@@ -86,7 +86,8 @@ func survey() (surveyed, error) {
 			Hint: "let the container have its own cgroup writable (docker: --cgroupns private with a writable /sys/fs/cgroup; podman does so)"}
 	}
 	if isTop(m.Path) && writable(m.Path) {
-		return s, s.try(m.Path)
+		err := s.try(m.Path)
+		return s, err
 	}
 	own, err := Own()
 	if err != nil {
@@ -96,7 +97,8 @@ func survey() (surveyed, error) {
 	if err != nil {
 		return s, err
 	}
-	return s, s.climb(dir)
+	err = s.climb(dir)
+	return s, err
 }
 
 // isTop says whether a directory is the root of the whole hierarchy, which

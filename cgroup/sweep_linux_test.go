@@ -8,7 +8,7 @@ import (
 
 func TestSweepEmpty(t *testing.T) {
 	g := fresh(t)
-	make := func(in *Group, name string) *Group {
+	create := func(in *Group, name string) *Group {
 		t.Helper()
 		child, err := in.Create(name)
 		if err != nil {
@@ -17,23 +17,23 @@ func TestSweepEmpty(t *testing.T) {
 		return child
 	}
 	// What a killed owner leaves behind: nobody has it open.
-	stale := make(g, "s-stale")
-	inner := make(stale, "inner")
-	make(inner, "exec").Close()
+	stale := create(g, "s-stale")
+	inner := create(stale, "inner")
+	create(inner, "exec").Close()
 	inner.Close()
 	stale.Close()
-	make(g, "other").Close()
-	held := make(g, "s-held")
+	create(g, "other").Close()
+	held := create(g, "s-held")
 	defer held.Close()
 	// One of whom the owner is gone, but a process is alive, deep inside.
-	alive := make(g, "s-alive")
-	deep := make(alive, "deep")
-	make(alive, "empty").Close()
+	alive := create(g, "s-alive")
+	deep := create(alive, "deep")
+	create(alive, "empty").Close()
 	p := play(t, deep, "wait")
 	p.hear(t)
 	alive.Close()
-	half := make(g, "s-half")
-	heldInside := make(half, "held")
+	half := create(g, "s-half")
+	heldInside := create(half, "held")
 	half.Close()
 
 	sweep := func(prefix string, removed, left []string) {

@@ -100,7 +100,7 @@ func (c *copier) subdir(from, to int, name, at string, depth int, st *unix.Stat_
 
 func (c *copier) file(from, to int, name, at string, st *unix.Stat_t) error {
 	if st.Nlink > 1 {
-		key := [2]uint64{uint64(st.Dev), st.Ino}
+		key := [2]uint64{st.Dev, st.Ino}
 		if first, ok := c.links[key]; ok {
 			return unix.Linkat(c.root, first, to, name, 0)
 		}

@@ -6,14 +6,14 @@ import (
 )
 
 // Error is a step that failed. It crosses from the new process to the host
-// side as JSON.
+// side (see [Booted]).
 type Error struct {
-	Stage  string `json:"stage"`            // "setup", "spawn"
-	Op     string `json:"op"`               // the step's operation or the system call
-	Object string `json:"object,omitempty"` // a path, an interface, a resource
-	Errno  int    `json:"errno,omitempty"`
-	Cause  string `json:"cause,omitempty"` // where there is no errno
-	Hint   string `json:"hint,omitempty"`
+	Stage  string // "setup", "spawn"
+	Op     string // the step's operation or the system call
+	Object string // a path, an interface, a resource
+	Errno  int
+	Cause  string // where there is no errno
+	Hint   string
 }
 
 // Error says what could not be done and why.

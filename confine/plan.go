@@ -7,8 +7,9 @@
 // network). A step that fails is an [Error] that names the stage, the
 // operation, the object and the errno, and nothing is started.
 //
-// The plan crosses a process boundary as JSON, from the trusted side to the
-// new one; an agent never sends one back.
+// The plan crosses a process boundary from the trusted side to the new one, in
+// a binary form (see [Boot]); an agent never sends one back. Its JSON form is
+// for people and programs that look at it.
 package confine
 
 import "github.com/paddock-dev/paddock/policy"

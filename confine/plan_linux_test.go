@@ -48,22 +48,6 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 }
 
-// Bare drops what is for people and nothing else, and leaves its source alone.
-func TestBare(t *testing.T) {
-	full, want := somePlan(), somePlan()
-	for _, steps := range [][]Step{want.Setup, want.Spawn} {
-		for i := range steps {
-			steps[i].Why = ""
-		}
-	}
-	if diff := cmp.Diff(want, full.Bare()); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(somePlan(), full); diff != "" {
-		t.Error("the plan itself changed:", diff)
-	}
-}
-
 func TestIsolationOfSkippedSteps(t *testing.T) {
 	p := somePlan()
 	if got := p.Isolation(nil).NestedUserns; got != "sysctl+seccomp" {

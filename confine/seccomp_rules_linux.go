@@ -27,7 +27,7 @@ func (r rule) tells() bool {
 // binds says whether the rule is part of a filter. Commands that begin in
 // control groups are denied clone3 by a filter of their own (NoClone3).
 func (r rule) binds(who scope) bool {
-	return r.who&who != 0 && !(who&forGrouped != 0 && r.calls[0] == "clone3")
+	return r.who&who != 0 && (who&forGrouped == 0 || r.calls[0] != "clone3")
 }
 
 // scope is whom a rule binds: any of these.

@@ -15,7 +15,7 @@ func TestParseCPUs(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "it is empty", "-1": "it must not be negative", "x": "it is not a decimal number", "1.": "it is not a decimal number",
 		".5": "it is not a decimal number", "1e3": "it is not a decimal number", "0.0001": "it has more than 3 decimals",
-		"9999999999999999999": "it is too large", "1 ": "it is not a decimal number",
+		"9999999999999999999": "it is too large", "1\t": "it is not a decimal number",
 	} {
 		_, err := ParseCPUs(text)
 		fields := FieldErrors(err)

@@ -9,8 +9,8 @@ import (
 )
 
 // DecodeRequest reads a request line into v, a pointer to a request type.
-// Unknown fields are ignored. Every error is an *Error with CodeBadRequest;
-// where one field is at fault, Object names it.
+// Unknown fields are ignored. Every error is an *Error with CodeBadRequest,
+// or CodeTooLarge; where one field is at fault, Object names it.
 func DecodeRequest(line []byte, v any) error {
 	switch {
 	case len(line) == 0:
@@ -19,6 +19,8 @@ func DecodeRequest(line []byte, v any) error {
 		return Errorf(CodeBadRequest, "cannot read the request: it is not valid UTF-8")
 	case !isObject(line) && json.Valid(line):
 		return Errorf(CodeBadRequest, "request must be a JSON object")
+	case tooMany(line):
+		return Errorf(CodeTooLarge, "cannot read the request: it holds more than %d values", MaxValues)
 	}
 	line = exactKeys(line, v)
 	err := decodeInto(line, v)
@@ -33,6 +35,25 @@ func DecodeRequest(line []byte, v any) error {
 		return requestError(err, v)
 	}
 	return nil
+}
+
+// tooMany says whether a line has more than MaxValues values, which take many
+// times the line's memory. It reads what is perhaps no JSON and then says
+// anything.
+func tooMany(line []byte) bool {
+	if len(line) < 2*MaxValues { // a value and what is between two take two bytes
+		return false
+	}
+	values := 1
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ',':
+			values++
+		case '"':
+			i = stringEnd(line, i+1)
+		}
+	}
+	return values > MaxValues
 }
 
 // decodeInto decodes into a request that has its defaults and nothing else.
@@ -101,8 +122,11 @@ func DecodeControl(payload []byte) (Control, error) {
 
 // isObject says whether JSON, if line is JSON at all, is an object.
 func isObject(line []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r\n"), []byte("{"))
+	return bytes.HasPrefix(bytes.TrimLeft(line, space), []byte("{"))
 }
+
+// space is what JSON takes for white space.
+const space = " \t\r\n"
 
 func isTypeError(err error) bool {
 	var mismatch *json.UnmarshalTypeError

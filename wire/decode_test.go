@@ -56,6 +56,25 @@ func TestDecodeRequestErrors(t *testing.T) {
 	}
 }
 
+// A line of many values is refused before it takes many times its memory.
+func TestDecodeRequestOfManyValues(t *testing.T) {
+	list := func(n int) []byte { return []byte(`{"argv":["` + strings.Repeat(`","`, n-1) + `"]}`) }
+	var q ExecRequest
+	if err := DecodeRequest(list(MaxValues), &q); err != nil || len(q.Argv) != MaxValues {
+		t.Errorf("%d values: %d, %v", MaxValues, len(q.Argv), err)
+	}
+	used := allocated(func() {
+		wantError(t, DecodeRequest(list(4*MaxValues), &q), CodeTooLarge, "more than 262144 values")
+	})
+	if limit := uint64(10 * len(list(4*MaxValues))); used > limit {
+		t.Errorf("refusing it took %d bytes, want at most %d", used, limit)
+	}
+	text := `{"stdin":"` + strings.Repeat(",", 4*MaxValues) + `"}`
+	if err := DecodeRequest([]byte(text), &q); err != nil {
+		t.Errorf("commas in a text: %v", err)
+	}
+}
+
 func TestHeadOf(t *testing.T) {
 	for line, want := range map[string]string{
 		`{}`:                            "exec",

@@ -27,7 +27,7 @@ type HelloResult struct {
 // What a tree's processes are known by.
 const (
 	KillMark        = "mark"        // a namespace of the tree's own
-	KillDescendants = "descendants" // descent, session and environment
+	KillDescendants = "descendants" // descent, session and limits
 )
 
 // Bounds are the protocol bounds that an agent keeps, in bytes or counts.

@@ -27,6 +27,43 @@ func exactKeys(line []byte, v any) []byte {
 	return remarshal(fields, line)
 }
 
+// TokenOf finds the token in a line that may have only begun, and says whether
+// it is there as a whole. What it finds is no word on the rest of the line.
+func TokenOf(begun []byte) (token string, found bool) {
+	depth, key := 0, false
+	for i := 0; i < len(begun); i++ {
+		switch begun[i] {
+		case '{', '[':
+			depth++
+			key = depth == 1
+		case '}', ']':
+			depth--
+		case ',':
+			key = depth == 1
+		case '"':
+			end := stringEnd(begun, i+1)
+			if key && string(begun[i+1:end]) == "token" {
+				return stringValue(begun[min(end+1, len(begun)):])
+			}
+			key, i = false, end
+		}
+	}
+	return "", false
+}
+
+// stringValue reads a colon and a whole string.
+func stringValue(begun []byte) (value string, whole bool) {
+	begun, _ = bytes.CutPrefix(bytes.TrimLeft(begun, space), []byte(":"))
+	if begun = bytes.TrimLeft(begun, space); len(begun) == 0 || begun[0] != '"' {
+		return "", false
+	}
+	end := stringEnd(begun, 1)
+	if end == len(begun) {
+		return "", false
+	}
+	return value, json.Unmarshal(begun[:end+1], &value) == nil
+}
+
 // hasOddKey says whether a field of the outermost object has a name with
 // anything but small letters, digits and underscores, as all real ones have.
 // It reads what is perhaps no JSON and then says anything.

@@ -17,13 +17,29 @@ import (
 //
 // Memory grows with the bytes that arrive and never beyond max.
 func ReadLine(br *bufio.Reader, max int) ([]byte, error) {
+	return ReadLineFunc(br, max, func([]byte, int) error { return nil })
+}
+
+// ReadLineFunc is ReadLine for a line that may get no memory: before it grows
+// to size bytes, grow is called with what has begun of it. An error of grow's
+// ends the reading and is returned, after which br stands in the middle of
+// the line.
+func ReadLineFunc(br *bufio.Reader, limit int, grow func(begun []byte, size int) error) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := br.ReadSlice('\n')
-		if len(line)+len(part) > max {
-			return nil, Errorf(CodeTooLarge, "cannot read the line: it is longer than %d bytes", max)
+		need := len(line) + len(part)
+		if need > limit {
+			return nil, Errorf(CodeTooLarge, "cannot read the line: it is longer than %d bytes", limit)
 		}
-		line = appendBounded(line, part, max)
+		if need > cap(line) {
+			size := min(limit, max(need, 2*cap(line)))
+			if err := grow(line, size); err != nil {
+				return nil, err
+			}
+			line = append(make([]byte, 0, size), line...)
+		}
+		line = append(line, part...)
 		switch {
 		case err == nil, err == io.EOF && len(line) > 0:
 			return bytes.TrimSpace(line), nil
@@ -31,17 +47,6 @@ func ReadLine(br *bufio.Reader, max int) ([]byte, error) {
 			return nil, err
 		}
 	}
-}
-
-// appendBounded appends part to buf. It doubles the capacity as append does,
-// but never beyond max, which the caller knows to be enough.
-func appendBounded(buf, part []byte, max int) []byte {
-	if need := len(buf) + len(part); need > cap(buf) {
-		grown := make([]byte, len(buf), min(max, need+len(buf)))
-		copy(grown, buf)
-		buf = grown
-	}
-	return append(buf, part...)
 }
 
 // WriteLine writes v as one line of JSON, in one Write. A line longer than

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -60,6 +61,25 @@ func TestReadLineKeepsTheReadersError(t *testing.T) {
 	in := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))
 	if _, err := ReadLine(bufio.NewReader(in), 100); err != broken {
 		t.Fatalf("error %v, want the reader's own", err)
+	}
+}
+
+// A line that may not grow is not read on.
+func TestReadLineFunc(t *testing.T) {
+	full := errors.New("full")
+	var sizes []int
+	src := &endless{}
+	_, err := ReadLineFunc(bufio.NewReader(src), 1<<20, func(begun []byte, size int) error {
+		if len(begun) > size || len(begun) > 0 && 2*len(begun) > size {
+			t.Errorf("from %d to %d bytes", len(begun), size)
+		}
+		if sizes = append(sizes, size); size > 20_000 {
+			return full
+		}
+		return nil
+	})
+	if err != full || !slices.Equal(sizes, []int{4096, 8192, 16384, 32768}) || src.read > 20_480 {
+		t.Errorf("%v after %v and %d bytes", err, sizes, src.read)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 			t.Errorf("WIRE.md does not explain the code %s", code)
 		}
 	}
-	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, StdinWindow, MaxDenials} {
+	for _, bound := range []int{MaxLine, MaxFrame, MaxControl, MaxValues, StdinWindow, MaxDenials} {
 		if !strings.Contains(spec, strconv.Itoa(bound)) {
 			t.Errorf("WIRE.md does not give the bound %d", bound)
 		}

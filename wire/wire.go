@@ -21,6 +21,9 @@ const (
 	// MaxControl bounds the payload of a control frame that a client sends,
 	// in bytes. An agent's control frames are bounded by MaxFrame.
 	MaxControl = 64 << 10
+	// MaxValues bounds the values in a request line, those in lists and objects
+	// included. The kernel takes fewer arguments and variables.
+	MaxValues = 1 << 18
 	// StdinWindow is how many bytes of standard input a client may have in
 	// flight, beyond what the agent has acknowledged.
 	StdinWindow = 256 << 10

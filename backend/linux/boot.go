@@ -3,10 +3,8 @@
 package linux
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"net"
 	"os"
 	"time"
@@ -81,8 +79,8 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	if err := s.sendFiles(); err != nil {
 		return nil, fail("boot", "send descriptors", "", err, "")
 	}
-	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan.Bare()}
-	if err := wire.WriteLine(s.control, boot); err != nil {
+	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan}
+	if err := boot.Write(s.control); err != nil {
 		return nil, fail("boot", "send the plan", "", err, notAgent)
 	}
 	// The agent's first connection is made while it is busy. What is sent on
@@ -90,13 +88,9 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	s.spare, _ = dial(context.Background(), s.dir.path)
 	s.spareAt = time.Now()
 	saved, looked := s.save(), verifyClone(s.pid, s.plan.plan)
-	line, err := wire.ReadLine(bufio.NewReader(s.control), confine.MaxBoot)
+	booted, err := confine.ReadBooted(s.control)
 	if err != nil {
 		return nil, fail("boot", "await the agent", "", err, notAgent)
-	}
-	var booted confine.Booted
-	if err := json.Unmarshal(line, &booted); err != nil {
-		return nil, fail("boot", "read the agent's answer", "", err, notAgent)
 	}
 	if booted.Protocol != wire.Version {
 		return nil, fail("boot", "read the agent's answer", "", errProtocol, notAgent)
@@ -105,7 +99,7 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	if booted.Failed == nil && cmp.Or(saved, looked) != nil {
 		return nil, cmp.Or(saved, looked)
 	}
-	return &booted, nil
+	return booted, nil
 }
 
 const notAgent = "is it the paddock-agent of this release?"

@@ -51,7 +51,8 @@ func chooseIdentity() (identity, error) {
 		// Root of a user namespace is somebody ordinary to the kernel.
 	}
 	id := identity{kind: mapped, uid: uint32(euid), gid: uint32(egid)}
-	return id, id.keepGroups()
+	err := id.keepGroups()
+	return id, err
 }
 
 // keepGroups notes the supplementary groups of this process.

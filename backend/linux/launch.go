@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -34,7 +35,9 @@ type launch struct {
 	listen     *os.File
 	log        *os.File
 	null       *os.File
+	groups     hierarchy
 	group      *control // nil where there are no control groups to use
+	scope      bool     // the service manager is asked for one
 }
 
 // close closes this side's copies of what the agent has.
@@ -125,8 +128,8 @@ func socketAddr(dir *os.File) string {
 // the agent: the agent's parent-death signal is tied to it. It does not wait
 // for the agent's program: where that cannot be executed, s.failed says why
 // once s.done is closed.
-func (l *launch) clone() (*sandbox, error) {
-	s := &sandbox{dir: l.dir, group: l.group, bare: len(l.namespaces) == 0, control: l.control[0], done: make(chan struct{})}
+func (l *launch) clone(ctx context.Context) (*sandbox, error) {
+	s := &sandbox{dir: l.dir, bare: len(l.namespaces) == 0, control: l.control[0], done: make(chan struct{})}
 	command, flags, err := l.command()
 	if err != nil {
 		_ = s.control.Close()
@@ -135,7 +138,7 @@ func (l *launch) clone() (*sandbox, error) {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		child, err := l.begin(command, flags)
+		child, err := l.begin(ctx, command, flags)
 		for _, fd := range command.Files {
 			_ = unix.Close(fd)
 		}
@@ -154,17 +157,21 @@ func (l *launch) clone() (*sandbox, error) {
 		_ = s.control.Close()
 		return nil, cloneError(err)
 	}
+	s.group = l.group
 	_ = l.control[1].Close() // or the lifeline would never break
 	return s, nil
 }
 
 // begin clones the agent's process and lets it go once it has its ids.
-func (l *launch) begin(command *clone.Command, flags uintptr) (*clone.Child, error) {
+func (l *launch) begin(ctx context.Context, command *clone.Command, flags uintptr) (*clone.Child, error) {
 	child, err := clone.Begin(command, flags, true)
 	if err != nil {
 		return nil, err
 	}
 	if err = l.admit(child.PID); err == nil {
+		if l.scope {
+			l.enterScope(ctx, child.PID)
+		}
 		err = child.Release()
 	}
 	if err != nil {

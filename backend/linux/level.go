@@ -171,7 +171,8 @@ func landlockIdentity(spec policy.Spec, mounts []userMount) (identity, error) {
 				"run paddock as an ordinary user, use a workspace that one owns, or let commands keep uid 0, without capabilities: --allow-degraded="+policy.DegradeIdentity)
 		}
 	}
-	return id, id.keepGroups()
+	err := id.keepGroups()
+	return id, err
 }
 
 // The directories of a scratch directory that commands know.

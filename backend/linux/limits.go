@@ -90,7 +90,7 @@ func hostHas(l policy.Limits) error {
 	if err := unix.Sysinfo(&info); err != nil {
 		return fail("plan", "sysinfo", "", err, "")
 	}
-	if total := policy.Size(uint64(info.Totalram) * uint64(info.Unit)); l.Memory > total {
+	if total := policy.Size(info.Totalram * uint64(info.Unit)); l.Memory > total {
 		return &policy.FieldError{Field: "limits.memory", Value: l.Memory.String(), Reason: "this host has " + strconv.FormatInt(int64(total/policy.MiB), 10) + "MiB", Hint: "ask for less, or leave it out"}
 	}
 	if most := policy.CPUs(runtime.NumCPU()) * 1000; l.CPUs > most {

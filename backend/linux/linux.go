@@ -54,6 +54,9 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 		return nil, err
 	}
 	groups := lookForHierarchy()
+	if wantsScope(groups, req.Spec.Limits) {
+		groups = lookForScope(groups)
+	}
 	group := filepath.Join(groups.place.Dir, groupName("ID"))
 	if req.Spec.Level == policy.LevelLandlock {
 		id, err := landlockIdentity(req.Spec, mounts)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
 )
@@ -32,6 +33,9 @@ const (
 // Probe tries each feature and says what works here.
 func (b *Backend) Probe(context.Context) backend.Report {
 	groups, userns := lookForHierarchy(), probeUserns()
+	if errors.Is(groups.why, cgroup.ErrNoPlace) {
+		groups = lookForScope(groups)
+	}
 	r := backend.Report{Backend: b.Name(), Features: []backend.Feature{
 		probeKernel(), userns, inside(userns, probePID), inside(userns, probeNet), inside(userns, probeProc), probeSubids(), probeIdmap(), probeGroups(),
 		probeSeccomp(), probeLandlock("landlock files", confine.LandlockFilesABI, canLandlock),

@@ -122,10 +122,10 @@ func (s *sandbox) kill(meanwhile ...func()) {
 // may end by itself first.
 func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
 	s.stop.Do(func() {
+		hurry := ctx.Done()
 		if s.bare {
 			// Without namespaces the agent itself ends what it started.
-			grace = max(grace, tidyTime)
-			ctx = context.WithoutCancel(ctx)
+			grace, hurry = max(grace, tidyTime), nil
 		}
 		if grace > 0 {
 			_ = s.control.Close()
@@ -134,7 +134,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			select {
 			case <-s.done:
 			case <-time.After(grace):
-			case <-ctx.Done():
+			case <-hurry:
 			}
 		}
 		s.kill(func() { s.death.Log = s.log() }, s.dir.empty)

@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -26,7 +24,7 @@ import (
 // A spec of level full on a host that lets nobody make namespaces falls to the
 // landlock level where it allows that by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
-	go warm()
+	go wire.Warm()
 	mounts, err := userMounts(req.Spec)
 	if err != nil {
 		return nil, err
@@ -101,22 +99,16 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 	return s, nil
 }
 
-// warm builds what encoding takes while the kernel and the agent are at work.
-func warm() {
-	_ = wire.WriteLine(io.Discard, confine.Boot{Plan: &confine.Plan{Setup: make([]confine.Step, 1)}})
-	wire.Warm()
-}
-
 // start makes one attempt with one identity. What it leaves behind on failure
 // is the state directory alone.
 func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []userMount) (*sandbox, error) {
-	l := &launch{dir: dir, id: id}
-	groups := findHierarchy()
-	if len(groups.place.Controllers) > 0 {
+	l := &launch{dir: dir, id: id, groups: findHierarchy()}
+	l.scope = wantsScope(l.groups, req.Spec.Limits)
+	if len(l.groups.place.Controllers) > 0 {
 		name := groupName(dir.id)
-		dir.group = filepath.Join(groups.place.Dir, name)
+		dir.group = filepath.Join(l.groups.place.Dir, name)
 		var err error
-		if l.group, err = newControl(groups, name, id); err != nil {
+		if l.group, err = newControl(l.groups, name, id); err != nil {
 			return nil, err
 		}
 	}
@@ -128,12 +120,12 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		l.group.remove()
 		return nil, err
 	}
-	s, err := l.clone()
+	s, err := l.clone(ctx)
 	if err != nil {
 		l.group.remove()
 		return nil, err
 	}
-	err = s.prepare(req, id, mounts, groups)
+	err = s.prepare(req, id, mounts, l.groups)
 	if err == nil {
 		err = s.boot(ctx)
 	}

@@ -41,9 +41,12 @@ func stackClone3(args *cloneArgs, size, body uintptr, im *image) (pid, errno uin
 
 // cloneArgs is struct clone_args up to its cgroup.
 type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal uint64
-	stack, stackSize, tls                         uint64
-	setTID, setTIDSize, cgroup                    uint64
+	flags, pidfd     uint64
+	_, _             uint64 // child_tid, parent_tid
+	exitSignal       uint64
+	stack, stackSize uint64
+	_, _, _          uint64 // tls, set_tid, set_tid_size
+	cgroup           uint64
 }
 
 // Child is a process that has been cloned.

@@ -20,11 +20,13 @@ var allowRules = []allowRule{
 	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
+	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 }
 
 // exactAllow are rules for one package without those below it.
 var exactAllow = []allowRule{
 	{"policy", nil, "the agent links it"},
+	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
 }
 
 // denyRule says what a package must not import.
@@ -53,6 +55,7 @@ var importerRules = []importerRule{
 	{"github.com/spf13/cobra", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"github.com/spf13/pflag", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, "nobody else reads YAML"},
+	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, "nobody else speaks to the service manager"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
@@ -63,7 +66,7 @@ func full(name string) string {
 	switch name {
 	case ".":
 		return module
-	case "agent", "backend", "cmd", "confine", "op", "policy", "server", "wire":
+	case "agent", "backend", "cgroup", "cmd", "confine", "op", "policy", "server", "wire":
 		return module + "/" + name
 	}
 	return name
@@ -156,7 +159,7 @@ func TestLinkedPackages(t *testing.T) {
 		pkg  string
 		deny []string
 	}{
-		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "testing"}},
+		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "testing"}},
 		{"cmd/paddock", []string{"agent", "testing"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "agent", "testing"}},

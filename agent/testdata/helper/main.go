@@ -6,6 +6,7 @@
 //	helper threads MARK    the same, in a process whose main thread has exited
 //	helper forge           sends forged signals to pid 1
 //	helper throttle        puts limits and priorities on pid 1
+//	helper shed PROGRAM …  lowers what the agent brands a tree with, then executes
 //	helper alloc MIB       touches so much memory
 //	helper descriptors     lists the descriptors that it was started with
 package main
@@ -39,6 +40,8 @@ func main() {
 		forge()
 	case "throttle":
 		throttle()
+	case "shed":
+		shed()
 	case "alloc":
 		alloc()
 	case "descriptors":
@@ -101,6 +104,16 @@ func throttle() {
 	mask := [128]byte{1}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 1, uintptr(len(mask)), uintptr(unsafe.Pointer(&mask)))
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 1, 19)
+}
+
+func shed() {
+	const locks, rttime = 10, 15
+	for _, resource := range []int{locks, rttime} {
+		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+			panic(err)
+		}
+	}
+	panic(syscall.Exec(os.Args[2], os.Args[2:], os.Environ()))
 }
 
 func alloc() {

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 func main() {
@@ -19,7 +22,7 @@ func main() {
 	case "mute":
 		time.Sleep(time.Hour)
 	case "garbage":
-		_, _ = control.WriteString("\x00\x01not json\n")
+		_, _ = control.WriteString("\x00\x00\x00\x0eno such message")
 		time.Sleep(time.Hour)
 	case "flood":
 		block := []byte(strings.Repeat("x", 1<<20))
@@ -28,10 +31,10 @@ func main() {
 		}
 		time.Sleep(time.Hour)
 	case "empty":
-		_, _ = control.WriteString("{}\n")
+		_ = (&confine.Booted{}).Write(control)
 		time.Sleep(time.Hour)
 	case "liar": // says that its walls stand, and has built none
-		_, _ = control.WriteString(`{"protocol":1,"build":""}` + "\n")
+		_ = (&confine.Booted{Protocol: wire.Version}).Write(control)
 		time.Sleep(time.Hour)
 	}
 }

@@ -1,0 +1,207 @@
+package confine
+
+import (
+	"encoding/binary"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// coder writes or reads the binary form of what crosses to the new process and
+// back. One description of the fields serves both ways, so that the two cannot
+// disagree: a method takes a pointer, and writes what is there or puts there
+// what it reads.
+//
+// Numbers are varints; strings and lists have their length first, in lists plus
+// one, because nil is not empty. Reading allocates no more than a small
+// multiple of the input, whatever that announces.
+type coder struct {
+	reading bool
+	out     []byte // written so far
+	in      string // still to be read; what is read shares its memory
+	bad     bool   // the input is not what it should be
+}
+
+func (c *coder) uvarint(n uint64) uint64 {
+	if !c.reading {
+		c.out = binary.AppendUvarint(c.out, n)
+		return n
+	}
+	var v uint64
+	for i := range min(len(c.in), binary.MaxVarintLen64) {
+		b := c.in[i]
+		v |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			c.in = c.in[i+1:]
+			return v
+		}
+	}
+	c.fail()
+	return 0
+}
+
+// fail leaves nothing to be read, so that every loop ends.
+func (c *coder) fail() { c.bad, c.in = true, "" }
+
+func number[T ~int | ~int64 | ~uint32 | ~uint64](c *coder, n *T) {
+	v := c.uvarint(uint64(*n))
+	if *n = T(v); uint64(*n) != v {
+		c.fail()
+	}
+}
+
+func (c *coder) flag(b *bool) {
+	var n uint64
+	if *b {
+		n = 1
+	}
+	*b = c.uvarint(n) != 0
+}
+
+func text[T ~string](c *coder, s *T) {
+	n := c.uvarint(uint64(len(*s)))
+	switch {
+	case !c.reading:
+		c.out = append(c.out, *s...)
+	case n > uint64(len(c.in)):
+		c.fail()
+	default:
+		*s, c.in = T(c.in[:n]), c.in[n:]
+	}
+}
+
+// length is that of a list, and whether there is one.
+func (c *coder) length(n int, isNil bool) (int, bool) {
+	v := uint64(n) + 1
+	if isNil {
+		v = 0
+	}
+	v = c.uvarint(v)
+	if c.reading && v > uint64(len(c.in))+1 { // an element takes a byte or more
+		c.fail()
+		return 0, false
+	}
+	return int(v) - 1, v > 0
+}
+
+func list[T any](c *coder, items *[]T, each func(*coder, *T)) {
+	n, ok := c.length(len(*items), *items == nil)
+	if !ok {
+		return
+	}
+	const soon = 128 // elements that get their room ahead
+	if c.reading {
+		*items = make([]T, 0, min(n, soon))
+	}
+	for i := 0; i < n && !c.bad; i++ {
+		if c.reading {
+			var none T
+			*items = append(*items, none)
+		}
+		each(c, &(*items)[i])
+	}
+}
+
+func (c *coder) bytes(b *[]byte) {
+	n, ok := c.length(len(*b), *b == nil)
+	switch {
+	case !ok:
+	case !c.reading:
+		c.out = append(c.out, *b...)
+	case n > len(c.in):
+		c.fail()
+	default:
+		*b, c.in = []byte(c.in[:n]), c.in[n:]
+	}
+}
+
+func (c *coder) texts(m *map[string]string) {
+	n, ok := c.length(len(*m), *m == nil)
+	if !ok {
+		return
+	}
+	if !c.reading {
+		for k, v := range *m {
+			text(c, &k)
+			text(c, &v)
+		}
+		return
+	}
+	*m = map[string]string{}
+	for range n {
+		var k, v string
+		text(c, &k)
+		text(c, &v)
+		if c.bad {
+			return
+		}
+		(*m)[k] = v
+	}
+}
+
+// plan leaves out what only people read.
+func (c *coder) plan(p *Plan) {
+	number(c, &p.Version)
+	list(c, &p.Namespaces, text)
+	list(c, &p.UIDs, (*coder).idMap)
+	list(c, &p.GIDs, (*coder).idMap)
+	list(c, &p.Setup, (*coder).step)
+	list(c, &p.Spawn, (*coder).step)
+	list(c, &p.Files, text)
+	for _, n := range []*uint64{&p.Rlimits.CPUSeconds, &p.Rlimits.FileSize, &p.Rlimits.OpenFiles, &p.Rlimits.Processes, &p.Rlimits.Data} {
+		number(c, n)
+	}
+	c.texts(&p.Env)
+	text(c, &p.Workspace)
+	text(c, &p.Scratch)
+	c.isolation(&p.Holds)
+}
+
+func (c *coder) idMap(m *IDMap) {
+	number(c, &m.Inside)
+	number(c, &m.Host)
+	number(c, &m.Count)
+}
+
+func (c *coder) step(s *Step) {
+	text(c, &s.Do)
+	text(c, &s.Source)
+	text(c, &s.Target)
+	text(c, &s.FD)
+	list(c, &s.Flags, text)
+	number(c, &s.Mode)
+	number(c, &s.Size)
+	c.bytes(&s.Data)
+	list(c, &s.Caps, text)
+	list(c, &s.Rules, func(c *coder, r *PathRule) {
+		text(c, &r.Path)
+		text(c, &r.Access)
+	})
+	c.flag(&s.Optional)
+	text(c, &s.Hint)
+}
+
+func (c *coder) isolation(i *policy.Isolation) {
+	for _, s := range []*string{&i.Backend, &i.Level, &i.Identity, &i.Network, &i.Capabilities, &i.Seccomp, &i.Landlock,
+		&i.Cgroup, &i.Workspace, &i.RootFS, &i.NestedUserns, &i.Death} {
+		text(c, s)
+	}
+	list(c, &i.Namespaces, text)
+	number(c, &i.UIDInside)
+	number(c, &i.UIDHost)
+	list(c, &i.KeptGroups, number)
+	c.flag(&i.NoNewPrivs)
+	number(c, &i.LandlockABI)
+	c.texts(&i.Limits)
+	list(c, &i.Degraded, text)
+	list(c, &i.Lost, text)
+	c.flag(&i.Verified)
+}
+
+func (c *coder) failure(e *Error) {
+	text(c, &e.Stage)
+	text(c, &e.Op)
+	text(c, &e.Object)
+	number(c, &e.Errno)
+	text(c, &e.Cause)
+	text(c, &e.Hint)
+}
