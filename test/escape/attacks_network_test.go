@@ -59,6 +59,7 @@ func socketAttacks() []row {
 		{name: "make a CAN socket", args: sock(unix.AF_CAN, unix.SOCK_RAW, 1), want: "EAFNOSUPPORT"},
 		{name: "make a raw IP socket", args: sock(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP), want: "EPERM", landlock: "EPERM|EACCES", control: private},
 		{name: "make a raw IPv6 socket", args: sock(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6), want: "EPERM", landlock: "EPERM|EACCES", control: private},
+		{name: "make a multipath TCP socket", args: sock(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
 		{name: "make an SCTP socket", args: sock(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
 		{name: "listen to the kernel's device events", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},
 		{name: "talk to the audit system", args: sock(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT), want: "EPROTONOSUPPORT", landlock: "EPROTONOSUPPORT|EACCES"},

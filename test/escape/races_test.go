@@ -142,6 +142,9 @@ func TestNumberUsedAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root may choose the next number")
 	}
+	if _, err := os.Stat("/proc/sys/kernel/ns_last_pid"); err != nil {
+		t.Skip("the kernel has no /proc/sys/kernel/ns_last_pid")
+	}
 	h := newHost(t, column{who(), policy.LevelFull})
 	b := h.start(t, h.spec(h.inside, "none"))
 	first, err := b.client.Start(t.Context(), wire.ExecRequest{Argv: []string{"/bin/sleep", "1000"}}, wire.Streams{})

@@ -13,7 +13,7 @@ import (
 
 // Attacks on what the kernel does not keep apart, or does for its owner alone.
 var _ = register(map[string]attack{
-	"io_uring":      raw(unix.SYS_IO_URING_SETUP, 0, 0),
+	"io_uring":      raw(unix.SYS_IO_URING_SETUP, 1, address(&zeroes[0])),
 	"bpf":           raw(unix.SYS_BPF, unix.BPF_PROG_GET_NEXT_ID, address(&zeroes[0]), 16),
 	"perf":          perf,
 	"userfaultfd":   raw(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|1), // user mode only

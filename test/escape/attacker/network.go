@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -87,7 +88,9 @@ func connectUnix(addr string) error {
 
 // listen serves a port that others could take for the host's.
 func listen(args []string) error {
-	ln, err := net.Listen(args[0], args[1])
+	var config net.ListenConfig
+	config.SetMultipathTCP(false) // that is another protocol
+	ln, err := config.Listen(context.Background(), args[0], args[1])
 	if err != nil {
 		return err
 	}

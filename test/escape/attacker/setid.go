@@ -53,7 +53,7 @@ var _ = register(map[string]attack{
 		return plant(func(p string) error { return second(call(unix.SYS_MKDIRAT, atCwd, cstring(p), 0o6755)) })
 	}),
 	"setid-highbits": only(func([]string) error { return plant(highBits) }),
-	"setid-io_uring": raw(unix.SYS_IO_URING_SETUP, 0, 0),
+	"setid-io_uring": raw(unix.SYS_IO_URING_SETUP, 1, address(&zeroes[0])),
 	"setid-tar":      only(func([]string) error { return plant(untar) }),
 	"setid-cp": only(func([]string) error {
 		return plant(func(p string) error { return said(exec.Command("cp", "-p", suid(), p)) })
