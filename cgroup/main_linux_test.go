@@ -58,7 +58,7 @@ func parent(t testing.TB) *Group {
 	t.Helper()
 	dir, err := ownDir()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	g, err := Open(dir)
 	if err != nil {
@@ -120,10 +120,10 @@ func controlled(t testing.TB, want ...string) *Group {
 	t.Helper()
 	p, err := FindPlace()
 	if err != nil {
-		t.Skipf("cgroup v2 controllers are missing here: %v", err)
+		t.Skipf("no control groups with controllers here: %v", err)
 	}
 	if missing := len(intersect(want, p.Controllers)); missing < len(want) {
-		t.Skipf("cgroup v2 controllers are missing here: want %v, have %v", want, p.Controllers)
+		t.Skipf("no control groups with controllers here: want %v, have %v", want, p.Controllers)
 	}
 	place, err := Open(p.Dir)
 	if err != nil {
