@@ -83,6 +83,5 @@ func chain(args []string) (string, error) {
 	_, err = os.StartProcess(self, []string{self, "chain", args[0]}, &os.ProcAttr{
 		Env: []string{}, Files: []*os.File{nil, nil, nil}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
-	os.Exit(0)
 	return "", err
 }
