@@ -82,6 +82,13 @@ func newFake(t *testing.T, address string, f *fake) *fake {
 	return f
 }
 
+// will says how the next scope is made.
+func (f *fake) will(start func(string, []uint32) (string, *dbus.Error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.start = start
+}
+
 func (f *fake) subscribe() *dbus.Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +103,9 @@ func (f *fake) startTransientUnit(unit, mode string, properties []property, _ []
 		f.asked[p.Name] = p.Value
 	}
 	pids, _ := f.asked["PIDs"].Value().([]uint32)
+	start := f.start
 	f.mu.Unlock()
-	result, err := f.start(unit, pids)
+	result, err := start(unit, pids)
 	if err != nil {
 		return "", err
 	}

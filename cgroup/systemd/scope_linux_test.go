@@ -116,7 +116,7 @@ func TestStartFails(t *testing.T) {
 	f := newFake(t, address, &fake{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f.start = tt.start
+			f.will(tt.start)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			if tt.want == context.DeadlineExceeded {
 				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -135,10 +135,10 @@ func TestStartFails(t *testing.T) {
 func TestBusGoes(t *testing.T) {
 	address := bus(t)
 	f := newFake(t, address, &fake{})
-	f.start = func(string, []uint32) (string, *dbus.Error) {
+	f.will(func(string, []uint32) (string, *dbus.Error) {
 		go f.conn.Close() // and the name with it; the caller is not told
 		return "", nil
-	}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := Start(ctx, Scope{Unit: "x.scope", PIDs: []int{sleeper(t)}, Bus: address}); err == nil {
