@@ -68,7 +68,7 @@ func TestSweepEmpty(t *testing.T) {
 func TestSweepWhileOthersMake(t *testing.T) {
 	own, err := ownDir()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	g := fresh(t)
 	dir := own + "/" + g.Name()

@@ -170,7 +170,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 	if err := l.open(req.Agent); err != nil {
 		t.Fatal(err)
 	}
-	s, err := l.clone()
+	s, err := l.clone(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

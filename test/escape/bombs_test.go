@@ -27,7 +27,7 @@ func bombs() []row {
 		{name: "start 300 processes more than the limit", args: []string{"bomb-processes", "{many}"}, want: "EAGAIN", unless: "EAGAIN"},
 		{name: "open 2000 files", args: []string{"bomb-descriptors", "2000"}, want: "EMFILE"},
 		{name: "use 400 MiB of memory", args: []string{"bomb-memory", "400"}, want: "ENOMEM|" + killed},
-		{name: "use the processor for 2 seconds", args: []string{"bomb-cpu", "2"}, want: killed + "|crashed (status -24 SIGXCPU)|crashed (status 2)"},
+		{name: "use the processor for 1.3 seconds", args: []string{"bomb-cpu", "1300"}, want: killed + "|crashed (status -24 SIGXCPU)|crashed (status 2)"},
 		{name: "write a file of 40 MiB into the workspace", args: []string{"bomb-space", "{ws}", "40"}, want: "EFBIG"},
 	}
 	for _, place := range []string{"{tmp}", "{home}", "/dev/shm"} {

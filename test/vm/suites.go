@@ -8,6 +8,7 @@ type suite struct {
 
 // suites are the packages. One more is one line.
 var suites = []suite{
+	{pkg: "cgroup"},
 	{pkg: "internal/beneath"},
 	{pkg: "internal/clone"},
 	{pkg: "internal/stdiomux"},

@@ -65,7 +65,8 @@ func linger([]string) (string, error) {
 }
 
 // chain starts itself again and again, and each ends when the next is there.
-// The first says so.
+// The first says so. No look at the processes is sure to meet one, so each
+// also makes a file longer, named like the token.
 func chain(args []string) (string, error) {
 	signal.Ignore()
 	ready := os.NewFile(3, "ready")
@@ -75,9 +76,12 @@ func chain(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if trace, err := os.OpenFile(args[0], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+		_, _ = trace.Write([]byte("x"))
+		_ = trace.Close()
+	}
 	_, err = os.StartProcess(self, []string{self, "chain", args[0]}, &os.ProcAttr{
 		Env: []string{}, Files: []*os.File{nil, nil, nil}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
-	os.Exit(0)
 	return "", err
 }

@@ -16,7 +16,7 @@ import (
 var _ = register(map[string]attack{
 	"prlimit":     onPid(prlimit),
 	"affinity":    onPid(affinity),
-	"scheduler":   onPid(func(pid int) error { return setScheduler(pid) }),
+	"scheduler":   onPid(setScheduler),
 	"sched-attr":  onPid(schedAttr),
 	"priority":    onPid(func(pid int) error { return priority(unix.PRIO_PROCESS, pid) }),
 	"ioprio":      onPid(func(pid int) error { return second(call(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 0)) }),

@@ -15,7 +15,7 @@ import (
 
 // Attacks that end a process, args[0]. All of them send what cannot be caught.
 var _ = register(map[string]attack{
-	"kill":        strike(every(func(pid int, sig unix.Signal) error { return unix.Kill(pid, sig) })),
+	"kill":        strike(every(unix.Kill)),
 	"tkill":       strike(threads(func(_, tid int) error { return second(call(unix.SYS_TKILL, uintptr(tid), uintptr(unix.SIGKILL))) })),
 	"tgkill":      strike(threads(func(pid, tid int) error { return unix.Tgkill(pid, tid, unix.SIGKILL) })),
 	"kill-thread": strike(threads(func(_, tid int) error { return unix.Kill(tid, unix.SIGKILL) })),
