@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -36,6 +35,9 @@ type shell struct {
 	input   *typist
 	secrets *secrets
 	ended   chan struct{} // closed when its whole tree and its output have ended
+
+	saving    sync.Mutex // held while the record is written
+	forgotten bool       // there is to be none any more
 
 	mu      sync.Mutex
 	summary wire.Shell
@@ -146,18 +148,6 @@ func exitCode(status unix.WaitStatus) int {
 		return -int(status.Signal())
 	}
 	return status.ExitStatus()
-}
-
-// save writes the summary to disk, where there is a place for it. A shell
-// does not depend on that.
-func (s *shell) save() {
-	s.mu.Lock()
-	text, err := json.MarshalIndent(s.summary, "", "  ")
-	id := s.summary.ShellID
-	s.mu.Unlock()
-	if err == nil {
-		_ = saveState(s.agent.shellState, id+".json", text)
-	}
 }
 
 // describe is the summary, as it is now.

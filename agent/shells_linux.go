@@ -248,6 +248,7 @@ func (a *Agent) closeShell(q *wire.ShellRequest) (*wire.CloseShellResult, error)
 		return nil, err
 	}
 	r := sh.close()
+	sh.forget()
 	a.shells.put(r.ShellID, nil)
 	return r, nil
 }
