@@ -226,7 +226,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	}
 	if r.Stream {
 		if werr := a.execStreamed(context.Background(), c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
-			_ = say(c.conn, a.hidden(r.RedactValues, werr))
+			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames
 	}
@@ -236,7 +236,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	res, werr := a.execCaptured(ctx, &r)
 	alive := stop()
 	if werr != nil {
-		return a.reply(c, nil, a.hidden(r.RedactValues, werr)) && alive
+		return a.reply(c, nil, werr) && alive
 	}
 	return a.reply(c, res, nil) && alive
 }

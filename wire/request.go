@@ -10,6 +10,11 @@ import (
 // envOwner names the request in the error about its environment.
 func (*ExecRequest) envOwner() string { return "exec" }
 
+// Redactions gives the values that no answer to a request may tell.
+func (r *ExecRequest) Redactions() []string         { return r.RedactValues }
+func (r *OpenShellRequest) Redactions() []string    { return r.RedactValues }
+func (r *StartServiceRequest) Redactions() []string { return r.RedactValues }
+
 // checkText refuses text that JSON cannot carry: encoding would replace the
 // bytes in silence, and another command would run than the one asked for.
 func (r *ExecRequest) checkText() error {
