@@ -48,3 +48,45 @@ func TestErrorsAreRedacted(t *testing.T) {
 		}
 	}
 }
+
+// A shell tells and keeps no more of its directory than a service does.
+func TestShellSummariesAreRedacted(t *testing.T) {
+	t.Parallel()
+	b := bare(t)
+	const own, installed, later = "RVvalueSecret77", "Zq9secretXvalue", "Comes1Afterwards"
+	for _, dir := range []string{own, installed, later} {
+		put(t, "x", b.workspace, dir, "sub", "file")
+	}
+	b.install(t, file("token", installed))
+	says := func(when, secret string) {
+		t.Helper()
+		for _, request := range []string{
+			`{"action":"read_shell","shell_id":"s"}`, `{"action":"list_shells"}`, `{"action":"resize_shell","shell_id":"s","cols":80,"rows":24}`,
+			`{"action":"write_shell","shell_id":"s","input":":"}`, `{"action":"signal_shell","shell_id":"s","signal":"INT"}`,
+		} {
+			got := b.exchange(t, []byte(request+"\n"))
+			if bytes.Contains(got, []byte(secret)) || !bytes.Contains(got, []byte(`"cwd":"/workspace/[REDACTED]/sub"`)) {
+				t.Errorf("%s, %s: got %q", when, request, got)
+			}
+		}
+		for file, text := range snapshot(t, b.shells) {
+			if file != "" && (strings.Contains(text, secret) || !strings.Contains(text, "[REDACTED]")) {
+				t.Errorf("%s, %s holds %q", when, file, text)
+			}
+		}
+	}
+	for _, secret := range []string{own, installed} {
+		got := b.exchange(t, []byte(open("s", `,"cwd":"`+secret+`/sub","redact_values":["`+own+`"]`)+"\n"))
+		if bytes.Contains(got, []byte(secret)) {
+			t.Errorf("open_shell: got %q", got)
+		}
+		says("a secret of before", secret)
+		if got := b.exchange(t, []byte(`{"action":"close_shell","shell_id":"s"}`+"\n")); bytes.Contains(got, []byte(secret)) {
+			t.Errorf("close_shell: got %q", got)
+		}
+	}
+	each(t, b, []call{{request: open("s", `,"cwd":"`+later+`/sub"`), want: `{"cwd":"/workspace/` + later + `/sub"}`}})
+	b.install(t, file("token", later))
+	says("a secret of later", later)
+	b.closeShell(t, "s")
+}

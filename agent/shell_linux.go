@@ -150,11 +150,18 @@ func exitCode(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
+// told is the summary without what is to be hidden. s.mu is held.
+func (s *shell) told() wire.Shell {
+	r := s.summary
+	r.Cwd = wire.Path(s.secrets.text(string(r.Cwd)))
+	return r
+}
+
 // describe is the summary, as it is now.
 func (s *shell) describe() wire.Shell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.summary
+	return s.told()
 }
 
 // isRunning says whether its own process has not ended.
@@ -184,7 +191,7 @@ func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadSh
 	defer s.mu.Unlock()
 	text, at := s.output.read(q.Cursor, q.MaxChars)
 	next := at + int64(utf8.RuneCountInString(text))
-	return &wire.ReadShellResult{Shell: s.summary, Cursor: at, NextCursor: next, Output: text,
+	return &wire.ReadShellResult{Shell: s.told(), Cursor: at, NextCursor: next, Output: text,
 		Truncated: next < s.output.end, DroppedChars: max(0, at-max(0, q.Cursor))}
 }
 
@@ -234,5 +241,5 @@ func (s *shell) close() *wire.CloseShellResult {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &wire.CloseShellResult{Shell: s.summary, Closed: true, Killed: s.killed, DeathProved: s.proved}
+	return &wire.CloseShellResult{Shell: s.told(), Closed: true, Killed: s.killed, DeathProved: s.proved}
 }

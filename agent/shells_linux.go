@@ -236,7 +236,7 @@ func (a *Agent) resizeShell(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	}
 	sh.mu.Lock()
 	sh.summary.Cols, sh.summary.Rows = q.Cols, q.Rows
-	r := sh.summary
+	r := sh.told()
 	sh.mu.Unlock()
 	sh.save()
 	return &r, nil

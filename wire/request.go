@@ -10,10 +10,14 @@ import (
 // envOwner names the request in the error about its environment.
 func (*ExecRequest) envOwner() string { return "exec" }
 
-// Redactions gives the values that no answer to a request may tell.
-func (r *ExecRequest) Redactions() []string         { return r.RedactValues }
-func (r *OpenShellRequest) Redactions() []string    { return r.RedactValues }
-func (r *StartServiceRequest) Redactions() []string { return r.RedactValues }
+// Redactions gives the values that no answer to the request may tell.
+func (r *ExecRequest) Redactions() []string { return r.RedactValues }
+
+// Redactions gives the values that no answer to the request may tell.
+func (q *OpenShellRequest) Redactions() []string { return q.RedactValues }
+
+// Redactions gives the values that no answer to the request may tell.
+func (q *StartServiceRequest) Redactions() []string { return q.RedactValues }
 
 // checkText refuses text that JSON cannot carry: encoding would replace the
 // bytes in silence, and another command would run than the one asked for.
