@@ -205,7 +205,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 	r := &wire.HelloResult{
 		Version:  wire.Version,
 		Build:    wire.Build,
-		Features: []string{"exec", "stream", "tty", "keep_alive", "pass", "usage", "signal", "kill"},
+		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
 		Kill: a.trees.means(),
