@@ -77,6 +77,7 @@ func onHost() error {
 		if *series != "" && k.series() != *series {
 			continue
 		}
+		c := c // each machine has its own
 		c.kernel, c.mode = k, *mode
 		machines.Go(func() { runKernel(ctx, c, filepath.Join(dir, fmt.Sprint(i))) })
 	}
