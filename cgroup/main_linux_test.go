@@ -137,7 +137,7 @@ func controlled(t testing.TB, want ...string) *Group {
 type player struct {
 	*exec.Cmd
 	said *bufio.Reader
-	out  *os.File // behind said
+	out  *os.File       // behind said
 	in   io.WriteCloser // whose end ends most roles
 }
 
