@@ -74,7 +74,11 @@ func TestSweepWhileOthersMake(t *testing.T) {
 	dir := own + "/" + g.Name()
 	var makers []*player
 	for range 2 {
-		makers = append(makers, play(t, parent(t), "make "+dir))
+		p := play(t, parent(t), "make "+dir)
+		if said := p.hear(t); said != "begun" {
+			t.Fatal(said)
+		}
+		makers = append(makers, p)
 	}
 	swept := 0
 	for range 2000 {
