@@ -2,10 +2,8 @@
 // is delegated to the caller, with processes that run already.
 //
 // An ordinary user may not move a process across the hierarchy; the manager
-// may. Either the caller itself moves into a scope ([Enter]), and finds a place for
-// groups there. Or an agent is started and held, [Start] moves it into a scope,
-// from there into a group inside (cgroup's Group.Vacate), and it goes on. The
-// scope ends with its last process.
+// may. So an agent is started and held, [Start] moves it into a scope of its own,
+// and it goes on. The scope ends with its last process.
 //
 // Root asks the system's manager, others their own. Every step is bounded by
 // the context. What was asked for is then looked up in the kernel: the answer

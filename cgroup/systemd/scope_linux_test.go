@@ -3,7 +3,6 @@ package systemd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -88,40 +87,6 @@ func TestStart(t *testing.T) {
 				t.Errorf("asked for %v, want %v; subscribed %d times", got, want, f.subscribed)
 			}
 		})
-	}
-}
-
-// A process moves itself, and is then not in the scope's own group, which so
-// can hand controllers on.
-func TestEnter(t *testing.T) {
-	address, g := bus(t), scopes(t)
-	newFake(t, address, &fake{start: mover(t, g)})
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{enterEnv + "=paddock-x.scope", "DBUS_SYSTEM_BUS_ADDRESS=" + address, "DBUS_SESSION_BUS_ADDRESS=" + address}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v, %s", err, out)
-	}
-	if want := "/" + g.Name() + "/paddock-x.scope/" + callerGroup; !strings.HasSuffix(string(out), want) {
-		t.Errorf("it is in %q, want %q", out, want)
-	}
-}
-
-const enterEnv = "PADDOCK_SYSTEMD_TEST_ENTER"
-
-func TestMain(m *testing.M) {
-	unit := os.Getenv(enterEnv)
-	if unit == "" {
-		os.Exit(m.Run())
-	}
-	if err := Enter(context.Background(), unit, "a test"); err != nil {
-		fmt.Print(err)
-		os.Exit(1)
-	}
-	own, err := cgroup.Own()
-	fmt.Print(own)
-	if err != nil {
-		os.Exit(1)
 	}
 }
 
