@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/confine"
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -97,6 +100,20 @@ func TestOtherOwners(t *testing.T) {
 	}
 }
 
+// requireMappable skips where this kernel cannot map the owners of a file system:
+// of those in memory only from Linux 6.3 on.
+func requireMappable(t *testing.T, dir string) {
+	t.Helper()
+	mount, err := idmapMount(userMount{source: dir}, identity{uid: lentFirst, gid: lentFirst})
+	if errors.Is(err, unix.EINVAL) {
+		t.Skipf("this kernel maps no owners on the file system of %s", dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = mount.Close()
+}
+
 // A workspace on a file system in memory, where root has one.
 func TestTmpfsWorkspace(t *testing.T) {
 	requireRoot(t)
@@ -105,6 +122,7 @@ func TestTmpfsWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	requireMappable(t, dir)
 	box := launchBox(t, request(t, func(s *policy.Spec) { s.Workspace.Source = dir }))
 	if out, status := sh(t, box, "echo x > f && cat f"); status != 0 || out != "x" {
 		t.Errorf("status %d: %s", status, out)
@@ -180,6 +198,7 @@ func TestWithin(t *testing.T) {
 // What is mounted below the workspace covers inside what it covers outside.
 func TestMountBelowTheWorkspace(t *testing.T) {
 	requireRoot(t)
+	requireMappable(t, "/dev/shm")
 	spec := ownerSpec{Request: request(t), Token: newToken(), Mount: "sub"}
 	writeFile(t, filepath.Join(spec.Request.Spec.Workspace.Source, "sub", "covered"), "")
 	_, agent := startOwner(t, spec)

@@ -180,7 +180,11 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 			t.Errorf("the plan lacks %q:\n%s", want, said)
 		}
 	}
-	started := launchBox(t, req).(*sandbox).plan.plan
+	box := launchBox(t, req)
+	for i, s := range plan.Setup { // the group has the sandbox's name
+		plan.Setup[i].Source = strings.Replace(s.Source, groupName("ID"), groupName(box.ID()), 1)
+	}
+	started := box.(*sandbox).plan.plan
 	plan.UIDs, plan.GIDs, plan.Holds.UIDHost = started.UIDs, started.GIDs, started.Holds.UIDHost // lent anew
 	if diff := cmp.Diff(plan, started); diff != "" {
 		t.Error(diff)
