@@ -26,7 +26,7 @@ import (
 
 const (
 	// machineTimeout bounds the life of one machine.
-	machineTimeout = 3 * time.Minute
+	machineTimeout = 6 * time.Minute
 	// suiteTimeout bounds one suite in it.
 	suiteTimeout = 2 * time.Minute
 )
