@@ -29,6 +29,7 @@ func kernelAttacks() []row {
 		{name: "set the clock", args: []string{"clock_settime"}, want: "EPERM", control: vmOnly},
 		{name: "set the time", args: []string{"settimeofday"}, want: "EPERM", control: root},
 		{name: "tune the clock", args: []string{"adjtimex"}, want: "EPERM"},
+		{name: "make a system request", args: []string{"sysrq"}, want: "EROFS|EACCES|ENOENT", control: vmOnly, unless: "ENOENT"},
 		{name: "reboot", args: []string{"reboot"}, want: "EPERM", control: vmOnly},
 		{name: "swap on", args: []string{"swapon"}, want: "EPERM", control: root, unless: "ENOENT|EINVAL|ENOSYS"},
 		{name: "swap off", args: []string{"swapoff"}, want: "EPERM", control: root, unless: "ENOENT|EINVAL|ENOSYS"},
@@ -42,7 +43,7 @@ func kernelAttacks() []row {
 		{name: "move into another control group", args: []string{"open", "{cgroup}/cgroup.procs", "w"}, want: "ENOENT|EROFS|EACCES", landlock: "EACCES", control: root, unless: "ENOENT"},
 	}
 	for _, file := range []string{"sys/kernel/hostname", "sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/vm/drop_caches",
-		"sys/user/max_user_namespaces", "sys/kernel/shmmax", "sys/kernel/ns_last_pid", "sysrq-trigger"} {
+		"sys/user/max_user_namespaces", "sys/kernel/shmmax", "sys/kernel/ns_last_pid"} {
 		rows = append(rows, row{name: "write /proc/" + file, args: []string{"open", "/proc/" + file, "w"}, want: "EROFS|EACCES|ENOENT",
 			landlock: "EACCES|ENOENT", control: root, unless: "ENOENT|EACCES"})
 	}

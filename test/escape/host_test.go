@@ -64,6 +64,7 @@ func (h *host) things(t *testing.T) {
 	abstract := "@" + h.token
 	h.values = []string{
 		"{canary}", canary, "{program}", theirs, "{hostdir}", h.dir, "{token}", h.token, "{up}", strings.Repeat("/..", 16),
+		"{tools}", h.tools,
 		"{tcp}", h.listen(t, "tcp", "127.0.0.1:0"),
 		"{udp}", h.listenPackets(t, "udp", "127.0.0.1:0"),
 		"{abstract}", strings.TrimPrefix(h.listen(t, "unix", abstract), "@"),
@@ -184,6 +185,7 @@ func (h *host) makeTools(t *testing.T) {
 	}
 	mkdir(t, h.tools, 0o755)
 	write(t, h.program(), string(program), 0o755)
+	write(t, filepath.Join(h.tools, "data"), "mounted read-only", 0o666)
 }
 
 // program is the attacker's path on the host.
