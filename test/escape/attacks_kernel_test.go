@@ -16,6 +16,7 @@ func kernelAttacks() []row {
 		{name: "see the host's key in /proc/keys", args: []string{"key-list", "{token}"}, want: "not listed", lost: "what /proc tells"},
 		{name: "add a key", args: []string{"key-add"}, want: "EPERM"},
 		{name: "attach the host's shared memory", args: []string{"shm", "{shm}"}, want: "ENOENT", landlock: "ENOSYS"},
+		{name: "attach another sandbox's shared memory", args: []string{"shm", "{sibling-shm}"}, want: "ENOENT", landlock: "ENOSYS"},
 		{name: "use the host's semaphores", args: []string{"sem", "{sem}"}, want: "ENOENT", landlock: "ENOSYS"},
 		{name: "open the host's message queue", args: []string{"mq", "{mq}"}, want: "ENOENT", landlock: "ENOSYS"},
 		{name: "open the host's POSIX shared memory", args: []string{"open", "{devshm}", "r"}, want: "ENOENT", landlock: "EACCES"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,16 +92,17 @@ func (h *host) pair(t *testing.T, network string) {
 	if h.Level == policy.LevelLandlock {
 		secret = h.scratch(h.sibling) + "/tmp/secret"
 	}
-	sibling := h.hold(t, h.sibling, h.token+"-inside", secret)
+	shm := strconv.Itoa(ipcKey())
+	sibling := h.hold(t, h.sibling, h.token+"-inside", secret, shm)
 	h.box = h.start(t, h.spec(h.inside, network))
 	state := h.state
 	if h.Level == policy.LevelFull {
 		state = spaceInside + "/state"
 	}
 	socket := "/sandboxes/" + h.sibling.ID() + "/agent.sock"
-	h.box.names = append(h.box.names, "{sibling}", sibling, "{secret}", secret, "{state}", state, "{sibling-socket}", state+socket, "{agent-program}", h.agent)
+	h.box.names = append(h.box.names, "{sibling}", sibling, "{secret}", secret, "{sibling-shm}", shm, "{state}", state, "{sibling-socket}", state+socket, "{agent-program}", h.agent)
 	// The control's are its own, or what the sandbox's owner has of them.
-	h.values = append(h.values, "{state}", h.outside+"/state", "{sibling-socket}", h.state+socket, "{secret}", h.own(t, "secret"),
+	h.values = append(h.values, "{state}", h.outside+"/state", "{sibling-socket}", h.state+socket, "{secret}", h.own(t, "secret"), "{sibling-shm}", sharedMemory(t),
 		"{agent-program}", h.outside+"/bin/paddock-agent")
 }
 
