@@ -39,6 +39,9 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
 	@$(GO) run ./internal/testsum -skips test/skips.txt -- -count=1 -timeout=5m $(TESTARGS) ./...
 
+test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
+	@$(GO) run ./internal/testsum -skips test/skips.txt -events $(GO) run ./test/vm
+
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh
 

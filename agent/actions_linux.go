@@ -59,6 +59,7 @@ type conversation struct {
 	in      *bufio.Reader
 	line    []byte // the request
 	head    wire.Head
+	hide    []string // what its errors must not tell
 	brought *passed
 }
 
@@ -217,23 +218,23 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 // refuse answers a request that is none, after which nothing on the
 // connection can be relied on.
 func (a *Agent) refuse(c *conversation, err error) bool {
-	_ = say(c.conn, a.typed(err))
+	_ = say(c.conn, a.typed(c, err))
 	return false
 }
 
 // reply answers a request with its result or its error.
 func (a *Agent) reply(c *conversation, result any, err error) bool {
 	if err != nil {
-		result = a.typed(err)
+		result = a.typed(c, err)
 	}
 	return say(c.conn, result) == nil && c.head.KeepAlive
 }
 
 // typed gives an error as it crosses the wire.
-func (a *Agent) typed(err error) *wire.Error {
+func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	var werr *wire.Error
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.hidden(nil, werr)
+	return a.hidden(c.hide, werr)
 }

@@ -205,7 +205,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 	r := &wire.HelloResult{
 		Version:  wire.Version,
 		Build:    wire.Build,
-		Features: []string{"exec", "stream", "tty", "keep_alive", "pass", "usage", "signal", "kill"},
+		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
 		Kill: a.trees.means(),
@@ -226,7 +226,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	}
 	if r.Stream {
 		if werr := a.execStreamed(context.Background(), c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
-			_ = say(c.conn, a.hidden(r.RedactValues, werr))
+			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames
 	}
@@ -236,7 +236,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	res, werr := a.execCaptured(ctx, &r)
 	alive := stop()
 	if werr != nil {
-		return a.reply(c, nil, a.hidden(r.RedactValues, werr)) && alive
+		return a.reply(c, nil, werr) && alive
 	}
 	return a.reply(c, res, nil) && alive
 }

@@ -67,9 +67,12 @@ func (w *watcher) run() {
 		var n notification
 		var errno unix.Errno
 		err := raw.Read(func(fd uintptr) bool {
+			if ready, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); ready <= 0 {
+				return false // the call below would wait, and hold a thread
+			}
 			n = notification{} // the kernel demands it
 			_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n)))
-			return errno != unix.EAGAIN && errno != unix.EINTR
+			return errno != unix.EINTR
 		})
 		switch {
 		case err != nil:

@@ -128,11 +128,15 @@ func (h *hidingWriter) Write(p []byte) (int, error) {
 
 func (h *hidingWriter) Close() error { return h.w.Close() }
 
-// hidden is an error without the values of the vault and of extra.
+// hidden is an error without the values of the vault and of extra. Where those
+// cannot be hidden, nothing else is told.
 func (a *Agent) hidden(extra []string, err *wire.Error) *wire.Error {
 	s, bad := a.secrets(extra)
-	if bad != nil || !s.any() {
-		return err // which is that the values are refused, where they are
+	if bad != nil {
+		return bad
+	}
+	if !s.any() {
+		return err
 	}
 	clean := *err
 	clean.Message, clean.Object = s.text(err.Message), s.text(err.Object)

@@ -78,6 +78,9 @@ func (a *Agent) decode(c *conversation, request any) error {
 	}
 	err := wire.DecodeRequest(c.line, request)
 	c.line = nil
+	if r, ok := request.(interface{ Redactions() []string }); ok {
+		c.hide = r.Redactions()
+	}
 	return err
 }
 

@@ -46,7 +46,7 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	}
 	if werr != nil {
 		a.services.release(a, name, nil)
-		return nil, a.hidden(q.RedactValues, werr)
+		return nil, werr
 	}
 	s.begin(q.Command, cwd, ready, a.trees.proc)
 	a.services.release(a, name, s)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -36,6 +35,9 @@ type shell struct {
 	input   *typist
 	secrets *secrets
 	ended   chan struct{} // closed when its whole tree and its output have ended
+
+	saving    sync.Mutex // held while the record is written
+	forgotten bool       // there is to be none any more
 
 	mu      sync.Mutex
 	summary wire.Shell
@@ -148,23 +150,18 @@ func exitCode(status unix.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// save writes the summary to disk, where there is a place for it. A shell
-// does not depend on that.
-func (s *shell) save() {
-	s.mu.Lock()
-	text, err := json.MarshalIndent(s.summary, "", "  ")
-	id := s.summary.ShellID
-	s.mu.Unlock()
-	if err == nil {
-		_ = saveState(s.agent.shellState, id+".json", text)
-	}
+// told is the summary without what is to be hidden. s.mu is held.
+func (s *shell) told() wire.Shell {
+	r := s.summary
+	r.Cwd = wire.Path(s.secrets.text(string(r.Cwd)))
+	return r
 }
 
 // describe is the summary, as it is now.
 func (s *shell) describe() wire.Shell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.summary
+	return s.told()
 }
 
 // isRunning says whether its own process has not ended.
@@ -194,7 +191,7 @@ func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadSh
 	defer s.mu.Unlock()
 	text, at := s.output.read(q.Cursor, q.MaxChars)
 	next := at + int64(utf8.RuneCountInString(text))
-	return &wire.ReadShellResult{Shell: s.summary, Cursor: at, NextCursor: next, Output: text,
+	return &wire.ReadShellResult{Shell: s.told(), Cursor: at, NextCursor: next, Output: text,
 		Truncated: next < s.output.end, DroppedChars: max(0, at-max(0, q.Cursor))}
 }
 
@@ -244,5 +241,5 @@ func (s *shell) close() *wire.CloseShellResult {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &wire.CloseShellResult{Shell: s.summary, Closed: true, Killed: s.killed, DeathProved: s.proved}
+	return &wire.CloseShellResult{Shell: s.told(), Closed: true, Killed: s.killed, DeathProved: s.proved}
 }

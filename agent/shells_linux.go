@@ -235,7 +235,7 @@ func (a *Agent) resizeShell(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	}
 	sh.mu.Lock()
 	sh.summary.Cols, sh.summary.Rows = q.Cols, q.Rows
-	r := sh.summary
+	r := sh.told()
 	sh.mu.Unlock()
 	sh.save()
 	return &r, nil
@@ -247,6 +247,7 @@ func (a *Agent) closeShell(q *wire.ShellRequest) (*wire.CloseShellResult, error)
 		return nil, err
 	}
 	r := sh.close()
+	sh.forget()
 	a.shells.put(r.ShellID, nil)
 	return r, nil
 }

@@ -102,6 +102,7 @@ func newStandalone(c Config) (*Agent, error) {
 			return nil, err
 		}
 	}
+	sweepShells(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
 	secrets := secretsAt(c.SecretRoot)
 	secrets.sweep()

@@ -54,8 +54,8 @@ func TestStreamLargeInput(t *testing.T) {
 // What a command printed before its end is not lost to a client that is slow.
 func TestStreamToASlowClient(t *testing.T) {
 	b := start(t)
-	const size = 300_000 // more than a socket takes in, and less than that and a pipe that was not widened
-	s := b.stream(wire.ExecRequest{Argv: []string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero; echo > done", size)}})
+	const size = 250_000 // more than a socket takes in, and less than that and a pipe that was not widened
+	s := b.stream(wire.ExecRequest{Argv: []string{"sh", "-c", fmt.Sprintf("dd if=/dev/zero bs=%d count=1 2>/dev/null; echo > done", size)}})
 	eventually(t, "the command has printed it all", func() bool {
 		_, err := os.Stat(filepath.Join(b.workspace, "done"))
 		return err == nil

@@ -130,6 +130,7 @@ func (a virtioAddr) String() string { return string(a) }
 type virtioLink struct {
 	v      *virtio
 	begun  atomic.Bool // a host is there: it has said something
+	left   atomic.Bool // it has hung up
 	closed atomic.Bool
 	using  sync.RWMutex  // held, to read, while the port is in use
 	ended  chan struct{} // closed when it is in use no more
@@ -149,7 +150,10 @@ func (l *virtioLink) Read(b []byte) (n int, err error) {
 		return !errors.Is(err, unix.EAGAIN) && (n != 0 || err != nil || l.begun.Load())
 	})
 	switch {
-	case stopped != nil || n == 0 && err == nil:
+	case stopped != nil:
+		return 0, io.EOF
+	case n == 0 && err == nil:
+		l.left.Store(true)
 		return 0, io.EOF
 	case err != nil:
 		l.err = err
@@ -169,7 +173,8 @@ func (l *virtioLink) Write(b []byte) (int, error) {
 	return l.v.file.Write(b)
 }
 
-// Close ends what waits, and leaves the port to the next link.
+// Close ends what waits, and leaves the port to the next link. A host that is
+// still there is another one than before, or talks nonsense, and is told so.
 func (l *virtioLink) Close() error {
 	if l.closed.Swap(true) {
 		return nil
@@ -178,5 +183,8 @@ func (l *virtioLink) Close() error {
 	l.using.Lock()
 	defer l.using.Unlock()
 	defer close(l.ended)
+	if l.begun.Load() && !l.left.Load() {
+		_ = l.v.raw.Control(func(fd uintptr) { _, _ = unix.Write(int(fd), stdiomux.Broken) })
+	}
 	return l.v.file.SetDeadline(time.Time{})
 }

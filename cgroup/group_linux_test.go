@@ -14,7 +14,7 @@ import (
 func TestFindAndOwn(t *testing.T) {
 	dir, err := ownDir()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	g, err := Open(dir)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestProcsAndAdd(t *testing.T) {
 func TestDetachedMount(t *testing.T) {
 	dir, err := ownDir()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	g := fresh(t)
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir+"/"+g.Name(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)

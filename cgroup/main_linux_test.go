@@ -58,7 +58,7 @@ func parent(t testing.TB) *Group {
 	t.Helper()
 	dir, err := ownDir()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	g, err := Open(dir)
 	if err != nil {
@@ -120,10 +120,10 @@ func controlled(t testing.TB, want ...string) *Group {
 	t.Helper()
 	p, err := FindPlace()
 	if err != nil {
-		t.Skipf("cgroup v2 controllers are missing here: %v", err)
+		t.Skipf("no control groups with controllers here: %v", err)
 	}
 	if missing := len(intersect(want, p.Controllers)); missing < len(want) {
-		t.Skipf("cgroup v2 controllers are missing here: want %v, have %v", want, p.Controllers)
+		t.Skipf("no control groups with controllers here: want %v, have %v", want, p.Controllers)
 	}
 	place, err := Open(p.Dir)
 	if err != nil {
@@ -137,6 +137,7 @@ func controlled(t testing.TB, want ...string) *Group {
 type player struct {
 	*exec.Cmd
 	said *bufio.Reader
+	out  *os.File       // behind said
 	in   io.WriteCloser // whose end ends most roles
 }
 
@@ -161,6 +162,7 @@ func play(t testing.TB, g *Group, role string) *player {
 		_ = p.Process.Kill()
 		_ = p.Wait()
 	})
+	p.out = out.(*os.File)
 	p.said = bufio.NewReader(out)
 	return p
 }
@@ -173,6 +175,20 @@ func (p *player) hear(t testing.TB) string {
 		t.Fatalf("a process says no more: %v", err)
 	}
 	return strings.TrimSpace(line)
+}
+
+// keepsStill looks for a while whether the process says something.
+func (p *player) keepsStill(t testing.TB) bool {
+	t.Helper()
+	err := p.out.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.said.Peek(1)
+	if err := p.out.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // silence waits until nobody is left who could say something.

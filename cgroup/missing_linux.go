@@ -27,7 +27,7 @@ func (s *surveyed) missing(name string) Missing {
 		m.Remedy = DelegationHint
 	default:
 		m.Why = "the groups above do not hand it on"
-		m.Remedy = DelegationHint
+		m.Remedy = administratorHint
 	}
 	return m
 }

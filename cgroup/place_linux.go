@@ -36,8 +36,9 @@ const placeName = "paddock"
 
 // DelegationHint is what an ordinary user can do about a hierarchy that is not
 // its own.
-const DelegationHint = "start Paddock in a scope that is delegated to you (systemd-run --user --scope -p Delegate=yes …), " +
-	"and let the administrator delegate controllers to users: [Service] Delegate=cpu cpuset io memory pids in /etc/systemd/system/user@.service.d/delegate.conf"
+const DelegationHint = "start Paddock in a scope that is delegated to you (systemd-run --user --scope -p Delegate=yes …), and " + administratorHint
+
+const administratorHint = "let the administrator delegate controllers to users: [Service] Delegate=cpu cpuset io memory pids in /etc/systemd/system/user@.service.d/delegate.conf"
 
 // FindPlace looks for a group in which this process may make others with
 // controllers, and makes it ready: root has the top of the hierarchy; an

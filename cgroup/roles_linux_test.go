@@ -107,7 +107,8 @@ func spinRole(arg string) int {
 }
 
 // makeRole makes and removes groups in the one whose directory it is told,
-// while others do so and sweep, until its input ends. It says how many.
+// while others do so and sweep, until its input ends. It says that it has begun,
+// and how many there were.
 func makeRole(dir string) int {
 	g, err := Open(dir)
 	if err != nil {
@@ -131,7 +132,9 @@ func makeRole(dir string) int {
 			fmt.Println(err)
 			return 1
 		}
-		made++
+		if made++; made == 1 {
+			fmt.Println("begun")
+		}
 	}
 }
 

@@ -68,13 +68,17 @@ func TestSweepEmpty(t *testing.T) {
 func TestSweepWhileOthersMake(t *testing.T) {
 	own, err := ownDir()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	g := fresh(t)
 	dir := own + "/" + g.Name()
 	var makers []*player
 	for range 2 {
-		makers = append(makers, play(t, parent(t), "make "+dir))
+		p := play(t, parent(t), "make "+dir)
+		if said := p.hear(t); said != "begun" {
+			t.Fatal(said)
+		}
+		makers = append(makers, p)
 	}
 	swept := 0
 	for range 2000 {

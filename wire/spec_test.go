@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,19 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 		if !strings.Contains(spec, strconv.Itoa(bound)) {
 			t.Errorf("WIRE.md does not give the bound %d", bound)
 		}
+	}
+}
+
+// The features that are written down are those that hello tells.
+func TestSpecificationFeatures(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| `features` .*$").FindString(specification(t))
+	_, list, _ := strings.Cut(row, "what it can do")
+	var told []string
+	for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(list, -1) {
+		told = append(told, name[1])
+	}
+	if !slices.Equal(told, Features()) {
+		t.Errorf("WIRE.md names %q, hello tells %q", told, Features())
 	}
 }
 

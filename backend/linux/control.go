@@ -78,20 +78,11 @@ func (c *control) settle(h hierarchy, limits cgroup.Limits) error {
 }
 
 func (c *control) settleAll(h hierarchy, limits cgroup.Limits) error {
-	for {
-		pids, err := c.group.Procs()
-		if err != nil {
-			return err
-		}
-		if len(pids) == 0 {
-			break
-		}
-		for _, pid := range pids {
-			if err := c.agent.Add(pid); err != nil && !errors.Is(err, unix.ESRCH) {
-				return err
-			}
-		}
+	agent, err := c.group.Vacate(confine.AgentGroup)
+	if err != nil {
+		return err
 	}
+	_ = agent.Close()
 	for _, g := range []*cgroup.Group{c.group, c.work} {
 		got, err := g.Enable(h.place.Controllers...)
 		if len(got) < len(h.place.Controllers) {

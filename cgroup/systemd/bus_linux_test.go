@@ -128,7 +128,7 @@ func scopes(t *testing.T) *cgroup.Group {
 	t.Helper()
 	m, err := cgroup.Find()
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	own, err := cgroup.Own()
 	if err != nil {
@@ -136,7 +136,7 @@ func scopes(t *testing.T) *cgroup.Group {
 	}
 	dir, err := m.Dir(own)
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	parent, err := cgroup.Open(dir)
 	if err != nil {
@@ -145,7 +145,7 @@ func scopes(t *testing.T) *cgroup.Group {
 	name := fmt.Sprintf("paddock-test-%d-", os.Getpid()) + strings.ReplaceAll(t.Name(), "/", "-")
 	g, err := parent.Create(name)
 	if err != nil {
-		t.Skipf("no control group can be made here: %v", err)
+		t.Skipf("no control groups here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := parent.Remove(name); err != nil {

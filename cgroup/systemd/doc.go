@@ -3,8 +3,7 @@
 //
 // An ordinary user may not move a process across the hierarchy; the manager
 // may. So an agent is started and held, [Start] moves it into a scope of its own,
-// and groups are made in that (the process must first be moved into one of
-// them, see cgroup's Group.Vacate). The scope ends with its last process.
+// and it goes on. The scope ends with its last process.
 //
 // Root asks the system's manager, others their own. Every step is bounded by
 // the context. What was asked for is then looked up in the kernel: the answer

@@ -35,6 +35,10 @@ func config() *yamux.Config {
 	return c
 }
 
+// Broken is what a side may write to a pipe that the other side takes for whole:
+// it ends the other side's connections.
+var Broken = []byte{0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1} // a yamux header: going away, for an error of the protocol
+
 // Listener takes connections in. It ends with the pipes; closed, it takes no
 // more, and those that are open go on.
 type Listener struct {
@@ -55,10 +59,10 @@ func Listen(in io.ReadCloser, out io.WriteCloser) (*Listener, error) {
 
 // Accept waits for a connection. Its error is io.EOF once a pipe has ended.
 func (l *Listener) Accept() (net.Conn, error) {
-	conn, err := l.session.AcceptStreamWithContext(l.ctx)
+	stream, err := l.session.AcceptStreamWithContext(l.ctx)
 	switch {
 	case err == nil:
-		return conn, nil
+		return conn{stream}, nil
 	case l.ctx.Err() != nil:
 		return nil, net.ErrClosed
 	default:
@@ -92,11 +96,25 @@ func (d *Dialer) DialContext(ctx context.Context) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return d.session.Open()
+	stream, err := d.session.OpenStream()
+	if err != nil {
+		return nil, err
+	}
+	return conn{stream}, nil
 }
 
 // Close ends all connections, and closes the pipes.
 func (d *Dialer) Close() error { return d.session.Close() }
+
+// conn is a connection whose Close ends its reads and writes as well. Those of
+// a bare stream would wait for the other side.
+type conn struct{ *yamux.Stream }
+
+// Close closes the connection.
+func (c conn) Close() error {
+	_ = c.SetDeadline(time.Unix(1, 0))
+	return c.Stream.Close()
+}
 
 // pair is one stream of two pipes.
 type pair struct {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -111,4 +112,67 @@ func TestCloseKeepsWhatIsOpen(t *testing.T) {
 		t.Errorf("dialling without time gives %v", err)
 	}
 	d.Close()
+}
+
+// Closing a connection ends what waits in it, whatever the other side does.
+func TestCloseEndsWaiting(t *testing.T) {
+	for name, wait := range map[string]func(net.Conn) error{
+		"read":  func(conn net.Conn) error { _, err := conn.Read(make([]byte, 1)); return err },
+		"write": func(conn net.Conn) error { _, err := conn.Write(make([]byte, 1<<20)); return err }, // more than the window
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, d := both(t)
+			defer d.Close()
+			conn, err := d.DialContext(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			ended := make(chan error)
+			go func() { ended <- wait(conn) }()
+			conn.Close()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("it succeeded")
+				}
+			case <-time.After(closeTimeout / 2):
+				t.Error("it still waits")
+				<-ended
+			}
+		})
+	}
+}
+
+// Whoever is told that the pipe is broken gives its connections up.
+func TestBroken(t *testing.T) {
+	hereIn, thereOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	thereIn, hereOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer thereIn.Close()
+	d, err := Dial(hereIn, hereOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	conn, err := d.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := thereOut.Write(Broken); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection of a broken pipe reads")
+	}
+	thereOut.Close()
 }

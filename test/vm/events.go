@@ -40,7 +40,7 @@ type packageRun struct {
 
 // packageOf begins a package.
 func (c machineConfig) packageOf(name string) *packageRun {
-	p := &packageRun{name: "linux-" + c.kernel.version() + ": " + name, started: time.Now()}
+	p := &packageRun{name: "linux-" + c.kernel.series() + ": " + name, started: time.Now()}
 	event{Action: "start", Package: p.name}.tell()
 	return p
 }

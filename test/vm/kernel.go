@@ -16,11 +16,10 @@ type kernel struct {
 	modules string // the directory
 }
 
-// version is the release without what Debian makes of it.
-func (k kernel) version() string {
-	version, _, _ := strings.Cut(k.release, "-")
-	version, _, _ = strings.Cut(version, "+")
-	return version
+// series is the first two numbers of the release.
+func (k kernel) series() string {
+	numbers := strings.SplitN(k.release, ".", 3)
+	return strings.Join(numbers[:min(2, len(numbers))], ".")
 }
 
 // findKernels looks for what "make vm-deps" has left, oldest first.

@@ -54,7 +54,8 @@ func exitOn(err error) {
 
 // onHost boots the machines and tells what comes of them.
 func onHost() error {
-	only := flag.String("kernel", "", "boot kernels of this `version` alone")
+	series := flag.String("kernel", "", "boot kernels of this `series` alone, as 6.1")
+	mode := flag.String("machine", "", "boot machines of this `kind` alone: agent or suites")
 	cache := flag.String("cache", ".cache/vm", "where make vm-deps has put the kernels")
 	flag.Parse()
 	kernels, err := findKernels(*cache)
@@ -73,10 +74,11 @@ func onHost() error {
 	}
 	var machines sync.WaitGroup
 	for i, k := range kernels {
-		if *only != "" && k.version() != *only {
+		if *series != "" && k.series() != *series {
 			continue
 		}
-		c.kernel = k
+		c := c // each machine has its own
+		c.kernel, c.mode = k, *mode
 		machines.Go(func() { runKernel(ctx, c, filepath.Join(dir, fmt.Sprint(i))) })
 	}
 	machines.Wait()
@@ -113,7 +115,11 @@ func makeDisk(ctx context.Context, file string) error {
 
 // runKernel runs the machines of one kernel, one after the other.
 func runKernel(ctx context.Context, c machineConfig, dir string) {
+	only := c.mode
 	for mode, run := range map[string]func(context.Context, machineConfig) error{modeAgent: runAgent, modeSuites: runSuites} {
+		if only != "" && only != mode {
+			continue
+		}
 		c.mode, c.dir = mode, dir+mode
 		err := os.Mkdir(c.dir, 0o700)
 		if err == nil {

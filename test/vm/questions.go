@@ -96,7 +96,7 @@ func askTimeout(ctx context.Context, c *wire.Client) error {
 
 // askKill kills a tree that has left its session and its parent.
 func askKill(ctx context.Context, c *wire.Client) error {
-	p, err := start(ctx, c, wire.ExecRequest{Argv: []string{"sh", "-c", "(setsid sh -c 'trap \"\" TERM; sleep 1000' &); echo ready; sleep 1000"}})
+	p, err := start(ctx, c, wire.ExecRequest{Argv: []string{"sh", "-c", "(setsid sh -c 'trap \"\" TERM; sleep 1000 & echo ready; wait' &); sleep 1000"}})
 	if err != nil {
 		return err
 	}

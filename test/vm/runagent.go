@@ -63,7 +63,7 @@ func (p *packageRun) verdict(name string, err error) bool {
 func (p *packageRun) ask(ctx context.Context, transport string, client *wire.Client) bool {
 	good := true
 	for _, q := range questions {
-		good = p.verdict(transport+"/"+q.name, q.put(ctx, client)) && good
+		good = p.verdict(transport+", "+q.name, q.put(ctx, client)) && good
 	}
 	return good
 }
@@ -84,7 +84,7 @@ func (p *packageRun) askInside(ctx context.Context, client *wire.Client) bool {
 		if a.Failed != "" {
 			failed = errors.New(a.Failed)
 		}
-		good = p.verdict("vsock/"+a.Name, failed) && good
+		good = p.verdict("vsock, "+a.Name, failed) && good
 	}
 	if n != len(questions) {
 		return p.verdict("vsock", fmt.Errorf("%d of %d questions were answered: %s%s", n, len(questions), res.Stdout, res.Stderr))
