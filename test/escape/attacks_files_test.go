@@ -30,6 +30,8 @@ func fileAttacks() []row {
 		{name: "create a file in /etc", args: []string{"create", "/etc/attacker-file"}, want: "EROFS|EACCES", landlock: "EACCES", control: root},
 		{name: "create a file in /", args: []string{"create", "/attacker-file"}, want: "EROFS|EACCES", landlock: "EACCES", control: root},
 		{name: "open /bin/sh for writing", args: []string{"open", "/bin/sh", "w"}, want: "EROFS|EACCES", landlock: "EACCES", control: root, unless: "ETXTBSY"},
+		{name: "reopen a file that is mounted read-only", args: []string{"reopen", "{tools}/data"}, want: "EROFS", landlock: "EACCES"},
+		{name: "write the own program by /proc/self/exe", args: []string{"open", "/proc/self/exe", "w"}, want: "EROFS|ETXTBSY", landlock: "EACCES|ETXTBSY", unless: "ETXTBSY"},
 		{name: "climb out of every directory handle", args: []string{"climb", "{canary}"}, want: "ENOENT", landlock: "EACCES"},
 		{name: "find an inherited working directory", args: []string{"working-dir", "{ws}"}, want: "the workspace", control: never, why: "whoever starts it has a directory"},
 		{name: "use an inherited descriptor", args: []string{"inherited"}, want: "none"},

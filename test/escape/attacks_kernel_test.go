@@ -16,6 +16,7 @@ func kernelAttacks() []row {
 		{name: "see the host's key in /proc/keys", args: []string{"key-list", "{token}"}, want: "not listed", lost: "what /proc tells"},
 		{name: "add a key", args: []string{"key-add"}, want: "EPERM"},
 		{name: "attach the host's shared memory", args: []string{"shm", "{shm}"}, want: "ENOENT", landlock: "ENOSYS"},
+		{name: "attach another sandbox's shared memory", args: []string{"shm", "{sibling-shm}"}, want: "ENOENT", landlock: "ENOSYS"},
 		{name: "use the host's semaphores", args: []string{"sem", "{sem}"}, want: "ENOENT", landlock: "ENOSYS"},
 		{name: "open the host's message queue", args: []string{"mq", "{mq}"}, want: "ENOENT", landlock: "ENOSYS"},
 		{name: "open the host's POSIX shared memory", args: []string{"open", "{devshm}", "r"}, want: "ENOENT", landlock: "EACCES"},
@@ -29,6 +30,7 @@ func kernelAttacks() []row {
 		{name: "set the clock", args: []string{"clock_settime"}, want: "EPERM", control: vmOnly},
 		{name: "set the time", args: []string{"settimeofday"}, want: "EPERM", control: root},
 		{name: "tune the clock", args: []string{"adjtimex"}, want: "EPERM"},
+		{name: "make a system request", args: []string{"sysrq"}, want: "EROFS|EACCES|ENOENT", control: vmOnly, unless: "ENOENT"},
 		{name: "reboot", args: []string{"reboot"}, want: "EPERM", control: vmOnly},
 		{name: "swap on", args: []string{"swapon"}, want: "EPERM", control: root, unless: "ENOENT|EINVAL|ENOSYS"},
 		{name: "swap off", args: []string{"swapoff"}, want: "EPERM", control: root, unless: "ENOENT|EINVAL|ENOSYS"},
@@ -42,7 +44,7 @@ func kernelAttacks() []row {
 		{name: "move into another control group", args: []string{"open", "{cgroup}/cgroup.procs", "w"}, want: "ENOENT|EROFS|EACCES", landlock: "EACCES", control: root, unless: "ENOENT"},
 	}
 	for _, file := range []string{"sys/kernel/hostname", "sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/vm/drop_caches",
-		"sys/user/max_user_namespaces", "sys/kernel/shmmax", "sys/kernel/ns_last_pid", "sysrq-trigger"} {
+		"sys/user/max_user_namespaces", "sys/kernel/shmmax", "sys/kernel/ns_last_pid"} {
 		rows = append(rows, row{name: "write /proc/" + file, args: []string{"open", "/proc/" + file, "w"}, want: "EROFS|EACCES|ENOENT",
 			landlock: "EACCES|ENOENT", control: root, unless: "ENOENT|EACCES"})
 	}

@@ -212,3 +212,35 @@ func TestStarvedAgent(t *testing.T) {
 		}
 	})
 }
+
+// Refusals that nobody tells of any more are refusals all the same, and others
+// are not held up meanwhile.
+func TestFloodOfRefusals(t *testing.T) {
+	requireWalls(t, policy.LevelFull)
+	h := newHost(t, column{who(), policy.LevelFull})
+	b := h.start(t, h.spec(h.inside, "none"))
+	ended := make(chan string)
+	go func() {
+		got, err := h.attack(t.Context(), b, []string{"setid-flood"})
+		if err != nil {
+			got = err.Error()
+		}
+		ended <- got
+	}()
+	for n := 0; ; n++ {
+		select {
+		case got := <-ended:
+			if !oneOf(got, "EPERM|ENOSYS") || n == 0 {
+				t.Errorf("%s, while %d commands ran", got, n)
+			}
+			if got, err := h.attack(t.Context(), b, []string{"setid-fchmod"}); err != nil || !oneOf(got, "EPERM|ENOSYS") {
+				t.Errorf("afterwards: %s, %v", got, err)
+			}
+			return
+		default:
+			if res, err := b.client.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/true"}}); err != nil || res.ExitCode != 0 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		}
+	}
+}

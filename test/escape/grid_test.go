@@ -23,7 +23,7 @@ const (
 	root                    // by root alone
 	ordinary                // by an ordinary user alone
 	never                   // by nobody: row.why says for what reason
-	vmOnly                  // by nobody here: it would take the machine down
+	vmOnly                  // by nobody, but in a machine that may be lost
 )
 
 // row is one attack.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,7 @@ func (h *host) things(t *testing.T) {
 	abstract := "@" + h.token
 	h.values = []string{
 		"{canary}", canary, "{program}", theirs, "{hostdir}", h.dir, "{token}", h.token, "{up}", strings.Repeat("/..", 16),
+		"{tools}", h.tools,
 		"{tcp}", h.listen(t, "tcp", "127.0.0.1:0"),
 		"{udp}", h.listenPackets(t, "udp", "127.0.0.1:0"),
 		"{abstract}", strings.TrimPrefix(h.listen(t, "unix", abstract), "@"),
@@ -90,16 +92,17 @@ func (h *host) pair(t *testing.T, network string) {
 	if h.Level == policy.LevelLandlock {
 		secret = h.scratch(h.sibling) + "/tmp/secret"
 	}
-	sibling := h.hold(t, h.sibling, h.token+"-inside", secret)
+	shm := strconv.Itoa(ipcKey())
+	sibling := h.hold(t, h.sibling, h.token+"-inside", secret, shm)
 	h.box = h.start(t, h.spec(h.inside, network))
 	state := h.state
 	if h.Level == policy.LevelFull {
 		state = spaceInside + "/state"
 	}
 	socket := "/sandboxes/" + h.sibling.ID() + "/agent.sock"
-	h.box.names = append(h.box.names, "{sibling}", sibling, "{secret}", secret, "{state}", state, "{sibling-socket}", state+socket, "{agent-program}", h.agent)
+	h.box.names = append(h.box.names, "{sibling}", sibling, "{secret}", secret, "{sibling-shm}", shm, "{state}", state, "{sibling-socket}", state+socket, "{agent-program}", h.agent)
 	// The control's are its own, or what the sandbox's owner has of them.
-	h.values = append(h.values, "{state}", h.outside+"/state", "{sibling-socket}", h.state+socket, "{secret}", h.own(t, "secret"),
+	h.values = append(h.values, "{state}", h.outside+"/state", "{sibling-socket}", h.state+socket, "{secret}", h.own(t, "secret"), "{sibling-shm}", sharedMemory(t),
 		"{agent-program}", h.outside+"/bin/paddock-agent")
 }
 
@@ -184,6 +187,7 @@ func (h *host) makeTools(t *testing.T) {
 	}
 	mkdir(t, h.tools, 0o755)
 	write(t, h.program(), string(program), 0o755)
+	write(t, filepath.Join(h.tools, "data"), "mounted read-only", 0o666)
 }
 
 // program is the attacker's path on the host.

@@ -157,7 +157,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := os.Chown(filepath.Dir(cells), ordinaryID, ordinaryID); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestGrid", "-test.timeout=2m")
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestGrid", "-test.timeout=4m")
 	cmd.Dir = filepath.Dir(cells)
 	cmd.Env = append(os.Environ(), binEnv+"="+binDir, cellsEnv+"="+cells, "TMPDIR="+cmd.Dir, "HOME="+cmd.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}}

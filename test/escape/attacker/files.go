@@ -37,6 +37,7 @@ var _ = register(map[string]attack{
 	"execute":   only(func(args []string) error { return exec.Command(args[0]).Run() }),
 	"through":   only(throughLink),
 	"take-away": only(takeAway),
+	"reopen":    only(reopen),
 })
 
 // read reaches the first byte of a file.
@@ -151,6 +152,16 @@ func throughLink(args []string) error {
 		}
 		return err
 	})
+}
+
+// reopen makes a handle for reading one for writing.
+func reopen(args []string) error {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return openFor([]string{fmt.Sprintf("/proc/self/fd/%d", f.Fd()), "w"})
 }
 
 // takeAway moves a file of the host's into the working directory, and back.

@@ -19,6 +19,7 @@ var _ = register(map[string]attack{
 	"userfaultfd":   raw(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|1), // user mode only
 	"syslog":        raw(unix.SYS_SYSLOG, 10, 0, 0),              // the size of the buffer
 	"clock_settime": only(setClock),
+	"sysrq":         only(systemRequest),
 	"settimeofday":  raw(unix.SYS_SETTIMEOFDAY, 0, 0),
 	"adjtimex":      raw(unix.SYS_ADJTIMEX, address(&zeroes[0])),
 	"reboot":        raw(unix.SYS_REBOOT, unix.LINUX_REBOOT_MAGIC1, unix.LINUX_REBOOT_MAGIC2, unix.LINUX_REBOOT_CMD_CAD_OFF, 0),
@@ -57,14 +58,18 @@ func perf([]string) (string, error) {
 	return "", unix.Close(fd)
 }
 
-// setClock asks for a time that no clock has, so that the right to set it is
-// what is tried: EINVAL would come from a kernel that would have done it.
+// setClock sets the time that it is.
 func setClock([]string) error {
-	err := unix.ClockSettime(unix.CLOCK_REALTIME, &unix.Timespec{Sec: -1, Nsec: -1})
-	if errors.Is(err, unix.EINVAL) {
-		return errors.New("EINVAL before any right was asked for")
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {
+		return err
 	}
-	return err
+	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)
+}
+
+// systemRequest asks the kernel for help, which it prints on its console.
+func systemRequest([]string) error {
+	return os.WriteFile("/proc/sysrq-trigger", []byte("h"), 0)
 }
 
 // keySearch looks for the host's key in the user's and the session's keyring.

@@ -165,14 +165,17 @@ func findMemfd(args []string) (string, error) {
 }
 
 // hold is no attack but a victim: args[0] is there to be found, args[1] is a
-// file that it makes, and a nameless file is in its memory. It stays, once it
-// has said so.
+// file that it makes, args[2] the key of shared memory, where it may make any,
+// and a nameless file is in its memory. It stays, once it has said so.
 func hold(args []string) (string, error) {
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0) // whatever Yama says
 	if len(args) > 1 {
 		if err := os.WriteFile(args[1], []byte("the victim's"), 0o600); err != nil {
 			return "", err
 		}
+	}
+	if len(args) > 2 {
+		_, _ = unix.SysvShmGet(number(args[2]), 4096, unix.IPC_CREAT|0o666)
 	}
 	if _, err := unix.MemfdCreate("victim", 0); err != nil {
 		return "", err

@@ -54,6 +54,7 @@ var _ = register(map[string]attack{
 	}),
 	"setid-highbits": only(func([]string) error { return plant(highBits) }),
 	"setid-io_uring": raw(unix.SYS_IO_URING_SETUP, 1, address(&zeroes[0])),
+	"setid-flood":    only(flood),
 	"setid-tar":      only(func([]string) error { return plant(untar) }),
 	"setid-cp": only(func([]string) error {
 		return plant(func(p string) error { return said(exec.Command("cp", "-p", suid(), p)) })
@@ -101,6 +102,20 @@ func tmpfile([]string) error {
 		}
 		defer unix.Close(fd)
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, p, unix.AT_SYMLINK_FOLLOW)
+	})
+}
+
+// flood asks until whoever tells of refusals has had enough, and once more.
+func flood([]string) error {
+	return plant(func(p string) error {
+		return withFile(p, func(fd int) (err error) {
+			for range 70000 {
+				if err = unix.Fchmod(fd, 0o6755); err == nil {
+					break
+				}
+			}
+			return err
+		})
 	})
 }
 
