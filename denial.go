@@ -23,8 +23,19 @@ var guesses = []struct {
 	{"EAI_AGAIN", noNetwork, withoutNetwork},
 	{"Permission denied", Denial{Layer: "landlock", Rule: "files", Hint: "paths that were not named are out of reach: --ro or --rw makes them visible"},
 		func(s Spec) bool { return s.Level == policy.LevelLandlock }},
-	{"Resource temporarily unavailable", Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: --processes"}, nil},
+	{"Resource temporarily unavailable", noProcesses, nil},
+	{"Cannot fork", noProcesses, nil},
+	{"Cannot allocate memory", noMemory, withMemory},
+	{"MemoryError", noMemory, withMemory},
+	{"out of memory", noMemory, withMemory},
 }
+
+var (
+	noProcesses = Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: --processes"}
+	noMemory    = Denial{Layer: "limit", Rule: "memory", Hint: "give it more memory: --memory"}
+)
+
+func withMemory(s Spec) bool { return s.Limits.Memory > 0 || s.Limits.MemoryHigh > 0 }
 
 var noNetwork = Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; --network host gives the host's"}
 

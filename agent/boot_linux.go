@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -191,11 +192,18 @@ func (a *Agent) await(control io.Reader) int {
 	case <-gone:
 	}
 	a.reaper.close()
-	if _, proved := a.trees.kill(mark{fd: -1, lineage: a.trees.family.everything()}); !proved {
-		return confine.ExitUnproved
+	everything := mark{fd: -1, lineage: a.trees.family.everything()}
+	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if _, proved := a.trees.kill(everything); proved {
+			return 0
+		}
 	}
-	return 0
+	return confine.ExitUnproved
 }
+
+// tidyTime bounds how long an agent without namespaces hunts what it started,
+// once nobody needs it any more.
+const tidyTime = 8 * time.Second
 
 // startSpawner applies the plan on a thread of its own, which stays the one
 // that commands are cloned from.

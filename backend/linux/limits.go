@@ -119,6 +119,11 @@ func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
 		if err := b.unkept("memory", policy.DegradeMemory, max(l.Memory, l.MemoryHigh).String(), "memory"); err != nil {
 			return err
 		}
+		if l.Swap > 0 {
+			if err := b.unkept("swap", policy.DegradeSwap, l.Swap.String(), "memory"); err != nil {
+				return err
+			}
+		}
 		b.plan.Rlimits.Data = uint64(max(l.Memory, l.MemoryHigh))
 		kept["memory"] = "RLIMIT_DATA=" + max(l.Memory, l.MemoryHigh).String() + ", of each process, advisory"
 		return nil

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/cgroup"
 )
 
 // The state directory:
@@ -210,12 +212,46 @@ func sweep(root string) {
 		}
 		var r record
 		text, err := os.ReadFile(filepath.Join(path, "state.json"))
-		if err != nil || json.Unmarshal(text, &r) != nil || endProcess(r.PID, r.Start) {
+		if err != nil || json.Unmarshal(text, &r) != nil {
+			r = lost(root, path)
+		}
+		if !tidies(path, r) && endProcess(r.PID, r.Start) {
 			removeState(root, path, r)
 		}
 		_ = lock.Close()
 	}
 	sweepIDs(root)
+}
+
+// lost is the record of a sandbox whose owner was killed before it wrote down
+// what there is: what there may be.
+func lost(root, path string) record {
+	d := stateDir{root: root, path: path, id: filepath.Base(path)}
+	r := record{Scratch: d.scratchPath()}
+	if place, err := cgroup.LookForPlace(); err == nil {
+		r.Cgroup = filepath.Join(place.Dir, groupName(d.id))
+	}
+	return r
+}
+
+// tidies says whether the agent of a sandbox without namespaces is about to end
+// what it started, which nobody else would: it is left to that for a while.
+func tidies(path string, r record) bool {
+	if r.Scratch == "" || !alive(r.PID, r.Start) {
+		return false
+	}
+	seen := filepath.Join(path, "orphaned") // since when that is known
+	info, err := os.Stat(seen)
+	if err != nil {
+		return os.WriteFile(seen, nil, 0o600) == nil
+	}
+	return time.Since(info.ModTime()) < 2*tidyTime
+}
+
+// alive says whether the process that had this pid and start time lives.
+func alive(pid int, start uint64) bool {
+	now, err := startTime(pid)
+	return err == nil && now == start
 }
 
 // sweepIDs takes back host ids whose borrower is gone, or was killed before it

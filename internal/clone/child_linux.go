@@ -76,6 +76,9 @@ func (im *image) run() {
 //go:nosplit
 func (im *image) begin() bool {
 	if im.gate >= 0 {
+		// Its own copy of the caller's end would keep the gate open when the
+		// caller dies.
+		_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(im.gatePeer), 0, 0)
 		im.stage = StageGate
 		var n uintptr
 		n, _, im.errno = syscall.RawSyscall(unix.SYS_READ, uintptr(im.gate), uintptr(unsafe.Pointer(&im.buf[0])), 1)

@@ -100,6 +100,7 @@ func (e *Error) Unwrap() error { return e.Errno }
 // allocated, grown or converted after the clone.
 type image struct {
 	idle           bool
+	gatePeer       int // the caller's end, in the child's copy of its descriptors
 	gate           int // descriptor on which one byte lets the child go on, -1 for none
 	path, dir      *byte
 	mountType      *byte

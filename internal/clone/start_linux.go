@@ -27,7 +27,7 @@ func Begin(c *Command, flags uintptr, hold bool) (*Child, error) {
 		return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
 	}
 	if hold {
-		im.gate = theirs
+		im.gate, im.gatePeer = theirs, ours
 	}
 	child, err := newChild(flags, im, ours)
 	_ = unix.Close(theirs)

@@ -12,7 +12,7 @@ var suites = []suite{
 	{pkg: "internal/beneath"},
 	{pkg: "internal/clone"},
 	{pkg: "internal/stdiomux"},
-	{pkg: "confine", skip: "TestCallNumbers"}, // it reads a module of go
+	{pkg: "confine", skip: "TestCallNumbers"},   // it reads a module of go
 	{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
 	{pkg: "test/limits"},
 	{pkg: "test/escape"},
