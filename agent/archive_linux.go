@@ -159,6 +159,9 @@ func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 	default:
 		return nil
 	}
+	if strings.TrimSpace(strings.TrimRight(h.Name, "/")) != strings.TrimRight(h.Name, "/") {
+		h.PAXRecords = map[string]string{exactName: "exact"}
+	}
 	if e.names += len(h.Name) + len(h.Linkname); e.names > maxNames || len(e.entries) == maxMembers {
 		return tooLarge("the directory has too many entries for one archive")
 	}

@@ -26,6 +26,9 @@ type run struct {
 	secrets *secrets
 	sinks   []*os.File    // of the client, for outputs that must pass the agent
 	drained chan struct{} // closed when both outputs have ended
+	// abandoned is closed when the client has gone or the time is up: then a
+	// sink is not waited for.
+	abandoned chan struct{}
 }
 
 // startRun starts a command. No process is left where it fails. The command
@@ -66,7 +69,7 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 	}
 	p.terminal = s.terminal
 	return &run{agent: a, id: a.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
-		peak: a.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{})}, nil
+		peak: a.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -74,11 +77,16 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 func (x *run) finish(ctx context.Context) *wire.ExecResult {
 	res := &wire.ExecResult{ID: x.id, DeathProved: true, Encoding: x.request.Encoding}
 	var expired <-chan time.Time
+	wanted, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if limit := timeout(x.request); limit > 0 {
+		wanted, cancel = context.WithDeadline(wanted, x.process.started.Add(limit))
+		defer cancel()
 		timer := time.NewTimer(limit - time.Since(x.process.started))
 		defer timer.Stop()
 		expired = timer.C
 	}
+	defer context.AfterFunc(wanted, func() { close(x.abandoned) })()
 	gone := ctx.Done()
 	if x.request.Detach {
 		gone = nil

@@ -62,6 +62,10 @@ type node struct {
 	known bool
 	kind  string // of what is there, "" for nothing
 	below map[string]*node
+	// member is what the archive calls it, "" where it is not of the archive;
+	// stripped says that this has lost white space.
+	member   string
+	stripped bool
 }
 
 func (a *Agent) newExtraction(dest filePath) (*extraction, error) {
@@ -112,7 +116,8 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 			return err
 		}
 	}
-	kind := path[len(path)-1].kind
+	last := path[len(path)-1]
+	kind := last.kind
 	switch free := kind == "" || kind == m.kind; {
 	case m.hard:
 		return refuse("hard links are not allowed in workspace archives")
@@ -120,6 +125,8 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 		return refuse("unsupported archive member type")
 	case inside:
 		return refuse("archive member would be inside of a file")
+	case last.member != "" && last.member != m.name && (last.stripped || m.stripped):
+		return refuse("archive members have one path without their white space")
 	case !free:
 		return refuse(m.kind + " conflicts with existing path")
 	case m.kind == wire.TypeFile && m.size > maxInflated-x.bytes: // sparse ones are large for free
@@ -154,7 +161,8 @@ func (x *extraction) plan(m *tarMember, path []*node, staged string) {
 	for _, n := range path {
 		n.kind = wire.TypeDirectory
 	}
-	path[len(path)-1].kind = m.kind
+	last := path[len(path)-1]
+	last.kind, last.member, last.stripped = m.kind, m.name, m.stripped
 	m.link = "" // is staged
 	x.members, x.staged = append(x.members, m), append(x.staged, staged)
 }

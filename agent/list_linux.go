@@ -54,7 +54,7 @@ func (a *Agent) listWorkspace(q *wire.ListRequest) (*wire.ListResult, error) {
 		r.Entries = append(r.Entries, e)
 		return r, nil
 	}
-	l := &lister{result: r, recursive: q.Recursive, limit: maxEntries, room: maxListing}
+	l := &lister{result: r, root: p.path.names, recursive: q.Recursive, limit: maxEntries, room: maxListing}
 	if q.Limit > 0 {
 		l.limit = int(min(q.Limit, maxEntries))
 	}
@@ -82,6 +82,7 @@ func asNames(name string) []string {
 // lister makes a listing in the order of paths, parents before children.
 type lister struct {
 	result    *wire.ListResult
+	root      []string // where it begins
 	recursive bool
 	limit     int      // of entries
 	room      int      // for their text, in bytes
@@ -138,7 +139,7 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 		return err
 	}
 	if !met {
-		e, err := describe(dir, name, l.result.Path+wire.Path("/"+strings.Join(at, "/")), st)
+		e, err := describe(dir, name, wire.Path(told(slices.Concat(l.root, at))), st)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is no link any more
 		}

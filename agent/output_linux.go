@@ -13,8 +13,9 @@ import (
 // it: a command must not block because nobody listens any more.
 func (x *run) pump(stdout, stderr io.Writer) {
 	sinks := []io.Writer{stdout, stderr}
+	var turn sync.Mutex
 	for i, f := range x.sinks {
-		sinks[i] = f
+		sinks[i] = &sink{f, &turn, x.abandoned}
 	}
 	var wg sync.WaitGroup
 	for i, src := range []*os.File{x.stdio.stdout, x.stdio.stderr} {

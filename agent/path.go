@@ -70,5 +70,16 @@ func parsePath(text string) (filePath, *wire.Error) {
 		}
 		names = names[1:]
 	}
-	return filePath{text: strings.Join(append([]string{"/workspace"}, names...), "/"), names: names}, nil
+	return filePath{text: told(names), names: names}, nil
+}
+
+// told is a path as answers give it. White space at its end would be dropped
+// on the way back, and the path lead to another file: it is kept from that by
+// a name that stands for nothing.
+func told(names []string) string {
+	text := strings.Join(append([]string{"/workspace"}, names...), "/")
+	if strings.TrimSpace(text) != text {
+		return text + "/."
+	}
+	return text
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -39,9 +40,10 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	if err := a.services.claim(a, name); err != nil {
 		return nil, err
 	}
-	program, werr := a.serviceCommand(q.Command, cwd, own)
+	program, dir, werr := a.serviceCommand(q.Command, cwd, own)
 	var s *service
 	if werr == nil {
+		defer dir.Close()
 		s, werr = a.spawnService(name, program, hidden)
 	}
 	if werr != nil {
@@ -57,23 +59,23 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	return s.view(a), nil
 }
 
-// serviceCommand is what the spawner needs, standard streams aside.
-func (a *Agent) serviceCommand(command string, cwd filePath, own map[string]string) (*clone.Command, *wire.Error) {
+// serviceCommand is what the spawner needs, standard streams aside, and the
+// handle of its directory, to be closed after its last use.
+func (a *Agent) serviceCommand(command string, cwd filePath, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
 	if strings.IndexByte(command, 0) >= 0 {
-		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
+		return nil, beneath.None, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
 	}
 	handle, err := a.files.Walk(cwd.names)
 	if err != nil {
-		return nil, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.text, Message: "cannot use " + cwd.text + " as working directory: " + err.Error()}
+		return nil, beneath.None, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.text, Message: "cannot use " + cwd.text + " as working directory: " + err.Error()}
 	}
-	_ = handle.Close()
 	dir := a.real(cwd)
-	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-lc", command}, Dir: dir, Umask: 0o022, Rlimits: a.rlimits(nil)}
+	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-lc", command}, Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: a.rlimits(nil)}
 	for k, v := range a.baseEnv(dir, own) {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	slices.Sort(c.Env)
-	return c, nil
+	return c, handle, nil
 }
 
 // spawnService starts the process of a service and the pumps of its output.

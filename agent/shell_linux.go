@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -48,7 +49,7 @@ type shell struct {
 }
 
 // startShell starts what a checked request asks for.
-func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath) (*shell, error) {
+func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath, dir beneath.Dir) (*shell, error) {
 	hidden, werr := a.secrets(q.RedactValues)
 	if werr != nil {
 		return nil, werr
@@ -61,7 +62,7 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath) (*
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot open the shell: cannot make its terminal: %v", err)
 	}
-	c.Files = s.child[:]
+	c.Files, c.DirFD = s.child[:], dir.FD()
 	p, err := a.spawner.start(c)
 	s.closeChild()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -100,17 +101,18 @@ func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	if !stateName(id) {
 		return nil, badField("shell_id", "shell_id is invalid")
 	}
-	cwd, err := a.workingDirectory(string(q.Cwd))
+	cwd, dir, err := a.workingDirectory(string(q.Cwd))
 	if err != nil {
 		return nil, err
 	}
+	defer dir.Close()
 	if q.Cols < 1 || q.Cols > math.MaxUint16 || q.Rows < 1 || q.Rows > math.MaxUint16 {
 		return nil, badField("cols", "cols and rows must be from 1 to 65535")
 	}
 	if err := a.shells.take(id); err != nil {
 		return nil, err
 	}
-	sh, err := a.startShell(id, q, cwd)
+	sh, err := a.startShell(id, q, cwd, dir)
 	a.shells.put(id, sh)
 	if err != nil {
 		return nil, err
@@ -119,18 +121,18 @@ func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
-// workingDirectory reads the cwd of a shell or a service, which must be there.
-func (a *Agent) workingDirectory(text string) (filePath, error) {
+// workingDirectory opens the cwd of a shell: what begins there begins in what
+// was found, whatever takes its place meanwhile.
+func (a *Agent) workingDirectory(text string) (filePath, beneath.Dir, error) {
 	p, werr := parsePath(text)
 	if werr != nil {
-		return p, werr
+		return p, beneath.None, werr
 	}
 	dir, err := a.files.Walk(p.names)
 	if err != nil {
-		return p, fileError("open", p, err)
+		return p, beneath.None, fileError("open", p, err)
 	}
-	_ = dir.Close()
-	return p, nil
+	return p, dir, nil
 }
 
 // shellCommand is the interactive shell of a request: bash where there is one.

@@ -207,3 +207,35 @@ func (n *naive) remove(path string) {
 	}
 	_ = os.Remove(path)
 }
+
+// A shell and a service begin in the directory that was found, not in what
+// has taken its name since.
+func TestSwappedWorkingDirectories(t *testing.T) {
+	b := bare(t)
+	s := &swapped{workspace: b.workspace, outside: filepath.Join(filepath.Dir(b.workspace), "outside")}
+	s.set(t)
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() { s.swap(stop) })
+	defer swapping.Wait()
+	defer close(stop)
+	inside := s.in()
+	for kind, ask := range map[string]struct{ open, close string }{
+		"shell":   {open("s", `,"cwd":"p/d"`), `{"action":"close_shell","shell_id":"s"}`},
+		"service": {service("s", "exec sleep 1000", `,"cwd":"p/d"`), aboutService("stop", "s")},
+		"probe":   {service("s", "exec sleep 1000", `,"cwd":"p/d","ready_timeout_seconds":20,"ready_interval_ms":1,"readiness":{"type":"command","command":"test ! -e `+onlyOutside+`"}`), aboutService("stop", "s")},
+	} {
+		for found := 0; found < 15; {
+			answer := answerOf(t, b.exchange(t, []byte(ask.open+"\n")))
+			if answer["error"] != nil {
+				continue // it was a link
+			}
+			found++
+			dir, err := os.Readlink("/proc/" + strconv.Itoa(int(b.runs(t)[0]["pid"].(float64))) + "/cwd")
+			if err != nil || !strings.HasPrefix(dir, inside+"/") || answer["state"] != "running" {
+				t.Errorf("a %s began in %q, %v: %v", kind, dir, err, answer)
+			}
+			b.exchange(t, []byte(ask.close+"\n"))
+		}
+	}
+}

@@ -138,11 +138,17 @@ type tarMember struct {
 	name  string   // as the archive has it
 	names []string // below the destination
 	kind  string   // wire.TypeFile, …; TypeOther is refused later
-	link  string   // the target of a symbolic link
-	hard  bool     // it is a hard link, which is refused later, too
-	size  int64
-	mode  uint32
+	// stripped says that name has white space at an end that names lack.
+	stripped bool
+	link     string // the target of a symbolic link
+	hard     bool   // it is a hard link, which is refused later, too
+	size     int64
+	mode     uint32
 }
+
+// exactName is in the records of a member whose name is to be kept as it is,
+// with white space at its ends. Other programs overlook it.
+const exactName = "PADDOCK.name"
 
 // newMember checks the name and the link of a member.
 func newMember(h *tar.Header) (*tarMember, error) {
@@ -153,7 +159,11 @@ func newMember(h *tar.Header) (*tarMember, error) {
 	refuse := func(text string) (*tarMember, error) {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: text + ": " + m.name}
 	}
-	clean := strings.TrimSpace(m.name)
+	clean := m.name
+	if h.PAXRecords[exactName] != "exact" {
+		clean = strings.TrimSpace(m.name)
+		m.stripped = clean != m.name
+	}
 	var ok bool
 	m.names, ok = beneath.Clean(clean)
 	switch {

@@ -156,8 +156,13 @@ func (im *image) limit() bool {
 //go:nosplit
 func (im *image) place() bool {
 	_, _, _ = syscall.RawSyscall(unix.SYS_UMASK, im.umask, 0, 0)
-	if im.dir != nil {
-		im.stage = StageDir
+	im.stage = StageDir
+	switch {
+	case im.dirFD != 0:
+		if _, _, im.errno = syscall.RawSyscall(unix.SYS_FCHDIR, uintptr(im.dirFD), 0, 0); im.errno != 0 {
+			return false
+		}
+	case im.dir != nil:
 		if _, _, im.errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(im.dir)), 0, 0); im.errno != 0 {
 			return false
 		}

@@ -81,6 +81,19 @@ func TestBeginState(t *testing.T) {
 	}
 }
 
+// A handle of the directory counts, whatever its name leads to.
+func TestBeginInHandle(t *testing.T) {
+	dir, err := os.Open("/usr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	out, _, err := spawn(t, Command{Path: "/bin/pwd", Argv: []string{"pwd", "-P"}, Dir: "/nonexistent", DirFD: int(dir.Fd())})
+	if err != nil || out != "/usr\n" {
+		t.Errorf("it began in %q, %v", out, err)
+	}
+}
+
 func TestBeginErrors(t *testing.T) {
 	tests := map[string]struct {
 		c     Command
@@ -90,6 +103,7 @@ func TestBeginErrors(t *testing.T) {
 		"missing program":    {Command{Path: "/nonexistent", Argv: []string{"x"}}, StageExec, syscall.ENOENT},
 		"not executable":     {Command{Path: "/etc/passwd", Argv: []string{"x"}}, StageExec, syscall.EACCES},
 		"missing directory":  {Command{Path: "/bin/true", Argv: []string{"x"}, Dir: "/nonexistent"}, StageDir, syscall.ENOENT},
+		"no directory":       {Command{Path: "/bin/true", Argv: []string{"x"}, DirFD: 1 << 20}, StageDir, syscall.EBADF},
 		"no terminal":        {Command{Path: "/bin/true", Argv: []string{"x"}, TTY: true}, StageTerminal, syscall.ENOTTY},
 		"NUL in an argument": {Command{Path: "/bin/true", Argv: []string{"x\x00y"}}, StageExec, syscall.EINVAL},
 		"bad limit": {Command{Path: "/bin/true", Argv: []string{"x"}, Rlimits: []Rlimit{

@@ -14,6 +14,9 @@ type Command struct {
 	Argv []string // argv[0] included
 	Env  []string // "K=V"
 	Dir  string   // working directory
+	// DirFD, where not 0, is a handle of the working directory, in place of
+	// Dir. It must be above len(Files).
+	DirFD int
 	// Files are the descriptors that become 0, 1, 2, …. Each must be above
 	// len(Files). Every other descriptor is closed.
 	Files []int
@@ -103,6 +106,7 @@ type image struct {
 	gatePeer       int // the caller's end, in the child's copy of its descriptors
 	gate           int // descriptor on which one byte lets the child go on, -1 for none
 	path, dir      *byte
+	dirFD          int // 0 for none
 	mountType      *byte
 	mountTarget    *byte
 	argv, env      []*byte
@@ -132,7 +136,7 @@ type sigaction struct {
 }
 
 func newImage(c *Command) (*image, error) {
-	im := &image{gate: -1, cgroup: -1, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
+	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
 		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
