@@ -123,31 +123,41 @@ func (h *hostSide) hangUp() {
 // comeAndGo hangs up in the middle of things: what was asked ends with the
 // host that asked, and the next host is served.
 func (h *hostSide) comeAndGo(ctx context.Context, client *wire.Client) error {
-	for range 5 {
-		_, err := client.Start(ctx, wire.ExecRequest{Argv: []string{"sh", "-c", "sleep 1000 & yes"}}, wire.Streams{})
+	for range 3 {
+		err := h.again(ctx, func(ctx context.Context) error {
+			_, err := start(ctx, client, wire.ExecRequest{Argv: []string{"sh", "-c", "sleep 1000 & yes"}})
+			if err == nil {
+				h.hangUp()
+			}
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("a stream: %w", err)
 		}
-		h.hangUp()
-		if err := h.served(ctx, client); err != nil {
+		err = h.again(ctx, func(ctx context.Context) error {
+			u, err := wire.Call(ctx, client, wire.Usage, wire.UsageRequest{})
+			return first(err, differ("the number of the last host's commands", len(u.Trees), 0))
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// served waits until the agent has noticed that the host was away.
-func (h *hostSide) served(ctx context.Context, client *wire.Client) error {
-	for end := time.Now().Add(20 * time.Second); ; h.hangUp() {
-		try, cancel := context.WithTimeout(ctx, 2*time.Second)
-		u, err := wire.Call(try, client, wire.Usage, wire.UsageRequest{})
+// again tries until it works, with a new connection each time. Between two it
+// stays away for a while, longer and longer: nothing tells a host when the
+// agent has noticed that it was away.
+func (h *hostSide) again(ctx context.Context, try func(context.Context) error) error {
+	for pause := 100 * time.Millisecond; ; pause *= 2 {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := try(limited)
 		cancel()
-		switch {
-		case err == nil && len(u.Trees) == 0:
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("the next host: %w, and %d commands of the last one", err, len(u.Trees))
+		if err == nil || pause > 5*time.Second {
+			return err
 		}
+		h.hangUp()
+		time.Sleep(pause)
 	}
 }
 
