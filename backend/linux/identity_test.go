@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/paddock-dev/paddock/confine"
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
