@@ -59,6 +59,7 @@ type Agent struct {
 	services    *services
 	shellState  stateDir
 	secretRoot  *secretRoot
+	staging     sync.Mutex // held while a stage is made
 	secretLock  sync.Mutex // held while one set of secrets takes the place of another
 	vault       vault
 	isolation   policy.Isolation

@@ -69,7 +69,6 @@ type node struct {
 }
 
 func (a *Agent) newExtraction(dest filePath) (*extraction, error) {
-	sweepStages(a.files)
 	x := &extraction{agent: a, dest: dest, there: beneath.None}
 	x.tree = node{known: true, kind: wire.TypeDirectory}
 	dir, err := a.files.Walk(dest.names)
@@ -79,7 +78,7 @@ func (a *Agent) newExtraction(dest filePath) (*extraction, error) {
 	case !errors.Is(err, unix.ENOENT):
 		return nil, fileError("unpack into", dest, err)
 	}
-	if x.stage, err = newStage(a.files); err != nil {
+	if x.stage, err = a.newStage(); err != nil {
 		x.close()
 		return nil, fileError("unpack into", dest, err)
 	}

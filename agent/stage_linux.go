@@ -25,6 +25,15 @@ type stage struct {
 	last int
 }
 
+// newStage makes a stage, once what the killed have left is removed. No other
+// may look meanwhile: a stage that is not locked yet looks like one of those.
+func (a *Agent) newStage() (*stage, error) {
+	a.staging.Lock()
+	defer a.staging.Unlock()
+	sweepStages(a.files)
+	return newStage(a.files)
+}
+
 func newStage(root beneath.Dir) (s *stage, err error) {
 	s = &stage{root: root, name: hiddenName(stagePrefix), dir: beneath.None}
 	if err := unix.Mkdirat(root.FD(), s.name, 0o700); err != nil {
