@@ -58,9 +58,13 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 		files[name] = fds[i]
 	}
 	var initPID int
-	applier := confine.Applier{Files: files, Proc: func(path string) (err error) {
-		initPID, err = startInner(path)
-		return err
+	applier := confine.Applier{Files: files, Proc: func(path string) (func() error, error) {
+		i, err := beginInner(path)
+		if err != nil {
+			return nil, err
+		}
+		initPID = i.child.PID
+		return i.await, nil
 	}}
 	// The agent's own view of processes has to be mounted while the host's
 	// proc can still be seen: the kernel demands one to copy its masks from.

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,9 +14,10 @@ import (
 type Applier struct {
 	// Files are the descriptors that the plan names. Binding one closes it.
 	Files map[string]int
-	// Proc mounts a fresh proc at a path from inside the commands' pid
-	// namespace, which no process that is outside of it can do.
-	Proc func(path string) error
+	// Proc has a fresh proc mounted at a path from inside the commands' pid
+	// namespace, which no process that is outside of it can do. It does not
+	// wait for that: await does, and is called before anything needs it.
+	Proc func(path string) (await func() error, err error)
 
 	// InPlace says that the process stays in the host's mount namespace.
 	InPlace bool
@@ -26,8 +28,10 @@ type Applier struct {
 	// where nobody is.
 	Listener int
 
-	trees map[int]int     // step index to detached mount
-	made  map[string]bool // directories of the new root that exist
+	trees   map[int]int     // step index to detached mount
+	made    map[string]bool // directories of the new root that exist
+	proc    *Step           // the proc that is being mounted, nil once it is awaited
+	procEnd func() error
 	// Skipped collects optional steps that failed, with their reason.
 	Skipped []*Error
 }
@@ -47,6 +51,9 @@ func (a *Applier) Spawn(p *Plan) *Error { return a.apply("spawn", p.Spawn) }
 
 func (a *Applier) apply(stage string, steps []Step) *Error {
 	for i := range steps {
+		if err := a.awaitProc(stage, &steps[i]); err != nil {
+			return err
+		}
 		err := a.step(i, &steps[i])
 		if err == nil {
 			continue
@@ -56,6 +63,20 @@ func (a *Applier) apply(stage string, steps []Step) *Error {
 			return failed
 		}
 		a.Skipped = append(a.Skipped, failed)
+	}
+	return nil
+}
+
+// awaitProc waits for the fresh proc where a step needs it: one below it, and
+// the one after which its place has another name.
+func (a *Applier) awaitProc(stage string, next *Step) *Error {
+	if a.proc == nil || next.Do != OpPivot && !strings.HasPrefix(next.Target, a.proc.Target+"/") {
+		return nil
+	}
+	begun := a.proc
+	a.proc = nil
+	if err := a.procEnd(); err != nil {
+		return stepError(stage, begun, err)
 	}
 	return nil
 }
@@ -77,10 +98,7 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpDevpts:
 		return a.mountDevpts(s)
 	case OpProc:
-		if err := a.mountPoint(s.Target, true); err != nil {
-			return err
-		}
-		return a.Proc(relative(s.Target))
+		return a.beginProc(s)
 	case OpMkdir:
 		return a.makeDir(s)
 	case OpFile:
@@ -118,6 +136,17 @@ func (a *Applier) step(i int, s *Step) error {
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
 	return errors.New("this version does not know the operation")
+}
+
+func (a *Applier) beginProc(s *Step) error {
+	if err := a.mountPoint(s.Target, true); err != nil {
+		return err
+	}
+	end, err := a.Proc(relative(s.Target))
+	if err == nil {
+		a.proc, a.procEnd = s, end
+	}
+	return err
 }
 
 // stepError types a failure; an errno below err becomes the error's own.

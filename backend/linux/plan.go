@@ -194,8 +194,6 @@ func enclosing(m userMount, all []userMount) *userMount {
 }
 
 func (b *builder) finish() {
-	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: procFlags,
-		Why: "only the sandbox's own commands are visible", Hint: procHint})
 	b.maskProc()
 	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
 	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})

@@ -24,6 +24,9 @@ var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 // directory that the spec names.
 func (b *builder) root(spec policy.Spec) error {
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
+	// Early, because it takes a process of its own, which others need not wait for.
+	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: procFlags,
+		Why: "only the sandbox's own commands are visible", Hint: procHint})
 	if spec.RootFS != policy.RootHost {
 		return b.rootFrom(spec)
 	}
