@@ -182,7 +182,7 @@ func lookPath(name, pathVar, dir string) (string, *wire.Error) {
 	}
 	return "", &wire.Error{Code: wire.CodeNotFound, Object: name, Errno: int(failed),
 		Message: "cannot run " + name + ": not found in the sandbox's PATH",
-		Hint:    "the sandbox sees the host's system directories; make others visible with --ro"}
+		Hint:    "what a sandbox does not show, it does not find: make more visible with --ro (see paddock plan)"}
 }
 
 // startError types a failed clone by what the caller can do about it.

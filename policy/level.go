@@ -44,7 +44,7 @@ func Degradations() []Degradation {
 	return []Degradation{
 		{DegradeMemory, "memory is bounded for each process alone and in part (RLIMIT_DATA): shared mappings and files in memory are not counted"},
 		{DegradeSwap, "the use of swap is not bounded"},
-		{DegradeCPUs, "processor time per time is not bounded"},
+		{DegradeCPUs, "how much of the processors commands take is not bounded"},
 		{DegradeDisk, "what the workspace may hold is not bounded"},
 		{DegradeNamespaces, "where user namespaces are forbidden, the landlock level takes the place of the full one"},
 		{DegradeSockets, "with the host's network, commands reach its abstract Unix sockets, and through some of them all that the caller may do"},

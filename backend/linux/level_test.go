@@ -79,6 +79,7 @@ func TestLandlockLevelEnds(t *testing.T) {
 		box, req := atLandlock(t)
 		token := newToken()
 		sh(t, box, `for i in 1 2 3; do (setsid sh -c 'setsid sleep 1000 '`+token+` & sleep 1000 '`+token+`' >/dev/null 2>&1 &) ; done`)
+		sh(t, box, `mkdir -p $HOME/a/b $HOME/c $TMPDIR/d; echo > $HOME/a/b/f; echo > $HOME/c/f; chmod 555 $HOME/a/b $HOME/a; chmod 0 $HOME/c $HOME $TMPDIR/d`)
 		client := wire.Client{Dial: box.Dial}
 		if _, err := client.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/sh", "-c", "(setsid sleep 1000 " + token + " > /dev/null 2>&1 &)"}, Detach: true}); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -70,7 +71,9 @@ func (b *builder) limits(l policy.Limits) error {
 	if b.plan.Scratch != "" {
 		delete(kept, "tmp") // there it is no promise
 	}
-	b.limitProcesses(l, kept)
+	if err := b.limitProcesses(l, kept); err != nil {
+		return err
+	}
 	if err := b.limitMemory(l, kept); err != nil {
 		return err
 	}
@@ -99,16 +102,28 @@ func hostHas(l policy.Limits) error {
 	return nil
 }
 
-func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) {
-	if b.groups.has("pids") {
-		kept["processes"] = "pids.max=" + strconv.FormatUint(l.Processes, 10)
-		return
+// limitProcesses bounds processes and threads together, or those of the user.
+// The kernel does not count those of the host's uid 0.
+func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error {
+	number := strconv.FormatUint(l.Processes, 10)
+	bare := len(b.plan.Namespaces) == 0
+	switch {
+	case b.groups.has("pids"):
+		kept["processes"] = "pids.max=" + number
+		return nil
+	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
+		return fail("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
+			"use a workspace that an ordinary user owns, or level full")
+	case bare && b.plan.Holds.UIDHost == 0:
+		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the number of processes is not bounded: the kernel counts none of uid 0")
+		return nil
+	case bare:
+		kept["processes"] = "RLIMIT_NPROC=" + number + ", of all that the user runs on the host"
+	default:
+		kept["processes"] = "RLIMIT_NPROC=" + number + ", of the sandbox's user"
 	}
 	b.plan.Rlimits.Processes = l.Processes
-	kept["processes"] = "RLIMIT_NPROC=" + strconv.FormatUint(l.Processes, 10) + ", of the sandbox's user"
-	if len(b.plan.Namespaces) == 0 {
-		kept["processes"] = "RLIMIT_NPROC=" + strconv.FormatUint(l.Processes, 10) + ", of all that the user runs on the host"
-	}
+	return nil
 }
 
 func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {

@@ -186,7 +186,7 @@ func removeState(root, path string, r record) {
 		removeGroup(r.Cgroup)
 	}
 	if strings.HasPrefix(filepath.Base(r.Scratch), scratchPrefix) || filepath.Dir(r.Scratch) == path {
-		_ = os.RemoveAll(r.Scratch) // it walks by handles, and follows no link
+		removeTree(r.Scratch)
 	}
 	_ = os.RemoveAll(path)
 	if r.UID >= lentFirst {
@@ -232,6 +232,42 @@ func lost(root, path string) record {
 		r.Cgroup = filepath.Join(place.Dir, groupName(d.id))
 	}
 	return r
+}
+
+// removeTree removes a tree that commands made, directories that they closed to
+// everybody included. No link in it is followed.
+func removeTree(dir string) {
+	const closed = 10_000 // directories; whoever makes more keeps them
+	for range closed {
+		err := os.RemoveAll(dir)
+		var pe *fs.PathError
+		if !errors.As(err, &pe) || !errors.Is(err, fs.ErrPermission) {
+			return
+		}
+		opened := false
+		for _, at := range []string{filepath.Dir(pe.Path), pe.Path} {
+			if _, below := within(at, dir); below {
+				opened = openUp(at) || opened
+			}
+		}
+		if !opened {
+			return
+		}
+	}
+}
+
+// openUp lets the owner of a directory into it, and says whether that changed anything.
+func openUp(dir string) bool {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&0o700 == 0o700 {
+		return false
+	}
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) == nil
 }
 
 // tidies says whether the agent of a sandbox without namespaces is about to end
