@@ -90,7 +90,7 @@ func (e *export) Close() error {
 // collect notes what is in a directory and below, siblings by name.
 func (e *export) collect(dir beneath.Dir, above []string) error {
 	if len(above) > maxDepth {
-		return errTooDeep
+		return tooDeep(above)
 	}
 	names, err := sortedNames(dir, "", maxMembers+1)
 	if err != nil {

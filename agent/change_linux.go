@@ -112,7 +112,7 @@ func (a *Agent) deletePath(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 	case kind == wire.TypeDirectory && (!q.Recursive || p.name == ""):
 		return nil, p.conflict("workspace file delete does not support directories")
 	case kind == wire.TypeDirectory:
-		err = removeTree(p.dir, p.name, 0, &r.Entries)
+		err = removeTree(p.dir, p.name, &r.Entries)
 	default:
 		r.Entries = 1
 		err = unix.Unlinkat(p.dir.FD(), p.name, 0)
@@ -121,54 +121,4 @@ func (a *Agent) deletePath(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 		return nil, fileError("delete", p.path, err)
 	}
 	return r, nil
-}
-
-// removeTree removes a directory and everything below, and counts it. What
-// others remove meanwhile is fine; what they add is removed, too, as long as
-// each look finds something that can be.
-func removeTree(parent beneath.Dir, name string, depth int, count *int64) error {
-	if depth > maxDepth {
-		return errTooDeep
-	}
-	dir, err := parent.Walk([]string{name})
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for {
-		names, err := sortedNames(dir, "", namesAtOnce)
-		if err != nil {
-			return err
-		}
-		for _, child := range names {
-			if err := removeEntry(dir, child, depth, count); err != nil {
-				return err
-			}
-		}
-		err = unix.Unlinkat(parent.FD(), name, unix.AT_REMOVEDIR)
-		switch {
-		case err == nil:
-			*count++
-			return nil
-		case errors.Is(err, unix.ENOENT):
-			return nil
-		case !errors.Is(err, unix.ENOTEMPTY) || len(names) == 0:
-			return err
-		}
-	}
-}
-
-func removeEntry(dir beneath.Dir, name string, depth int, count *int64) error {
-	err := unix.Unlinkat(dir.FD(), name, 0)
-	switch err {
-	case nil:
-		*count++
-		return nil
-	case unix.ENOENT:
-		return nil
-	case unix.EISDIR:
-		return removeTree(dir, name, depth+1, count)
-	default:
-		return err
-	}
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -92,15 +93,20 @@ type lister struct {
 
 var (
 	errListed  = errors.New("the listing is full")
-	errTooDeep = errors.New("it is deeper than 512 levels")
+	errTooDeep = fmt.Errorf("it is deeper than %d levels", maxDepth)
 )
+
+// tooDeep says what it is that is too deep to be followed.
+func tooDeep(at []string) error {
+	return fmt.Errorf("%s in it is deeper than %d levels: delete it, or ask for what is beside it", at[0], maxDepth)
+}
 
 // list lists a directory, and closes it. resuming says that its own path is
 // the beginning of where the listing before ended.
 func (l *lister) list(dir beneath.Dir, above []string, resuming bool) error {
 	defer dir.Close()
 	if len(above) > maxDepth {
-		return errTooDeep
+		return tooDeep(above)
 	}
 	from, met := "", ""
 	if resuming {

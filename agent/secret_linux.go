@@ -291,7 +291,7 @@ func (n *newSecrets) swapBack(name string, there bool) error {
 
 // removeAny removes whatever has a name.
 func removeAny(dir beneath.Dir, name string) error {
-	return removeEntry(dir, name, 0, new(int64))
+	return (&removal{top: beneath.None, count: new(int64)}).entry(dir, name, -1)
 }
 
 // close removes what is left under the set's name: the old set, or the one

@@ -82,7 +82,7 @@ func sweepStage(root beneath.Dir, name string) {
 	}
 	defer lock.Close()
 	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		_ = removeTree(root, name, 0, new(int64))
+		_ = removeTree(root, name, new(int64))
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *stage) remove() {
 	if s.dir.Valid() {
 		_ = s.dir.Close()
 	}
-	_ = removeTree(s.root, s.name, 0, new(int64))
+	_ = removeTree(s.root, s.name, new(int64))
 	if s.lock != nil {
 		_ = s.lock.Close()
 	}

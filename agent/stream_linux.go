@@ -87,11 +87,15 @@ func (s *stream) receive(frames *wire.FrameReader) {
 			}
 		case wire.StreamControl:
 			c, err := frames.ReadControl(wire.MaxControl)
-			if err != nil {
+			switch {
+			case err == nil:
+				s.control(c)
+			case c.Type == "":
 				s.refuse(err)
 				return
+			default:
+				s.refuse(err) // what it asks for is impossible
 			}
-			s.control(c)
 		default:
 			s.refuse(wire.Errorf(wire.CodeBadRequest, "cannot take a frame of %s from a client", kind))
 			return

@@ -95,8 +95,13 @@ func TestStreamRefusals(t *testing.T) {
 	s.control(wire.Control{Type: "signal", Signal: "NONE"})
 	s.control(wire.Control{Type: "dance"})
 	s.control(wire.Control{Type: "resize", Rows: 1, Cols: 1}) // without a terminal it does nothing
-	s.until(func() bool { return len(s.errors) == 2 })
-	for i, text := range []string{`unknown signal "NONE"`, `unknown control "dance"`} {
+	for _, impossible := range []string{`{"type":"resize","rows":-1,"cols":1e9}`, `{"type":"signal","signal":9}`} {
+		if err := s.out.WriteFrame(wire.StreamControl, []byte(impossible)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.until(func() bool { return len(s.errors) == 4 })
+	for i, text := range []string{`unknown signal "NONE"`, `unknown control "dance"`, "rows must be a whole number", "signal must be a string"} {
 		if e := s.errors[i]; e.Code != wire.CodeBadRequest || !strings.Contains(e.Message, text) {
 			t.Errorf("got %+v, want %s", e, text)
 		}

@@ -105,17 +105,23 @@ func DecodeAnswer(line []byte, v any) error {
 }
 
 // DecodeControl reads the payload of a control frame. Every error is an
-// *Error with CodeBadRequest.
+// *Error with CodeBadRequest. Where a field alone is at fault, Object names it
+// and the control has its type: what follows it can still be understood.
 func DecodeControl(payload []byte) (Control, error) {
 	var c Control
 	if !isObject(payload) {
 		return c, Errorf(CodeBadRequest, "cannot read the control frame: it is not a JSON object")
 	}
-	if err := json.Unmarshal(payload, &c); err != nil {
+	err := json.Unmarshal(payload, &c)
+	switch {
+	case err != nil && !isTypeError(err):
 		return Control{}, Errorf(CodeBadRequest, "cannot read the control frame: %v", err)
-	}
-	if c.Type == "" {
+	case c.Type == "":
 		return Control{}, Errorf(CodeBadRequest, "cannot read the control frame: it has no type")
+	case err != nil:
+		e := requestError(err, &c)
+		e.Message = "cannot read the control frame: " + e.Message
+		return Control{Type: c.Type}, e
 	}
 	return c, nil
 }

@@ -189,8 +189,23 @@ func TestDecodeControl(t *testing.T) {
 	if want := (Control{Type: "resize", Rows: 24, Cols: 80}); got != want {
 		t.Fatalf("control %+v, want %+v", got, want)
 	}
-	for _, bad := range []string{``, `[]`, `null`, `{}`, `{"type":5}`, `{"type":"x"`, `{"type":"resize","rows":-1}`, "\x00"} {
-		_, err := DecodeControl([]byte(bad))
+	for _, bad := range []string{``, `[]`, `null`, `{}`, `{"type":5}`, `{"type":"x"`, "\x00"} {
+		c, err := DecodeControl([]byte(bad))
 		wantError(t, err, CodeBadRequest, "cannot read the control frame: ")
+		if c != (Control{}) {
+			t.Errorf("%q is the control %+v", bad, c)
+		}
+	}
+	// What asks for something impossible is a control all the same.
+	for bad, want := range map[string]string{
+		`{"type":"resize","rows":-1,"cols":1e9}`: "rows must be a whole number from 0 to 65535",
+		`{"cols":65536,"type":"resize"}`:         "cols must be a whole number from 0 to 65535",
+		`{"type":"signal","signal":9}`:           "signal must be a string",
+	} {
+		c, err := DecodeControl([]byte(bad))
+		wantError(t, err, CodeBadRequest, want)
+		if c.Type == "" || c.Rows != 0 || c.Cols != 0 {
+			t.Errorf("%s is the control %+v", bad, c)
+		}
 	}
 }
