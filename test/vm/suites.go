@@ -9,15 +9,13 @@ type suite struct {
 // suites are the packages. One more is one line.
 var suites = []suite{
 	{pkg: "cgroup"},
+	{pkg: "test/limits"},
+	{pkg: "confine", skip: "TestCallNumbers"}, // it reads a module of go
 	{pkg: "internal/beneath"},
 	{pkg: "internal/clone"},
 	{pkg: "internal/stdiomux"},
-	{pkg: "confine", skip: "TestCallNumbers"},   // it reads a module of go
 	{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
-	{pkg: "test/limits"},
 	{pkg: "test/escape"},
-	{pkg: "."},
-	{pkg: "agent"},
 }
 
 // programs are what those tests build with go, which the machine does not
