@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -88,17 +89,41 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 		return backend.Report{}, err
 	}
 	report := be.Probe(ctx)
-	agent := backend.Feature{Name: "agent program", OK: true}
-	if agent.Detail, err = opts.agentPath(); err != nil {
-		agent.OK, agent.Detail = false, err.Error()
-		var e *Error
-		if errors.As(err, &e) {
-			agent.Detail, agent.Remedy = e.Message, e.Hint
-		}
-		report.Usable = false
+	own := []backend.Feature{opts.probeAgent(), opts.probeState()}
+	for _, f := range own {
+		report.Usable = report.Usable && f.OK
 	}
-	report.Features = append([]backend.Feature{agent}, report.Features...)
+	report.Features = append(own, report.Features...)
 	return report, nil
+}
+
+// probeAgent looks for the agent's program.
+func (o Options) probeAgent() backend.Feature {
+	path, err := o.agentPath()
+	return feature("agent program", path, err, "")
+}
+
+// probeState looks at the directory of state, if there is one already.
+func (o Options) probeState() backend.Feature {
+	dir, err := o.stateDir()
+	if err == nil {
+		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return feature("state directory", dir, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")
+}
+
+// feature is one that is there unless err says otherwise.
+func feature(name, detail string, err error, remedy string) backend.Feature {
+	if err == nil {
+		return backend.Feature{Name: name, OK: true, Detail: detail}
+	}
+	f := backend.Feature{Name: name, Detail: err.Error(), Remedy: remedy}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		f.Detail, f.Remedy = e.Message, e.Hint
+	}
+	return f
 }
 
 // prepare finds the backend and fills in the spec's defaults.

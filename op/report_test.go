@@ -67,6 +67,7 @@ func TestDoctor(t *testing.T) {
 	want := `backend linux
 
   agent program    ok       AGENT
+  state directory  ok       /state
   user namespaces  missing  clone: EPERM
   landlock         ok       ABI 7
   cgroup2          missing

@@ -140,6 +140,9 @@ func (b *builder) limitMemory(l policy.Limits, kept map[string]string) error {
 			}
 		}
 		b.plan.Rlimits.Data = uint64(max(l.Memory, l.MemoryHigh))
+		if l.MemoryHigh > 0 && l.Memory > 0 {
+			b.plan.Holds.Lost = append(b.plan.Holds.Lost, "nothing slows commands down at limits.memory_high")
+		}
 		kept["memory"] = "RLIMIT_DATA=" + max(l.Memory, l.MemoryHigh).String() + ", of each process, advisory"
 		return nil
 	}
