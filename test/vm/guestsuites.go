@@ -81,7 +81,7 @@ func (s suite) run(t *teller) {
 		args = append(args, "-test.skip="+s.skip)
 	}
 	cmd := exec.Command("/suites/"+s.file(), args...)
-	cmd.Dir = filepath.Join("/src", s.pkg)
+	cmd.Dir = "/src/" + s.pkg
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/root", "TMPDIR=/tmp", "LANG=C.UTF-8", "TERM=dumb", "USER=root", "PADDOCK_DISPOSABLE_MACHINE=1"}
 	cmd.Stdout = outputOf{t, s}
 	cmd.Stderr = cmd.Stdout

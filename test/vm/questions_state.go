@@ -27,7 +27,7 @@ func askFiles(ctx context.Context, c *wire.Client) error {
 	}
 	read, err := wire.Call(ctx, c, wire.ReadWorkspaceFile, wire.ReadWorkspaceFileRequest{Path: "f/b"})
 	list, lerr := wire.Call(ctx, c, wire.ListWorkspace, wire.ListRequest{Path: "f"})
-	if err = first(err, lerr, differ("the text", string(read.ContentB64), "text"), differ("the number of entries", len(list.Entries), 1)); err != nil {
+	if err := first(err, lerr, differ("the text", string(read.ContentB64), "text"), differ("the number of entries", len(list.Entries), 1)); err != nil {
 		return err
 	}
 	if err := prints(ctx, c, "ln -s /etc f/out", ""); err != nil {
@@ -45,7 +45,7 @@ func askBodies(ctx context.Context, c *wire.Client) error {
 	const size = 16 << 20
 	in := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	got, err := wire.Upload(ctx, c, wire.WriteFile, wire.WriteFileRequest{Path: "large", ContentSize: size}, bytes.NewReader(in))
-	if err = first(err, differ("bytes written", got.BytesWritten, int64(size))); err != nil {
+	if err := first(err, differ("bytes written", got.BytesWritten, int64(size))); err != nil {
 		return err
 	}
 	_, body, err := wire.Download(ctx, c, wire.ReadFile, wire.ReadFileRequest{Path: "large"})
@@ -84,11 +84,11 @@ func askServices(ctx context.Context, c *wire.Client) error {
 	ready := json.RawMessage(`{"type":"file","path":"/workspace/up"}`)
 	s, err := wire.Call(ctx, c, wire.StartService, wire.StartServiceRequest{ServiceName: "web", Readiness: ready, ReadyIntervalMS: 20,
 		Command: "echo starting; sleep 0.2; touch up; (setsid sleep 1000 &); exec sleep 1000"})
-	if err = first(err, differ("the state", s.State, "running"), differ("ready", s.ReadyAt != nil, true)); err != nil {
+	if err := first(err, differ("the state", s.State, "running"), differ("ready", s.ReadyAt != nil, true)); err != nil {
 		return err
 	}
 	logs, err := wire.Call(ctx, c, wire.LogsService, wire.LogsServiceRequest{ServiceName: "web"})
-	if err = first(err, differ("its log", logs.Stdout, "starting\n")); err != nil {
+	if err := first(err, differ("its log", logs.Stdout, "starting\n")); err != nil {
 		return err
 	}
 	end, err := wire.Call(ctx, c, wire.StopService, wire.ServiceRequest{ServiceName: "web"})
@@ -109,7 +109,7 @@ func archive(name, text string) []byte {
 func askArchives(ctx context.Context, c *wire.Client) error {
 	in := archive("dir/file", "text")
 	got, err := wire.Upload(ctx, c, wire.ExtractArchive, wire.ExtractRequest{ArchiveSize: int64(len(in)), Destination: "/workspace/a"}, bytes.NewReader(in))
-	if err = first(err, differ("bytes written", got.BytesWritten, int64(4)), prints(ctx, c, "cat a/dir/file", "text")); err != nil {
+	if err := first(err, differ("bytes written", got.BytesWritten, int64(4)), prints(ctx, c, "cat a/dir/file", "text")); err != nil {
 		return err
 	}
 	_, body, err := wire.Download(ctx, c, wire.ExportArchive, wire.ExportRequest{Path: "/workspace/a"})

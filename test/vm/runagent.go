@@ -94,9 +94,8 @@ func (p *packageRun) askInside(ctx context.Context, client *wire.Client) bool {
 
 // hostSide is the host's end of the agent's port.
 type hostSide struct {
-	m    *machine
-	conn net.Conn
-	mux  *stdiomux.Dialer
+	m   *machine
+	mux *stdiomux.Dialer
 }
 
 // dial opens a connection, over a new end where there is none.
