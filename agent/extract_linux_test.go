@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -38,4 +39,16 @@ func TestExtractAtOnce(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(b.workspace, ".paddock*")); len(found) > 0 {
 		t.Errorf("%q are left", found)
 	}
+}
+
+// Whoever archives the directory itself is told what to do instead.
+func TestExtractOfDirectoryItself(t *testing.T) {
+	t.Parallel()
+	b := bare(t)
+	body := archive(dir("./"), file("./a", "x"))
+	answer := answerOf(t, b.exchange(t, append([]byte(extraction("d", body)+"\n"), body...)))
+	if hint, _ := answer["hint"].(string); answer["error"] != "unsafe archive member path: ." || !strings.Contains(hint, "tar -c *") {
+		t.Errorf("got %v", answer)
+	}
+	absent(t, b.workspace, "d")
 }

@@ -171,7 +171,10 @@ func newMember(h *tar.Header) (*tarMember, error) {
 		return nil, badField("archive", "archive member path is empty")
 	case clean[0] == '/':
 		return refuse("absolute archive member paths are not allowed")
-	case !ok || len(m.names) == 0:
+	case ok && len(m.names) == 0:
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "unsafe archive member path: " + m.name,
+			Hint: "archive what is in the directory, not the directory itself: tar -c *, not tar -c ."}
+	case !ok:
 		return refuse("unsafe archive member path")
 	case len(m.names) > maxDepth || slices.ContainsFunc(m.names, func(name string) bool { return len(name) > maxFileName }):
 		return refuse("archive member path is too long")
