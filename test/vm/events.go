@@ -88,19 +88,25 @@ func (p *packageRun) converter() (*converter, error) {
 // end waits until all events are told.
 func (c *converter) end() error { return errors.Join(c.Close(), c.cmd.Wait()) }
 
-// eventLines passes on events of a program, line by line.
+// eventLines passes on what a program tells of tests. How the package ends is
+// told by who has seen its program end.
 type eventLines struct{ rest []byte }
 
 // Write takes any part of the lines.
 func (l *eventLines) Write(b []byte) (int, error) {
 	l.rest = append(l.rest, b...)
-	if i := bytes.LastIndexByte(l.rest, '\n'); i >= 0 {
-		events.Lock()
-		defer events.Unlock()
-		if _, err := os.Stdout.Write(l.rest[:i+1]); err != nil {
+	for {
+		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		l.rest = rest
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
 			return 0, err
 		}
-		l.rest = append([]byte(nil), l.rest[i+1:]...)
+		if e.Test != "" || e.Action == "output" {
+			e.tell()
+		}
 	}
-	return len(b), nil
 }

@@ -3,12 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,13 +19,22 @@ type note struct {
 	Suite  string `json:",omitempty"`
 	Output string `json:",omitempty"`
 	Ended  bool   `json:",omitempty"` // the suite has
+	Failed bool   `json:",omitempty"` // it has ended badly
 	Fact   string `json:",omitempty"` // of the machine
 }
 
-// suitesPort is the virtio-serial port on which notes go out.
+// order is what the host wants of the machine.
+type order struct {
+	Suites []string      // packages
+	Run    string        `json:",omitempty"` // as for -test.run
+	Limit  time.Duration // for all of them
+}
+
+// suitesPort is the virtio-serial port on which an order comes in and notes
+// go out.
 const suitesPort = "suites"
 
-// serveSuites runs every suite and tells what comes of it.
+// serveSuites runs the suites that are ordered and tells what comes of it.
 func serveSuites() error {
 	if err := mountAll(); err != nil {
 		return err
@@ -38,15 +48,19 @@ func serveSuites() error {
 		return err
 	}
 	defer port.Close()
-	if _, err := io.ReadFull(port, make([]byte, 1)); err != nil { // the host is there
+	var o order
+	if err := json.NewDecoder(port).Decode(&o); err != nil {
 		return err
 	}
 	t := &teller{to: json.NewEncoder(port)}
 	for _, fact := range facts() {
 		t.tell(note{Fact: fact})
 	}
-	for _, s := range suites {
-		s.run(t)
+	end := time.Now().Add(o.Limit)
+	for _, s := range allSuites() {
+		if slices.Contains(o.Suites, s.pkg) {
+			s.run(t, o.Run, time.Until(end))
+		}
 	}
 	return nil
 }
@@ -75,8 +89,11 @@ func (t *teller) tell(n note) {
 }
 
 // run runs the suite where its sources are.
-func (s suite) run(t *teller) {
-	args := []string{"-test.v=test2json", "-test.timeout=" + suiteTimeout.String(), "-test.paniconexit0"}
+func (s suite) run(t *teller, only string, limit time.Duration) {
+	args := []string{"-test.v=test2json", "-test.timeout=" + max(limit, time.Second).String(), "-test.paniconexit0"}
+	if only != "" {
+		args = append(args, "-test.run="+only)
+	}
 	if s.skip != "" {
 		args = append(args, "-test.skip="+s.skip)
 	}
@@ -85,10 +102,11 @@ func (s suite) run(t *teller) {
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/root", "TMPDIR=/tmp", "LANG=C.UTF-8", "TERM=dumb", "USER=root", "PADDOCK_DISPOSABLE_MACHINE=1"}
 	cmd.Stdout = outputOf{t, s}
 	cmd.Stderr = cmd.Stdout
-	if err := cmd.Run(); err != nil {
-		t.tell(note{Suite: s.pkg, Output: err.Error() + "\nFAIL\n"})
+	err := cmd.Run()
+	if err != nil {
+		t.tell(note{Suite: s.pkg, Output: err.Error() + "\n"})
 	}
-	t.tell(note{Suite: s.pkg, Ended: true})
+	t.tell(note{Suite: s.pkg, Ended: true, Failed: err != nil})
 }
 
 type outputOf struct {

@@ -27,9 +27,11 @@ type machine struct {
 // machineConfig says what a machine is started with.
 type machineConfig struct {
 	kernel kernel
-	root   string   // the first root, as packRoot makes it
-	disk   string   // an empty file system, which is left as it is
-	mode   string   // what its init is to do
+	root   string // the first root, as packRoot makes it
+	disk   string // an empty file system, which is left as it is
+	mode   string // what its init is to do
+	limit  time.Duration
+	order  order    // of one that runs suites
 	ports  []string // names of virtio-serial ports
 	dir    string
 }

@@ -19,16 +19,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
-)
-
-const (
-	// machineTimeout bounds the life of one machine.
-	machineTimeout = 6 * time.Minute
-	// suiteTimeout bounds one suite in it.
-	suiteTimeout = 2 * time.Minute
 )
 
 func main() {
@@ -55,14 +50,17 @@ func exitOn(err error) {
 // onHost boots the machines and tells what comes of them.
 func onHost() error {
 	series := flag.String("kernel", "", "boot kernels of this `series` alone, as 6.1")
-	mode := flag.String("machine", "", "boot machines of this `kind` alone: agent or suites")
+	only := flag.String("only", "", "run this `suite` alone: a package of suites.go, or process-1")
+	run := flag.String("run", "", "run the tests alone that `match`")
+	limit := flag.Duration("timeout", 5*time.Minute, "how `long` one machine may live")
 	cache := flag.String("cache", ".cache/vm", "where make vm-deps has put the kernels")
 	flag.Parse()
 	kernels, err := findKernels(*cache)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	dir, err := os.MkdirTemp("", "paddock-vm-")
 	if err != nil {
 		return err
@@ -72,17 +70,41 @@ func onHost() error {
 	if err != nil {
 		return err
 	}
-	var machines sync.WaitGroup
-	for i, k := range kernels {
-		if *series != "" && k.series() != *series {
-			continue
+	c.limit = *limit
+	var running sync.WaitGroup
+	for _, k := range kernels {
+		if *series == "" || k.series() == *series {
+			c.kernel = k
+			runs := plan(c, *only, *run)
+			running.Go(func() { runKernel(ctx, runs) })
 		}
-		c := c // each machine has its own
-		c.kernel, c.mode = k, *mode
-		machines.Go(func() { runKernel(ctx, c, filepath.Join(dir, fmt.Sprint(i))) })
 	}
-	machines.Wait()
+	running.Wait()
 	return nil
+}
+
+// aside is what a machine takes of its time before and after its suites.
+const aside = 15 * time.Second
+
+// plan says which machines a kernel gets.
+func plan(c machineConfig, only, run string) []machineConfig {
+	var all []machineConfig
+	if only == "" || only == process1 {
+		c.mode, c.ports = modeAgent, []string{agentPort}
+		all = append(all, c)
+	}
+	for _, suites := range machines {
+		c.mode, c.ports, c.order = modeSuites, []string{suitesPort}, order{Run: run, Limit: c.limit - aside}
+		for _, s := range suites {
+			if only == "" || only == s.pkg {
+				c.order.Suites = append(c.order.Suites, s.pkg)
+			}
+		}
+		if len(c.order.Suites) > 0 {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // prepare builds what the machines need.
@@ -114,27 +136,26 @@ func makeDisk(ctx context.Context, file string) error {
 }
 
 // runKernel runs the machines of one kernel, one after the other.
-func runKernel(ctx context.Context, c machineConfig, dir string) {
-	only := c.mode
-	for mode, run := range map[string]func(context.Context, machineConfig) error{modeAgent: runAgent, modeSuites: runSuites} {
-		if only != "" && only != mode {
-			continue
-		}
-		c.mode, c.dir = mode, dir+mode
-		err := os.Mkdir(c.dir, 0o700)
-		if err == nil {
-			err = withTimeout(ctx, c, run)
-		}
-		if err != nil {
-			p := c.packageOf("machine for " + mode)
+func runKernel(ctx context.Context, machines []machineConfig) {
+	for _, c := range machines {
+		if err := c.run(ctx); err != nil {
+			p := c.packageOf("machine for " + c.mode)
 			p.output(err.Error() + "\n")
 			p.end(false)
 		}
 	}
 }
 
-func withTimeout(ctx context.Context, c machineConfig, run func(context.Context, machineConfig) error) error {
-	ctx, cancel := context.WithTimeout(ctx, machineTimeout)
+func (c machineConfig) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	return run(ctx, c)
+	dir, err := os.MkdirTemp(filepath.Dir(c.root), "machine-")
+	if err != nil {
+		return err
+	}
+	c.dir = dir
+	if c.mode == modeAgent {
+		return runAgent(ctx, c)
+	}
+	return runSuites(ctx, c)
 }

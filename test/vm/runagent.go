@@ -14,6 +14,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// process1 is what the tests of the agent as process 1 are called.
+const process1 = "process-1"
+
 // agentPort is the virtio-serial port on which the agent listens, and
 // agentVsock its other listener's port.
 const (
@@ -27,14 +30,13 @@ var agentFlags = []string{"--listen", "virtio://" + agentPort, "--listen", "vsoc
 
 // runAgent boots a machine whose process 1 is the agent, and asks it.
 func runAgent(ctx context.Context, c machineConfig) error {
-	c.ports = []string{agentPort}
 	started := time.Now()
 	m, err := boot(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer m.kill()
-	p := c.packageOf("the agent as process 1")
+	p := c.packageOf(process1)
 	h := &hostSide{m: m}
 	defer h.hangUp()
 	client := &wire.Client{Dial: h.dial}

@@ -11,7 +11,6 @@ import (
 
 // runSuites boots a machine that runs the tests of the packages.
 func runSuites(ctx context.Context, c machineConfig) error {
-	c.ports = []string{suitesPort}
 	m, err := boot(ctx, c)
 	if err != nil {
 		return err
@@ -22,7 +21,7 @@ func runSuites(ctx context.Context, c machineConfig) error {
 		return err
 	}
 	defer port.Close()
-	if _, err := port.Write([]byte("\n")); err != nil { // go on
+	if err := json.NewEncoder(port).Encode(c.order); err != nil {
 		return err
 	}
 	l := &listening{c: c, notes: json.NewDecoder(port)}
@@ -50,13 +49,13 @@ func (l *listening) all() error {
 		var n note
 		err := l.notes.Decode(&n)
 		if errors.Is(err, io.EOF) {
-			return l.endSuite()
+			return l.endSuite(false)
 		}
 		if err == nil {
 			err = l.take(n)
 		}
 		if err != nil {
-			return errors.Join(err, l.endSuite())
+			return errors.Join(err, l.endSuite(false))
 		}
 	}
 }
@@ -78,7 +77,7 @@ func (l *listening) take(n note) error {
 	}
 	if n.Ended {
 		l.ended = append(l.ended, n.Suite)
-		return l.endSuite()
+		return l.endSuite(!n.Failed)
 	}
 	_, err := io.WriteString(l.to, n.Output)
 	return err
@@ -89,20 +88,21 @@ func (l *listening) report() {
 	l.p.output(fmt.Sprintf("--- report: kernel %s: %s\n--- end of report\n", l.c.kernel.release, strings.Join(l.facts, "; ")))
 }
 
-// endSuite ends the suite that runs, if one does. Without a result it has failed.
-func (l *listening) endSuite() error {
+// endSuite ends the suite that runs, if one does.
+func (l *listening) endSuite(good bool) error {
 	if l.to == nil {
 		return nil
 	}
 	err := l.to.end()
 	l.to = nil
+	l.p.end(good && err == nil)
 	return err
 }
 
 // missing says which suites have not ended.
 func (l *listening) missing() error {
-	if n := len(l.ended); n < len(suites) {
-		return fmt.Errorf("%s did not end, and what comes after it did not run", suites[n].pkg)
+	if n := len(l.ended); n < len(l.c.order.Suites) {
+		return fmt.Errorf("%s did not end, and what comes after it did not run", l.c.order.Suites[n])
 	}
 	return nil
 }

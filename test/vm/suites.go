@@ -1,21 +1,33 @@
 package main
 
+import "slices"
+
 // suite is one package whose tests run in the machine.
 type suite struct {
 	pkg  string // below the module's root
 	skip string // tests that make no sense there, as for -test.skip
 }
 
-// suites are the packages. One more is one line.
-var suites = []suite{
-	{pkg: "cgroup"},
-	{pkg: "test/limits"},
-	{pkg: "confine", skip: "TestCallNumbers"}, // it reads a module of go
-	{pkg: "internal/beneath"},
-	{pkg: "internal/clone"},
-	{pkg: "internal/stdiomux"},
-	{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
-	{pkg: "test/escape"},
+// allSuites are those of all machines.
+func allSuites() []suite { return slices.Concat(machines...) }
+
+// machines are the packages, by the machine that they share. One more is one
+// line, next to what takes less time.
+var machines = [][]suite{
+	{
+		{pkg: "cgroup"},
+		{pkg: "test/limits"},
+		{pkg: "confine", skip: "TestCallNumbers"}, // it reads a module of go
+		{pkg: "internal/beneath"},
+		{pkg: "internal/clone"},
+		{pkg: "internal/stdiomux"},
+	},
+	{
+		{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
+	},
+	{
+		{pkg: "test/escape"},
+	},
 }
 
 // programs are what those tests build with go, which the machine does not
