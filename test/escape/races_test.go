@@ -48,8 +48,8 @@ func TestExecStart(t *testing.T) {
 				if got != "no other program was seen" {
 					t.Errorf("while %d commands began: %s", n, got)
 				}
-				if n < 20 {
-					t.Errorf("%d commands began", n)
+				if n == 0 {
+					t.Error("no command began meanwhile")
 				}
 				return
 			default:

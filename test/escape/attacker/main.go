@@ -1,5 +1,8 @@
 //go:build linux
 
+// The runtime would hold a file of the own control group open:
+//go:debug containermaxprocs=0
+
 // Command attacker tries to get out of a sandbox, one attack at a time:
 //
 //	attacker NAME [ARG]...

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -56,9 +57,7 @@ var _ = register(map[string]attack{
 	"setid-io_uring": raw(unix.SYS_IO_URING_SETUP, 1, address(&zeroes[0])),
 	"setid-flood":    only(flood),
 	"setid-tar":      only(func([]string) error { return plant(untar) }),
-	"setid-cp": only(func([]string) error {
-		return plant(func(p string) error { return said(exec.Command("cp", "-p", suid(), p)) })
-	}),
+	"setid-cp":       only(func([]string) error { return plant(copySuid) }),
 })
 
 var atCwd = uintptr(0xffffffffffffff9c) // AT_FDCWD as the register holds it
@@ -109,7 +108,8 @@ func tmpfile([]string) error {
 func flood([]string) error {
 	return plant(func(p string) error {
 		return withFile(p, func(fd int) (err error) {
-			for range 70000 {
+			began := time.Now()
+			for n := 0; n < 70000 && time.Since(began) < 10*time.Second; n++ {
 				if err = unix.Fchmod(fd, 0o6755); err == nil {
 					break
 				}
@@ -131,14 +131,14 @@ func untar(path string) error {
 	return said(cmd)
 }
 
-// suid is a set-id program of the system's.
-func suid() string {
-	for _, path := range []string{"/usr/bin/su", "/bin/su", "/usr/bin/passwd", "/usr/bin/mount"} {
-		if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeSetuid != 0 {
-			return path
+// copySuid lets cp copy a set-id program of the system's.
+func copySuid(path string) error {
+	for _, program := range []string{"/usr/bin/su", "/bin/su", "/usr/bin/passwd", "/usr/bin/mount"} {
+		if info, err := os.Stat(program); err == nil && info.Mode()&os.ModeSetuid != 0 {
+			return said(exec.Command("cp", "-p", program, path))
 		}
 	}
-	return "/nonexistent"
+	return errors.New("no such program")
 }
 
 // said makes a system call's error of what a program complains about.
