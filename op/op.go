@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // Desc describes an operation to doors and to people.
@@ -28,8 +30,10 @@ type Desc struct {
 	Summary, Doc string
 	// Examples are command lines with a comment each.
 	Examples string
-	Hints    Hints
-	Streams  Streams
+	// Needs are the privileges that its principal must hold.
+	Needs   privilege.Set
+	Hints   Hints
+	Streams Streams
 }
 
 // Hints tell a door, and whoever is behind it, what to expect.
@@ -38,6 +42,10 @@ type Hints struct {
 	ReadOnly bool
 	// Destructive operations may change or remove what they are pointed at.
 	Destructive bool
+	// Idempotent operations have, done twice, the effect of done once.
+	Idempotent bool
+	// LongRunning operations take as long as what they start.
+	LongRunning bool
 }
 
 // Streams says which live streams an operation can use.

@@ -28,7 +28,7 @@ func runOp() Op {
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
-		Hints:   Hints{Destructive: true},
+		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{In: true, Out: true},
 	}, run, renderRun)
 }
