@@ -4,6 +4,7 @@ package linux
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +29,7 @@ func readProc(file string) ([]byte, error) {
 			return buf[:n], nil
 		}
 		if n += max(m, 0); n == len(buf) {
-			buf = append(buf, make([]byte, n)...)
+			buf = slices.Grow(buf, n)[:2*n]
 		}
 	}
 }
