@@ -77,13 +77,23 @@ func bareCommand(t *testing.T, change func(cmd *exec.Cmd, dir string), args ...s
 			t.Fatalf("the agent has ended: %v\n%s", b.status, &b.stderr)
 		default:
 		}
-		conn, err := net.Dial("unix", b.socket)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
+		return answers(b.socket)
 	})
 	return b
+}
+
+// answers says whether an agent serves at a socket. One that only listens there
+// may not have opened its other listeners yet.
+func answers(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = conn.Write([]byte(`{"action":"hello"}` + "\n"))
+	n, _ := conn.Read(make([]byte, 1))
+	return n == 1
 }
 
 // end asks the agent to end, so that it ends all that it has started, too.

@@ -34,6 +34,9 @@ func Main() int {
 	if err != nil {
 		return fail(err)
 	}
+	if err := unix.SetNonblock(confine.ControlFD, true); err != nil { // so that no processor waits in it
+		return fail(err)
+	}
 	control := os.NewFile(confine.ControlFD, "control")
 	agent, booted := start(boot, files)
 	if err := booted.Write(control); err != nil || booted.Failed != nil {

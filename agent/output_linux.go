@@ -36,10 +36,15 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b 
 
 // drain copies src to its end or, once its deadline has passed, to where it
 // is empty: dst may be slow, and what was printed in time is not lost for that.
+//
+// The end of a terminal is EIO, and the kernel may say that once too early: it
+// looks for data, finds none, and then that the other side has been closed,
+// between which a command can print and end (n_tty_read, drivers/tty/n_tty.c).
+// A second EIO comes after a look at what was there when the first was given.
 func drain(dst io.Writer, src *os.File) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	for wide := false; ; {
+	for wide, ended := false, false; ; {
 		n, err := src.Read(*buf)
 		if n >= bulk && !wide {
 			widen(src)
@@ -49,9 +54,10 @@ func drain(dst io.Writer, src *os.File) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			drainRest(dst, src, *buf)
 		}
-		if err != nil {
+		if err != nil && (ended || !errors.Is(err, unix.EIO)) {
 			return
 		}
+		ended = err != nil
 	}
 }
 

@@ -128,6 +128,7 @@ type (
 		UIDs       []ociIDMap     `json:"uidMappings"`
 		GIDs       []ociIDMap     `json:"gidMappings"`
 		Masked     []string       `json:"maskedPaths,omitempty"`
+		ReadOnly   []string       `json:"readonlyPaths,omitempty"`
 	}
 	ociNamespace struct {
 		Type string `json:"type"`
@@ -159,6 +160,10 @@ func ociConfig(plan *confine.Plan) *ociSpec {
 		switch {
 		case s.Do == confine.OpHostname:
 			spec.Hostname = s.Source
+		case s.Do == confine.OpSelf && strings.HasPrefix(s.Target, "/proc/"):
+			spec.Linux.ReadOnly = append(spec.Linux.ReadOnly, s.Target)
+		case slices.Contains(s.Flags, confine.FlagExisting) && strings.HasPrefix(s.Target, "/proc/"):
+			spec.Linux.Masked = append(spec.Linux.Masked, s.Target)
 		case s.Do == confine.OpTmpfs && s.Target != "/":
 			spec.Mounts = append(spec.Mounts, ociMount{s.Target, "tmpfs", "tmpfs",
 				append(slices.Clone(s.Flags), fmt.Sprintf("mode=%04o", s.Mode), fmt.Sprintf("size=%d", s.Size))})
@@ -167,8 +172,6 @@ func ociConfig(plan *confine.Plan) *ociSpec {
 		case s.Do == confine.OpProc:
 			spec.Mounts = append(spec.Mounts, ociMount{s.Target, "proc", "proc", s.Flags})
 		case strings.HasPrefix(s.Target, "/dev/"): // they make the devices themselves
-		case s.Do == confine.OpBind && strings.HasPrefix(s.Target, "/proc/"):
-			spec.Linux.Masked = append(spec.Linux.Masked, s.Target)
 		case s.Do == confine.OpBind:
 			spec.Mounts = append(spec.Mounts, ociMount{s.Target, "bind", s.Source, append(slices.DeleteFunc(slices.Clone(s.Flags), isOurs), "rbind")})
 		}

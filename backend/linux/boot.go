@@ -134,6 +134,7 @@ func (s *sandbox) sendFiles() error {
 }
 
 func (s *sandbox) closeFiles() {
+	s.helpers.Wait()
 	for _, f := range s.files {
 		_ = f.Close()
 	}

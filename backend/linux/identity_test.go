@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -104,7 +105,9 @@ func TestOtherOwners(t *testing.T) {
 // of those in memory only from Linux 6.3 on.
 func requireMappable(t *testing.T, dir string) {
 	t.Helper()
-	mount, err := idmapMount(userMount{source: dir}, identity{uid: lentFirst, gid: lentFirst})
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	mount, err := idmapMount(userMount{source: dir}, identity{uid: lentFirst, gid: lentFirst}, &helpers)
 	if errors.Is(err, unix.EINVAL) {
 		t.Skipf("this kernel maps no owners on the file system of %s", dir)
 	}

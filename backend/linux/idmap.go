@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -17,8 +18,9 @@ import (
 // appears as the sandbox's host id, and the other way round for new files
 // (mount_setattr(2), MOUNT_ATTR_IDMAP). It needs root and a file system that
 // takes part. What is mounted below comes along, or it would lay bare what it covers.
-func idmapMount(m userMount, id identity) (*os.File, error) {
-	userns, err := newUserns(
+// What goes on after it returns is in helpers.
+func idmapMount(m userMount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
+	userns, err := newUserns(helpers,
 		confine.IDMap{Inside: m.uid, Host: id.uid, Count: 1},
 		confine.IDMap{Inside: m.gid, Host: id.gid, Count: 1})
 	if err != nil {
@@ -42,15 +44,16 @@ func idmapMount(m userMount, id identity) (*os.File, error) {
 }
 
 // newUserns makes a user namespace with these maps. A user namespace can only
-// be made together with a process, so one is made, and ended again.
-func newUserns(uid, gid confine.IDMap) (*os.File, error) {
+// be made together with a process, so one is made, and ended again: the kernel
+// takes a while for that, so it is one of the helpers.
+func newUserns(helpers *sync.WaitGroup, uid, gid confine.IDMap) (*os.File, error) {
 	runtime.LockOSThread() // which the process dies with
 	defer runtime.UnlockOSThread()
 	p, err := clone.Idle(unix.CLONE_NEWUSER)
 	if err != nil {
 		return nil, err
 	}
-	defer p.End()
+	defer helpers.Go(p.End)
 	if err := writeMaps(p.PID, []confine.IDMap{uid}, []confine.IDMap{gid}); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -139,7 +140,9 @@ func probeIdmap() backend.Feature {
 	if err := m.locate(dir); err != nil {
 		return verdict(f, false, err.Error())
 	}
-	mount, err := idmapMount(m, identity{uid: lentFirst, gid: lentFirst})
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	mount, err := idmapMount(m, identity{uid: lentFirst, gid: lentFirst}, &helpers)
 	if err != nil {
 		f.Remedy = "use a workspace on ext4, xfs, btrfs or tmpfs, or one that an ordinary user owns"
 		return verdict(f, false, dir+": "+err.Error())

@@ -33,7 +33,8 @@ type sandbox struct {
 	pid       int
 	pidfd     int
 	control   *os.File
-	files     []*os.File // on their way to the agent
+	files     []*os.File     // on their way to the agent
+	helpers   sync.WaitGroup // processes that were needed for files
 	isolation policy.Isolation
 	done      chan struct{}      // closed when the kernel has reported the agent's end
 	failed    error              // why the agent's program was not executed, final with done

@@ -149,7 +149,7 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount, 
 		return err
 	}
 	for _, m := range mounts {
-		f, err := idmapMount(m, id)
+		f, err := idmapMount(m, id, &s.helpers)
 		if errors.Is(err, unix.ELOOP) {
 			s.closeFiles()
 			return fail("setup", "open", m.source, err, "a symbolic link has taken its place meanwhile")

@@ -175,22 +175,34 @@ func (d *stateDir) empty() {
 	}
 }
 
-// remove gives everything back. The lock goes last.
+// remove gives everything back. The lock goes last, and is closed before it is
+// removed, because file systems take long over an open file without a name.
+// Whoever sweeps in between finds a new directory without state, and leaves it.
 func (d *stateDir) remove() {
-	removeState(d.root, d.path, record{UID: d.uid, Scratch: d.scratch, Cgroup: d.group})
+	removeHeld(record{Scratch: d.scratch, Cgroup: d.group}, d.path)
+	_ = os.Remove(filepath.Join(d.path, "state.json"))
+	if d.uid >= lentFirst {
+		_ = os.Remove(idFile(d.root, d.uid))
+	}
 	_ = d.lock.Close()
+	_ = os.RemoveAll(d.path)
 }
 
 func removeState(root, path string, r record) {
+	removeHeld(r, path)
+	_ = os.RemoveAll(path)
+	if r.UID >= lentFirst {
+		_ = os.Remove(idFile(root, r.UID))
+	}
+}
+
+// removeHeld removes what a sandbox has outside its directory.
+func removeHeld(r record, path string) {
 	if r.Cgroup != "" && filepath.Base(r.Cgroup) == groupName(filepath.Base(path)) {
 		removeGroup(r.Cgroup)
 	}
 	if strings.HasPrefix(filepath.Base(r.Scratch), scratchPrefix) || filepath.Dir(r.Scratch) == path {
 		removeTree(r.Scratch)
-	}
-	_ = os.RemoveAll(path)
-	if r.UID >= lentFirst {
-		_ = os.Remove(idFile(root, r.UID))
 	}
 }
 

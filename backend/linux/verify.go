@@ -83,7 +83,7 @@ func verifyNamespaces(pid int, p *confine.Plan) error {
 
 func verifyMaps(pid int, p *confine.Plan) error {
 	for file, want := range map[string][]confine.IDMap{"uid_map": p.UIDs, "gid_map": p.GIDs} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		text, err := readProc(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func keptBy(p *confine.Plan) []string {
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
 
 func readStatus(file string) (map[string]string, error) {
-	text, err := os.ReadFile(file)
+	text, err := readProc(file)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func readStatus(file string) (map[string]string, error) {
 // verifyMounts compares the mounts that the agent has with the plan's: none
 // more, none less, and none weaker. Mounts below a bound path were bound with it.
 func verifyMounts(pid int, p *confine.Plan) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	text, err := readProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
 		return err
 	}

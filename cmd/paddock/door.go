@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -34,7 +33,6 @@ type door struct {
 	signals  chan os.Signal
 	names    chan string
 	terminal *terminal
-	ended    sync.WaitGroup
 }
 
 // openDoor offers what the operation can use. Signals keep their default
@@ -62,6 +60,10 @@ func openDoor(s op.Streams, captured bool) *door {
 // watchSignals starts taking signals. One that our caller had us ignore, as
 // nohup does, stays ignored. SIGPIPE is taken, so that a write that fails is
 // an error, and the sandbox ends in order before we do.
+//
+// The runtime takes long to start and to stop this: it starts beside the work,
+// where a signal that comes first ends us by its default effect, and the
+// sandbox with us; and it stops when the process does.
 func (d *door) watchSignals() {
 	d.signals = make(chan os.Signal, 16)
 	d.names = make(chan string, 16)
@@ -72,11 +74,13 @@ func (d *door) watchSignals() {
 			take = append(take, s.signal)
 		}
 	}
-	signal.Notify(d.signals, take...)
-	d.ended.Go(d.handOn)
+	go func() {
+		signal.Notify(d.signals, take...)
+		d.handOn()
+	}()
 }
 
-// handOn passes names on until the channel closes, and counts what asks us to end.
+// handOn passes names on, and counts what asks us to end.
 func (d *door) handOn() {
 	defer d.restore() // where this goroutine panics, too
 	count := make(map[os.Signal]int)
@@ -120,10 +124,5 @@ func (d *door) restore() {
 // close gives everything back. The terminal comes first.
 func (d *door) close() {
 	d.restore()
-	if d.signals != nil {
-		signal.Stop(d.signals)
-		close(d.signals)
-		d.ended.Wait()
-	}
 	d.cancel(nil)
 }

@@ -2,7 +2,12 @@
 
 package escape
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // target is a process under attack.
 type target struct {
@@ -100,6 +105,16 @@ func (t target) files() []row {
 	return rows
 }
 
+// threadHandles says whether the kernel has PIDFD_THREAD, which is O_EXCL
+// (Linux 6.9, pidfd_open(2)).
+func threadHandles() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), unix.O_EXCL)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err == nil
+}
+
 // signals are attacks that end a process. Where init could be sent one, it
 // would survive: that is for kernels without Landlock's scope of signals.
 func (t target) signals() []row {
@@ -115,7 +130,9 @@ func (t target) signals() []row {
 	if t.full == "" { // its group is that of the outer namespace
 		rows[len(rows)-1].want = "its group has no number here"
 	}
-	rows[7].unless = "no pidfd: EINVAL|EINVAL" // a kernel without PIDFD_THREAD
+	if !threadHandles() {
+		rows[7].want, rows[7].unless = "no pidfd: EINVAL|EINVAL", "no pidfd: EINVAL|EINVAL"
+	}
 	// Who becomes the owner of a file gets its signals. The call succeeds, and
 	// the signal does not come.
 	for _, a := range [][2]string{

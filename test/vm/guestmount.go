@@ -28,7 +28,7 @@ func mountAll() error {
 		{"tmpfs", "/run", "tmpfs", "mode=0755", unix.MS_NOSUID | unix.MS_NODEV},
 		{"cgroup2", cgroupRoot, "cgroup2", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
 		// A disk, because not every kernel maps the owners of a tmpfs.
-		{"/dev/vda", "/tmp", "ext4", "", unix.MS_NOSUID | unix.MS_NODEV},
+		{"/dev/vda", "/tmp", "ext4", "", unix.MS_NODEV},
 	} {
 		if err := os.MkdirAll(m.target, 0o755); err != nil {
 			return err
