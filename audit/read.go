@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ func (r *Reader) Next() (*Entry, error) {
 			}
 			if !more {
 				return nil, io.EOF
+			}
+			if rest := r.l.rest(); r.f == nil && len(rest) > 0 {
+				return r.entry(append(bytes.Clone(rest), '\n'), !r.l.part), nil
 			}
 		case err != nil:
 			return nil, fmt.Errorf("cannot read %s: %w", r.e.File, err)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 )
 
 // childEnv makes the test program append records instead of testing.
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is "append DIR COUNT SIZE" or "full DIR".
+// child is "append DIR COUNT SIZE", "full DIR", or "killed DIR".
 func child(job []string) {
 	log := At(job[1], Options{MaxSize: minSize, Keep: 4})
 	switch job[0] {
@@ -40,8 +40,10 @@ func child(job []string) {
 			}
 			fmt.Println(r.Seq, r.Hash)
 		}
-	case "full":
-		signal.Ignore(syscall.SIGXFSZ)
+	case "full", "killed":
+		if job[0] == "killed" {
+			dieAtLimit()
+		}
 		limit := syscall.Rlimit{Cur: 1000, Max: 1000}
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 			fmt.Println(err)
@@ -107,6 +109,16 @@ func verify(t *testing.T, dir, head string) Report {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// dieAtLimit has the kernel end this process where a file would become too
+// large, which the runtime makes an error otherwise.
+func dieAtLimit() {
+	var fallback [4]uint64 // a struct sigaction that asks for the default
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGXFSZ), uintptr(unsafe.Pointer(&fallback)), 0, 8, 0, 0)
+	if errno != 0 {
+		fmt.Println(errno)
+	}
 }
 
 func read(t *testing.T, dir string, number int) []byte {
