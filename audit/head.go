@@ -36,7 +36,8 @@ func headOf(f *os.File) (head, error) {
 			return h, err
 		}
 	}
-	return h, h.search(f)
+	err = h.search(f)
+	return h, err
 }
 
 // near looks for the last record in the last n bytes.

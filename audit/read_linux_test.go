@@ -200,3 +200,40 @@ func FuzzLog(f *testing.F) {
 		}
 	})
 }
+
+// FuzzVerify changes one byte of anything that was found to be in order.
+func FuzzVerify(f *testing.F) {
+	dir := filepath.Join(f.TempDir(), "audit")
+	log := At(dir, Options{})
+	for range 3 {
+		if _, err := log.Append(f.Context(), call(5)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	good, err := os.ReadFile(filepath.Join(dir, fileName(1)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good, uint(0), byte(1))
+	f.Add(good[:len(good)-1], uint(40), byte(2))
+	f.Add([]byte("\n\n{}\n"), uint(1), byte(1))
+	look := func(t *testing.T, text []byte) Report {
+		v := verifier{prev: Genesis}
+		if err := v.walk(t.Context(), fileName(1), bytes.NewReader(text), int64(len(text))); err != nil {
+			t.Fatal(err)
+		}
+		v.finish()
+		return v.report
+	}
+	f.Fuzz(func(t *testing.T, text []byte, at uint, mask byte) {
+		r := look(t, text)
+		if !r.OK || len(text) == 0 || mask == 0 {
+			return
+		}
+		changed := bytes.Clone(text)
+		changed[at%uint(len(text))] ^= mask
+		if r := look(t, changed); r.OK {
+			t.Errorf("%q is in order, and so is %q", text, changed)
+		}
+	})
+}

@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 )
 
@@ -87,7 +86,7 @@ func Verify(ctx context.Context, path, head string) (Report, error) {
 	v := verifier{want: head, prev: Genesis}
 	v.report.Files = len(files)
 	for i, f := range files {
-		if err := v.walk(ctx, f, sizes[i]); err != nil {
+		if err := v.walk(ctx, filepath.Base(f.Name()), f, sizes[i]); err != nil {
 			return Report{}, fmt.Errorf("cannot read %s: %w", v.file, err)
 		}
 	}
@@ -96,9 +95,9 @@ func Verify(ctx context.Context, path, head string) (Report, error) {
 }
 
 // walk reads one file.
-func (v *verifier) walk(ctx context.Context, f *os.File, size int64) error {
-	v.file, v.line, v.wreckFrom = filepath.Base(f.Name()), 0, -1
-	v.number(f)
+func (v *verifier) walk(ctx context.Context, name string, f io.ReaderAt, size int64) error {
+	v.file, v.line, v.wreckFrom = name, 0, -1
+	v.number()
 	l := lines{f: f, end: size}
 	for newLine := true; ; {
 		from := l.off
@@ -127,8 +126,8 @@ func (v *verifier) walk(ctx context.Context, f *os.File, size int64) error {
 }
 
 // number checks that no file between two is missing.
-func (v *verifier) number(f *os.File) {
-	n, _ := numberOf(filepath.Base(f.Name()))
+func (v *verifier) number() {
+	n, _ := numberOf(v.file)
 	if v.last == 0 {
 		v.at = n
 	} else if n != v.last+1 {
