@@ -90,7 +90,9 @@ func (r *redactor) marshaled(v reflect.Value, secret string) {
 	text, err := json.Marshal(v.Interface())
 	var plainly any
 	if err == nil {
-		err = json.Unmarshal(text, &plainly)
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		err = dec.Decode(&plainly)
 	}
 	if err != nil {
 		plainly = redacted // what cannot be looked at is not shown

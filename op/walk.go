@@ -29,7 +29,38 @@ func (w *walker) value(t reflect.Type, b bounds, path string) error {
 	if err != nil {
 		return err
 	}
+	if own := elem(t); readsJSON(own) {
+		if done, err := byItself(tok, own, path); done {
+			return err
+		}
+	}
 	return w.token(tok, plain(t), b, path)
+}
+
+// byItself has a type read a value that is no object and no list; one with a
+// notation of its own takes nothing else.
+func byItself(tok json.Token, t reflect.Type, path string) (done bool, err error) {
+	kind := ""
+	switch v := tok.(type) {
+	case json.Delim:
+		kind = map[json.Delim]string{'{': "object", '[': "array"}[v]
+		if !isText(t) {
+			return false, nil
+		}
+	case bool:
+		kind = "bool"
+	case nil:
+		kind = "null"
+	}
+	if kind != "" && isText(t) {
+		return true, mismatch(path, kind)
+	}
+	text, err := json.Marshal(tok)
+	if err == nil {
+		u, _ := reflect.New(t).Interface().(json.Unmarshaler) // readsJSON
+		err = u.UnmarshalJSON(text)
+	}
+	return true, named(err, path)
 }
 
 func (w *walker) token(tok json.Token, t reflect.Type, b bounds, path string) error {
@@ -96,16 +127,16 @@ func (w *walker) object(t reflect.Type, path string) error {
 }
 
 func (w *walker) array(t reflect.Type, b bounds, path string) error {
-	var elem reflect.Type
+	var of reflect.Type
 	if t != nil {
 		if t.Kind() != reflect.Slice || isText(t) || isBytes(t) {
 			return mismatch(path, "array")
 		}
-		elem = t.Elem()
+		of = t.Elem()
 	}
 	n := 0
 	for ; w.dec.More(); n++ {
-		if err := w.value(elem, bounds{}, path+"["+strconv.Itoa(n)+"]"); err != nil {
+		if err := w.value(of, bounds{}, path+"["+strconv.Itoa(n)+"]"); err != nil {
 			return err
 		}
 	}
@@ -115,15 +146,24 @@ func (w *walker) array(t reflect.Type, b bounds, path string) error {
 	return b.length(n, path, "elements")
 }
 
-// plain is a type without its pointers; nil for one that reads JSON by itself.
-func plain(t reflect.Type) reflect.Type {
+// elem is a type without its pointers.
+func elem(t reflect.Type) reflect.Type {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == nil || t.Kind() == reflect.Interface || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+	return t
+}
+
+// plain is elem, and nil for what reads JSON by itself, or takes any.
+func plain(t reflect.Type) reflect.Type {
+	if t = elem(t); t == nil || t.Kind() == reflect.Interface || readsJSON(t) {
 		return nil
 	}
 	return t
+}
+
+func readsJSON(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
 // isText says whether a type is written as a string in its own notation.
@@ -166,8 +206,8 @@ func jsonFields(t reflect.Type) []jsonField {
 		f := t.Field(i)
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case f.Anonymous && key == "" && plain(f.Type).Kind() == reflect.Struct:
-			fields = append(fields, jsonFields(plain(f.Type))...)
+		case f.Anonymous && key == "" && elem(f.Type).Kind() == reflect.Struct:
+			fields = append(fields, jsonFields(elem(f.Type))...)
 		case f.IsExported() && key != "-":
 			if key == "" {
 				key = f.Name
