@@ -2,6 +2,7 @@ package op
 
 import (
 	"encoding"
+	"encoding/base64"
 	"fmt"
 	"math"
 	"reflect"
@@ -51,7 +52,13 @@ func (b bounds) text(s string, t reflect.Type, path string) error {
 	case isText(t):
 		u, _ := reflect.New(t).Interface().(encoding.TextUnmarshaler) // isText
 		return named(u.UnmarshalText([]byte(s)), path)
-	case t.Kind() != reflect.String && !isBytes(t):
+	case isBytes(t):
+		text, err := base64.StdEncoding.DecodeString(s)
+		if err != nil {
+			return fmt.Errorf("%s must be written in base64", path)
+		}
+		return b.length(len(text), path, "bytes")
+	case t.Kind() != reflect.String:
 		return mismatch(path, "string")
 	}
 	return b.length(len(s), path, "bytes")

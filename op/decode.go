@@ -54,13 +54,11 @@ func decodeObject(input []byte, in any) error {
 
 // inputError says in the words of JSON, not of Go, what is wrong.
 func inputError(err error) error {
-	switch syntax := (*json.SyntaxError)(nil); {
+	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object is not complete")
-	case errors.As(err, &syntax):
-		return fmt.Errorf("%w, at byte %d", errors.New(strings.TrimPrefix(err.Error(), "json: ")), syntax.Offset)
 	case len(policy.FieldErrors(err)) > 0:
 		return err
 	}
@@ -75,13 +73,13 @@ func loneSurrogate(input []byte) bool {
 			continue
 		}
 		i++
-		switch first := escape(input, i); {
-		case first>>10 == 0xD800>>10:
+		switch escape(input, i) >> 10 {
+		case 0xD800 >> 10:
 			if i+5 >= len(input) || input[i+5] != '\\' || escape(input, i+6)>>10 != 0xDC00>>10 {
 				return true
 			}
 			i += 10
-		case first>>10 == 0xDC00>>10:
+		case 0xDC00 >> 10:
 			return true
 		}
 	}

@@ -67,6 +67,8 @@ func (r *redactor) value(v reflect.Value, secret string) {
 	case secret == secretAll:
 		r.keep(v)
 		r.encode(redacted)
+	case t == reflect.TypeFor[json.Number]():
+		r.encode(v.Interface())
 	case isText(t) || plain(t) == nil:
 		r.marshaled(v, secret)
 	case t.Kind() == reflect.Struct:

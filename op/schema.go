@@ -177,9 +177,10 @@ func (s *schemer) object(t reflect.Type) schema {
 // tagged adds what a field's tags say.
 func (s *schemer) tagged(of *schema, f jsonField) {
 	if help := f.Tag.Get("help"); help != "" {
+		if of.Description != "" {
+			help += "; " + of.Description
+		}
 		of.Description = help
-	} else if s.input {
-		of.Description = cmp.Or(of.Description, f.Tag.Get("arg"))
 	}
 	if choices := f.Tag.Get("choices"); choices != "" {
 		values := of
