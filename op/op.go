@@ -5,14 +5,17 @@
 //
 // An operation is a [Desc], a function from an input struct to an output
 // struct, and a rendering of the output for people. [Op.Call] is the only way
-// in: it decodes the input strictly and bounds it. The tags of the input
-// struct say how doors ask for its fields; [Op.Fields] reads them.
+// in: it asks for the privilege, decodes the input strictly, and puts the call
+// on record. The tags of the input struct say how doors ask for its fields;
+// [Op.Fields] and [Op.InputSchema] read them. A sandbox comes from [Env.Open]
+// alone, which knows the most that the caller's may be.
 //
 // Files are named after the operations: run.go, plan.go, version.go, doctor.go.
 package op
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
@@ -34,6 +37,9 @@ type Desc struct {
 	Needs   privilege.Set
 	Hints   Hints
 	Streams Streams
+	// Schema is the input's JSON schema where a contract fixes it. nil: it is
+	// made from the input struct.
+	Schema json.RawMessage
 }
 
 // Hints tell a door, and whoever is behind it, what to expect.
@@ -57,7 +63,9 @@ type Streams struct {
 type Op struct {
 	Desc
 	in     reflect.Type
-	call   func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error)
+	out    reflect.Type
+	decode func(input []byte) (any, error)
+	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
 }
 
@@ -71,12 +79,18 @@ func New[I, O any](
 	return Op{
 		Desc: desc,
 		in:   reflect.TypeFor[I](),
-		call: func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
+		out:  reflect.TypeFor[O](),
+		decode: func(input []byte) (any, error) {
 			var in I
-			if err := decode(desc.Name, input, &in); err != nil {
-				return nil, err
+			err := decode(desc.Name, input, &in)
+			return in, err
+		},
+		do: func(ctx context.Context, env *Env, in any, stream *Stream) (any, error) {
+			i, ok := in.(I)
+			if !ok {
+				return nil, fmt.Errorf("cannot use %T as the input of %s", in, desc.Name)
 			}
-			return do(ctx, env, in, stream)
+			return do(ctx, env, i, stream)
 		},
 		render: func(w io.Writer, out any) error {
 			o, ok := out.(O)
@@ -86,19 +100,6 @@ func New[I, O any](
 			return render(w, o)
 		},
 	}
-}
-
-// Call runs the operation. input is a JSON object; an unknown field, a value
-// of the wrong type, and more than [MaxInput] bytes are errors. stream holds
-// the door's live streams, nil where it has none.
-//
-// The output is an object that encodes as JSON. It may come together with an
-// error, which then is the more important of the two.
-func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
-	if stream == nil {
-		stream = &Stream{}
-	}
-	return o.call(ctx, env, input, stream)
 }
 
 // Render writes what Call returned as people want to read it.
@@ -112,5 +113,5 @@ type Statuser interface {
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
-	return []Op{runOp(), planOp(), doctorOp(), versionOp()}
+	return []Op{runOp(), planOp(), doctorOp(), auditReadOp(), auditVerifyOp(), versionOp()}
 }

@@ -69,7 +69,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 			spec.Env["TERM"] = term
 		}
 	}
-	sandbox, err := paddock.Open(ctx, spec, env.Options)
+	sandbox, err := env.Open(ctx, spec)
 	if err != nil {
 		return RunOutput{}, err
 	}

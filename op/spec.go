@@ -20,7 +20,7 @@ type SpecInput struct {
 	RO        []string         `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)"`
 	RW        []string         `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)"`
 	Unprotect []string         `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)"`
-	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable inside (may be repeated)"`
+	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
 	EnvPass   []string         `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)"`
 	Mode      *string          `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
 	RootFS    *string          `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)"`

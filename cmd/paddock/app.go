@@ -101,9 +101,14 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 
 // call runs the operation and prints what it answers.
 func (a *app) call(o op.Op, input []byte, asJSON bool) error {
+	log, err := auditLog()
+	if err != nil {
+		return err
+	}
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
-	out, err := o.Call(d.ctx, &op.Env{LookupEnv: os.LookupEnv}, input, &d.stream)
+	env := &op.Env{LookupEnv: os.LookupEnv, Principal: localUser(), Audit: log, Warn: warn}
+	out, err := o.Call(d.ctx, env, input, &d.stream)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone
 	}

@@ -1,0 +1,44 @@
+package op
+
+import (
+	"context"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Open opens a sandbox for the operation. It is the only way to one: the
+// ceiling of the principal is applied here, and the sandbox is put on record.
+func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, error) {
+	spec, err := e.below(spec)
+	if err != nil {
+		return nil, err
+	}
+	sandbox, err := paddock.Open(ctx, spec, e.Options)
+	if err == nil && e.call != nil {
+		e.call.opened(sandbox.ID())
+	}
+	return sandbox, err
+}
+
+// Plan is what Open would do, and the spec with its defaults.
+func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy.Spec, error) {
+	spec, err := e.below(spec)
+	if err != nil {
+		return nil, policy.Spec{}, err
+	}
+	return paddock.Plan(ctx, spec, e.Options)
+}
+
+// below applies the ceiling.
+func (e *Env) below(spec policy.Spec) (policy.Spec, error) {
+	if e.Ceiling == nil {
+		return spec, nil
+	}
+	spec, err := e.Ceiling.Apply(spec)
+	if err != nil && e.call != nil {
+		e.call.refuse()
+	}
+	return spec, err
+}
