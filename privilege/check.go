@@ -16,7 +16,7 @@ const (
 
 // Denied is the answer to a principal that does not hold what is needed, or
 // of which that cannot be found out.
-type Denied struct {
+type Denied struct { //nolint:errname // it is the answer to a question
 	// Message is the whole text for whoever asked.
 	Message string
 	// Rule is what refused, for programs: "principal" (there is none),

@@ -29,17 +29,21 @@ func (f *File) lock(ctx context.Context) (unlock func(), err error) {
 		free()
 		return nil, err
 	}
-	locked := make(chan error, 1)
-	go func() { locked <- flock(file) }()
+	locked := make(chan struct{})
+	var lockErr error
+	go func() {
+		lockErr = flock(file)
+		close(locked)
+	}()
 	release := func() {
 		_ = file.Close() // and with it the lock
 		free()
 	}
 	select {
-	case err := <-locked:
-		if err != nil {
+	case <-locked:
+		if lockErr != nil {
 			release()
-			return nil, err
+			return nil, lockErr
 		}
 		return release, nil
 	case <-ctx.Done():

@@ -24,7 +24,7 @@ type Store interface {
 
 // Unavailable is a store that cannot be used now: it cannot be reached, or
 // what it holds makes no sense.
-type Unavailable struct {
+type Unavailable struct { //nolint:errname // it says how a store is
 	// Store names it, without its password.
 	Store string
 	// Cause is what went wrong.

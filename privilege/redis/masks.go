@@ -55,8 +55,8 @@ func formatMask(s privilege.Set) string {
 // set is what both grant.
 func (m masks) set() privilege.Set { return m.s&^privilege.Own | m.o&privilege.Own }
 
-// with is what they must hold to grant set. An entry whose meaning stays
-// stays as it was written.
+// with is what they must hold to grant set. An entry that need not change is
+// left as it was written.
 func (m masks) with(set privilege.Set) masks {
 	next := m
 	if s := m.s&privilege.Own | set&^privilege.Own; s != m.s {
@@ -100,9 +100,8 @@ for i = 1, 2 do
 end
 for i = 1, 2 do
 	local old, new = ARGV[1 + i], ARGV[3 + i]
-	if new == old then
-	elseif new == '' then redis.call('HDEL', KEYS[i], ARGV[1])
-	else redis.call('HSET', KEYS[i], ARGV[1], new) end
+	if new == '' then redis.call('HDEL', KEYS[i], ARGV[1])
+	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end
 end
 return 1`)
 

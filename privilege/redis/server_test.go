@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,6 @@ import (
 // it has acknowledged outlives its death.
 type server struct {
 	t    testing.TB
-	dir  string
 	args []string
 	url  string
 	cmd  *exec.Cmd
@@ -31,23 +29,16 @@ func start(t testing.TB, tcp bool, args ...string) *server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("SKIPPED ALOUD: redis-server is not installed here: make redis-deps, as root")
 	}
-	// A path below TempDir can be longer than a socket's may be.
-	dir, err := os.MkdirTemp("", "paddock-redis-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
 	socket, port := filepath.Join(dir, "s"), "0"
-	s := &server{t: t, dir: dir, url: "unix://" + socket}
+	s := &server{t: t, url: "unix://" + socket}
 	if tcp {
 		port = freePort(t)
 		s.url = "redis://127.0.0.1:" + port
 	}
 	s.args = append([]string{"--dir", dir, "--unixsocket", socket, "--unixsocketperm", "700", "--port", port, "--bind", "127.0.0.1",
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no"}, args...)
-	t.Cleanup(func() {
-		s.kill()
-		_ = os.RemoveAll(dir)
-	})
+	t.Cleanup(s.kill)
 	s.start()
 	return s
 }
