@@ -4,6 +4,8 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // Env is what an operation finds around it; a door fills it in.
@@ -13,6 +15,15 @@ type Env struct {
 	// LookupEnv reads the caller's environment. nil: there is none, so that
 	// nothing of a server's environment is handed to who calls from afar.
 	LookupEnv func(name string) (string, bool)
+	// Principal is who asks. nil: nobody is known, and everything that needs a
+	// privilege is refused.
+	Principal *privilege.Principal
+	// Privileges opens the store of privileges, when it is first needed, and
+	// gives the same one again later. nil: there is none.
+	Privileges func() (privilege.Store, error)
+	// Ceiling is the most that the principal's specs may ask for. nil is
+	// everything, which is for whoever runs Paddock alone.
+	Ceiling *policy.Ceiling
 }
 
 func (e *Env) lookup(name string) (string, bool) {
