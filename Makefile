@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,13 @@ test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as roo
 
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh
+
+test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
+
+redis-deps: ## install the Redis server for test-redis (Debian, as root)
+	@command -v redis-server >/dev/null || { apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

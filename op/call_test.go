@@ -242,20 +242,20 @@ func TestInterruptedCallIsRecorded(t *testing.T) {
 }
 
 func TestCeiling(t *testing.T) {
-	tooMuch := &policy.FieldError{Field: "network", Value: "host", Reason: "the ceiling is none"}
 	for _, tt := range []struct {
 		op    Op
 		input string
 	}{{runOp(), `{"argv":["true"],"network":"host"}`}, {planOp(), `{"network":"host"}`}} {
 		env := office(t)
-		env.Ceiling = &policy.Ceiling{Refuse: tooMuch}
+		env.Ceiling = &policy.Ceiling{Workspace: []policy.Place{{Source: "/", Mode: "rw"}}}
 		env.Options = paddock.Options{Backend: bare{}}
 		_, _ = tool(0, Hints{}, done).Call(t.Context(), env, []byte(`{"path":"/"}`), nil) // there is a log
-		if _, err := tt.op.Call(t.Context(), env, []byte(tt.input), nil); !errors.Is(err, tooMuch) {
+		var tooMuch *policy.CeilingError
+		if _, err := tt.op.Call(t.Context(), env, []byte(tt.input), nil); !errors.As(err, &tooMuch) || tooMuch.Rule != "ceiling.network" {
 			t.Errorf("%s: %v", tt.op.Name, err)
 		}
 		got := recorded(t, env)
-		if last := got[len(got)-1]; !strings.HasSuffix(last, "denied "+tooMuch.Error()) {
+		if last := got[len(got)-1]; !strings.Contains(last, `denied cannot use network "host": the ceiling does not allow it`) {
 			t.Errorf("%s: recorded %q", tt.op.Name, got)
 		}
 	}

@@ -17,20 +17,22 @@ const maxProblems = 20
 
 const leaveOut = "leave the key out for the default"
 
-// decoder carries a tree over into a Spec, by the names in its json tags.
+// decoder carries a tree over into a struct, by the names in its json tags.
 type decoder struct {
-	file *File
-	errs []error
+	name  string
+	lines map[string]int // by field path
+	errs  []error
 	// zeroOK says that the zero value of the field at hand is a word of its own.
 	zeroOK bool
 }
 
-func (d *decoder) spec(root *yaml.Node) {
+// document decodes the whole tree into the struct that into points to.
+func (d *decoder) document(root *yaml.Node, into any) {
 	if root.Kind != yaml.MappingNode {
 		d.refuse(&policy.FieldError{Line: root.Line, Reason: "it must be a mapping of keys to values"})
 		return
 	}
-	d.structure(root, reflect.ValueOf(&d.file.Spec).Elem(), "")
+	d.structure(root, reflect.ValueOf(into).Elem(), "")
 }
 
 func (d *decoder) full() bool { return len(d.errs) > maxProblems }
@@ -42,13 +44,13 @@ func (d *decoder) refuse(e *policy.FieldError) {
 	if len(d.errs) == maxProblems {
 		e = &policy.FieldError{Line: e.Line, Reason: "there are more than 20 problems; this is where the 21st is"}
 	}
-	e.File = d.file.name
+	e.File = d.name
 	d.errs = append(d.errs, e)
 }
 
 // value decodes n, which is written at line, into v.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
-	d.file.lines[path] = line
+	d.lines[path] = line
 	if isNull(n) {
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "it is null", Hint: leaveOut})
 		return
@@ -123,7 +125,7 @@ func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
 	for key, value := range d.pairs(n, path) {
 		field := policy.FieldPath(path, key.Value)
-		d.file.lines[field] = key.Line
+		d.lines[field] = key.Line
 		switch {
 		case isNull(value):
 			d.refuse(&policy.FieldError{Field: field, Line: key.Line, Reason: "it is null",

@@ -20,6 +20,7 @@ var allowRules = []allowRule{
 	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
+	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 }
 
@@ -28,6 +29,7 @@ var exactAllow = []allowRule{
 	{"policy", nil, "the agent links it"},
 	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
+	{"privilege", nil, "who only asks inherits nothing"},
 }
 
 // denyRule says what a package must not import.
@@ -41,8 +43,8 @@ var denyRules = []denyRule{
 	{"agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "cmd", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
 	{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
 	{"backend", []string{"agent", ".", "op", "cmd", "server"}, "backends and agent meet at wire and confine.Plan"},
-	{".", []string{"op", "cmd", "server", "agent"}, "doors stand on the library, never under it"},
-	{"op", []string{"cmd", "server", "agent"}, "operations are rendered by doors, not the other way round"},
+	{".", []string{"op", "cmd", "server", "agent", "privilege"}, "doors stand on the library, never under it"},
+	{"op", []string{"cmd", "server", "agent", "privilege/redis", "privilege/stores"}, "operations are rendered by doors, not the other way round"},
 }
 
 // importerRule says who alone may import a heavy module.
@@ -59,6 +61,7 @@ var importerRules = []importerRule{
 	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, "nobody else speaks to the service manager"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
+	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 }
 
@@ -67,7 +70,7 @@ func full(name string) string {
 	switch name {
 	case ".":
 		return module
-	case "agent", "audit", "backend", "cgroup", "cmd", "confine", "op", "policy", "server", "wire":
+	case "agent", "audit", "backend", "cgroup", "cmd", "confine", "op", "policy", "privilege", "privilege/redis", "privilege/stores", "server", "wire":
 		return module + "/" + name
 	}
 	return name
@@ -164,6 +167,7 @@ func TestLinkedPackages(t *testing.T) {
 		{"cmd/paddock", []string{"agent", "testing"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "agent", "testing"}},
+		{"op", []string{"github.com/redis/go-redis/v9", "crypto/tls"}},
 	}
 	for _, tt := range tests {
 		path := module
