@@ -13,9 +13,11 @@ package op
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -31,6 +33,10 @@ type Desc struct {
 	Summary, Doc string
 	// Examples are command lines with a comment each.
 	Examples string
+	// Description and Schema are what programs are told of the operation and of its
+	// input (a JSON Schema), only where a contract fixes them.
+	Description string
+	Schema      json.RawMessage
 	// Needs are the privileges that its principal must hold.
 	Needs   privilege.Set
 	Hints   Hints
@@ -60,6 +66,9 @@ type Op struct {
 	in     reflect.Type
 	call   func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
+	// refuse makes an answer of what kept the operation from being done, where
+	// a contract has errors as answers; nil else.
+	refuse func(err error) any
 }
 
 // New makes an operation out of its description, what it does, and how its
@@ -112,11 +121,11 @@ type Statuser interface {
 
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
-	return map[string]string{}
+	return map[string]string{"cgroup": "Work with control groups of the host, outside every sandbox"}
 }
 
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
-	return []Op{runOp(), planOp(), doctorOp(), versionOp()}
+	return slices.Concat([]Op{runOp(), planOp(), doctorOp()}, hostOps(), []Op{versionOp()})
 }
