@@ -161,7 +161,7 @@ func (t *Tree) Path(rel string) string { return path.Join(t.mount.Path, rel) }
 // open opens what a resolved path leads to. It makes nothing.
 func (t *Tree) open(rel string, flags uint64) (int, error) {
 	how := unix.OpenHow{
-		Flags:   flags | unix.O_CLOEXEC | unix.O_NOCTTY,
+		Flags:   flags | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
 	}
 	for {

@@ -26,7 +26,7 @@ func (t *Tree) Read(rel string, limit int) (text []byte, more bool, err error) {
 		return nil, false, t.missing("read", rel, err)
 	}
 	text = make([]byte, 0, limit+1)
-	text, err = inTime(fd, func() ([]byte, error) { return readTo(fd, text) })
+	text, err = inTime(fd, slow, func() ([]byte, error) { return readTo(fd, text) })
 	if err != nil {
 		return nil, false, t.fail("read", rel, err)
 	}
@@ -50,9 +50,9 @@ func readTo(fd int, text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// inTime does something with a descriptor, which it closes at the end, and does
-// not wait for ever.
-func inTime[T any](fd int, do func() (T, error)) (T, error) {
+// inTime does something with a descriptor, which it closes at the end, and
+// waits for it no longer than limit.
+func inTime[T any](fd int, limit time.Duration, do func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -63,7 +63,7 @@ func inTime[T any](fd int, do func() (T, error)) (T, error) {
 		value, err := do()
 		done <- answer{value, err}
 	}()
-	late := time.NewTimer(slow)
+	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
 	case a := <-done:
@@ -94,7 +94,7 @@ func (t *Tree) Write(rel, text string) error {
 	if err != nil {
 		return t.missing("write to", rel, err)
 	}
-	_, err = inTime(fd, func() (struct{}, error) { return struct{}{}, writeOnce(fd, text) })
+	_, err = inTime(fd, slow, func() (struct{}, error) { return struct{}{}, writeOnce(fd, text) })
 	switch {
 	case err == nil:
 		return nil
@@ -162,6 +162,9 @@ func (t *Tree) Rmdir(rel string) error {
 		err = unix.Unlinkat(at, path.Base(rel), unix.AT_REMOVEDIR)
 		_ = unix.Close(at)
 	}
+	if errors.Is(err, unix.EBUSY) {
+		return &Error{Op: "remove", Object: t.Path(rel), Err: err, Hint: "processes live in it, or groups are inside of it"}
+	}
 	if err != nil {
 		return t.fail("remove", rel, err)
 	}
@@ -188,7 +191,7 @@ func (t *Tree) Move(rel string, pid int) error {
 	if err != nil {
 		return t.fail("write to", file, err)
 	}
-	_, err = inTime(fd, func() (struct{}, error) { return struct{}{}, writeOnce(fd, strconv.Itoa(pid)+"\n") })
+	_, err = inTime(fd, slow, func() (struct{}, error) { return struct{}{}, writeOnce(fd, strconv.Itoa(pid)+"\n") })
 	if err != nil {
 		return t.fail("write to", file, err)
 	}

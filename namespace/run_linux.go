@@ -71,13 +71,14 @@ func Run(ctx context.Context, setup Setup, c *Command) (*Result, error) {
 		}
 		defer unix.Close(target)
 	}
-	return runOn(ctx, o, target, c)
-}
-
-// runOn runs with a handle of the process that is entered.
-func runOn(ctx context.Context, o *order, target int, c *Command) (*Result, error) {
 	g := newGroup()
 	defer g.remove()
+	return runOn(ctx, o, target, g, c)
+}
+
+// runOn runs with a handle of the process that is entered, and a control group
+// where there is one.
+func runOn(ctx context.Context, o *order, target int, g *group, c *Command) (*Result, error) {
 	o.Group = g != nil
 	ours, err := startHelper(c, target, g)
 	if err != nil {
