@@ -87,7 +87,7 @@ func (t *Tree) Resolve(text string) (rel string, err error) {
 		return rel, nil
 	}
 	real, err := realPath(text)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", &PathError{Reason: "Could not resolve path: " + cause(err).Error()}
 	}
 	if rel, ok := t.below(real); ok {
