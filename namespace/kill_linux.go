@@ -12,7 +12,7 @@ import (
 )
 
 // patience is how long processes have to die in.
-const patience = 10 * time.Second
+const patience = 20 * time.Second
 
 // process is one below the helper.
 type process struct {
@@ -52,12 +52,15 @@ func (h *helper) adopts() bool {
 
 // killAll kills until the kernel says that there is no child any more.
 func (h *helper) killAll(ctx context.Context, seen map[string]bool) bool {
-	pause := time.Millisecond
+	pause, stopped := time.Millisecond, map[string]bool{}
 	for {
-		for known := -1; known < len(seen); {
-			known = len(seen)
+		for moving := true; moving && ctx.Err() == nil; {
+			moving = false
 			for _, p := range h.note(seen) {
-				p.signal(unix.SIGSTOP)
+				if !stopped[p.who()] {
+					stopped[p.who()], moving = true, true
+					p.signal(unix.SIGSTOP)
+				}
 			}
 		}
 		for _, p := range h.living() {
@@ -79,7 +82,7 @@ func (h *helper) note(seen map[string]bool) []process {
 	found := h.living()
 	for _, p := range found {
 		if !h.attends(p) {
-			seen[strconv.Itoa(p.pid)+" "+p.born] = true
+			seen[p.who()] = true
 		}
 	}
 	return found
@@ -124,6 +127,9 @@ func (h *helper) commandPID() int {
 	}
 	return 0
 }
+
+// who tells it from every other.
+func (p process) who() string { return strconv.Itoa(p.pid) + " " + p.born }
 
 // signal sends one, unless the number is somebody else's by now.
 func (p process) signal(s unix.Signal) {

@@ -223,7 +223,7 @@ var escapes = map[string]string{
 	"a daemon":       "(setsid sleep $1 >/dev/null 2>&1 </dev/null &) ; sleep 0.1; echo ready; sleep $1",
 	"deaf processes": "trap '' TERM INT HUP; (trap '' TERM; setsid sleep $1 &); echo ready; sleep $1",
 	"a fork bomb":    "bomb() { while :; do setsid sleep $1 & sleep $1 & done; }; bomb $1 & bomb $1 & echo ready; wait",
-	"stopped":        "sleep $1 & kill -STOP $!; echo ready; kill -STOP $$",
+	"stopped":        "sleep $1 & kill -STOP $!; echo ready; kill -STOP $$; wait", // which no init heeds
 }
 
 // TestTimeout ends a tree as soon as it has said that it is there.
