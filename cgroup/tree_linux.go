@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,9 @@ func (t *Tree) Resolve(text string) (rel string, err error) {
 	if rel, ok := t.below(clean); ok {
 		return rel, nil
 	}
+	if rel, ok := t.meant(text); ok {
+		return rel, nil
+	}
 	real, err := realPath(text)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", &PathError{Reason: "Could not resolve path: " + cause(err).Error()}
@@ -108,20 +112,23 @@ func (t *Tree) outside(clean string) error {
 
 // below gives the path relative to the mount.
 func (t *Tree) below(clean string) (rel string, ok bool) {
-	mount := t.mount.Path
-	if clean == mount {
+	if clean == t.mount.Path {
 		return ".", true
 	}
-	if rel, ok = strings.CutPrefix(clean, strings.TrimSuffix(mount, "/")+"/"); ok {
-		return rel, true
-	}
-	rel, ok = strings.CutPrefix(clean, usualMount+"/")
-	if !ok || !strings.HasPrefix(mount, usualMount+"/") {
+	return strings.CutPrefix(clean, strings.TrimSuffix(t.mount.Path, "/")+"/")
+}
+
+// meant is below for a mount that is elsewhere than people expect it: what
+// they write says so only as long as it cannot mean something else.
+func (t *Tree) meant(text string) (rel string, ok bool) {
+	rel, ok = strings.CutPrefix(text, usualMount+"/")
+	if !ok || !strings.HasPrefix(t.mount.Path, usualMount+"/") || slices.Contains(strings.Split(rel, "/"), "..") {
 		return "", false
 	}
+	rel = path.Clean(rel)
 	first, _, _ := strings.Cut(rel, "/")
 	_, err := os.Lstat(usualMount + "/" + first)
-	return rel, errors.Is(err, os.ErrNotExist) // else it means that
+	return rel, errors.Is(err, os.ErrNotExist)
 }
 
 // realPath follows links in the part of a path that exists.
