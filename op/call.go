@@ -27,9 +27,20 @@ import (
 // The output is an object that encodes as JSON. It may come together with an
 // error, which then is the more important of the two.
 func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
+	if env == nil {
+		env = &Env{}
+	}
 	if stream == nil {
 		stream = &Stream{}
 	}
+	out, err := o.answer(ctx, env, input, stream)
+	if err != nil && o.refuse != nil {
+		return o.refuse(err), nil
+	}
+	return out, err
+}
+
+func (o Op) answer(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
 	c := &call{op: o, env: env, from: time.Now()}
 	if err := c.privileged(ctx); err != nil {
 		c.refuse()

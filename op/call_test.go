@@ -58,7 +58,7 @@ func done(_ context.Context, _ *Env, in toolInput) (toolOutput, error) {
 }
 
 // office is an environment with a log and grants in it.
-func office(t *testing.T) *Env {
+func office(t testing.TB) *Env {
 	t.Helper()
 	log := audit.At(filepath.Join(t.TempDir(), "state", "audit"), audit.Options{})
 	t.Cleanup(func() { _ = log.Close() })

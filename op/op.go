@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -27,19 +28,21 @@ import (
 type Desc struct {
 	// Name is the operation's name behind every door.
 	Name string
-	// CLI is the path of the command that asks for it.
+	// CLI is the path of the command that asks for it; where it has several
+	// words, all but the last are a group of [Groups] or another operation.
 	CLI []string
 	// Summary is one line; Doc is the manual, in plain text.
 	Summary, Doc string
 	// Examples are command lines with a comment each.
 	Examples string
+	// Description and Schema are what programs are told of the operation and of its
+	// input (a JSON Schema), only where a contract fixes them.
+	Description string
+	Schema      json.RawMessage
 	// Needs are the privileges that its principal must hold.
 	Needs   privilege.Set
 	Hints   Hints
 	Streams Streams
-	// Schema is the input's JSON schema where a contract fixes it. nil: it is
-	// made from the input struct.
-	Schema json.RawMessage
 }
 
 // Hints tell a door, and whoever is behind it, what to expect.
@@ -67,6 +70,9 @@ type Op struct {
 	decode func(input []byte) (any, error)
 	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
+	// refuse makes an answer of what kept the operation from being done, where
+	// a contract has errors as answers; nil else.
+	refuse func(err error) any
 }
 
 // New makes an operation out of its description, what it does, and how its
@@ -110,11 +116,15 @@ type Statuser interface {
 	ExitStatus() int
 }
 
+// Groups are the commands that only hold others, by their name, with a summary.
+func Groups() map[string]string {
+	return map[string]string{"cgroup": "Work with control groups of the host, outside every sandbox"}
+}
+
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
-	return []Op{
-		runOp(), planOp(), alterPrivilegesOp(), privilegeListOp(),
-		auditReadOp(), auditVerifyOp(), doctorOp(), versionOp(),
-	}
+	return slices.Concat(
+		[]Op{runOp(), planOp()}, hostOps(), []Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+	)
 }

@@ -1,0 +1,185 @@
+package op
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Loose values take whatever JSON holds, so that what is wrong with one is
+// told in the words of a contract, and after what is checked before it.
+
+// looseText is a string.
+type looseText struct {
+	text  string
+	wrong string // what it is instead
+}
+
+// UnmarshalJSON never fails.
+func (l *looseText) UnmarshalJSON(data []byte) error {
+	*l = looseText{}
+	if string(data) == "null" {
+		return nil
+	}
+	if len(data) == 0 || data[0] != '"' || json.Unmarshal(data, &l.text) != nil {
+		l.wrong = "must be a string."
+		return nil
+	}
+	// The decoder puts U+FFFD in the place of what is no character, half a
+	// surrogate pair for one.
+	if strings.Count(l.text, "\uFFFD") > replacementsIn(data) {
+		l.wrong = "must be valid UTF-8."
+	}
+	return nil
+}
+
+// replacementsIn counts those that were written as such.
+func replacementsIn(data []byte) int {
+	escaped := bytes.Count(bytes.ToLower(data), []byte(`\ufffd`))
+	if !utf8.Valid(data) {
+		return 0
+	}
+	return escaped + bytes.Count(data, []byte("\uFFFD"))
+}
+
+// check names the field where it is wrong.
+func (l looseText) check(name string) error {
+	if l.wrong != "" {
+		return errors.New(name + " " + l.wrong)
+	}
+	return nil
+}
+
+// looseInt is a whole number, or one written as a string. What is out of
+// range is the end of the range.
+type looseInt struct {
+	n          int64
+	set, wrong bool
+}
+
+// UnmarshalJSON never fails.
+func (l *looseInt) UnmarshalJSON(data []byte) error {
+	*l = looseInt{set: true}
+	text := string(data)
+	if text == "null" {
+		l.set = false
+		return nil
+	}
+	if len(data) > 0 && data[0] == '"' {
+		var s string
+		if json.Unmarshal(data, &s) != nil {
+			s = ""
+		}
+		text = strings.TrimSpace(s)
+		if strings.ContainsAny(text, ".eExXpPiInN_") {
+			l.wrong = true
+			return nil
+		}
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		l.n = n
+		return nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f != math.Trunc(f) {
+		l.wrong = true
+		return nil
+	}
+	l.n = int64(max(min(f, 1<<53), -1<<53))
+	return nil
+}
+
+// within is the number, or what stands for none, at the nearer end of a range
+// where it is outside.
+func (l looseInt) within(least, most, none int64) int64 {
+	if !l.set {
+		return none
+	}
+	return max(least, min(l.n, most))
+}
+
+// looseList is a list of strings.
+type looseList []looseItem
+
+type looseItem struct {
+	text   string
+	string bool // as it should be
+	scalar bool // a number, true, false or null, which can be written as one
+	noList bool // it stands for something that is no list
+}
+
+// UnmarshalJSON never fails.
+func (l *looseList) UnmarshalJSON(data []byte) error {
+	*l = nil
+	if string(data) == "null" {
+		return nil
+	}
+	var raw []json.RawMessage
+	if len(data) == 0 || data[0] != '[' || json.Unmarshal(data, &raw) != nil {
+		*l = looseList{{noList: true}}
+		return nil
+	}
+	for _, one := range raw {
+		*l = append(*l, looseItemOf(one))
+	}
+	return nil
+}
+
+func looseItemOf(raw json.RawMessage) looseItem {
+	switch raw[0] {
+	case '"':
+		var t looseText
+		_ = t.UnmarshalJSON(raw) // never
+		return looseItem{text: t.text, string: t.wrong == ""}
+	case '[', '{':
+		return looseItem{}
+	case 't':
+		return looseItem{text: "True", scalar: true}
+	case 'f':
+		return looseItem{text: "False", scalar: true}
+	case 'n':
+		return looseItem{text: "None", scalar: true}
+	}
+	return looseItem{text: string(raw), scalar: true}
+}
+
+// command is a command: not empty, with numbers written out.
+func (l looseList) command() ([]string, error) {
+	wrong := errors.New("command must be a non-empty list of strings.") //nolint:staticcheck // the contract's own words
+	if len(l) == 0 {
+		return nil, wrong
+	}
+	var argv []string
+	for _, item := range l {
+		if !item.string && !item.scalar {
+			return nil, wrong
+		}
+		if strings.IndexByte(item.text, 0) >= 0 {
+			return nil, errors.New("command must not hold NUL bytes.") //nolint:staticcheck // a sentence, as the contract's are
+		}
+		argv = append(argv, item.text)
+	}
+	if argv[0] == "" {
+		return nil, wrong
+	}
+	return argv, nil
+}
+
+// strings are the strings of a list that may be empty.
+func (l looseList) strings(name string) ([]string, error) {
+	var all []string
+	for _, item := range l {
+		switch {
+		case item.noList:
+			return nil, errors.New(name + " must be a list of strings.")
+		case !item.string || item.text == "":
+			return nil, errors.New(name + " entries must be non-empty strings.")
+		}
+		all = append(all, item.text)
+	}
+	return all, nil
+}
