@@ -150,7 +150,7 @@ func newHostTool[I, R any](desc Desc, do func(context.Context, *Env, I, *Stream)
 	inner := o.call
 	o.call = func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
 		if env == nil {
-			return o.refuse(errors.New("No context.")), nil //nolint:staticcheck // the contract's own words
+			return o.refuse(sentence("No context.")), nil
 		}
 		out, err := inner(ctx, env, input, stream)
 		if err != nil { // the input could not be read
@@ -187,6 +187,9 @@ type sayError struct {
 
 func (e *sayError) Error() string { return e.text }
 func (e *sayError) Unwrap() error { return e.cause }
+
+// sentence is an error in the words of the contract, or in their manner.
+func sentence(text string) error { return &sayError{text: text} }
 
 // failed puts the contract's words before what the system said. What Paddock
 // itself refuses is a sentence already.

@@ -82,7 +82,9 @@ func TestContract(t *testing.T) {
 		if name == "cgroup_stat" {
 			continue
 		}
-		var schema struct{ Properties map[string]struct{ Type string } }
+		var schema struct {
+			Properties map[string]struct{ Type string }
+		}
 		if err := json.Unmarshal(o.Schema, &schema); err != nil || len(schema.Properties) == 0 {
 			t.Fatal(name, err)
 		}

@@ -21,6 +21,7 @@ var allowRules = []allowRule{
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
+	{"namespace", []string{"cgroup", module + "/internal/clone", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 
 // exactAllow are rules for one package without those below it.
