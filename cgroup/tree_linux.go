@@ -90,11 +90,11 @@ func (t *Tree) Resolve(text string) (rel string, err error) {
 	if rel, ok := t.meant(text); ok {
 		return rel, nil
 	}
-	real, err := realPath(text)
+	found, err := realPath(text)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", &PathError{Reason: "Could not resolve path: " + cause(err).Error()}
 	}
-	if rel, ok := t.below(real); ok {
+	if rel, ok := t.below(found); ok {
 		return rel, nil
 	}
 	return "", t.outside(clean)
@@ -135,9 +135,9 @@ func (t *Tree) meant(text string) (rel string, ok bool) {
 func realPath(text string) (string, error) {
 	missing := ""
 	for {
-		real, err := filepath.EvalSymlinks(text)
+		found, err := filepath.EvalSymlinks(text)
 		if err == nil {
-			return path.Join(real, missing), nil
+			return path.Join(found, missing), nil
 		}
 		if !errors.Is(err, os.ErrNotExist) || text == "/" {
 			return "", err

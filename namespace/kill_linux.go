@@ -89,7 +89,7 @@ func (h *helper) note(seen map[string]bool) []process {
 }
 
 // attends says whether a process is no part of the command, but stands before
-// it: the first child, or, where there are two forks, the only child that that ever has.
+// it: the first child or, where there are two forks, that one's only child.
 func (h *helper) attends(p process) bool {
 	return h.forks > 0 && p.pid == h.child || h.forks > 1 && p.parent == h.child
 }

@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 
@@ -58,7 +57,7 @@ func cgroupReadOp() Op {
 
 func cgroupRead(_ context.Context, _ *Env, in CgroupReadInput, _ *Stream) (*CgroupRead, error) {
 	if in.MaxBytes.wrong {
-		return nil, errors.New("max_bytes must be an integer.") //nolint:staticcheck // a sentence, as the contract's are
+		return nil, sentence("max_bytes must be an integer.")
 	}
 	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupRead, error) {
 		text, more, err := t.Read(rel, int(in.MaxBytes.within(1, readMost, readDefault)))
@@ -214,10 +213,10 @@ func cgroupMoveOp() Op {
 func cgroupMove(_ context.Context, _ *Env, in CgroupMoveInput, _ *Stream) (*CgroupMoved, error) {
 	return inTree(in.Path, "cgroup_path", func(t *cgroup.Tree, rel string) (*CgroupMoved, error) {
 		if !t.IsGroup(rel) {
-			return nil, errors.New("cgroup_path must be an existing cgroup directory.") //nolint:staticcheck // the contract's own words
+			return nil, sentence("cgroup_path must be an existing cgroup directory.")
 		}
 		if in.PID.wrong || in.PID.n < 1 || in.PID.n > maxPID {
-			return nil, errors.New("pid must be a positive integer.") //nolint:staticcheck // a sentence, as the contract's are
+			return nil, sentence("pid must be a positive integer.")
 		}
 		if err := t.Move(rel, int(in.PID.n)); err != nil {
 			return nil, failed("Could not write PID to cgroup.procs", err)

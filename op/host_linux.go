@@ -189,6 +189,9 @@ type sayError struct {
 func (e *sayError) Error() string { return e.text }
 func (e *sayError) Unwrap() error { return e.cause }
 
+// sentence is an error in the words of the contract, or in their manner.
+func sentence(text string) error { return &sayError{text: text} }
+
 // failed puts the contract's words before what the system said. What Paddock
 // itself refuses is a sentence already.
 func failed(words string, err error) error {

@@ -178,7 +178,7 @@ func renderExec(w io.Writer, o *ExecOutput) error {
 // execTimeout reads a number of seconds.
 func execTimeout(l looseInt) (time.Duration, error) {
 	if l.wrong {
-		return 0, errors.New("timeout must be an integer.") //nolint:staticcheck // a sentence, as the contract's are
+		return 0, sentence("timeout must be an integer.")
 	}
 	return time.Duration(l.within(1, execTimeoutMost, execTimeoutDefault)) * time.Second, nil
 }

@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 
@@ -55,7 +54,7 @@ an error, never to another process.
 
 func nsenter(ctx context.Context, env *Env, in NsenterInput, stream *Stream) (*ExecOutput, error) {
 	if in.Target.wrong || in.Target.n < 1 || in.Target.n > maxPID {
-		return nil, errors.New("target_pid must be a positive integer.") //nolint:staticcheck // the contract's own words
+		return nil, sentence("target_pid must be a positive integer.")
 	}
 	argv, err := in.Command.command()
 	if err != nil {

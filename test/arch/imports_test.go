@@ -22,6 +22,7 @@ var allowRules = []allowRule{
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
+	{"namespace", []string{"cgroup", module + "/internal/clone", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 
 // exactAllow are rules for one package without those below it.

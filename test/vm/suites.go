@@ -21,6 +21,8 @@ var machines = [][]suite{
 		{pkg: "internal/beneath"},
 		{pkg: "internal/clone"},
 		{pkg: "internal/stdiomux"},
+		{pkg: "namespace"},
+		{pkg: "op"},
 	},
 	{
 		{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go

@@ -1,13 +1,11 @@
 package op
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Loose values take whatever JSON holds, so that what is wrong with one is
@@ -22,28 +20,22 @@ type looseText struct {
 // UnmarshalJSON never fails.
 func (l *looseText) UnmarshalJSON(data []byte) error {
 	*l = looseText{}
-	if string(data) == "null" {
-		return nil
-	}
-	if len(data) == 0 || data[0] != '"' || json.Unmarshal(data, &l.text) != nil {
+	var ok bool
+	switch l.text, ok = stringIn(data); {
+	case string(data) == "null":
+	case !ok:
 		l.wrong = "must be a string."
-		return nil
-	}
-	// The decoder puts U+FFFD in the place of what is no character, half a
-	// surrogate pair for one.
-	if strings.Count(l.text, "\uFFFD") > replacementsIn(data) {
-		l.wrong = "must be valid UTF-8."
 	}
 	return nil
 }
 
-// replacementsIn counts those that were written as such.
-func replacementsIn(data []byte) int {
-	escaped := bytes.Count(bytes.ToLower(data), []byte(`\ufffd`))
-	if !utf8.Valid(data) {
-		return 0
+// stringIn is a JSON string.
+func stringIn(data []byte) (text string, ok bool) {
+	if len(data) == 0 || data[0] != '"' {
+		return "", false
 	}
-	return escaped + bytes.Count(data, []byte("\uFFFD"))
+	ok = json.Unmarshal(data, &text) == nil
+	return text, ok
 }
 
 // check names the field where it is wrong.
@@ -63,34 +55,28 @@ type looseInt struct {
 
 // UnmarshalJSON never fails.
 func (l *looseInt) UnmarshalJSON(data []byte) error {
-	*l = looseInt{set: true}
-	text := string(data)
-	if text == "null" {
-		l.set = false
-		return nil
+	text, quoted := stringIn(data)
+	if !quoted {
+		text = string(data)
 	}
-	if len(data) > 0 && data[0] == '"' {
-		var s string
-		if json.Unmarshal(data, &s) != nil {
-			s = ""
-		}
-		text = strings.TrimSpace(s)
-		if strings.ContainsAny(text, ".eExXpPiInN_") {
-			l.wrong = true
-			return nil
-		}
+	*l = looseInt{set: text != "null"}
+	if l.set {
+		l.n, l.wrong = wholeNumber(strings.TrimSpace(text), quoted)
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		l.n = n
-		return nil
+	return nil
+}
+
+// wholeNumber reads one, in decimal alone where it was quoted.
+func wholeNumber(text string, quoted bool) (n int64, wrong bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return n, false
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f != math.Trunc(f) {
-		l.wrong = true
-		return nil
+	if err != nil || quoted || f != math.Trunc(f) {
+		return 0, true
 	}
-	l.n = int64(max(min(f, 1<<53), -1<<53))
-	return nil
+	return int64(max(min(f, 1<<53), -1<<53)), false
 }
 
 // within is the number, or what stands for none, at the nearer end of a range
@@ -115,13 +101,9 @@ type looseItem struct {
 // UnmarshalJSON never fails.
 func (l *looseList) UnmarshalJSON(data []byte) error {
 	*l = nil
-	if string(data) == "null" {
-		return nil
-	}
-	var raw []json.RawMessage
-	if len(data) == 0 || data[0] != '[' || json.Unmarshal(data, &raw) != nil {
+	var raw []json.RawMessage // null leaves it nil
+	if json.Unmarshal(data, &raw) != nil {
 		*l = looseList{{noList: true}}
-		return nil
 	}
 	for _, one := range raw {
 		*l = append(*l, looseItemOf(one))
@@ -149,7 +131,7 @@ func looseItemOf(raw json.RawMessage) looseItem {
 
 // command is a command: not empty, with numbers written out.
 func (l looseList) command() ([]string, error) {
-	wrong := errors.New("command must be a non-empty list of strings.") //nolint:staticcheck // the contract's own words
+	wrong := sentence("command must be a non-empty list of strings.")
 	if len(l) == 0 {
 		return nil, wrong
 	}
@@ -159,7 +141,7 @@ func (l looseList) command() ([]string, error) {
 			return nil, wrong
 		}
 		if strings.IndexByte(item.text, 0) >= 0 {
-			return nil, errors.New("command must not hold NUL bytes.") //nolint:staticcheck // a sentence, as the contract's are
+			return nil, sentence("command must not hold NUL bytes.")
 		}
 		argv = append(argv, item.text)
 	}
