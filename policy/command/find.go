@@ -62,6 +62,9 @@ func (c *checker) findExec(at arg, base string, rest []arg) []arg {
 		}
 		inner = append(inner, a.found())
 	}
+	if len(inner) > 0 {
+		c.program(inner)
+	}
 	c.refuse(at.at, RuleWrapper, base, "the end of what "+at.text+" executes is missing", `end it with \;`)
 	return nil
 }

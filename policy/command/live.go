@@ -66,9 +66,6 @@ func (s fileState) same(old fileState) bool {
 	return old.info != nil && os.SameFile(s.info, old.info) && s.size == old.size && s.time.Equal(old.time)
 }
 
-// Load reads the rules in the commands section of a spec file.
-func Load(file string) (*Rules, error) { return read(file) }
-
 func read(file string) (*Rules, error) {
 	f, err := specfile.Read(file)
 	if err != nil {

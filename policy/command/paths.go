@@ -3,6 +3,8 @@ package command
 import (
 	"path"
 	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Paths refuse arguments that plainly point outside, early and readably. They
@@ -17,6 +19,25 @@ type Paths struct {
 	// Visible are further absolute paths that exist inside: mounts, /tmp, the
 	// system's directories.
 	Visible []string
+}
+
+// PathsIn are the paths of a sandbox of this spec: the workspace, where
+// commands start, HOME, /tmp, the directories of programs, and the mounts.
+// What else there is, /etc and /proc say, is no business of commands that are
+// judged by rules.
+func PathsIn(s policy.Spec) Paths {
+	p := Paths{Workspace: policy.WorkspacePath, Visible: []string{policy.HomePath, policy.TmpPath}}
+	p.Visible = append(p.Visible, "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
+	for _, m := range s.Mounts {
+		target := m.Target
+		if target == "" {
+			target = m.Source
+		}
+		if path.IsAbs(target) {
+			p.Visible = append(p.Visible, target)
+		}
+	}
+	return p
 }
 
 // pathKind says what a word of a verdict is.
