@@ -118,13 +118,17 @@ type Statuser interface {
 
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
-	return map[string]string{"cgroup": "Work with control groups of the host, outside every sandbox"}
+	return map[string]string{
+		"cgroup": "Work with control groups of the host, outside every sandbox",
+		"policy": "Look at the rules for commands",
+	}
 }
 
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), planOp()}, hostOps(), []Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+		[]Op{runOp(), planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }
