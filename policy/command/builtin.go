@@ -136,7 +136,7 @@ func (c *checker) source(a arg) string {
 	if a.word == nil {
 		return quote(a.text)
 	}
-	from, to := offset(a.word), int(a.word.End().Offset()) //nolint:gosec // an offset into a text of at most 64 KiB
+	from, to := offset(a.word), int(a.word.End().Offset())
 	if from > to || to > len(c.text) {
 		return quote(a.text)
 	}

@@ -121,9 +121,9 @@ func (c *checker) refuseParse(err error) {
 	var dialectError syntax.LangError
 	switch {
 	case errors.As(err, &syntaxError):
-		at, reason = int(syntaxError.Pos.Offset()), syntaxError.Text //nolint:gosec // an offset into a text of at most 64 KiB
+		at, reason = int(syntaxError.Pos.Offset()), syntaxError.Text
 	case errors.As(err, &dialectError):
-		at = int(dialectError.Pos.Offset()) //nolint:gosec // an offset into a text of at most 64 KiB
+		at = int(dialectError.Pos.Offset())
 	}
 	c.refuse(at, RuleParse, "", "Failed to parse command: "+reason, "")
 }
@@ -187,4 +187,4 @@ func (c *checker) tooDeep(at int) bool {
 }
 
 // offset is where a node begins.
-func offset(n syntax.Node) int { return int(n.Pos().Offset()) } //nolint:gosec // an offset into a text of at most 64 KiB
+func offset(n syntax.Node) int { return int(n.Pos().Offset()) }

@@ -9,7 +9,6 @@ type danger struct {
 	long   []string // names; every shortened form counts
 	words  []string // beginnings of any word
 	bundle bool     // the first word may be a bundle without its dash, as tar takes it
-	single bool     // long options have a single dash, and nothing is bundled
 }
 
 var dangerous = map[string]danger{
