@@ -36,6 +36,8 @@ type Spec struct {
 	// Network is "none" (default: loopback only) or "host" (the host's own,
 	// with everything that listens there).
 	Network string `json:"network,omitempty"`
+	// Commands are the rules for what may be called. nil: anything.
+	Commands *Commands `json:"commands,omitempty"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is laid over the clean base environment of every command. A name

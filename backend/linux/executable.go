@@ -1,0 +1,196 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// searchPath is where programs are looked for inside, and PATH there. All of
+// it is read-only.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// shells run what the command executor was given as text, and the scripts
+// that programs start others with. What they start needs the right itself.
+var shells = []string{"sh", "bash"}
+
+// maxScripts is how often the interpreter of a script may be a script itself,
+// as the kernel has it.
+const maxScripts = 5
+
+// executables finds the files that carry the right to be executed where the
+// spec says which programs may be called: these programs, the shells, what
+// either needs to be loaded, and the programs that they cannot work without.
+// Nothing else does, and nothing that commands could change.
+type executables struct {
+	view  view
+	found map[string]bool // files and directories, as they are called inside
+	errs  []error
+}
+
+// execRules are the rules for what may be executed; none where nothing is.
+func (b *builder) execRules(c *policy.Commands) ([]confine.PathRule, error) {
+	if len(c.Allow) == 0 {
+		return nil, nil
+	}
+	e := &executables{view: b.view(), found: map[string]bool{}}
+	for _, name := range slices.Concat(shells, c.Allow) {
+		e.program(name)
+		e.helpersOf(name)
+	}
+	if len(e.errs) > 0 {
+		return nil, errors.Join(e.errs...)
+	}
+	var rules []confine.PathRule
+	for file := range e.found {
+		rules = append(rules, confine.PathRule{Path: file, Access: confine.AccessExec})
+	}
+	slices.SortFunc(rules, func(a, b confine.PathRule) int { return strings.Compare(a.Path, b.Path) })
+	return rules, nil
+}
+
+// program adds the file that a name stands for in PATH, if there is one.
+func (e *executables) program(name string) {
+	if name == "" || strings.Contains(name, "/") {
+		return
+	}
+	for dir := range strings.SplitSeq(searchPath, ":") {
+		if e.file(path.Join(dir, name), 0) {
+			return
+		}
+	}
+}
+
+// file adds a file with what loads it, and says whether it is a program.
+func (e *executables) file(name string, depth int) bool {
+	at, err := e.view.resolve(name)
+	if err != nil {
+		return false
+	}
+	host, m := e.view.host(at)
+	info, err := os.Stat(host)
+	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return false
+	}
+	if m != nil && m.writable {
+		e.refuse(*m, at)
+		return true
+	}
+	if e.found[at] || depth > maxScripts {
+		return true
+	}
+	e.found[at] = true
+	interpreter, program := loaderOf(host)
+	if interpreter != "" {
+		e.file(interpreter, depth+1)
+	}
+	e.program(program)
+	return true
+}
+
+func (e *executables) refuse(m userMount, at string) {
+	e.errs = append(e.errs, badSource(m.field, m.source, "commands could change "+at+", which commands.allow lets them execute", "make it visible read-only"))
+}
+
+// view is the sandbox's file tree, seen from the host before there is one.
+type view struct {
+	root   string // that programs come from, "/" for the host's own
+	mounts []userMount
+}
+
+func (b *builder) view() view {
+	v := view{root: "/", mounts: b.mounts}
+	if b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
+		v.root = b.spec.RootFS
+	}
+	if len(b.plan.Namespaces) == 0 { // paths are the host's
+		v.mounts = slices.Clone(v.mounts)
+		for i := range v.mounts {
+			v.mounts[i].target = v.mounts[i].source
+		}
+	}
+	return v
+}
+
+// host is where a path inside lies on the host, and the mount that shows it.
+// It is empty for what programs cannot come from.
+func (v view) host(at string) (string, *userMount) {
+	var deepest *userMount
+	var below string
+	for i, m := range v.mounts {
+		if rel, ok := within(at, m.target); ok && (deepest == nil || len(m.target) > len(deepest.target)) {
+			deepest, below = &v.mounts[i], rel
+		}
+	}
+	if deepest != nil {
+		return path.Join(deepest.source, below), deepest
+	}
+	top, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
+	if top != "etc" && slices.Contains(ownPlaces, top) {
+		return "", nil
+	}
+	return filepath.Join(v.root, at), v.writable(filepath.Join(v.root, at))
+}
+
+// writable is the mount through which commands could change a file of the host.
+func (v view) writable(host string) *userMount {
+	for i, m := range v.mounts {
+		if _, ok := within(host, m.source); ok && m.writable {
+			return &v.mounts[i]
+		}
+	}
+	return nil
+}
+
+// maxLinks is how many links the kernel follows in one path.
+const maxLinks = 40
+
+// resolve follows the links in a path as a process inside will. A path that is
+// not shown there does not exist.
+func (v view) resolve(name string) (string, error) {
+	at, rest := "/", strings.Split(name, "/")
+	for links := 0; len(rest) > 0; {
+		word := rest[0]
+		rest = rest[1:]
+		if word == "" || word == "." || word == ".." {
+			if word == ".." {
+				at = path.Dir(at)
+			}
+			continue
+		}
+		next := path.Join(at, word)
+		host, _ := v.host(next)
+		if host == "" {
+			return "", syscall.ENOENT
+		}
+		info, err := os.Lstat(host)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", syscall.ELOOP
+		}
+		text, err := os.Readlink(host)
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(text) {
+			at = "/"
+		}
+		rest = append(strings.Split(text, "/"), rest...)
+	}
+	return at, nil
+}
