@@ -112,5 +112,5 @@ type Statuser interface {
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
-	return []Op{runOp(), planOp(), doctorOp(), versionOp()}
+	return []Op{runOp(), executeOp(), planOp(), doctorOp(), versionOp()}
 }

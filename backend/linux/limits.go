@@ -102,11 +102,20 @@ func hostHas(l policy.Limits) error {
 	return nil
 }
 
+// agentThreads is the room that a bound of the user's processes leaves for the
+// agent, which is one of them: it has about ten threads, sixteen when it is busy.
+const agentThreads = 16
+
 // limitProcesses bounds processes and threads together, or those of the user.
 // The kernel does not count those of the host's uid 0.
 func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error {
 	number := strconv.FormatUint(l.Processes, 10)
 	bare := len(b.plan.Namespaces) == 0
+	if bare && !b.groups.has("pids") && l.Processes < policy.DefaultProcesses && b.spec.Allows(policy.DegradeProcesses) {
+		b.degrade(policy.DegradeProcesses)
+		l.Processes = policy.DefaultProcesses
+		number = strconv.FormatUint(l.Processes, 10)
+	}
 	switch {
 	case b.groups.has("pids"):
 		kept["processes"] = "pids.max=" + number
@@ -119,6 +128,9 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		return nil
 	case bare:
 		kept["processes"] = "RLIMIT_NPROC=" + number + ", of all that the user runs on the host"
+	case l.Processes < policy.DefaultProcesses:
+		l.Processes += agentThreads
+		kept["processes"] = fmt.Sprintf("RLIMIT_NPROC=%d, of the sandbox's user: %s and the agent's threads", l.Processes, number)
 	default:
 		kept["processes"] = "RLIMIT_NPROC=" + number + ", of the sandbox's user"
 	}
