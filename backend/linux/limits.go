@@ -103,8 +103,8 @@ func hostHas(l policy.Limits) error {
 }
 
 // agentThreads is the room that a bound of the user's processes leaves for the
-// agent, which is one of them: it has about ten threads, sixteen when it is busy.
-const agentThreads = 16
+// agent, which is one of them: it has about ten threads.
+const agentThreads = 10
 
 // limitProcesses bounds processes and threads together, or those of the user.
 // The kernel does not count those of the host's uid 0.
