@@ -24,7 +24,8 @@ import (
 type Desc struct {
 	// Name is the operation's name behind every door.
 	Name string
-	// CLI is the path of the command that asks for it.
+	// CLI is the path of the command that asks for it; where it has several
+	// words, all but the last are a group of [Groups] or another operation.
 	CLI []string
 	// Summary is one line; Doc is the manual, in plain text.
 	Summary, Doc string
@@ -107,6 +108,11 @@ func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
 // Statuser is an output that says with which status a program should exit.
 type Statuser interface {
 	ExitStatus() int
+}
+
+// Groups are the commands that only hold others, by their name, with a summary.
+func Groups() map[string]string {
+	return map[string]string{}
 }
 
 // Table returns all operations, in the order in which people should meet them.

@@ -49,6 +49,10 @@ type Spec struct {
 	// AllowDegraded names what was written and may be weaker all the same
 	// where this host cannot keep it, each a word of [Degradations].
 	AllowDegraded []string `json:"allow_degraded,omitempty"`
+	// Commands are the rules for command texts. nil: there are none; with an
+	// empty list of programs every command is refused. `paddock run` starts
+	// what it is told to; the rules are for those who hand on what others say.
+	Commands *Commands `json:"commands,omitempty"`
 }
 
 // Workspace is the directory at /workspace.

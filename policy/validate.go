@@ -72,6 +72,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	s.Env = maps.Clone(s.Env)
 	r.env(s.Env)
 	r.hostname(&s.Hostname)
+	s.Commands = r.commands(s.Commands)
 	r.combine(s)
 	if len(r.errs) > 0 {
 		return Spec{}, errors.Join(r.errs...)

@@ -53,30 +53,16 @@ may change, a read-only system around it, and no network unless it is given.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	ops := op.Table()
-	wanted := commandOf(ops, args)
-	for _, o := range ops {
-		root.AddCommand(a.command(o, wanted == "" || wanted == o.CLI[0]))
-	}
+	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
 	return root
-}
-
-// commandOf is the command that args ask for, where its name comes first.
-func commandOf(ops []op.Op, args []string) string {
-	for _, o := range ops {
-		if len(args) > 0 && args[0] == o.CLI[0] {
-			return args[0]
-		}
-	}
-	return ""
 }
 
 // command renders an operation. withFlags is false where the command will not
 // be used: most of a start would go into flags.
 func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     o.CLI[0],
+		Use:     o.CLI[len(o.CLI)-1],
 		Short:   o.Summary,
 		Long:    o.Doc,
 		Example: o.Examples,

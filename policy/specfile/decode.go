@@ -58,12 +58,20 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), path, line)
 	case reflect.Struct:
 		if d.is(n, yaml.MappingNode, "a mapping of keys to values", path, line) {
 			d.structure(n, v, path)
 		}
 	case reflect.Map:
-		if d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
+		if !d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
+			return
+		}
+		if v.Type().Elem().Kind() == reflect.Slice {
+			d.lists(n, v, path)
+		} else {
 			d.variables(n, v, path)
 		}
 	case reflect.Slice:
@@ -131,6 +139,17 @@ func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 		case d.is(value, yaml.ScalarNode, "a text", field, key.Line):
 			all.SetMapIndex(reflect.ValueOf(key.Value), reflect.ValueOf(value.Value))
 		}
+	}
+	v.Set(all)
+}
+
+// lists decodes a map of lists.
+func (d *decoder) lists(n *yaml.Node, v reflect.Value, path string) {
+	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
+	for key, value := range d.pairs(n, path) {
+		one := reflect.New(v.Type().Elem()).Elem()
+		d.value(value, one, policy.FieldPath(path, key.Value), key.Line)
+		all.SetMapIndex(reflect.ValueOf(key.Value), one)
 	}
 	v.Set(all)
 }
