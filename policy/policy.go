@@ -36,8 +36,6 @@ type Spec struct {
 	// Network is "none" (default: loopback only) or "host" (the host's own,
 	// with everything that listens there).
 	Network string `json:"network,omitempty"`
-	// Commands are the rules for what may be called. nil: anything.
-	Commands *Commands `json:"commands,omitempty"`
 	// Limits bound what commands may use.
 	Limits Limits `json:"limits,omitzero"`
 	// Env is laid over the clean base environment of every command. A name
@@ -50,8 +48,9 @@ type Spec struct {
 	// where this host cannot keep it, each a word of [Degradations].
 	AllowDegraded []string `json:"allow_degraded,omitempty"`
 	// Commands are the rules for command texts. nil: there are none; with an
-	// empty list of programs every command is refused. `paddock run` starts
-	// what it is told to; the rules are for those who hand on what others say.
+	// empty list of programs every command is refused. With rules, the files
+	// of these programs and what loads them are all that can be executed, where
+	// the kernel has Landlock, and nothing that commands can change.
 	Commands *Commands `json:"commands,omitempty"`
 }
 
