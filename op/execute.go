@@ -113,11 +113,10 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 		return ExecuteOutput{}, err
 	}
 	x.spec = spec
-	rules, err := command.New(*spec.Commands)
+	verdict, err := judge(*spec.Commands, x.in.Command)
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
-	verdict := x.judge(rules)
 	if !verdict.Allowed {
 		return refused(verdict), nil
 	}
@@ -156,17 +155,6 @@ func realPath(p string) string {
 		return real
 	}
 	return p
-}
-
-// judge asks the rules; one argument is shell text.
-func (x *execution) judge(rules *command.Rules) command.Verdict {
-	switch len(x.in.Command) {
-	case 0:
-		return rules.Shell("")
-	case 1:
-		return rules.Shell(x.in.Command[0])
-	}
-	return rules.Argv(x.in.Command)
 }
 
 // argv is what is executed: the printed form of what was parsed, by the shell

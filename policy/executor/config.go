@@ -8,6 +8,7 @@
 package executor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func Parse(name string, data []byte) (Config, error) {
 	r := reader{file: name}
 	root, err := parse(data)
 	if err != nil {
-		r.refuse(&value{line: err.line}, "", err.reason, "")
+		r.refuse(&value{line: err.line}, whole, err.reason, "")
 		return Config{}, errors.Join(r.errs...)
 	}
 	r.top(root)
@@ -83,6 +84,9 @@ func (c Config) Apply(spec policy.Spec) policy.Spec {
 	return spec
 }
 
+// whole stands for the file in messages that are about none of its keys.
+const whole = "config"
+
 // reader carries the file's tree over into a Config.
 type reader struct {
 	file   string
@@ -98,7 +102,7 @@ func (r *reader) refuse(v *value, field, reason, hint string) {
 // A key that is given again is refused.
 func (r *reader) each(v *value, field string, know func(key, field string, v *value) bool) {
 	if v.kind != kindObject {
-		r.refuse(v, field, "it must be an object", "")
+		r.refuse(v, cmp.Or(field, whole), "it must be an object", "")
 		return
 	}
 	first := map[string]int{}
