@@ -7,22 +7,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// judge asks the rules; one word is shell text, several are a command and its
-// arguments.
-func judge(c policy.Commands, words []string) (command.Verdict, error) {
-	rules, err := command.New(c)
-	if err != nil {
-		return command.Verdict{}, err
-	}
-	switch len(words) {
-	case 0:
-		return rules.Shell(""), nil
-	case 1:
-		return rules.Shell(words[0]), nil
-	}
-	return rules.Argv(words), nil
-}
-
 // allowed refuses arguments that the spec's rules, where it has any, do not
 // allow.
 func allowed(c *policy.Commands, argv []string) error {

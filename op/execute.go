@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -113,7 +114,7 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 		return ExecuteOutput{}, err
 	}
 	x.spec = spec
-	verdict, err := judge(*spec.Commands, x.in.Command)
+	verdict, err := x.judge()
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
@@ -157,13 +158,42 @@ func realPath(p string) string {
 	return p
 }
 
+// judge asks the rules; one word is shell text, for bash where there is one.
+func (x *execution) judge() (command.Verdict, error) {
+	rules, err := command.New(*x.spec.Commands)
+	if err != nil {
+		return command.Verdict{}, err
+	}
+	text := strings.Join(x.in.Command, "") // of one word at most
+	switch {
+	case len(x.in.Command) > 1:
+		return rules.Argv(x.in.Command), nil
+	case hasBash(x.spec.RootFS):
+		return rules.Shell(text), nil
+	}
+	return rules.ShellPOSIX(text), nil
+}
+
+// hasBash says whether the sandbox has a bash in its PATH.
+func hasBash(rootfs string) bool {
+	if rootfs == policy.RootHost {
+		rootfs = "/"
+	}
+	for dir := range strings.SplitSeq(policy.SearchPath, ":") {
+		if _, err := os.Lstat(filepath.Join(rootfs, dir, "bash")); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // argv is what is executed: the printed form of what was parsed, by the shell
 // in whose dialect it is printed, or the arguments as they are.
 func (x *execution) argv(v command.Verdict) []string {
 	switch {
 	case len(x.in.Command) > 1:
 		return x.in.Command
-	case v.Dialect == "bash":
+	case v.Dialect == command.DialectBash:
 		return []string{"bash", "--noprofile", "--norc", "-c", v.Script}
 	}
 	return []string{"sh", "-c", v.Script}
@@ -242,8 +272,12 @@ func (x *execution) tell(out ExecuteOutput) error {
 		return nil
 	}
 	var b strings.Builder
-	if p := out.Position; p != nil {
+	switch p := out.Position; {
+	case p == nil:
+	case p.Line > 0:
 		fmt.Fprintf(&b, "paddock: refused at line %d, column %d\n", p.Line, p.Column)
+	default:
+		fmt.Fprintf(&b, "paddock: refused at argument %d\n", p.Argument+1)
 	}
 	for _, d := range out.Denials {
 		if d.Hint != "" && !out.Success {

@@ -15,10 +15,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// searchPath is where programs are looked for inside, and PATH there. All of
-// it is read-only.
-const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // shells run what the command executor was given as text, and the scripts
 // that programs start others with. What they start needs the right itself.
 var shells = []string{"sh", "bash"}
@@ -63,7 +59,7 @@ func (e *executables) program(name string) {
 	if name == "" || strings.Contains(name, "/") {
 		return
 	}
-	for dir := range strings.SplitSeq(searchPath, ":") {
+	for dir := range strings.SplitSeq(policy.SearchPath, ":") {
 		if e.file(path.Join(dir, name), 0) {
 			return
 		}

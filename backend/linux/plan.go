@@ -84,7 +84,7 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 // caller's comes in unless the spec says so.
 func environment(spec policy.Spec) map[string]string {
 	env := map[string]string{
-		"PATH":    searchPath,
+		"PATH":    policy.SearchPath,
 		"HOME":    homeDir,
 		"USER":    userName,
 		"LOGNAME": userName,

@@ -9,7 +9,9 @@ import (
 )
 
 type Rules struct{ c policy.Commands }
-type Position struct{ Offset, Line, Column int }
+type Position struct{ Offset, Line, Column, Argument int }
+
+func (r *Rules) ShellPOSIX(text string) Verdict { v := r.Shell(text); v.Dialect = "posix"; return v }
 type Verdict struct {
 	Allowed            bool
 	Rule, Reason, Hint string
@@ -39,10 +41,12 @@ func (r *Rules) Argv(argv []string) Verdict {
 		return Verdict{Rule: "empty", Reason: "Empty command"}
 	}
 	if !slices.Contains(append([]string{"cd", "true", "test", "exit", "read", "ulimit", "kill", "printf", "set", ":"}, r.c.Allow...), argv[0]) {
-		return Verdict{Rule: "allow", Command: argv[0], Position: &Position{0, 1, 1}, Reason: "Command '" + argv[0] + "' is not allowed. Allowed commands: " + strings.Join(r.c.Allow, ", ")}
+		return Verdict{Rule: "allow", Command: argv[0], Position: &Position{Line: 1, Column: 1}, Reason: "Command '" + argv[0] + "' is not allowed. Allowed commands: " + strings.Join(r.c.Allow, ", ")}
 	}
 	return Verdict{Allowed: true}
 }
+
+const DialectBash = "bash"
 
 type Paths struct {
 	Workspace, Cwd string
