@@ -152,8 +152,8 @@ func durationOf(s *Seconds) policy.Duration {
 }
 
 func realPath(p string) string {
-	if real, err := filepath.EvalSymlinks(p); err == nil {
-		return real
+	if resolved, err := filepath.EvalSymlinks(p); err == nil {
+		return resolved
 	}
 	return p
 }

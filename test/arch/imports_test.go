@@ -19,6 +19,7 @@ type allowRule struct {
 var allowRules = []allowRule{
 	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
+	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 }
