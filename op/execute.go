@@ -73,7 +73,8 @@ type execution struct {
 	env     *Env
 	stream  *Stream
 	spec    policy.Spec
-	timeout string // in seconds, for messages
+	timeout string   // in seconds, for messages
+	vars    []string // of the environment, "K=V"
 	notes   []string
 }
 
@@ -125,20 +126,15 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if refusal != "" {
 		return notRun(statusFailed, refusal), nil
 	}
-	workspace := policy.WorkspacePath
-	if spec.Level == policy.LevelLandlock {
-		workspace = realPath(spec.Workspace.Source)
-	}
-	dir := path.Join(workspace, rel)
-	paths := command.Paths{Workspace: workspace, Cwd: dir, Visible: visible(spec)}
+	workspace := workspaceAt(spec.Level, spec)
+	paths := command.Paths{Workspace: workspace, Cwd: path.Join(workspace, rel), Visible: visible(spec)}
 	if v := paths.Check(verdict); !v.Allowed {
 		return refused(v), nil
 	}
-	vars, err := x.in.environment(spec, workspace, dir)
-	if err != nil {
+	if x.vars, err = x.in.environment(spec); err != nil {
 		return ExecuteOutput{}, err
 	}
-	out, err := x.inSandbox(ctx, x.argv(verdict), rel, vars)
+	out, err := x.inSandbox(ctx, x.argv(verdict), rel)
 	out.Script = verdict.Script
 	out.Notes = append(out.Notes, verdict.Notes...)
 	return out, err
@@ -151,11 +147,15 @@ func durationOf(s *Seconds) policy.Duration {
 	return policy.Duration(*s)
 }
 
-func realPath(p string) string {
-	if resolved, err := filepath.EvalSymlinks(p); err == nil {
+// workspaceAt is where commands find the workspace at a level.
+func workspaceAt(level string, spec policy.Spec) string {
+	if level != policy.LevelLandlock {
+		return policy.WorkspacePath
+	}
+	if resolved, err := filepath.EvalSymlinks(spec.Workspace.Source); err == nil {
 		return resolved
 	}
-	return p
+	return spec.Workspace.Source
 }
 
 // judge asks the rules; one word is shell text, for bash where there is one.
@@ -211,7 +211,7 @@ func visible(spec policy.Spec) []string {
 // inSandbox runs argv in a sandbox of its own. What goes wrong is the result's
 // error; the caller's own end, or a sandbox whose death is not proved, is an
 // error of the operation.
-func (x *execution) inSandbox(ctx context.Context, argv []string, dir string, vars []string) (out ExecuteOutput, err error) {
+func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
 	sandbox, err := paddock.Open(ctx, x.spec, x.env.Options)
 	if err != nil {
 		return x.failed(ctx, err)
@@ -221,7 +221,8 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string, va
 		out.Planted = sandbox.Planted()
 	}()
 	cmd := sandbox.Command(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.AddEnv = dir, vars
+	workspace := workspaceAt(sandbox.Isolation().Level, x.spec) // the level may be another than asked for
+	cmd.Dir, cmd.AddEnv = dir, append([]string{"HOME=" + workspace, "PWD=" + path.Join(workspace, dir)}, x.vars...)
 	bound := int64(sandbox.Spec().Limits.Output)
 	stdout, stderr := &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
 	cmd.Stdout, cmd.Stderr = stdout, stderr

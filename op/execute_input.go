@@ -118,9 +118,8 @@ func (in ExecuteInput) settings() (policy.Spec, executor.Config, error) {
 
 // environment is what the command gets beside the sandbox's own: the
 // executor's variables, the spec's over them, and the caller's over both.
-func (in ExecuteInput) environment(spec policy.Spec, workspace, dir string) ([]string, error) {
-	env := executor.Environment(workspace, max(spec.Limits.Memory, spec.Limits.MemoryHigh))
-	env["PWD"] = dir
+func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
+	env := executor.Environment(max(spec.Limits.Memory, spec.Limits.MemoryHigh))
 	maps.Copy(env, spec.Env)
 	var errs []error
 	for i, text := range in.Env {

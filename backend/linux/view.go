@@ -22,7 +22,7 @@ type view struct {
 func (b *builder) view() view {
 	v := view{root: "/", mounts: b.mounts}
 	if b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
-		v.root = b.spec.RootFS
+		v.root = realPath(b.spec.RootFS)
 	}
 	if len(b.plan.Namespaces) == 0 { // paths are the host's
 		v.mounts = slices.Clone(v.mounts)

@@ -182,9 +182,9 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	got := Environment("/workspace", 512*policy.MiB)
+	got := Environment(512 * policy.MiB)
 	want := map[string]string{
-		"HOME": "/workspace", "PWD": "/workspace", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "random",
+		"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "random",
 		"PIP_NO_INPUT": "1", "npm_config_ignore_scripts": "true", "MPLBACKEND": "Agg", "NODE_OPTIONS": "--max-old-space-size=384",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

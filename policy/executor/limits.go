@@ -66,13 +66,11 @@ func fill[T comparable](field *T, value T) {
 }
 
 // Environment is what the executor sets for every command, over the sandbox's
-// own clean environment. workspace is the workspace's path inside, and memory
+// own clean environment, beside HOME and PWD, which are the workspace. memory is
 // the bound under which node must work: its heap gets three quarters, because
 // the rest of the program needs room beside it.
-func Environment(workspace string, memory policy.Size) map[string]string {
+func Environment(memory policy.Size) map[string]string {
 	env := map[string]string{
-		"HOME":                      workspace,
-		"PWD":                       workspace,
 		"PYTHONUNBUFFERED":          "1",
 		"PYTHONDONTWRITEBYTECODE":   "1",
 		"PYTHONHASHSEED":            "random",
