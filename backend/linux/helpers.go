@@ -23,7 +23,10 @@ var compiler = helper{
 // directory holds nothing that its user could not do without, git's holds
 // programs that use the network: what walls leave them is what they have.
 var helpers = map[string]helper{
-	"git":     {dirs: []string{"/usr/lib/git-core", "/usr/libexec/git-core"}},
+	"git": {
+		dirs:     []string{"/usr/lib/git-core", "/usr/libexec/git-core"},
+		programs: []string{"basename", "sed", "uname", "gettext", "envsubst"}, // of its shell scripts
+	},
 	"cc":      compiler,
 	"gcc":     compiler,
 	"c++":     compiler,
