@@ -127,7 +127,8 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 		return notRun(statusFailed, refusal), nil
 	}
 	workspace := workspaceAt(spec.Level, spec)
-	paths := command.Paths{Workspace: workspace, Cwd: path.Join(workspace, rel), Visible: visible(spec)}
+	paths := command.PathsIn(spec)
+	paths.Workspace, paths.Cwd = workspace, path.Join(workspace, rel)
 	if v := paths.Check(verdict); !v.Allowed {
 		return refused(v), nil
 	}
@@ -197,15 +198,6 @@ func (x *execution) argv(v command.Verdict) []string {
 		return []string{"bash", "--noprofile", "--norc", "-c", v.Script}
 	}
 	return []string{"sh", "-c", v.Script}
-}
-
-// visible is what arguments may name beside the workspace.
-func visible(spec policy.Spec) []string {
-	var paths []string
-	for _, m := range spec.Mounts {
-		paths = append(paths, m.Target)
-	}
-	return paths
 }
 
 // inSandbox runs argv in a sandbox of its own. What goes wrong is the result's
@@ -296,6 +288,6 @@ func (x *execution) tell(out ExecuteOutput) error {
 	if err := tellPlanted(&b, out.Planted); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, printable(b.String()))
+	_, err := io.WriteString(w, harmless(b.String()))
 	return err
 }

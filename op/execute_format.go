@@ -35,7 +35,7 @@ func formatResult(out ExecuteOutput) string {
 	case out.TimedOut:
 		add("⏰ Command timed out after %.1fs", out.ExecutionTime)
 	case out.Error != nil:
-		add("❌ Error: %s", strings.ReplaceAll(printable(*out.Error), "\n", " "))
+		add("❌ Error: %s", strings.ReplaceAll(harmless(*out.Error), "\n", " "))
 		return lines[0]
 	case out.Success:
 		add("✅ Command completed successfully (exit code: %d)", out.ExitCode)
@@ -51,11 +51,11 @@ func formatResult(out ExecuteOutput) string {
 		if out.TimedOut {
 			add("")
 		}
-		lines = append(lines, fenced("**stdout:**", shorten(printable(stdout), shownStdout))...)
+		lines = append(lines, fenced("**stdout:**", shorten(harmless(stdout), shownStdout))...)
 	}
 	if stderr != "" {
 		add("")
-		lines = append(lines, fenced("**stderr:**", shorten(printable(stderr), shownStderr))...)
+		lines = append(lines, fenced("**stderr:**", shorten(harmless(stderr), shownStderr))...)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -74,9 +74,9 @@ func fenced(title, text string) []string {
 	return []string{title, fence, text, fence}
 }
 
-// printable makes control characters visible instead of effective, and ends
+// harmless makes control characters visible instead of effective, and ends
 // lines with a line feed alone. What turns the direction of text is left out.
-func printable(text string) string {
+func harmless(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	return strings.Map(func(c rune) rune {
 		switch {

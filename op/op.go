@@ -112,11 +112,11 @@ type Statuser interface {
 
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
-	return map[string]string{}
+	return map[string]string{"policy": "Look at the rules for commands"}
 }
 
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
-	return []Op{runOp(), executeOp(), planOp(), doctorOp(), versionOp()}
+	return []Op{runOp(), executeOp(), planOp(), policyCheckOp(), policyListOp(), doctorOp(), versionOp()}
 }

@@ -18,6 +18,7 @@ type allowRule struct {
 
 var allowRules = []allowRule{
 	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
+	{"policy/command", []string{"policy", "mvdan.cc/sh/v3"}, "it only judges commands"},
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
 	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
@@ -56,6 +57,7 @@ var importerRules = []importerRule{
 	{"github.com/spf13/cobra", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"github.com/spf13/pflag", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, "nobody else reads YAML"},
+	{"mvdan.cc/sh/v3", []string{"policy/command"}, "nobody else parses shell texts"},
 	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, "nobody else speaks to the service manager"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
@@ -160,10 +162,10 @@ func TestLinkedPackages(t *testing.T) {
 		pkg  string
 		deny []string
 	}{
-		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "testing"}},
+		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
 		{"cmd/paddock", []string{"agent", "testing"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
-		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "agent", "testing"}},
+		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},
 	}
 	for _, tt := range tests {
 		path := module

@@ -1,0 +1,190 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// checker judges one text, or one argument list.
+type checker struct {
+	*run
+	*process
+	text  string
+	lang  syntax.LangVariant
+	argv  bool      // it is an argument list
+	outer *Position // where the text stands in another, nil for the outermost
+	depth int
+}
+
+// process is what texts share that one shell runs.
+type process struct {
+	functions map[string]bool
+	vars      map[string]*variable
+	needs     []need
+}
+
+func newProcess() *process {
+	return &process{functions: make(map[string]bool), vars: make(map[string]*variable)}
+}
+
+// Shell judges a text that bash is to run.
+func (r *Rules) Shell(text string) Verdict { return r.shell(text, syntax.LangBash, DialectBash) }
+
+// ShellPOSIX judges a text that a shell without bash's extensions is to run,
+// as /bin/sh is on many systems.
+func (r *Rules) ShellPOSIX(text string) Verdict {
+	return r.shell(text, syntax.LangPOSIX, DialectPOSIX)
+}
+
+// shell judges what was written and, since the printed form is what runs,
+// the printed form once more: the two must come to the same.
+func (r *Rules) shell(text string, lang syntax.LangVariant, dialect string) Verdict {
+	script, v := r.pass(text, lang, dialect)
+	if !v.Allowed {
+		return v
+	}
+	again, second := r.pass(script, lang, dialect)
+	if !second.Allowed || again != script || strings.Join(v.Programs, " ") != strings.Join(second.Programs, " ") {
+		return Verdict{
+			Rule: RuleParse, Dialect: dialect,
+			Reason: "Failed to parse command: it does not mean the same once it is written out",
+			Hint:   "write it more simply",
+		}
+	}
+	return v
+}
+
+// pass judges a text once, and prints it.
+func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (script string, v Verdict) {
+	s := &run{rules: r, programs: make(map[string]bool)}
+	c := &checker{run: s, process: newProcess(), text: text, lang: lang}
+	file := c.parse()
+	if file == nil {
+		return "", s.verdict(dialect, "")
+	}
+	if len(file.Stmts) == 0 {
+		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command"}
+		return "", s.verdict(dialect, "")
+	}
+	c.top(file.Stmts)
+	c.settle()
+	if s.denial == nil {
+		script = c.print(file)
+	}
+	return script, s.verdict(dialect, script)
+}
+
+// parsers are kept: making one costs more than an ordinary check.
+var parsers = map[syntax.LangVariant]*sync.Pool{
+	syntax.LangBash:  {New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }},
+	syntax.LangPOSIX: {New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }},
+}
+
+// parse gives the tree of the checker's text, nil where it refuses the text.
+func (c *checker) parse() *syntax.File {
+	if len(c.text) > MaxText {
+		c.refuse(MaxText, RuleSize, "", "the command is longer than 64 KiB", "put it into a file of the workspace")
+		return nil
+	}
+	if at, bad := badByte(c.text); bad {
+		c.refuse(at, RuleText, "", controlReason, controlHint)
+		return nil
+	}
+	openers := 0
+	for i := range len(c.text) {
+		switch c.text[i] {
+		case '(', '[', '{', '`':
+			if openers++; openers > maxOpeners {
+				c.refuse(i, RuleSize, "", "it has more than 4096 parentheses, brackets, braces and backquotes", "put it into a file of the workspace")
+				return nil
+			}
+		}
+	}
+	pool := parsers[c.lang]
+	parser, _ := pool.Get().(*syntax.Parser)
+	file, err := parser.Parse(strings.NewReader(c.text), "")
+	pool.Put(parser)
+	if err != nil {
+		c.refuseParse(err)
+		return nil
+	}
+	return file
+}
+
+func (c *checker) refuseParse(err error) {
+	at, reason := 0, err.Error()
+	var syntaxError syntax.ParseError
+	var dialectError syntax.LangError
+	switch {
+	case errors.As(err, &syntaxError):
+		at, reason = int(syntaxError.Pos.Offset()), syntaxError.Text //nolint:gosec // an offset into a text of at most 64 KiB
+	case errors.As(err, &dialectError):
+		at = int(dialectError.Pos.Offset()) //nolint:gosec // an offset into a text of at most 64 KiB
+	}
+	c.refuse(at, RuleParse, "", "Failed to parse command: "+reason, "")
+}
+
+// print writes the tree out again.
+func (c *checker) print(file *syntax.File) string {
+	var b bytes.Buffer
+	if err := syntax.NewPrinter().Print(&b, file); err != nil {
+		c.refuse(0, RuleParse, "", "Failed to parse command: "+err.Error(), "")
+		return ""
+	}
+	return b.String()
+}
+
+// refuse notes the first thing that is wrong.
+func (c *checker) refuse(at int, rule, command, reason, hint string) {
+	if c.denial != nil {
+		return
+	}
+	c.denial = &Verdict{Rule: rule, Command: command, Reason: reason, Hint: hint, Position: c.position(at)}
+}
+
+func (c *checker) position(at int) *Position {
+	switch {
+	case c.outer != nil:
+		return c.outer
+	case c.argv:
+		return &Position{Argument: at}
+	default:
+		return place(c.text, at)
+	}
+}
+
+// nested judges a text that stands in an argument. Where no shell is named
+// that is sure to be bash, it must be harmless in both dialects.
+func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
+	for _, lang := range langs {
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c.position(a.at), depth: c.depth + 1}
+		if !same {
+			in.process = newProcess()
+		}
+		if in.tooDeep(0) {
+			return
+		}
+		if file := in.parse(); file != nil {
+			in.top(file.Stmts)
+		}
+		if !same {
+			in.settle()
+		}
+	}
+}
+
+// tooDeep refuses what is nested too deep.
+func (c *checker) tooDeep(at int) bool {
+	if c.depth <= maxDepth {
+		return false
+	}
+	c.refuse(at, RuleSize, "", "it is nested more than 64 deep", "")
+	return true
+}
+
+// offset is where a node begins.
+func offset(n syntax.Node) int { return int(n.Pos().Offset()) } //nolint:gosec // an offset into a text of at most 64 KiB

@@ -1,0 +1,170 @@
+package command
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Shells execute what they find in variables in more places than one would
+// think: the number in $((n)) may be the text 'a[$(command)]'. So what each
+// variable can hold is gathered, wherever it is assigned, and uses that need
+// a number, or a word that is no option, are checked at the end.
+
+// variable is all that a variable may hold in one process.
+type variable struct {
+	values  []arg
+	unknown bool // it may hold anything
+}
+
+// variable is what is known of a name that the text assigns.
+func (p *process) variable(name string) *variable {
+	v := p.vars[name]
+	if v == nil {
+		v = &variable{}
+		p.vars[name] = v
+	}
+	return v
+}
+
+// store notes a value.
+func (p *process) store(name string, a arg) {
+	v := p.variable(name)
+	v.values = append(v.values, a)
+}
+
+// need is a use of a variable that not every value suits.
+type need struct {
+	name    string
+	number  bool // it must be a number; else a word that is no option
+	refusal Verdict
+}
+
+// numberVars are the variables that the shell sets to numbers by itself.
+var numberVars = map[string]bool{
+	"RANDOM": true, "SRANDOM": true, "SECONDS": true, "LINENO": true, "UID": true, "EUID": true,
+	"PPID": true, "BASHPID": true, "EPOCHSECONDS": true,
+}
+
+// pathVars are the variables that hold an absolute path from the start.
+var pathVars = map[string]bool{"HOME": true, "PWD": true, "OLDPWD": true}
+
+// require notes that a variable must be a number, or no option.
+func (c *checker) require(name string, number bool, at int, refusal Verdict) {
+	if number && numberVars[name] {
+		return
+	}
+	refusal.Position = c.position(at)
+	c.needs = append(c.needs, need{name, number, refusal})
+}
+
+// settle checks what was required of variables, once all is known.
+func (c *checker) settle() {
+	for _, n := range c.needs {
+		if c.denial == nil && !c.holds(n.name, n.number, 0) {
+			c.denial = &n.refusal
+		}
+	}
+}
+
+// holds says whether all that a variable may hold is of the wanted kind. One
+// that the text does not assign comes from the environment, and may be anything.
+func (c *checker) holds(name string, number bool, depth int) bool {
+	if !number && pathVars[name] && c.vars[name] == nil {
+		return true
+	}
+	v := c.vars[name]
+	if v == nil || v.unknown || depth > 8 {
+		return false
+	}
+	for _, a := range v.values {
+		if !c.suits(a, number, depth) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) suits(a arg, number bool, depth int) bool {
+	switch {
+	case a.digits:
+		return true
+	case a.whole:
+		return c.holds(a.lead, number, depth+1)
+	case number:
+		return isNumber(a.text) && (a.constant || isRange(a)) || numericOutput(a.word)
+	case a.constant:
+		return a.text != "" && a.text[0] != '-' && !strings.ContainsAny(a.text, " \t\n*?[")
+	default:
+		return !a.split && a.text != "" && a.text[0] != '-'
+	}
+}
+
+// isNumber says whether the text is a whole number, or nothing, which counts as 0.
+func isNumber(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	return len(digits) < 19 && strings.Trim(digits, "0123456789") == "" && (s == "" || digits != "")
+}
+
+// isRange says whether a word is {1..10}.
+func isRange(a arg) bool {
+	if a.word == nil {
+		return false
+	}
+	lit, ok := strings.CutPrefix(a.word.Lit(), "{")
+	lit, closed := strings.CutSuffix(lit, "}")
+	if !ok || !closed {
+		return false
+	}
+	for _, end := range strings.Split(lit, "..") {
+		if end == "" || !isNumber(end) {
+			return false
+		}
+	}
+	return strings.Contains(lit, "..")
+}
+
+// numericOutput says whether a word is the output of a command that prints one
+// number and nothing else.
+func numericOutput(w *syntax.Word) bool {
+	if w == nil || len(w.Parts) != 1 {
+		return false
+	}
+	part := w.Parts[0]
+	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 && !q.Dollar {
+		part = q.Parts[0]
+	}
+	s, ok := part.(*syntax.CmdSubst)
+	return ok && printsNumber(s)
+}
+
+func printsNumber(s *syntax.CmdSubst) bool {
+	if len(s.Stmts) != 1 {
+		return false
+	}
+	cmd := s.Stmts[0].Cmd
+	for {
+		pipe, ok := cmd.(*syntax.BinaryCmd)
+		if !ok || pipe.Op != syntax.Pipe {
+			break
+		}
+		cmd = pipe.Y.Cmd
+	}
+	call, ok := cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return false
+	}
+	words := make([]string, len(call.Args))
+	for i, w := range call.Args {
+		if words[i] = w.Lit(); words[i] == "" {
+			return false
+		}
+	}
+	switch words[0] {
+	case "wc": // of its input: the name of a file would be printed too
+		return len(words) == 2 && (words[1] == "-l" || words[1] == "-c" || words[1] == "-w")
+	case "date":
+		return len(words) == 2 && words[1] == "+%s"
+	}
+	return false
+}
