@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/command"
 	"github.com/paddock-dev/paddock/policy/executor"
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
@@ -128,7 +129,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		case !ok:
 			// The text is not repeated: it may be a secret without its name.
 			errs = append(errs, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"})
-		case executor.Steers(name):
+		case command.Steers(name) || executor.Reserved(name):
 			errs = append(errs, &policy.FieldError{
 				Field: policy.FieldPath("env", name), Reason: "it decides what programs load or execute, and the executor has rules for that",
 				Hint: "leave it out",

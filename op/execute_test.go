@@ -239,3 +239,26 @@ func TestRunKeepsTheRules(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// Variables that decide what programs load or execute are the sandbox's.
+func TestExecuteEnvironment(t *testing.T) {
+	for _, name := range []string{
+		"PATH", "LD_PRELOAD", "LD_ANYTHING", "BASH_ENV", "BASH_FUNC_ls", "ENV", "IFS", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "HOME", "PWD",
+		"GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "PAGER", "PERL5OPT", "GOFLAGS", "npm_config_script_shell", "npm_config_ignore_scripts", "PIP_NO_INPUT",
+	} {
+		_, err := ExecuteInput{Env: Variables{name + "=x"}}.environment(policy.Spec{})
+		if e := policy.FieldErrors(err); len(e) != 1 || e[0].Field != "env."+name || e[0].Value != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	got, err := ExecuteInput{Env: Variables{"A=1", "PYTHONHASHSEED=0", "A=2=3"}}.environment(policy.Spec{
+		Env: map[string]string{"A": "spec", "B": "spec", "MPLBACKEND": "spec"}, Limits: policy.Limits{Memory: 512 * policy.MiB},
+	})
+	want := []string{
+		"A=2=3", "B=spec", "MPLBACKEND=spec", "NODE_OPTIONS=--max-old-space-size=384", "PIP_NO_INPUT=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0",
+		"PYTHONUNBUFFERED=1", "npm_config_ignore_scripts=true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
