@@ -64,6 +64,13 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	return plan, req.Spec, err
 }
 
+// Resolve fills in the spec's defaults and checks it, as [Open] does. It looks at
+// text alone.
+func Resolve(spec Spec, opts Options) (Spec, error) {
+	_, spec, err := opts.prepare(spec)
+	return spec, err
+}
+
 // request is what a backend is asked for: the resolved spec, the agent, and
 // where state is kept.
 func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {

@@ -138,10 +138,11 @@ type Access string
 
 // The kinds of access.
 const (
-	AccessRead Access = "read" // files and directories
-	AccessExec Access = "exec" // read, and execute
-	AccessUse  Access = "use"  // read and write files that exist, devices among them
-	AccessAll  Access = "all"  // everything but making devices
+	AccessRead   Access = "read"   // files and directories
+	AccessExec   Access = "exec"   // read, and execute
+	AccessUse    Access = "use"    // read and write files that exist, devices among them
+	AccessChange Access = "change" // everything but executing and making devices
+	AccessAll    Access = "all"    // everything but making devices
 )
 
 // The ABIs of Landlock that plans rest on: what can bound files without

@@ -23,7 +23,7 @@ func renderAuditRead(w io.Writer, out AuditReadOutput) error {
 // writeRecord writes one line. A record's texts come from anywhere, and may
 // hold what a terminal would obey.
 func writeRecord(w io.Writer, r *audit.Record) error {
-	_, err := io.WriteString(w, harmless(recordText(r))+"\n")
+	_, err := io.WriteString(w, visible(recordText(r))+"\n")
 	return err
 }
 
@@ -75,8 +75,8 @@ func orDash(s string) string {
 // lineText says where a line is no record, and why.
 func lineText(e *audit.Entry) string { return "line " + strconv.Itoa(e.Line) + ": " + e.Err.Error() }
 
-// harmless puts escapes in place of what would not be seen, or be obeyed.
-func harmless(s string) string {
+// visible puts escapes in place of what would not be seen, or be obeyed.
+func visible(s string) string {
 	var b strings.Builder
 	for _, c := range s {
 		if c == ' ' || unicode.IsPrint(c) {

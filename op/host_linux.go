@@ -88,9 +88,6 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// statusFailed is the status of a program that could not do what was asked for.
-const statusFailed = 125
-
 // ExitStatus is the result's own where it has one.
 func (a Answer[R]) ExitStatus() int {
 	if s, ok := any(a.Result).(Statuser); ok && a.Result != nil {
@@ -107,16 +104,14 @@ func answerOf[R any](r *R, err error) Answer[R] {
 	if err == nil {
 		return Answer[R]{Success: true, Result: r}
 	}
-	return Answer[R]{Error: err.Error(), Hint: hintOf(err), Result: r, cause: err}
+	return Answer[R]{Error: err.Error(), Hint: toolHint(err), Result: r, cause: err}
 }
 
-// hintOf finds the hint of an error.
-func hintOf(err error) string {
-	own, group, space := (*paddock.Error)(nil), (*cgroup.Error)(nil), (*namespace.Error)(nil)
+// toolHint is hintOf with the errors of host tools.
+func toolHint(err error) string {
+	group, space := (*cgroup.Error)(nil), (*namespace.Error)(nil)
 	place, flag := (*cgroup.PathError)(nil), (*namespace.FlagError)(nil)
 	switch {
-	case errors.As(err, &own):
-		return own.Hint
 	case errors.As(err, &group):
 		return group.Hint
 	case errors.As(err, &space):
@@ -126,7 +121,7 @@ func hintOf(err error) string {
 	case errors.As(err, &flag):
 		return flag.Hint
 	}
-	return ""
+	return hintOf(err)
 }
 
 // newHostTool makes an operation whose errors are answers. In texts for people

@@ -48,8 +48,8 @@ func (o *ExecOutput) ExitStatus() int {
 	return o.ReturnCode
 }
 
-// execution is one command on its way.
-type execution struct {
+// hostCommand is one command on its way.
+type hostCommand struct {
 	setup   namespace.Setup
 	argv    []string
 	spelled []string // as the tools would have been called
@@ -57,7 +57,7 @@ type execution struct {
 }
 
 // run runs it. What was printed is kept, also where it timed out or failed.
-func (x *execution) run(ctx context.Context, env *Env, stream *Stream) (*ExecOutput, error) {
+func (x *hostCommand) run(ctx context.Context, env *Env, stream *Stream) (*ExecOutput, error) {
 	limited, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	stdout, stderr := &bounded{}, &bounded{}

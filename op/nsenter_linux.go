@@ -74,5 +74,5 @@ func nsenter(ctx context.Context, env *Env, in NsenterInput, stream *Stream) (*E
 		return nil, err
 	}
 	spelled := slices.Concat([]string{"nsenter", "-t", strconv.FormatInt(in.Target.n, 10)}, namespace.Spell(flags), []string{"--"}, argv)
-	return (&execution{setup, argv, spelled, timeout}).run(ctx, env, stream)
+	return (&hostCommand{setup, argv, spelled, timeout}).run(ctx, env, stream)
 }

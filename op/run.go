@@ -48,11 +48,14 @@ Standard input, output and error output are passed through as they come. With
 ended. With --max-output, what a stream passes on ends at the bound; the rest
 is read and dropped, and a line on standard error says how much.
 
+A spec with "commands" is kept: a command that its rules refuse is not run, and
+of programs these alone can be executed; see paddock execute.
+
 Signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the command. The
 third INT or TERM ends the sandbox, whatever the command makes of it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
-126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
+126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
 // run opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
@@ -62,6 +65,9 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	}
 	spec, err := in.spec(env)
 	if err != nil {
+		return RunOutput{}, err
+	}
+	if err := allowed(spec.Commands, in.Argv); err != nil {
 		return RunOutput{}, err
 	}
 	if term, ok := env.lookup("TERM"); ok && in.TTY {

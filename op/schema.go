@@ -96,6 +96,12 @@ var notations = map[reflect.Type]schema{
 		Type: []string{"string", "number"}, Pattern: `^[0-9]+([.][0-9]{1,3})?$`,
 		Description: "an amount of processors, 1.5",
 	},
+	reflect.TypeFor[Seconds](): {
+		Type: []string{"string", "number"}, Pattern: `^[0-9]+([.][0-9]+)?(ms|s|m|h)?$`,
+		Description: "a number of seconds, or with a unit: 90, 1.5, 2m",
+	},
+	reflect.TypeFor[Words]():     {Type: []string{"string", "array"}, Items: &schema{Type: "string"}},
+	reflect.TypeFor[Variables](): {Type: []string{"object", "array"}, Items: &schema{Type: "string"}, Additional: schema{Type: "string"}},
 	reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
 }
 

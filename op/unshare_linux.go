@@ -90,5 +90,5 @@ func unshare(ctx context.Context, env *Env, in UnshareInput, stream *Stream) (*E
 		return nil, err
 	}
 	spelled := slices.Concat([]string{"unshare"}, namespace.Spell(flags), []string{"--"}, argv)
-	return (&execution{setup, argv, spelled, timeout}).run(ctx, env, stream)
+	return (&hostCommand{setup, argv, spelled, timeout}).run(ctx, env, stream)
 }

@@ -30,7 +30,7 @@ const (
 	minTmp       = 1 * MiB
 	minOpenFiles = 16
 	maxOpenFiles = 1 << 20
-	minProcesses = 32
+	minProcesses = 4
 	maxProcesses = 1 << 22
 	minMemory    = 4 * MiB
 	minCPUs      = CPUs(10)

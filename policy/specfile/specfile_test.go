@@ -29,7 +29,7 @@ mounts:
     target: /data
     mode: rw
 network: none
-limits: {timeout: 120s, output: 1.5MiB, cpu_time: 1m30s, file_size: 4096, open_files: 256, processes: 128, tmp: "1GB",
+limits: {timeout: 120s, max_timeout: 5m, output: 1.5MiB, cpu_time: 1m30s, file_size: 4096, open_files: 256, processes: 128, tmp: "1GB",
   memory: 512MiB, memory_high: 400MiB, swap: 1MiB, cpus: 1.5, disk: 2GiB}
 env: {LANG: C.UTF-8, PORT: 8080, MODE: 0644, DEBUG: true, RATIO: 1.50, EMPTY: "", NO: no, DAY: 2024-01-02}
 hostname: box
@@ -42,7 +42,7 @@ func fullSpec() policy.Spec {
 		Workspace: policy.Workspace{Source: ".", Mode: "bind", Access: "ro", Unprotected: []string{".envrc"}},
 		Mounts:    []policy.Mount{{Source: "~/go/pkg/mod"}, {Source: "/data", Target: "/data", Mode: "rw"}},
 		Network:   "none",
-		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), Output: 3 << 19,
+		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), MaxTimeout: policy.Duration(5 * time.Minute), Output: 3 << 19,
 			CPUTime: policy.Duration(90 * time.Second), FileSize: 4096, OpenFiles: 256, Processes: 128, Tmp: 1e9,
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},
 		Env: map[string]string{"LANG": "C.UTF-8", "PORT": "8080", "MODE": "0644", "DEBUG": "true",
