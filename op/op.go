@@ -67,6 +67,9 @@ type Op struct {
 	decode func(input []byte) (any, error)
 	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
+	// refuse makes an answer of what kept the operation from being done, where
+	// a contract has errors as answers; nil else.
+	refuse func(err error) any
 }
 
 // New makes an operation out of its description, what it does, and how its

@@ -82,8 +82,21 @@ func (p *properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Schematic is a type that reads JSON by itself and says what it takes, as a
+// JSON schema with a type, items, a pattern or a description.
+type Schematic interface {
+	JSONSchema() string
+}
+
 // notation is the schema of a type that has a notation of its own.
 func notation(t reflect.Type) (schema, bool) {
+	if own, ok := reflect.New(t).Interface().(Schematic); ok {
+		var s schema
+		if err := json.Unmarshal([]byte(own.JSONSchema()), &s); err != nil {
+			panic(err) // a mistake of the type's
+		}
+		return s, true
+	}
 	switch t {
 	case reflect.TypeFor[policy.Size]():
 		return schema{
