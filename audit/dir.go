@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -131,9 +133,9 @@ func (d *dir) numbers() ([]int, error) {
 func fileName(n int) string { return fmt.Sprintf("audit-%08d.jsonl", n) }
 
 func numberOf(name string) (int, bool) {
-	var n int
-	_, err := fmt.Sscanf(name, "audit-%d.jsonl", &n)
-	return n, err == nil && n > 0 && fileName(n) == name
+	text, ok := strings.CutSuffix(strings.TrimPrefix(name, "audit-"), ".jsonl")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil && n > 0 && fileName(n) == name
 }
 
 // syncDir makes new and removed names last.

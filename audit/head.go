@@ -64,11 +64,15 @@ func (h *head) near(f *os.File, n int64) (found bool, err error) {
 
 // take makes a line that is a record the head.
 func (h *head) take(line []byte, end int64) bool {
-	var r Record
-	if parse(line, &r) != nil {
+	hash, err := hashOf(line)
+	if err != nil {
 		return false
 	}
-	h.seq, h.hash, h.end = r.Seq, r.Hash, end
+	seq, err := seqOf(line)
+	if err != nil {
+		return false
+	}
+	h.seq, h.hash, h.end = seq, hash, end
 	return true
 }
 

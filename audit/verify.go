@@ -103,7 +103,7 @@ func (v *verifier) walk(ctx context.Context, name string, f io.ReaderAt, size in
 		from := l.off
 		piece, whole, err := l.next()
 		if errors.Is(err, io.EOF) {
-			v.endOfFile(l.rest())
+			v.endOfFile(l.rest(), l.off)
 			return nil
 		}
 		if err == nil {
@@ -201,19 +201,17 @@ func (v *verifier) wreckEnds(r *Record, from int64) {
 	v.wrong(v.wreckLine, "it is not a record, or was changed")
 }
 
-// endOfFile judges what follows the last record of a file.
-func (v *verifier) endOfFile(rest []byte) {
-	if v.wreckFrom >= 0 {
-		v.wrong(v.wreckLine, "it is not a record, or was changed")
-		return
-	}
+// endOfFile judges what follows the last newline of a file, and what was not
+// judged before.
+func (v *verifier) endOfFile(rest []byte, from int64) {
 	var r Record
 	switch {
-	case len(rest) == 0:
-	case parse(append(bytes.Clone(rest), '\n'), &r) == nil:
+	case len(rest) > 0 && parse(append(bytes.Clone(rest), '\n'), &r) == nil:
 		v.line++
-		v.record(&r, 0)
-	default:
+		v.record(&r, from)
+	case v.wreckFrom >= 0:
+		v.wrong(v.wreckLine, "it is not a record, or was changed")
+	case len(rest) > 0:
 		v.wrong(v.line+1, "it is unfinished: a process was killed while it wrote, or the file was cut (the next operation will close it off)")
 	}
 }

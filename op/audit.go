@@ -17,12 +17,12 @@ import (
 
 // AuditReadInput asks for records.
 type AuditReadInput struct {
-	Follow    bool   `json:"follow,omitempty" flag:"follow" short:"f" help:"go on with new records as they come, until a signal ends it"`
-	Since     string `json:"since,omitempty" flag:"since" arg:"DUR|TIME" max:"64" help:"only what is younger than this, 1h30m, or not before this time, 2006-01-02T15:04:05Z"`
-	Principal string `json:"principal,omitempty" flag:"principal" arg:"NAME" max:"128" help:"only the operations of this principal"`
-	Op        string `json:"op,omitempty" flag:"op" arg:"NAME" max:"128" help:"only this operation"`
-	Limit     *int   `json:"limit,omitempty" flag:"limit" arg:"N" min:"1" max:"10000" help:"only the newest N of these (default: all; in one JSON object 1000)"`
-	Raw       bool   `json:"raw,omitempty" flag:"raw" help:"print records as they are written, one JSON object a line"`
+	Follow    bool    `json:"follow,omitempty" flag:"follow" short:"f" help:"go on with new records as they come, until a signal ends it"`
+	Since     string  `json:"since,omitempty" flag:"since" arg:"DUR|TIME" max:"64" help:"only what is younger than this, 1h30m, or not before this time, 2006-01-02T15:04:05Z"`
+	Principal string  `json:"principal,omitempty" flag:"principal" arg:"NAME" max:"128" help:"only the operations of this principal"`
+	Op        string  `json:"op,omitempty" flag:"op" arg:"NAME" max:"128" help:"only this operation"`
+	Limit     *uint64 `json:"limit,omitempty" flag:"limit" arg:"N" min:"1" max:"10000" help:"only the newest N of these (default: all; in one JSON object 1000)"`
+	Raw       bool    `json:"raw,omitempty" flag:"raw" help:"print records as they are written, one JSON object a line"`
 }
 
 // AuditReadOutput is what was found, empty where it went to a stream.
@@ -77,7 +77,7 @@ func auditRead(ctx context.Context, env *Env, in AuditReadInput, stream *Stream)
 	q := auditQuery{wanted: wanted, follow: in.Follow, raw: in.Raw, keep: answerRecords}
 	q.out.Records = []audit.Record{}
 	if in.Limit != nil {
-		q.keep = *in.Limit
+		q.keep = int(*in.Limit) // 10,000 at most
 	}
 	q.streams = stream.Stdout != nil && in.Limit == nil
 	reader, err := audit.Open(env.Audit.Dir())

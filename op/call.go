@@ -33,23 +33,24 @@ func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (a
 	if stream == nil {
 		stream = &Stream{}
 	}
-	out, err := o.answer(ctx, env, input, stream)
-	if err != nil && o.refuse != nil {
+	c := &call{op: o, env: env, from: time.Now()}
+	out, err := c.run(ctx, input, stream)
+	if out == nil && err != nil && o.refuse != nil {
 		return o.refuse(err), nil
 	}
 	return out, err
 }
 
-func (o Op) answer(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
-	c := &call{op: o, env: env, from: time.Now()}
+// run asks what Call says, in that order, and does the operation.
+func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, error) {
 	if err := c.privileged(ctx); err != nil {
 		c.refuse()
-		if in, err := o.decode(input); err == nil {
+		if in, err := c.op.decode(input); err == nil {
 			c.describe(in)
 		}
 		return nil, c.ended(ctx, nil, err)
 	}
-	in, err := o.decode(input)
+	in, err := c.op.decode(input)
 	if err != nil {
 		return nil, c.ended(ctx, nil, err)
 	}
@@ -57,16 +58,14 @@ func (o Op) answer(ctx context.Context, env *Env, input []byte, stream *Stream) 
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	own := *env
+	own := *c.env
 	own.call = c
-	out, err := o.do(ctx, &own, in, stream)
-	if err := c.ended(ctx, out, err); err != nil {
-		if c.lost {
-			out = nil
-		}
-		return out, err
+	out, err := c.op.do(ctx, &own, in, stream)
+	err = c.ended(ctx, out, err)
+	if c.lost {
+		out = nil
 	}
-	return out, nil
+	return out, err
 }
 
 // call is one call on its way through Call.

@@ -260,3 +260,63 @@ func TestCeiling(t *testing.T) {
 		}
 	}
 }
+
+// answer is an output that is an error by itself.
+type answer struct {
+	Success bool             `json:"success"`
+	Error   *string          `json:"error"`
+	Denials []paddock.Denial `json:"denials,omitempty"`
+}
+
+func answering(what answer) Op {
+	o := New(Desc{Name: "ask", Needs: privilege.UnsandboxedExec},
+		func(context.Context, *Env, toolInput, *Stream) (answer, error) { return what, nil },
+		func(io.Writer, answer) error { return nil })
+	o.refuse = func(err error) any { text := err.Error(); return answer{Error: &text} }
+	return o
+}
+
+// TestErrorsAsAnswers: what a contract has as answers is no error, and goes on
+// record as what it is.
+func TestErrorsAsAnswers(t *testing.T) {
+	text := "it is not allowed"
+	tests := []struct {
+		name  string
+		what  answer
+		spoil func(*Env)
+		input string
+		error string
+		want  string
+	}{
+		{"done", answer{Success: true}, nil, `{}`, "", "ok"},
+		{"failed", answer{Error: &text}, nil, `{}`, text, "error " + text},
+		{"refused by rules", answer{Error: &text, Denials: []paddock.Denial{{Layer: "command"}}}, nil, `{}`, text, "denied " + text},
+		{"not granted", answer{}, func(e *Env) { e.Principal.Name = "local:other" }, `{}`,
+			"The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool.",
+			"denied The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool."},
+		{"not read", answer{}, nil, `{"x":1}`, `cannot read the input of ask: unknown field "x"`, `error cannot read the input of ask: unknown field "x"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env := office(t)
+			if tt.spoil != nil {
+				tt.spoil(env)
+			}
+			out, err := answering(tt.what).Call(t.Context(), env, []byte(tt.input), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := errorIn(out); got != tt.error {
+				t.Errorf("the answer's error is %q, want %q", got, tt.error)
+			}
+			got := recorded(t, env)
+			if last := got[len(got)-1]; !strings.HasSuffix(last, tt.want) {
+				t.Errorf("recorded %q, want %q", last, tt.want)
+			}
+		})
+	}
+	out, err := answering(answer{}).Call(t.Context(), nil, []byte(`{}`), nil)
+	if err != nil || errorIn(out) != "No context." {
+		t.Errorf("without an environment: %v, %v", out, err)
+	}
+}

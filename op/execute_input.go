@@ -44,6 +44,9 @@ func (w *Words) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// JSONSchema says so.
+func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
+
 // Variables are "K=V". In JSON they are a list or an object.
 type Variables []string
 
@@ -61,6 +64,11 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 		return &policy.FieldError{Field: "env", Reason: "it must be an object of texts"}
 	}
 	return nil
+}
+
+// JSONSchema says so.
+func (Variables) JSONSchema() string {
+	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
 }
 
 // Seconds is a time span that is written as a number of seconds, or with a
@@ -93,6 +101,11 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return s.UnmarshalText([]byte(text))
+}
+
+// JSONSchema says so.
+func (Seconds) JSONSchema() string {
+	return `{"type":["string","number"],"pattern":"^[0-9]+([.][0-9]+)?(ms|s|m|h)?$","description":"a number of seconds, or with a unit: 90, 1.5, 2m"}`
 }
 
 // settings are what the spec, the configuration and the fields say together.

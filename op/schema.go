@@ -82,27 +82,41 @@ func (p *properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// notations are the types with a notation of their own.
-var notations = map[reflect.Type]schema{
-	reflect.TypeFor[policy.Size](): {
-		Type: []string{"string", "integer"}, Pattern: `^[0-9]+([.][0-9]+)? *([KMGT]i?B|B)?$`,
-		Description: "a size with its unit, 512MiB, or a number of bytes",
-	},
-	reflect.TypeFor[policy.Duration](): {
-		Type: "string", Pattern: `^[+]?([0-9]*[.]?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`,
-		Description: "a duration with its units, 1h30m",
-	},
-	reflect.TypeFor[policy.CPUs](): {
-		Type: []string{"string", "number"}, Pattern: `^[0-9]+([.][0-9]{1,3})?$`,
-		Description: "an amount of processors, 1.5",
-	},
-	reflect.TypeFor[Seconds](): {
-		Type: []string{"string", "number"}, Pattern: `^[0-9]+([.][0-9]+)?(ms|s|m|h)?$`,
-		Description: "a number of seconds, or with a unit: 90, 1.5, 2m",
-	},
-	reflect.TypeFor[Words]():     {Type: []string{"string", "array"}, Items: &schema{Type: "string"}},
-	reflect.TypeFor[Variables](): {Type: []string{"object", "array"}, Items: &schema{Type: "string"}, Additional: schema{Type: "string"}},
-	reflect.TypeFor[time.Time](): {Type: "string", Format: "date-time"},
+// Schematic is a type that reads JSON by itself and says what it takes, as a
+// JSON schema with a type, items, a pattern or a description.
+type Schematic interface {
+	JSONSchema() string
+}
+
+// notation is the schema of a type that has a notation of its own.
+func notation(t reflect.Type) (schema, bool) {
+	if own, ok := reflect.New(t).Interface().(Schematic); ok {
+		var s schema
+		if err := json.Unmarshal([]byte(own.JSONSchema()), &s); err != nil {
+			panic(err) // a mistake of the type's
+		}
+		return s, true
+	}
+	switch t {
+	case reflect.TypeFor[policy.Size]():
+		return schema{
+			Type: []string{"string", "integer"}, Pattern: `^[0-9]+([.][0-9]+)? *([KMGT]i?B|B)?$`,
+			Description: "a size with its unit, 512MiB, or a number of bytes",
+		}, true
+	case reflect.TypeFor[policy.Duration]():
+		return schema{
+			Type: "string", Pattern: `^[+]?([0-9]*[.]?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`,
+			Description: "a duration with its units, 1h30m",
+		}, true
+	case reflect.TypeFor[policy.CPUs]():
+		return schema{
+			Type: []string{"string", "number"}, Pattern: `^[0-9]+([.][0-9]{1,3})?$`,
+			Description: "an amount of processors, 1.5",
+		}, true
+	case reflect.TypeFor[time.Time]():
+		return schema{Type: "string", Format: "date-time"}, true
+	}
+	return schema{}, false
 }
 
 // schemer makes schemas of types.
@@ -123,8 +137,8 @@ func (s *schemer) root(t reflect.Type) json.RawMessage {
 
 // of is the schema of a type, of anything where that is not known.
 func (s *schemer) of(t reflect.Type) schema {
-	if n, ok := notations[t]; ok {
-		return n
+	if of, ok := notation(t); ok {
+		return of
 	}
 	if t.Kind() == reflect.Pointer {
 		return s.of(t.Elem())

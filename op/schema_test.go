@@ -2,10 +2,12 @@ package op
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -279,4 +281,39 @@ func TestOutputsAreAsTheSchemasSay(t *testing.T) {
 	if wrong := parsed(t, runOp().OutputSchema()).check(value, "run"); len(wrong) > 0 {
 		t.Errorf("run answers %q", wrong)
 	}
+}
+
+// words take a text for a list of one.
+type words []string
+
+func (*words) UnmarshalJSON([]byte) error { return nil }
+func (*words) JSONSchema() string {
+	return `{"type":["string","array"],"items":{"type":"string"}}`
+}
+
+func TestSchemaOfItsOwn(t *testing.T) {
+	type input struct {
+		Words words           `json:"words"`
+		Any   json.RawMessage `json:"any,omitempty"`
+		Again *struct {
+			Deep map[string]*input2 `json:"deep"`
+		} `json:"again,omitempty"`
+	}
+	o := New(Desc{}, func(context.Context, *Env, input, *Stream) (input, error) { return input{}, nil }, func(io.Writer, input) error { return nil })
+	want := `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{` +
+		`"words":{"type":["string","array"],"items":{"type":"string"}},"any":{},` +
+		`"again":{"type":"object","properties":{"deep":{"type":"object","additionalProperties":{"type":"object","properties":{"below":{}},"additionalProperties":false}}},` +
+		`"required":["deep"],"additionalProperties":false}},"required":["words"],"additionalProperties":false}`
+	if got := string(o.InputSchema()); got != want {
+		t.Errorf("the schema is\n%s\nwant\n%s", got, want)
+	}
+	o.Schema = json.RawMessage(`{"type":"object"}`)
+	if got := string(o.InputSchema()); got != `{"type":"object"}` {
+		t.Errorf("the contract's schema has become %s", got)
+	}
+}
+
+// input2 holds itself.
+type input2 struct {
+	Below *input2 `json:"below,omitempty"`
 }
