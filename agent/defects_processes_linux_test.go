@@ -242,7 +242,7 @@ func reusedIDs(t *testing.T, b *bareAgent) {
 
 func foregroundSignals(t *testing.T, b *bareAgent) {
 	each(t, b, []call{{request: open("s", ""), want: `{}`}})
-	b.shellDo(t, "s", "sh -c 'echo wai''ting; sleep 60'; echo sta''tus $?", "waiting")
+	b.shellDo(t, "s", "sh -c 'echo wai''ting; exec sleep 60'; echo sta''tus $?", "waiting")
 	each(t, b, []call{{request: `{"action":"signal_shell","shell_id":"s","signal":"INT"}`, want: `{"signal":"INT","state":"running"}`}})
 	b.shellRead(t, "s", "pyro$ ")
 	b.shellDo(t, "s", "sh -c 'trap \"echo got-it; exit 3\" TERM; echo wai''ting-2; while :; do sleep 0.05; done'; echo sta''tus $?", "waiting-2")

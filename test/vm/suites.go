@@ -28,7 +28,7 @@ var machines = [][]suite{
 		{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
 	},
 	{
-		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestStarvedAgent|TestRefused)"}, // they need a fast machine, or none of this kernel
+		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused)"}, // they need a fast machine, or none of this kernel
 	},
 }
 
