@@ -43,8 +43,9 @@ type SpecInput struct {
 	Disk      *policy.Size     `json:"disk,omitempty" flag:"disk" arg:"SIZE" help:"size of a workspace of mode copy (default: 1GiB)"`
 }
 
-// spec is what was asked for, the file's words and the fields' together. All
-// that is wrong with the fields is told at once.
+// spec is what was asked for, the file's words and the fields' together, within
+// the principal's ceiling: this is the one place where that is applied. All that
+// is wrong with the fields is told at once.
 func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile != "" {
@@ -70,7 +71,7 @@ func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	if err != nil {
 		return policy.Spec{}, err
 	}
-	return spec, nil
+	return env.Ceiling.Apply(spec)
 }
 
 // mounts adds the fields' mounts. One takes the place of the file's mount
@@ -128,6 +129,10 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 		vars = make(map[string]string)
 	}
 	for _, name := range in.EnvPass {
+		if err := env.Ceiling.PassEnv(name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		value, ok := env.lookup(name)
 		if !ok {
 			errs = append(errs, &policy.FieldError{

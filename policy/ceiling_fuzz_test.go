@@ -198,7 +198,8 @@ func TestCeilingHolds(t *testing.T) {
 			}
 		}
 		c := fuzzCeiling(&data)
-		c.Workspace[0] = Place{"/a", "rw"}
+		c.Workspace[0] = Place{"/a", []string{"ro", "rw"}[i%2]}
+		c.Mounts = append(c.Mounts, Place{"/a/b", "ro"})
 		if checkWithin(t, c, fuzzSpec(&data)) {
 			passed++
 		}

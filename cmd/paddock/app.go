@@ -28,7 +28,8 @@ func execute(args []string) int {
 
 // app is one run of the program.
 type app struct {
-	status int // where nothing failed
+	status     int    // where nothing failed
+	privileges string // where they are kept, as a flag says
 }
 
 func (a *app) root(args []string) *cobra.Command {
@@ -53,6 +54,7 @@ may change, a read-only system around it, and no network unless it is given.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
+	a.addPrivilegesFlag(root)
 	ops := op.Table()
 	wanted := commandOf(ops, args)
 	for _, o := range ops {
@@ -103,7 +105,7 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 func (a *app) call(o op.Op, input []byte, asJSON bool) error {
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
-	out, err := o.Call(d.ctx, &op.Env{LookupEnv: os.LookupEnv}, input, &d.stream)
+	out, err := o.Call(d.ctx, a.env(), input, &d.stream)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone
 	}
