@@ -103,6 +103,7 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 
 // call runs the operation and prints what it answers.
 func (a *app) call(o op.Op, input []byte, asJSON bool) error {
+	a.becomeRedis()
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
 	out, err := o.Call(d.ctx, a.env(), input, &d.stream)

@@ -17,13 +17,16 @@ func (a *app) addPrivilegesFlag(root *cobra.Command) {
 		"`FILE` or URL of a Redis server where privileges are kept (default: $"+stores.Env+", else "+stores.FileName+" in the state directory)")
 }
 
+// where is where privileges are kept, empty for the default.
+func (a *app) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
+
 // env is what operations find around them here: the local user asks, and has
 // no ceiling, since Paddock can do no more than that user could without it.
 func (a *app) env() *op.Env {
-	where := cmp.Or(a.privileges, os.Getenv(stores.Env))
+	where := a.where()
 	return &op.Env{
 		LookupEnv:  os.LookupEnv,
 		Principal:  stores.Local(where),
-		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where) }),
+		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/paddock-dev/paddock"
@@ -17,7 +16,7 @@ func TestOpen(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "state", "p.json")
 	grant := func(set privilege.Set) privilege.Set { return set | privilege.UnsandboxedExec }
 	for where, file := range map[string]string{"": filepath.Join(state, FileName), other: other} {
-		s, err := Open(where)
+		s, err := Open(where, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,22 +27,14 @@ func TestOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, where := range []string{"redis://127.0.0.1:1", "unix:///nowhere/s"} {
-		s, err := Open(where)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Get(t.Context(), "a")
-		if u := (*privilege.Unavailable)(nil); !errors.As(err, &u) || !strings.HasPrefix(err.Error(), "cannot use the privileges in Redis at ") {
-			t.Errorf("%s: %v", where, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, where := range []string{"http://h", "file:///x", "redis://h?skip_verify=1"} {
-		if s, err := Open(where); err == nil || s != nil {
-			t.Errorf("%s is a store: %v", where, s)
+	for _, where := range []string{"redis://127.0.0.1:1", "unix:///nowhere/s", "file:///x", "x://"} {
+		asked := ""
+		_, err := Open(where, func(address string) (privilege.Store, error) {
+			asked = address
+			return nil, &privilege.Unavailable{Store: "x", Cause: errors.New("away")}
+		})
+		if u := (*privilege.Unavailable)(nil); !errors.As(err, &u) || asked != where {
+			t.Errorf("%s: asked for %q, %v", where, asked, err)
 		}
 	}
 }
