@@ -19,6 +19,7 @@ import (
 func execute(args []string) int {
 	a := &app{}
 	root := a.root(args)
+	a.addPrivilegesFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		return report(os.Stderr, err)
@@ -54,7 +55,6 @@ may change, a read-only system around it, and no network unless it is given.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	a.addPrivilegesFlag(root)
 	ops := op.Table()
 	wanted := commandOf(ops, args)
 	for _, o := range ops {
