@@ -43,9 +43,8 @@ type SpecInput struct {
 	Disk      *policy.Size     `json:"disk,omitempty" flag:"disk" arg:"SIZE" help:"size of a workspace of mode copy (default: 1GiB)"`
 }
 
-// spec is what was asked for, the file's words and the fields' together, within
-// the principal's ceiling: this is the one place where that is applied. All that
-// is wrong with the fields is told at once.
+// spec is what was asked for, the file's words and the fields' together. All
+// that is wrong with the fields is told at once.
 func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile != "" {
@@ -71,7 +70,7 @@ func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	if err != nil {
 		return policy.Spec{}, err
 	}
-	return env.Ceiling.Apply(spec)
+	return spec, nil
 }
 
 // mounts adds the fields' mounts. One takes the place of the file's mount

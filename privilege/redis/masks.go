@@ -101,7 +101,7 @@ end
 for i = 1, 2 do
 	local old, new = ARGV[1 + i], ARGV[3 + i]
 	if new == '' then redis.call('HDEL', KEYS[i], ARGV[1])
-	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end;
+	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end -- else it stays
 end
 return 1`
 
