@@ -129,7 +129,7 @@ func excessLimits(c Limits, s Spec) []string {
 	}
 	second := time.Second
 	most("timeout", int64(l.Timeout), int64(c.Timeout))
-	most("cpu_time", int64(l.CPUTime), int64((time.Duration(c.CPUTime)+second-1).Truncate(second)))
+	most("cpu_time", int64(l.CPUTime), int64((time.Duration(c.CPUTime) + second - 1).Truncate(second)))
 	most("output", int64(l.Output), int64(c.Output))
 	most("file_size", int64(l.FileSize), int64(c.FileSize))
 	most("open_files", int64(l.OpenFiles), int64(c.OpenFiles))

@@ -96,7 +96,7 @@ func (s *Store) read(ctx context.Context, principal string) (masks, error) {
 // and ARGV[3]; empty is no entry.
 const swapScript = `
 for i = 1, 2 do
-	if (redis.call('HGET', KEYS[i], ARGV[1]) or '') ~= ARGV[1 + i] then return 0 end
+	if (redis.call('HGET', KEYS[i], ARGV[1]) or '') ~= ARGV[1 + i] then return 0 end -- somebody was faster
 end
 for i = 1, 2 do
 	local old, new = ARGV[1 + i], ARGV[3 + i]
