@@ -128,6 +128,10 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 		vars = make(map[string]string)
 	}
 	for _, name := range in.EnvPass {
+		if err := env.Ceiling.PassEnv(name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		value, ok := env.lookup(name)
 		if !ok {
 			errs = append(errs, &policy.FieldError{

@@ -129,7 +129,7 @@ func excessLimits(c Limits, s Spec) []string {
 	}
 	second := time.Second
 	most("timeout", int64(l.Timeout), int64(c.Timeout))
-	most("cpu_time", int64(l.CPUTime), int64((time.Duration(c.CPUTime)+second-1)/second*second))
+	most("cpu_time", int64(l.CPUTime), int64((time.Duration(c.CPUTime) + second - 1).Truncate(second)))
 	most("output", int64(l.Output), int64(c.Output))
 	most("file_size", int64(l.FileSize), int64(c.FileSize))
 	most("open_files", int64(l.OpenFiles), int64(c.OpenFiles))
@@ -198,7 +198,8 @@ func TestCeilingHolds(t *testing.T) {
 			}
 		}
 		c := fuzzCeiling(&data)
-		c.Workspace[0] = Place{"/a", "rw"}
+		c.Workspace[0] = Place{"/a", []string{"ro", "rw"}[i%2]}
+		c.Mounts = append(c.Mounts, Place{"/a/b", "ro"})
 		if checkWithin(t, c, fuzzSpec(&data)) {
 			passed++
 		}

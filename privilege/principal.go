@@ -1,10 +1,12 @@
 package privilege
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"os"
-	"os/user"
 	"strconv"
+	"strings"
 )
 
 // MaxName bounds the name of a principal, in bytes.
@@ -48,16 +50,52 @@ func inName(c byte) bool {
 	return c == '.' || c == '_' || c == '@' || c == ':' || c == '-'
 }
 
+// passwd is the system's list of users.
+const passwd = "/etc/passwd"
+
+// maxPasswd bounds what is read of it, in bytes.
+const maxPasswd = 1 << 20
+
 // Local is the user who runs this program: "user:NAME", by the effective uid
-// and the system's list of users, or "uid:N" where the list has no name for
-// it. No variable of the environment has a say. Root is an administrator;
-// whether somebody else is depends on the store ([File.Owned]).
+// and the system's list of users in /etc/passwd, or "uid:N" where the list has
+// no name that is this uid's alone. No variable of the environment has a say,
+// as it would with os/user. Root is an administrator; whether somebody else is
+// depends on the store ([Owned]).
 func Local() *Principal {
 	uid := os.Geteuid()
 	p := &Principal{Name: "uid:" + strconv.Itoa(uid), Admin: uid == 0}
-	u, err := user.LookupId(strconv.Itoa(uid))
-	if err == nil && CheckName("user:"+u.Username) == nil {
-		p.Name = "user:" + u.Username
+	file, err := os.Open(passwd)
+	if err != nil {
+		return p
+	}
+	defer file.Close()
+	if name := nameIn(io.LimitReader(file, maxPasswd), strconv.Itoa(uid)); name != "" && CheckName("user:"+name) == nil {
+		p.Name = "user:" + name
 	}
 	return p
+}
+
+// nameIn is the first name that a list of users has for uid, or "" where there
+// is none, or where another uid has the same name.
+func nameIn(list io.Reader, uid string) string {
+	uids := make(map[string]string) // by name
+	found := ""
+	for lines := bufio.NewScanner(list); lines.Scan(); {
+		fields := strings.Split(lines.Text(), ":")
+		if len(fields) < 4 {
+			continue
+		}
+		name, number := fields[0], fields[2]
+		if other, again := uids[name]; again && other != number {
+			number = "several"
+		}
+		uids[name] = number
+		if number == uid && found == "" {
+			found = name
+		}
+	}
+	if uids[found] != uid {
+		return ""
+	}
+	return found
 }

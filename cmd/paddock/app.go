@@ -19,6 +19,7 @@ import (
 func execute(args []string) int {
 	a := &app{}
 	root := a.root(args)
+	a.addPrivilegesFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		return report(os.Stderr, err)
@@ -28,7 +29,8 @@ func execute(args []string) int {
 
 // app is one run of the program.
 type app struct {
-	status int // where nothing failed
+	status     int    // where nothing failed
+	privileges string // where they are kept, as a flag says
 }
 
 func (a *app) root(args []string) *cobra.Command {
@@ -87,13 +89,13 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 
 // call runs the operation and prints what it answers.
 func (a *app) call(o op.Op, input []byte, asJSON bool) error {
-	log, err := auditLog()
+	a.becomeRedis()
+	env, err := a.env()
 	if err != nil {
 		return err
 	}
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
-	env := &op.Env{LookupEnv: os.LookupEnv, Principal: localUser(), Audit: log, Warn: warn}
 	out, err := o.Call(d.ctx, env, input, &d.stream)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone

@@ -9,7 +9,6 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/privilege"
 )
 
 // What an administrator may say of the audit log.
@@ -45,8 +44,3 @@ func auditLog() (*audit.Log, error) {
 
 // warn prints what is wrong and stops nothing.
 func warn(err error) { fmt.Fprintf(os.Stderr, "paddock: note: %s\n", oneLine(err.Error())) }
-
-// localUser is who runs this program. The log in their directory is theirs.
-func localUser() *privilege.Principal {
-	return &privilege.Principal{Name: "uid:" + strconv.Itoa(os.Geteuid()), Admin: true}
-}

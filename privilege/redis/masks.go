@@ -94,16 +94,16 @@ func (s *Store) read(ctx context.Context, principal string) (masks, error) {
 
 // swapScript writes ARGV[4] and ARGV[5] where the entries still are ARGV[2]
 // and ARGV[3]; empty is no entry.
-var swapScript = redis.NewScript(`
+const swapScript = `
 for i = 1, 2 do
-	if (redis.call('HGET', KEYS[i], ARGV[1]) or '') ~= ARGV[1 + i] then return 0 end
+	if (redis.call('HGET', KEYS[i], ARGV[1]) or '') ~= ARGV[1 + i] then return 0 end -- somebody was faster
 end
 for i = 1, 2 do
 	local old, new = ARGV[1 + i], ARGV[3 + i]
 	if new == '' then redis.call('HDEL', KEYS[i], ARGV[1])
-	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end;
+	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end -- else it stays
 end
-return 1`)
+return 1`
 
 func (s *Store) swap(ctx context.Context, principal string, was, next masks) (done bool, err error) {
 	if was == next {
@@ -111,7 +111,7 @@ func (s *Store) swap(ctx context.Context, principal string, was, next masks) (do
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	n, err := swapScript.Run(ctx, s.client, []string{SharedKey, OwnKey},
+	n, err := redis.NewScript(swapScript).Run(ctx, s.client, []string{SharedKey, OwnKey},
 		principal, was.shared, was.own, next.shared, next.own).Int()
 	return n == 1, err
 }

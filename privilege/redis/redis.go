@@ -62,7 +62,7 @@ type Store struct {
 // rediss:// for TLS, or at unix://[USER[:PASSWORD]@]/SOCKET[?db=N]. It is
 // first spoken to by the first question: one that is away can come back.
 // Certificates are always verified.
-func Open(address string) (*Store, error) {
+func Open(address string) (privilege.Store, error) {
 	options, err := parse(address)
 	if err != nil {
 		// The text is not repeated: it may hold a password.

@@ -59,7 +59,7 @@ func grantMany(address, first string) error {
 }
 
 // insist grants again where the server was too slow: the machine may be busy.
-func insist(s *Store, principal string, set privilege.Set) (err error) {
+func insist(s privilege.Store, principal string, set privilege.Set) (err error) {
 	for range 20 {
 		if _, _, err = s.Update(context.Background(), principal, add(set)); err == nil {
 			return nil

@@ -104,7 +104,8 @@ func (s *server) open() *Store {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = store.Close() })
-	return store
+	client, _ := store.(*Store) // it is nothing else
+	return client
 }
 
 // set writes as another program would.

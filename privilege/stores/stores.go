@@ -1,5 +1,6 @@
 // Package stores opens any store of privileges by one text, and says who the
-// local user is to it. It is for programs: it links every kind of store.
+// local user is to it. Stores on servers are opened by whoever links the
+// client: a program that has none pays for none.
 package stores
 
 import (
@@ -8,7 +9,6 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/privilege"
-	"github.com/paddock-dev/paddock/privilege/redis"
 )
 
 // Env names the environment variable that says where privileges are kept.
@@ -18,16 +18,12 @@ const Env = "PADDOCK_PRIVILEGES"
 // kept if nothing else is said.
 const FileName = "privileges.json"
 
-// Open opens the store at where: the path of a file, the URL of a Redis server
-// (redis://, rediss://, unix://), or empty for [FileName] in the state
-// directory. See [privilege.OpenFile] and [redis.Open].
-func Open(where string) (privilege.Store, error) {
-	if isURL(where) {
-		s, err := redis.Open(where)
-		if err != nil {
-			return nil, err // not a nil *Store in an interface
-		}
-		return s, nil
+// Open opens the store at where: the path of a file ([privilege.OpenFile]), the
+// URL of a server, which is for remote to open, or empty for [FileName] in the
+// state directory.
+func Open(where string, remote func(address string) (privilege.Store, error)) (privilege.Store, error) {
+	if IsRemote(where) {
+		return remote(where)
 	}
 	path, err := filePath(where)
 	if err != nil {
@@ -40,7 +36,7 @@ func Open(where string) (privilege.Store, error) {
 // administrator; so is whose file it is.
 func Local(where string) *privilege.Principal {
 	who := privilege.Local()
-	if who.Admin || isURL(where) {
+	if who.Admin || IsRemote(where) {
 		return who
 	}
 	path, err := filePath(where)
@@ -56,6 +52,6 @@ func filePath(where string) (string, error) {
 	return filepath.Join(dir, FileName), err
 }
 
-// isURL says that where is no path. Any scheme will do: one that nobody knows
-// must not become the name of a file.
-func isURL(where string) bool { return strings.Contains(where, "://") }
+// IsRemote says that where is a URL and no path. Any scheme will do: one that
+// nobody knows must not become the name of a file.
+func IsRemote(where string) bool { return strings.Contains(where, "://") }
