@@ -164,7 +164,7 @@ func TestTreeUsualPath(t *testing.T) {
 	}
 	taken := usualMount + "/" + entries[0].Name()
 	var place *PathError
-	if _, err := tr.Resolve(taken + "/x"); !errors.As(err, &place) || !strings.Contains(place.Hint, taken) {
+	if _, err := tr.Resolve(taken); !errors.As(err, &place) || !strings.Contains(place.Hint, taken) {
 		t.Errorf("%v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestTreeLimits(t *testing.T) {
 
 // A group that hands controllers on cannot hold processes, and the other way round.
 func TestTreeInternalProcesses(t *testing.T) {
-	controlled(t, "pids") // or skip
+	controlled(t, "memory") // or skip
 	tr, err := OpenTree()
 	if err != nil {
 		t.Fatal(err)
@@ -272,24 +272,23 @@ func TestTreeInternalProcesses(t *testing.T) {
 	}
 	pid := sleeper(t)
 	defer func() {
-		back, _ := tr.Resolve(place.Dir)
 		_ = unix.Kill(pid, unix.SIGKILL)
 		if g, err := tr.Group(rel); err == nil {
 			_ = g.WaitEmpty(t.Context())
 			g.Close()
 		}
 		if err := errors.Join(tr.Rmdir(rel+"/inner"), tr.Rmdir(rel)); err != nil {
-			t.Error(back, err)
+			t.Error(err)
 		}
 	}()
 	if err := tr.Move(rel, pid); err != nil {
 		t.Fatal(err)
 	}
 	var e *Error
-	if err := tr.Write(rel+"/cgroup.subtree_control", "+pids"); !errors.As(err, &e) || e.Hint == "" || !errors.Is(err, unix.EBUSY) {
+	if err := tr.Write(rel+"/cgroup.subtree_control", "+memory"); !errors.As(err, &e) || e.Hint == "" || !errors.Is(err, unix.EBUSY) {
 		t.Errorf("handing on: %v", err)
 	}
-	if err := errors.Join(tr.Move(rel+"/inner", pid), tr.Write(rel+"/cgroup.subtree_control", "+pids")); err != nil {
+	if err := errors.Join(tr.Move(rel+"/inner", pid), tr.Write(rel+"/cgroup.subtree_control", "+memory")); err != nil {
 		t.Fatal(err)
 	}
 	if err := tr.Move(rel, pid); !errors.As(err, &e) || e.Hint == "" || !errors.Is(err, unix.EBUSY) {

@@ -28,12 +28,11 @@ func (h *helper) end(ended bool) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	seen := map[string]bool{}
-	h.note(seen)
-	empty := true
-	if h.group != nil {
-		empty = h.group.Kill() == nil && h.group.WaitEmpty(ctx) == nil
+	if !ended || !h.isAlone(2*time.Millisecond) { // most leave nothing behind
+		h.note(seen)
 	}
-	gone := h.killAll(ctx, seen)
+	empty := h.group == nil || h.emptyGroup(ctx)
+	gone := h.isAlone(0) || h.killAll(ctx, seen)
 	a := answer{Killed: len(seen), Proved: gone && empty && (h.holds.Load() || !h.adopts())}
 	if !ended && a.Killed > 0 {
 		a.Killed-- // the command itself
@@ -42,6 +41,24 @@ func (h *helper) end(ended bool) answer {
 		a.Left = len(h.living())
 	}
 	return a
+}
+
+// isAlone says whether there is no child any more, and waits for that a while.
+func (h *helper) isAlone(wait time.Duration) bool {
+	select {
+	case <-h.dead:
+		return true
+	case <-time.After(wait):
+		return false
+	}
+}
+
+// emptyGroup kills what is in the control group, and says whether nothing is.
+func (h *helper) emptyGroup(ctx context.Context) bool {
+	if populated, err := h.group.Populated(); err == nil && !populated {
+		return true
+	}
+	return h.group.Kill() == nil && h.group.WaitEmpty(ctx) == nil
 }
 
 // adopts says whether what the command leaves behind may become the child of a

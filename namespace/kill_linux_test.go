@@ -59,6 +59,9 @@ func TestTimeout(t *testing.T) {
 	u := userns(t)
 	for name, script := range escapes {
 		for _, flags := range [][]string{nil, {u, "-pf"}, {"fork"}} {
+			if name == "a fork bomb" && flags != nil {
+				continue // one machine has enough of it
+			}
 			for _, grouped := range []bool{true, false} {
 				t.Run(fmt.Sprint(name, " ", flags, " ", grouped), func(t *testing.T) {
 					arg := unique()

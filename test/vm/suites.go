@@ -21,11 +21,13 @@ var machines = [][]suite{
 		{pkg: "internal/beneath"},
 		{pkg: "internal/clone"},
 		{pkg: "internal/stdiomux"},
-		{pkg: "namespace"},
-		{pkg: "op"},
 	},
 	{
 		{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
+	},
+	{
+		{pkg: "namespace"},
+		{pkg: "op"},
 	},
 	{
 		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused)"}, // they need a fast machine, or none of this kernel
