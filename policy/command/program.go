@@ -53,9 +53,13 @@ func (c *checker) allowed(base string, name arg) bool {
 
 // arguments notes the words for the path rules.
 func (c *checker) arguments(base string, args []arg) {
+	if len(c.words)+len(args) > maxWords {
+		c.refuse(args[0].at, RuleSize, base, "it has too many words, each of which counts once for every program that wraps it", "put it into a file of the workspace")
+		return
+	}
 	for i, a := range args[1:] {
 		c.words = append(c.words, pathWord{
-			kind: pathArgument, command: base, text: a.text, constant: a.constant, first: i == 0, at: c.position(a.at),
+			kind: pathArgument, command: base, text: a.text, constant: a.constant, first: i == 0, in: c, at: a.at,
 		})
 	}
 }

@@ -11,13 +11,15 @@ import (
 const (
 	// MaxText is the longest text, and the longest argument list, in bytes.
 	MaxText = 64 << 10
-	// maxOpeners bounds parentheses, brackets, braces and backquotes, quoted
-	// or not: the parser's depth can be no larger.
+	// maxOpeners bounds what may nest, quoted or not: parentheses, brackets,
+	// braces, backquotes, if, while and until.
 	maxOpeners = 4096
 	// maxDepth bounds how deep what is judged may be nested.
 	maxDepth = 64
 	// maxCommands bounds the simple commands of one text.
 	maxCommands = 4096
+	// maxWords bounds the arguments of all programs together.
+	maxWords = 1 << 15
 )
 
 // The rules that a refusal names.
