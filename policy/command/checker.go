@@ -73,6 +73,9 @@ func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (scri
 	}
 	c.top(file.Stmts)
 	c.settle()
+	if len(r.allow) == 0 {
+		c.refuse(0, RuleAllowlist, "", "the list is empty, so that no command is allowed", "")
+	}
 	if s.denial == nil {
 		script = c.print(file)
 	}

@@ -18,7 +18,8 @@ const (
 	maxDepth = 64
 	// maxCommands bounds the simple commands of one text.
 	maxCommands = 4096
-	// maxWords bounds the arguments of all programs together.
+	// maxWords bounds the words of all programs together, each counted once
+	// for every program that wraps it.
 	maxWords = 1 << 15
 )
 
@@ -93,6 +94,7 @@ type run struct {
 	rules    *Rules
 	denial   *Verdict
 	commands int
+	weight   int // the words of all programs, once for each that wraps them
 	notes    []string
 	programs map[string]bool
 	words    []pathWord
