@@ -144,12 +144,12 @@ func (c *checker) source(a arg) string {
 }
 
 func changeDir(c *checker, args []arg) {
-	target := pathWord{kind: pathChange, command: args[0].text, at: c.position(args[0].at)}
+	target := pathWord{kind: pathChange, command: args[0].text, in: c, at: args[0].at}
 	for _, a := range args[1:] {
 		if a.constant && len(a.text) > 1 && a.text[0] == '-' {
 			continue
 		}
-		target.text, target.constant, target.at = a.text, a.constant, c.position(a.at)
+		target.text, target.constant, target.at = a.text, a.constant, a.at
 		break
 	}
 	c.words = append(c.words, target)

@@ -34,6 +34,10 @@ func (c *checker) simple(args []arg, functions bool) {
 	if functions && c.functions[name.text] {
 		return
 	}
+	if len(c.rules.allow) == 0 { // refuses what need not be listed, too
+		c.allowed(name.text, name)
+		return
+	}
 	b, ok := builtins[name.text]
 	if !ok || c.lang == syntax.LangPOSIX && b.bash {
 		c.program(args)

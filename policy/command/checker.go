@@ -15,8 +15,9 @@ type checker struct {
 	*process
 	text  string
 	lang  syntax.LangVariant
-	argv  bool      // it is an argument list
-	outer *Position // where the text stands in another, nil for the outermost
+	argv  bool     // it is an argument list
+	outer *checker // of the text in which this one stands, nil for the outermost
+	place int      // where it stands there
 	depth int
 }
 
@@ -72,13 +73,18 @@ func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (scri
 	}
 	c.top(file.Stmts)
 	c.settle()
+	if len(r.allow) == 0 {
+		c.refuse(0, RuleAllowlist, "", "the list is empty, so that no command is allowed", "")
+	}
 	if s.denial == nil {
 		script = c.print(file)
 	}
 	return script, s.verdict(dialect, script)
 }
 
-// parsers are kept: making one costs more than an ordinary check.
+var printers = sync.Pool{New: func() any { return syntax.NewPrinter() }}
+
+// parsers and printers are kept: making them costs more than an ordinary check.
 var parsers = map[syntax.LangVariant]*sync.Pool{
 	syntax.LangBash:  {New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }},
 	syntax.LangPOSIX: {New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }},
@@ -94,25 +100,51 @@ func (c *checker) parse() *syntax.File {
 		c.refuse(at, RuleText, "", controlReason, controlHint)
 		return nil
 	}
-	openers := 0
-	for i := range len(c.text) {
-		switch c.text[i] {
-		case '(', '[', '{', '`':
-			if openers++; openers > maxOpeners {
-				c.refuse(i, RuleSize, "", "it has more than 4096 parentheses, brackets, braces and backquotes", "put it into a file of the workspace")
-				return nil
-			}
-		}
+	if at, many := openers(c.text); many {
+		c.refuse(at, RuleSize, "", "it has more than 4096 parentheses, brackets, braces, backquotes, ifs and loops", "put it into a file of the workspace")
+		return nil
 	}
 	pool := parsers[c.lang]
 	parser, _ := pool.Get().(*syntax.Parser)
-	file, err := parser.Parse(strings.NewReader(c.text), "")
-	pool.Put(parser)
+	file, err := parse(parser, c.text)
 	if err != nil {
 		c.refuseParse(err)
 		return nil
 	}
+	pool.Put(parser)
 	return file
+}
+
+// parse turns a panic of the parser into an error: no text may end the program.
+func parse(parser *syntax.Parser, text string) (file *syntax.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("the parser gave up")
+		}
+	}()
+	return parser.Parse(strings.NewReader(text), "")
+}
+
+// openers finds the place where there is too much that may nest. The parser
+// goes deeper for each, and knows no bound of its own.
+func openers(text string) (at int, many bool) {
+	count := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '[', '{', '`':
+			count++
+		case 'i', 'w', 'u':
+			for _, word := range []string{"if", "while", "until"} {
+				if strings.HasPrefix(text[i:], word) {
+					count++
+				}
+			}
+		}
+		if count > maxOpeners {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 func (c *checker) refuseParse(err error) {
@@ -130,12 +162,23 @@ func (c *checker) refuseParse(err error) {
 
 // print writes the tree out again.
 func (c *checker) print(file *syntax.File) string {
+	printer, _ := printers.Get().(*syntax.Printer)
 	var b bytes.Buffer
-	if err := syntax.NewPrinter().Print(&b, file); err != nil {
+	if err := printFile(printer, &b, file); err != nil {
 		c.refuse(0, RuleParse, "", "Failed to parse command: "+err.Error(), "")
 		return ""
 	}
+	printers.Put(printer)
 	return b.String()
+}
+
+func printFile(printer *syntax.Printer, b *bytes.Buffer, file *syntax.File) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("it cannot be written out")
+		}
+	}()
+	return printer.Print(b, file)
 }
 
 // refuse notes the first thing that is wrong.
@@ -149,7 +192,7 @@ func (c *checker) refuse(at int, rule, command, reason, hint string) {
 func (c *checker) position(at int) *Position {
 	switch {
 	case c.outer != nil:
-		return c.outer
+		return c.outer.position(c.place)
 	case c.argv:
 		return &Position{Argument: at}
 	default:
@@ -161,7 +204,7 @@ func (c *checker) position(at int) *Position {
 // that is sure to be bash, it must be harmless in both dialects.
 func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
 	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c.position(a.at), depth: c.depth + 1}
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1}
 		if !same {
 			in.process = newProcess()
 		}

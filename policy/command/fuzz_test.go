@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,8 @@ func FuzzShell(f *testing.F) {
 	r := testRules(f)
 	paths := PathsIn(policy.Spec{})
 	f.Fuzz(func(t *testing.T, text string) {
-		start := time.Now()
+		hang := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("%q hangs", text)) })
+		defer hang.Stop()
 		for _, judge := range []func(string) Verdict{r.Shell, r.ShellPOSIX} {
 			v := judge(text)
 			switch {
@@ -35,9 +37,6 @@ func FuzzShell(f *testing.F) {
 			paths.Check(v)
 		}
 		r.Argv(strings.Split(text, " "))
-		if took := time.Since(start); took > 5*time.Second {
-			t.Fatalf("%q takes %v", text, took)
-		}
 	})
 }
 
@@ -111,7 +110,11 @@ func BenchmarkHostile(b *testing.B) {
 		for _, text := range hostile() {
 			start := time.Now()
 			r.Shell(text)
-			if took := time.Since(start); took > worst {
+			took := time.Since(start)
+			if took > 50*time.Millisecond {
+				b.Logf("%q takes %v", text[:20], took)
+			}
+			if took > worst {
 				worst, of = took, text[:20]
 			}
 		}

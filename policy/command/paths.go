@@ -58,7 +58,8 @@ type pathWord struct {
 	text     string // its constant head where it is not constant
 	constant bool
 	first    bool // it is the first word of its command
-	at       *Position
+	in       *checker
+	at       int
 }
 
 // devices are files that every program may name.
@@ -92,7 +93,7 @@ func (p Paths) Check(v Verdict) Verdict {
 			reason = "Path traversal attempt detected: " + bad + " would access files outside workspace"
 		}
 		return Verdict{
-			Rule: RulePath, Reason: reason, Position: word.at, Command: word.command, Dialect: v.Dialect,
+			Rule: RulePath, Reason: reason, Position: word.in.position(word.at), Command: word.command, Dialect: v.Dialect,
 			Hint: "name files of the workspace by paths below " + p.Workspace,
 		}
 	}

@@ -32,7 +32,7 @@ func (c *checker) program(args []arg) {
 			return
 		}
 	}
-	if !harmless[base] && !c.allowed(base, name) {
+	if (!harmless[base] || len(c.rules.allow) == 0) && !c.allowed(base, name) {
 		return
 	}
 	c.programs[base] = true
@@ -51,11 +51,31 @@ func (c *checker) allowed(base string, name arg) bool {
 	return false
 }
 
+// passOn are programs whose arguments are those of other programs, beside the
+// wrappers: each is noted with the program that gets it in the end.
+var passOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
+
 // arguments notes the words for the path rules.
 func (c *checker) arguments(base string, args []arg) {
+	if c.weight += len(args); c.weight > maxWords {
+		c.refuse(args[0].at, RuleSize, base, "it has too many words, each of which counts once for every program that wraps it", "put it into a file of the workspace")
+		return
+	}
+	kind := kindOf(base)
+	if _, wraps := wrappers[kind]; wraps || passOn[kind] {
+		return
+	}
+	executed := false
 	for i, a := range args[1:] {
+		if kind == "find" && (strings.HasPrefix(a.text, "-exec") || strings.HasPrefix(a.text, "-ok")) {
+			executed = true
+		}
+		if executed {
+			executed = a.text != ";" && a.text != "+"
+			continue
+		}
 		c.words = append(c.words, pathWord{
-			kind: pathArgument, command: base, text: a.text, constant: a.constant, first: i == 0, at: c.position(a.at),
+			kind: pathArgument, command: base, text: a.text, constant: a.constant, first: i == 0, in: c, at: a.at,
 		})
 	}
 }

@@ -37,6 +37,8 @@ func (p *process) store(name string, a arg) {
 type need struct {
 	name    string
 	number  bool // it must be a number; else a word that is no option
+	in      *checker
+	at      int
 	refusal Verdict
 }
 
@@ -54,14 +56,14 @@ func (c *checker) require(name string, number bool, at int, refusal Verdict) {
 	if number && numberVars[name] {
 		return
 	}
-	refusal.Position = c.position(at)
-	c.needs = append(c.needs, need{name, number, refusal})
+	c.needs = append(c.needs, need{name, number, c, at, refusal})
 }
 
 // settle checks what was required of variables, once all is known.
 func (c *checker) settle() {
 	for _, n := range c.needs {
 		if c.denial == nil && !c.holds(n.name, n.number, 0) {
+			n.refusal.Position = n.in.position(n.at)
 			c.denial = &n.refusal
 		}
 	}

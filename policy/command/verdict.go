@@ -11,13 +11,16 @@ import (
 const (
 	// MaxText is the longest text, and the longest argument list, in bytes.
 	MaxText = 64 << 10
-	// maxOpeners bounds parentheses, brackets, braces and backquotes, quoted
-	// or not: the parser's depth can be no larger.
+	// maxOpeners bounds what may nest, quoted or not: parentheses, brackets,
+	// braces, backquotes, if, while and until.
 	maxOpeners = 4096
 	// maxDepth bounds how deep what is judged may be nested.
 	maxDepth = 64
 	// maxCommands bounds the simple commands of one text.
 	maxCommands = 4096
+	// maxWords bounds the words of all programs together, each counted once
+	// for every program that wraps it.
+	maxWords = 1 << 15
 )
 
 // The rules that a refusal names.
@@ -91,6 +94,7 @@ type run struct {
 	rules    *Rules
 	denial   *Verdict
 	commands int
+	weight   int // the words of all programs, once for each that wraps them
 	notes    []string
 	programs map[string]bool
 	words    []pathWord

@@ -195,7 +195,7 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 		if isSocket(target.text) {
 			c.refuse(target.at, RuleRedirection, "", "this opens a connection, not a file", "")
 		}
-		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, at: c.position(target.at)})
+		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, in: c, at: target.at})
 	}
 }
 

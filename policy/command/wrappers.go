@@ -97,8 +97,12 @@ func xargsWords(c *checker, base string, args []arg) {
 	}
 	own, mark := replaceMark(g, args)
 	inner, ok := c.unwrap(base, g, own)
-	if !ok || len(inner) == 0 {
-		return // without a command it prints
+	if !ok {
+		return
+	}
+	if len(inner) == 0 {
+		c.programs["echo"] = true
+		return
 	}
 	filled := make([]arg, 0, len(inner)+1)
 	for _, a := range inner {
