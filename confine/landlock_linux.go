@@ -131,7 +131,11 @@ func addRule(ruleset int, r PathRule, handled uint64) error {
 	if !ok {
 		return fmt.Errorf("unknown access %q", r.Access)
 	}
-	fd, err := unix.Open(r.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	if r.Resolved {
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, r.Path, &how)
 	if err != nil {
 		return err
 	}

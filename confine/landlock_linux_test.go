@@ -75,7 +75,7 @@ func TestLandlockRules(t *testing.T) {
 	}
 	granted := map[string]string{"read": "read list", "exec": "read list execute", "use": "read list write cut", "none": "",
 		"change": "read list write cut make mkdir link fifo move", "all": "read list write cut make mkdir link fifo move execute"}
-	step := Step{Rules: []PathRule{{dir + "/read", AccessRead}, {dir + "/exec", AccessExec}, {dir + "/use", AccessUse}, {dir + "/change", AccessChange}, {dir + "/all", AccessAll}}}
+	step := Step{Rules: []PathRule{{Path: dir + "/read", Access: AccessRead}, {Path: dir + "/exec", Access: AccessExec}, {Path: dir + "/use", Access: AccessUse}, {Path: dir + "/change", Access: AccessChange}, {Path: dir + "/all", Access: AccessAll}}}
 	got := map[string]error{}
 	inDomain(t, step, func() {
 		for place := range granted {
@@ -129,8 +129,8 @@ func TestLandlockThatCannotBe(t *testing.T) {
 	requireLandlock(t, LandlockFilesABI)
 	for says, s := range map[string]Step{
 		"unknown scope":             {Flags: []string{"all"}},
-		"unknown access":            {Rules: []PathRule{{"/", "most"}}},
-		"no such file or directory": {Rules: []PathRule{{"/nonexistent", AccessRead}}},
+		"unknown access":            {Rules: []PathRule{{Path: "/", Access: "most"}}},
+		"no such file or directory": {Rules: []PathRule{{Path: "/nonexistent", Access: AccessRead}}},
 	} {
 		if err := restrict(&s); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

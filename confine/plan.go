@@ -131,6 +131,9 @@ const (
 type PathRule struct {
 	Path   string `json:"path"`
 	Access Access `json:"access"`
+	// Resolved paths have no symbolic links: one that has come into it since is
+	// an error.
+	Resolved bool `json:"resolved,omitempty"`
 }
 
 // Access is what a rule grants.

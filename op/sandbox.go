@@ -10,12 +10,13 @@ import (
 
 // Open opens a sandbox for the operation. It is the only way to one: the
 // ceiling of the principal is applied here, and the sandbox is put on record.
+// Under a ceiling no symbolic link is followed to what a spec names.
 func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, error) {
 	spec, err := e.below(spec)
 	if err != nil {
 		return nil, err
 	}
-	sandbox, err := paddock.Open(ctx, spec, e.Options)
+	sandbox, err := paddock.Open(ctx, spec, e.options())
 	if err == nil && e.call != nil {
 		e.call.opened(sandbox.ID())
 	}
@@ -28,7 +29,13 @@ func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy
 	if err != nil {
 		return nil, policy.Spec{}, err
 	}
-	return paddock.Plan(ctx, spec, e.Options)
+	return paddock.Plan(ctx, spec, e.options())
+}
+
+func (e *Env) options() paddock.Options {
+	o := e.Options
+	o.NoLinks = o.NoLinks || e.Ceiling != nil
+	return o
 }
 
 // below applies the ceiling.

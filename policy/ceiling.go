@@ -20,7 +20,7 @@ import (
 // Sources are compared as text, directory by directory: "/srv" contains
 // "/srv/a" and not "/srv2". What a link in an allowed directory leads to is
 // not looked at here, and who may write to such a directory may put a link
-// there. The backend, which opens sources, is to follow none below them.
+// there: under a ceiling the backend follows none.
 //
 // [Spec.Env] and [Spec.Hostname] reach nothing but the sandbox, and have no
 // ceiling; which variables of the host may be handed on has one.

@@ -122,7 +122,7 @@ func (b *builder) hostRules() []confine.PathRule {
 		if m.writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.PathRule{Path: m.source, Access: access})
+		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true})
 	}
 	return rules
 }
