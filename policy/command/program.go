@@ -132,7 +132,7 @@ var sameAs = map[string]string{
 // interpreters run what they are given, as programs of their own.
 var interpreters = map[string]bool{
 	"python": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "tclsh": true, "guile": true, "deno": true, "bun": true,
-	"sh": true, "bash": true, "zsh": true, "fish": true, "make": true, "npm": true, "npx": true, "yarn": true, "pnpm": true,
+	"zsh": true, "fish": true, "make": true, "npm": true, "npx": true, "yarn": true, "pnpm": true,
 	"go": true, "cargo": true, "java": true, "gradle": true, "mvn": true, "Rscript": true, "R": true, "julia": true, "m4": true, "dc": true,
 	"sqlite3": true, "psql": true, "mysql": true, "gdb": true, "lldb": true, "ed": true, "vim": true, "emacs": true, "nano": true, "less": true, "more": true,
 	"expect": true, "cmake": true, "ninja": true, "tox": true, "pytest": true, "git": true, "docker": true, "ssh": true,

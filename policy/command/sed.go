@@ -147,7 +147,7 @@ func (p *sedParser) command() string {
 		}
 	case 'a', 'i', 'c':
 		p.until("\n", true)
-	case '#', 'r', 'R', 'w', 'W', 'v':
+	case '#', 'r', 'R', 'w', 'W':
 		p.until("\n", false)
 	case ':', 'b', 't', 'T':
 		p.until("\n;}", false)

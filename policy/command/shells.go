@@ -41,8 +41,8 @@ func shellWords(c *checker, base string, args []arg) {
 	switch {
 	case text && len(rest) > 0:
 		c.shellText(base, rest[0])
-	case len(rest) == 0:
-		c.note(base + " runs what its input says, and that is not checked: the walls hold")
+	case !text:
+		c.note(base + " runs what it is given, and that is not checked: the walls hold")
 	}
 }
 
