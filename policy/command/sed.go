@@ -307,7 +307,7 @@ func (c *checker) numberedPart(part syntax.WordPart, quoted bool) (text string, 
 			return "1", true
 		}
 		if isName(name) {
-			c.require(name, true, offset(p), Verdict{
+			c.require(name, wantNumber, offset(p), Verdict{
 				Rule: RuleArgument, Reason: "the script must be constant: $" + name + " is not sure to be a number here", Hint: "put the script in single quotes",
 			})
 			return "1", true
