@@ -10,7 +10,7 @@ import (
 // shapes are what texts are made of: each # is another text, each @ a word.
 var shapes = []string{
 	"#; #", "# && #", "# || #", "# | #", "# & wait; #", "(#)", "{ #; }", "! #", "time #", "if #; then #; else #; fi", "while #; do #; break; done",
-	"until #; do #; break; done", "for x in @ @; do #; done", "for ((i = 0; i < 2; i++)); do #; done", "case @ in @) # ;; *) # ;; esac", "f() { #; }; #", "f() (#); f @",
+	"until #; do #; break; done", "for x in @ @; do #; done", "for ((i = 0; i < 2; i++)); do #; done", "case @ in @) # ;; *) # ;; esac", "f() { #; }; #", "f() (#); f @", "f() { #; } | #; f", "# | f() { #; }; f", "f() { #; } & f", "f() { #; } && f", "f() { #; } > /dev/null; f", "time f() { #; }; f", "! f() { #; }; f",
 	"function g { #; }\n#", "echo \"$(#)\"", "echo `#`", "x=$(#); #", "cat <(#)", "cat <<E\n$(#)\nE\n", "cat <<'E'\n$(#)\nE\n#", "cat <<< @", "trap '#' EXIT; #",
 	"[[ -n $(#) ]]", "[[ @ == @ ]] && #", "[ @ = @ ] || #", "test -n @", "x=@; #", "x=1; #; x=@; #", "x=(@ @); #", "declare x=@; #", "declare -a x=@; #", "x=(@); declare x=@; #", "x[0]=@; local x=@", "trap '#' DEBUG; #", "local x=@", "export x=@; #",
 	"echo $((1 + 1)); #", "(( x = 1 )); #", "echo $(( x ))", "echo ${a[x]}", "echo ${x:-$(#)}", "echo ${x:=@}", "echo ${x//@/@}", "echo ${y:x:1}", "[[ $x -gt 1 ]]",
