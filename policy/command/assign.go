@@ -21,6 +21,9 @@ func (c *checker) assignValue(name string, a *syntax.Assign) {
 	if a.Index != nil {
 		c.index(a.Index)
 	}
+	if a.Index != nil || a.Array != nil {
+		c.variable(name).array = true
+	}
 	c.word(a.Value)
 	switch {
 	case a.Array != nil:
@@ -67,54 +70,92 @@ func (c *checker) environment(a arg) bool {
 	return true
 }
 
+// declaration is how far a declaration was read.
+type declaration struct {
+	command string
+	options bool // options may still follow
+	array   bool // the names that follow become lists
+}
+
 // declare judges declare, export, local, readonly and typeset.
-func (c *checker) declare(d *syntax.DeclClause) {
-	name := d.Variant.Value
-	if name == "nameref" {
-		c.refuse(offset(d), RuleBuiltin, name, "a name reference makes one variable stand for another", "")
+func (c *checker) declare(x *syntax.DeclClause) {
+	d := declaration{command: x.Variant.Value, options: true}
+	if d.command == "nameref" {
+		c.refuse(offset(x), RuleBuiltin, d.command, "a name reference makes one variable stand for another", "")
 		return
 	}
-	options := true
-	for _, a := range d.Args {
+	for _, a := range x.Args {
 		switch {
 		case a.Name != nil:
-			options = false
-			c.assignTo(a.Name.Value, offset(a), RuleAssignment)
-			if a.Naked && a.Index == nil && (name == "export" || name == "readonly") {
-				continue // the value stays
+			d.options = false
+			name := a.Name.Value
+			c.assignTo(name, offset(a), RuleAssignment)
+			if !a.Naked || a.Index != nil || d.command != "export" && d.command != "readonly" { // else the value stays
+				c.assignValue(name, a)
 			}
-			c.assignValue(a.Name.Value, a)
+			c.declared(&d, name)
+			if a.Value != nil && mayBeList(c.value(a.Value)) {
+				c.requireScalar(&d, name, offset(a))
+			}
 		case a.Value != nil:
 			c.word(a.Value)
-			v := c.value(a.Value)
-			options = c.declareWord(name, v, options)
+			c.declareWord(&d, c.value(a.Value))
 		}
 	}
 }
 
-// declareWord judges a word of a declaration as the builtin gets it, and says
-// whether options may still follow.
-func (c *checker) declareWord(command string, a arg, options bool) bool {
-	if options && a.constant && a.text == "--" {
-		return false
+// declared notes that a name is a list.
+func (c *checker) declared(d *declaration, name string) {
+	if d.array && isName(name) {
+		c.variable(name).array = true
 	}
-	if options && a.constant && len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+') {
-		if bad := strings.Trim(a.text[1:], "aAgprxlu"); bad != "" {
-			c.refuse(a.at, RuleBuiltin, command, "the option -"+bad[:1]+" of "+command+" changes what names or values mean", "")
+}
+
+// mayBeList says whether a value may begin with a parenthesis: for a list the
+// builtin evaluates what follows.
+func mayBeList(v arg) bool {
+	if v.text == "" {
+		return !v.constant && !v.digits
+	}
+	return v.text[0] == '('
+}
+
+func (c *checker) requireScalar(d *declaration, name string, at int) {
+	c.require(name, wantScalar, at, Verdict{
+		Rule: RuleBuiltin, Command: d.command, Reason: d.command + " executes what a value in parentheses holds where " + name + " is a list",
+		Hint: "assign it without " + d.command,
+	})
+}
+
+// declareWord judges a word of a declaration as the builtin gets it.
+func (c *checker) declareWord(d *declaration, a arg) {
+	if d.options && a.constant && len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+') {
+		if a.text == "--" {
+			d.options = false
+			return
 		}
-		return true
+		if bad := strings.Trim(a.text[1:], "aAgprxlu"); bad != "" {
+			c.refuse(a.at, RuleBuiltin, d.command, "the option -"+bad[:1]+" of "+d.command+" changes what names or values mean", "")
+		}
+		d.array = d.array || strings.ContainsAny(a.text, "aA")
+		return
 	}
-	name, _, ok := strings.Cut(a.text, "=")
+	d.options = false
+	name, value, ok := strings.Cut(a.text, "=")
 	name = strings.TrimSuffix(name, "+")
 	if !a.constant && !ok || a.split || !isName(name) {
-		c.refuse(a.at, RuleBuiltin, command, command+" must be told plain names: "+quote(a.text), "write "+command+` name="value"`)
-		return false
+		c.refuse(a.at, RuleBuiltin, d.command, d.command+" must be told plain names: "+quote(a.text), "write "+d.command+` name="value"`)
+		return
 	}
 	c.assignTo(name, a.at, RuleAssignment)
-	if ok {
-		c.variable(name).unknown = true
+	c.declared(d, name)
+	if !ok {
+		return
 	}
-	return false
+	c.variable(name).unknown = true
+	if mayBeList(arg{text: value, constant: a.constant}) {
+		c.requireScalar(d, name, a.at)
+	}
 }
 
 // quote shows a text in a reason, shortened.

@@ -122,7 +122,7 @@ func (c *checker) noOption(a arg, command string) bool {
 	case a.constant || a.digits:
 		return true
 	case a.lead != "" && (a.whole || !a.split):
-		c.require(a.lead, false, a.at, refusal)
+		c.require(a.lead, wantWord, a.at, refusal)
 		return true
 	case !a.split && a.text != "" && a.text[0] != '-':
 		return true
@@ -162,6 +162,7 @@ func readNames(c *checker, args []arg) {
 	}
 	if list, given := values['a']; given {
 		names = append([]arg{list}, names...)
+		c.variable(list.text).array = true
 	}
 	c.names("read", names)
 	c.variable("REPLY").unknown = true
@@ -170,6 +171,9 @@ func readNames(c *checker, args []arg) {
 func mapfileNames(c *checker, args []arg) {
 	if _, names, ok := c.flags(args, "t", "dnOsu"); ok {
 		c.names(args[0].text, names)
+		for _, a := range names {
+			c.variable(a.text).array = true
+		}
 		c.variable("MAPFILE").unknown = true
 	}
 }
@@ -212,9 +216,9 @@ func unsetNames(c *checker, args []arg) {
 }
 
 func declareWords(c *checker, args []arg) {
-	options := true
+	d := declaration{command: args[0].text, options: true}
 	for _, a := range args[1:] {
-		options = c.declareWord(args[0].text, a, options)
+		c.declareWord(&d, a)
 	}
 }
 

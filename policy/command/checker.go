@@ -211,10 +211,13 @@ func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVari
 		if in.tooDeep(0) {
 			return
 		}
-		if file := in.parse(); file != nil {
+		file := in.parse()
+		switch {
+		case file == nil:
+		case same:
+			in.stmts(file.Stmts) // nobody knows when it runs: it defines nothing
+		default:
 			in.top(file.Stmts)
-		}
-		if !same {
 			in.settle()
 		}
 	}

@@ -95,6 +95,8 @@ func (c *checker) paramDefault(p *syntax.ParamExp, at int) {
 		if p.Exp.Word != nil && len(p.Exp.Word.Parts) > 0 {
 			c.store(p.Param.Value, c.value(p.Exp.Word))
 		}
+		v := c.variable(p.Param.Value)
+		v.array = v.array || p.Index != nil
 	case syntax.OtherParamOps:
 		letter := ""
 		if p.Exp.Word != nil {

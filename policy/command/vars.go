@@ -15,6 +15,7 @@ import (
 type variable struct {
 	values  []arg
 	unknown bool // it may hold anything
+	array   bool // it may be a list
 }
 
 // variable is what is known of a name that the text assigns.
@@ -33,10 +34,19 @@ func (p *process) store(name string, a arg) {
 	v.values = append(v.values, a)
 }
 
+// want is what a use makes of a variable.
+type want uint8
+
+const (
+	wantNumber want = iota
+	wantWord        // one word that is no option
+	wantScalar      // no list
+)
+
 // need is a use of a variable that not every value suits.
 type need struct {
 	name    string
-	number  bool // it must be a number; else a word that is no option
+	want    want
 	in      *checker
 	at      int
 	refusal Verdict
@@ -48,21 +58,24 @@ var numberVars = map[string]bool{
 	"PPID": true, "BASHPID": true, "EPOCHSECONDS": true,
 }
 
+// lists are the variables that are lists from the start.
+var lists = map[string]bool{"PIPESTATUS": true, "MAPFILE": true, "COPROC": true, "DIRSTACK": true, "GROUPS": true, "FUNCNAME": true}
+
 // pathVars are the variables that hold an absolute path from the start.
 var pathVars = map[string]bool{"HOME": true, "PWD": true, "OLDPWD": true}
 
-// require notes that a variable must be a number, or no option.
-func (c *checker) require(name string, number bool, at int, refusal Verdict) {
-	if number && numberVars[name] {
+// require notes what a variable must be.
+func (c *checker) require(name string, w want, at int, refusal Verdict) {
+	if w == wantNumber && numberVars[name] {
 		return
 	}
-	c.needs = append(c.needs, need{name, number, c, at, refusal})
+	c.needs = append(c.needs, need{name, w, c, at, refusal})
 }
 
 // settle checks what was required of variables, once all is known.
 func (c *checker) settle() {
 	for _, n := range c.needs {
-		if c.denial == nil && !c.holds(n.name, n.number, 0) {
+		if c.denial == nil && !c.holds(n.name, n.want, 0) {
 			n.refusal.Position = n.in.position(n.at)
 			c.denial = &n.refusal
 		}
@@ -71,29 +84,32 @@ func (c *checker) settle() {
 
 // holds says whether all that a variable may hold is of the wanted kind. One
 // that the text does not assign comes from the environment, and may be anything.
-func (c *checker) holds(name string, number bool, depth int) bool {
-	if !number && pathVars[name] && c.vars[name] == nil {
+func (c *checker) holds(name string, w want, depth int) bool {
+	v := c.vars[name]
+	switch {
+	case w == wantScalar:
+		return !lists[name] && (v == nil || !v.array)
+	case w == wantWord && pathVars[name] && v == nil:
 		return true
 	}
-	v := c.vars[name]
 	if v == nil || v.unknown || depth > 8 {
 		return false
 	}
 	for _, a := range v.values {
-		if !c.suits(a, number, depth) {
+		if !c.suits(a, w, depth) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *checker) suits(a arg, number bool, depth int) bool {
+func (c *checker) suits(a arg, w want, depth int) bool {
 	switch {
 	case a.digits:
 		return true
 	case a.whole:
-		return c.holds(a.lead, number, depth+1)
-	case number:
+		return c.holds(a.lead, w, depth+1)
+	case w == wantNumber:
 		return isNumber(a.text) && (a.constant || isRange(a)) || numericOutput(a.word)
 	case a.constant:
 		return a.text != "" && a.text[0] != '-' && !strings.ContainsAny(a.text, " \t\n*?[")

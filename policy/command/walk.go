@@ -171,6 +171,12 @@ func (c *checker) function(f *syntax.FuncDecl) {
 		c.refuse(offset(f), RuleFunction, name, "the function "+name+" would hide the command of that name", "give it another name")
 		return
 	}
+	switch f.Body.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell:
+	default: // a pipe behind the body: for shells the definition is part of it, and in a process of its own
+		c.refuse(offset(f), RuleFunction, name, "the body of a function must be { commands; } or ( commands ), and nothing may follow it", "end it with a new line")
+		return
+	}
 	c.functions[name] = true
 	c.stmt(f.Body)
 }
