@@ -21,6 +21,9 @@ func (c *checker) assignValue(name string, a *syntax.Assign) {
 	if a.Index != nil {
 		c.index(a.Index)
 	}
+	if a.Index != nil || a.Array != nil {
+		c.arrays[name] = true
+	}
 	c.word(a.Value)
 	switch {
 	case a.Array != nil:
@@ -64,57 +67,80 @@ func (c *checker) environment(a arg) bool {
 	if steers(name) {
 		c.refuse(a.at, RuleAssignment, name, "setting "+name+" would steer what other commands are or do", "")
 	}
+	c.handed[name] = true
 	return true
 }
 
+// declaration is a call of declare, export, local, readonly or typeset.
+type declaration struct {
+	command string
+	options bool // options may still follow
+	array   bool // it makes arrays
+}
+
 // declare judges declare, export, local, readonly and typeset.
-func (c *checker) declare(d *syntax.DeclClause) {
-	name := d.Variant.Value
-	if name == "nameref" {
-		c.refuse(offset(d), RuleBuiltin, name, "a name reference makes one variable stand for another", "")
+func (c *checker) declare(x *syntax.DeclClause) {
+	d := declaration{command: x.Variant.Value, options: true}
+	if d.command == "nameref" {
+		c.refuse(offset(x), RuleBuiltin, d.command, "a name reference makes one variable stand for another", "")
 		return
 	}
-	options := true
-	for _, a := range d.Args {
+	for _, a := range x.Args {
 		switch {
 		case a.Name != nil:
-			options = false
-			c.assignTo(a.Name.Value, offset(a), RuleAssignment)
-			if a.Naked && a.Index == nil && (name == "export" || name == "readonly") {
+			name := a.Name.Value
+			d.options = false
+			c.assignTo(name, offset(a), RuleAssignment)
+			c.arrays[name] = c.arrays[name] || d.array
+			if a.Naked && a.Index == nil && (d.command == "export" || d.command == "readonly") {
 				continue // the value stays
 			}
-			c.assignValue(a.Name.Value, a)
+			c.assignValue(name, a)
+			if a.Value != nil {
+				v := c.value(a.Value)
+				c.mayBeCompound(name, v)
+			}
 		case a.Value != nil:
 			c.word(a.Value)
-			v := c.value(a.Value)
-			options = c.declareWord(name, v, options)
+			c.declareWord(&d, c.value(a.Value))
 		}
 	}
 }
 
-// declareWord judges a word of a declaration as the builtin gets it, and says
-// whether options may still follow.
-func (c *checker) declareWord(command string, a arg, options bool) bool {
-	if options && a.constant && a.text == "--" {
-		return false
+// mayBeCompound notes a value that a declaration may read as (…), which is
+// only done for arrays.
+func (c *checker) mayBeCompound(name string, value arg) {
+	if !value.digits && (value.text == "" && !value.constant || strings.HasPrefix(value.text, "(")) {
+		c.compound = append(c.compound, need{name: name, in: c, at: value.at})
 	}
-	if options && a.constant && len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+') {
+}
+
+// declareWord judges a word of a declaration as the builtin gets it.
+func (c *checker) declareWord(d *declaration, a arg) {
+	if d.options && a.constant && a.text == "--" {
+		d.options = false
+		return
+	}
+	if d.options && a.constant && len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+') {
 		if bad := strings.Trim(a.text[1:], "aAgprxlu"); bad != "" {
-			c.refuse(a.at, RuleBuiltin, command, "the option -"+bad[:1]+" of "+command+" changes what names or values mean", "")
+			c.refuse(a.at, RuleBuiltin, d.command, "the option -"+bad[:1]+" of "+d.command+" changes what names or values mean", "")
 		}
-		return true
+		d.array = d.array || strings.ContainsAny(a.text, "aA")
+		return
 	}
-	name, _, ok := strings.Cut(a.text, "=")
+	d.options = false
+	name, value, ok := strings.Cut(a.text, "=")
 	name = strings.TrimSuffix(name, "+")
-	if !a.constant && !ok || a.split || !isName(name) {
-		c.refuse(a.at, RuleBuiltin, command, command+" must be told plain names: "+quote(a.text), "write "+command+` name="value"`)
-		return false
+	if !a.constant && !ok || a.many || !isName(name) {
+		c.refuse(a.at, RuleBuiltin, d.command, d.command+" must be told plain names: "+quote(a.text), "write "+d.command+` name="value"`)
+		return
 	}
 	c.assignTo(name, a.at, RuleAssignment)
+	c.arrays[name] = c.arrays[name] || d.array
 	if ok {
 		c.variable(name).unknown = true
+		c.mayBeCompound(name, arg{text: value, constant: a.constant, at: a.at})
 	}
-	return false
 }
 
 // quote shows a text in a reason, shortened.

@@ -100,7 +100,8 @@ func (c *checker) flags(args []arg, plain, valued string) (values map[byte]arg, 
 			if value.text == "" && len(rest) > 0 {
 				value, rest = rest[0], rest[1:]
 			}
-			if value.split && !c.noOption(value, name) {
+			if value.many {
+				c.refuse(value.at, RuleBuiltin, name, "this may become several words, and options of "+name+": "+c.source(value), "put it in double quotes")
 				return nil, nil, false
 			}
 			values[letter] = value
@@ -161,6 +162,7 @@ func readNames(c *checker, args []arg) {
 		return
 	}
 	if list, given := values['a']; given {
+		c.arrays[list.text] = true
 		names = append([]arg{list}, names...)
 	}
 	c.names("read", names)
@@ -170,6 +172,9 @@ func readNames(c *checker, args []arg) {
 func mapfileNames(c *checker, args []arg) {
 	if _, names, ok := c.flags(args, "t", "dnOsu"); ok {
 		c.names(args[0].text, names)
+		for _, a := range names {
+			c.arrays[a.text] = true
+		}
 		c.variable("MAPFILE").unknown = true
 	}
 }
@@ -179,7 +184,7 @@ func printfFormat(c *checker, args []arg) {
 	if !ok {
 		return
 	}
-	if len(rest) > 0 && rest[0].split {
+	if len(rest) > 0 && rest[0].many {
 		c.refuse(rest[0].at, RuleBuiltin, "printf", "the format of printf may be an option: "+c.source(rest[0]), "put it in double quotes, after --")
 	}
 	if name, given := values['v']; given {
@@ -188,7 +193,7 @@ func printfFormat(c *checker, args []arg) {
 }
 
 func getoptsName(c *checker, args []arg) {
-	if len(args) > 1 && args[1].split || len(args) > 2 && !args[2].constant {
+	if len(args) > 1 && args[1].many || len(args) > 2 && !args[2].constant {
 		c.refuse(args[1].at, RuleBuiltin, "getopts", "getopts must be told constant words", "")
 		return
 	}
@@ -199,7 +204,7 @@ func getoptsName(c *checker, args []arg) {
 }
 
 func unsetNames(c *checker, args []arg) {
-	_, names, ok := c.flags(args, "v", "")
+	values, names, ok := c.flags(args, "v", "")
 	if !ok {
 		return
 	}
@@ -208,13 +213,16 @@ func unsetNames(c *checker, args []arg) {
 			c.refuse(a.at, RuleBuiltin, "unset", "unset must be told plain names of variables that steer nothing: "+quote(a.text), "")
 			return
 		}
+		if _, variables := values['v']; !variables {
+			c.unset[a.text] = need{name: a.text, in: c, at: a.at}
+		}
 	}
 }
 
 func declareWords(c *checker, args []arg) {
-	options := true
+	d := declaration{command: args[0].text, options: true}
 	for _, a := range args[1:] {
-		options = c.declareWord(args[0].text, a, options)
+		c.declareWord(&d, a)
 	}
 }
 

@@ -18,6 +18,7 @@ type checker struct {
 	argv  bool     // it is an argument list
 	outer *checker // of the text in which this one stands, nil for the outermost
 	place int      // where it stands there
+	later bool     // it is executed later, if at all, and by the same shell
 	depth int
 }
 
@@ -26,10 +27,18 @@ type process struct {
 	functions map[string]bool
 	vars      map[string]*variable
 	needs     []need
+	unset     map[string]need // what unset was told, without -v
+	arrays    map[string]bool
+	compound  []need          // declarations whose value may be one of an array
+	handed    map[string]bool // variables that commands are given in their environment
+	outer     *process        // the shell whose variables may be in the environment
 }
 
-func newProcess() *process {
-	return &process{functions: make(map[string]bool), vars: make(map[string]*variable)}
+func newProcess(outer *process) *process {
+	return &process{
+		functions: make(map[string]bool), vars: make(map[string]*variable), unset: make(map[string]need),
+		arrays: make(map[string]bool), handed: make(map[string]bool), outer: outer,
+	}
 }
 
 // Shell judges a text that bash is to run.
@@ -62,7 +71,7 @@ func (r *Rules) shell(text string, lang syntax.LangVariant, dialect string) Verd
 // pass judges a text once, and prints it.
 func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (script string, v Verdict) {
 	s := &run{rules: r, programs: make(map[string]bool)}
-	c := &checker{run: s, process: newProcess(), text: text, lang: lang}
+	c := &checker{run: s, process: newProcess(nil), text: text, lang: lang}
 	file := c.parse()
 	if file == nil {
 		return "", s.verdict(dialect, "")
@@ -204,18 +213,16 @@ func (c *checker) position(at int) *Position {
 // that is sure to be bash, it must be harmless in both dialects.
 func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
 	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1}
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, later: same}
 		if !same {
-			in.process = newProcess()
+			in.process = newProcess(c.process)
+			c.inner = append(c.inner, in)
 		}
 		if in.tooDeep(0) {
 			return
 		}
 		if file := in.parse(); file != nil {
 			in.top(file.Stmts)
-		}
-		if !same {
-			in.settle()
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 			return nil, false
 		}
 		if value && len(rest) > 0 {
-			if rest[0].split {
+			if rest[0].many {
 				c.refuseWrapped(rest[0], base)
 				return nil, false
 			}
@@ -160,11 +160,15 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 // beyond skips assignments and operands.
 func (c *checker) beyond(base string, g grammar, rest []arg) ([]arg, bool) {
 	for g.assigns && len(rest) > 0 && c.environment(rest[0]) {
+		if rest[0].split {
+			c.refuseWrapped(rest[0], base)
+			return nil, false
+		}
 		rest = rest[1:]
 	}
 	for range g.operands {
 		if len(rest) > 0 {
-			if rest[0].split {
+			if rest[0].many {
 				c.refuseWrapped(rest[0], base)
 				return nil, false
 			}

@@ -149,8 +149,9 @@ func (p *sedParser) command() string {
 		p.until("\n", true)
 	case '#', 'r', 'R', 'w', 'W':
 		p.until("\n", false)
-	case ':', 'b', 't', 'T':
-		p.until("\n;}", false)
+	case ':', 'b', 't', 'T': // a blank ends the name, too, and another command may follow
+		p.skip(" \t")
+		p.until("\n;} \t", false)
 	case '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x', 'z', 'F', 'l', 'L', 'q', 'Q':
 		p.skip(" \t0123456789")
 	case '{', '}':
