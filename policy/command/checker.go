@@ -109,6 +109,10 @@ func (c *checker) parse() *syntax.File {
 		c.refuse(at, RuleText, "", controlReason, controlHint)
 		return nil
 	}
+	if at, joined := joinedComment(c.text); joined {
+		c.refuse(at, RuleParse, "", "Failed to parse command: a comment must not end with a backslash: whether the next line belongs to it is not sure", "leave out the backslash")
+		return nil
+	}
 	if at, many := openers(c.text); many {
 		c.refuse(at, RuleSize, "", "it has more than 4096 parentheses, brackets, braces, backquotes, ifs and loops", "put it into a file of the workspace")
 		return nil
@@ -132,6 +136,22 @@ func parse(parser *syntax.Parser, text string) (file *syntax.File, err error) {
 		}
 	}()
 	return parser.Parse(strings.NewReader(text), "")
+}
+
+// joinedComment finds a line that may be a comment and ends with a backslash,
+// which joins the next line for the parser, and not for a shell.
+func joinedComment(text string) (at int, found bool) {
+	for line := range strings.Lines(text) {
+		if body, ok := strings.CutSuffix(line, "\\\n"); ok {
+			for i := range len(body) {
+				if body[i] == '#' && (i == 0 || strings.IndexByte(" \t;&|()<>`", body[i-1]) >= 0) {
+					return at + i, true
+				}
+			}
+		}
+		at += len(line)
+	}
+	return 0, false
 }
 
 // openers finds the place where there is too much that may nest. The parser

@@ -199,8 +199,9 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 	}
 }
 
-// heredoc judges a here-document that is not quoted. A backslash joins its
-// lines, also to its end, of which the parser knows nothing.
+// heredoc judges a here-document. Where it ends, shells see differently from
+// the parser in two cases: a backslash joins lines, also to the end, and in a
+// substitution the end may be followed by what closes that.
 func (c *checker) heredoc(r *syntax.Redirect) {
 	from, to := offset(r.Hdoc), int(r.Hdoc.End().Offset())
 	end := c.value(r.Word)
@@ -209,17 +210,19 @@ func (c *checker) heredoc(r *syntax.Redirect) {
 		lit, ok := part.(*syntax.Lit)
 		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
 	}
+	lines := strings.Split(strings.TrimSuffix(c.text[min(from, to):min(to, len(c.text))], "\n"), "\n")
+	for i, line := range lines {
+		line = strings.TrimLeft(line, "\t")
+		head := strings.TrimRight(line, `\`)
+		joins := !quoted && head != line && (i == len(lines)-1 || strings.HasPrefix(end.text, head))
+		if joins || strings.HasPrefix(line, end.text) && strings.Contains(line, ")") {
+			c.refuse(from, RuleParse, "", "Failed to parse command: where this here-document ends is not sure", "end it with another word: <<'END_OF_TEXT'")
+			return
+		}
+	}
 	if quoted {
 		c.word(r.Hdoc)
 		return
-	}
-	lines := strings.Split(strings.TrimSuffix(c.text[min(from, to):min(to, len(c.text))], "\n"), "\n")
-	for i, line := range lines {
-		head := strings.TrimRight(line, `\`)
-		if head != line && (i == len(lines)-1 || strings.HasPrefix(end.text, strings.TrimLeft(head, "\t"))) {
-			c.refuse(from, RuleParse, "", "Failed to parse command: where this here-document ends is not sure, because a backslash joins lines", "quote the word that ends it: <<'"+end.text+"'")
-			return
-		}
 	}
 	c.quoted(r.Hdoc.Parts)
 }
