@@ -81,6 +81,8 @@ func (c *checker) gitSubcommand(base string, args []arg) {
 	case "clone":
 		d.short, d.valued = "cu", "bjo"
 		d.long = append([]string{"config", "template"}, d.long...)
+	case "commit", "tag", "merge", "notes", "stash":
+		d.valued = "mF"
 	case "init":
 		d.long = append([]string{"template"}, d.long...)
 	case "rebase":

@@ -43,7 +43,7 @@ func (c *checker) options(base string, d danger, args []arg) {
 		if c.denial != nil {
 			return
 		}
-		if skip && a.constant {
+		if skip && !a.many { // the value of an option, whatever it is
 			skip = false
 			continue
 		}
@@ -51,7 +51,7 @@ func (c *checker) options(base string, d danger, args []arg) {
 		if a.constant && a.text == "--" && len(d.words) == 0 {
 			return
 		}
-		if !a.constant {
+		if !a.constant && !isNamed(a) {
 			c.noOption(a, base)
 		}
 		for _, word := range d.words {
@@ -69,6 +69,11 @@ func (c *checker) options(base string, d danger, args []arg) {
 			skip = c.shortOptions(base, d, a, a.text[1:])
 		}
 	}
+}
+
+// isNamed says whether a word is --name=value with a name that is sure.
+func isNamed(a arg) bool {
+	return !a.many && strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "=")
 }
 
 // longOption refuses --name, in full or shortened.
