@@ -48,8 +48,8 @@ func (c *checker) options(base string, d danger, args []arg) {
 			continue
 		}
 		skip = false
-		if a.constant && a.text == "--" && len(d.words) == 0 {
-			return
+		if a.constant && a.text == "--" && len(d.words) == 0 && !strings.HasPrefix(args[i].text, "-") {
+			return // behind an option it may be its value
 		}
 		if !a.constant && !isNamed(a) {
 			c.noOption(a, base)
