@@ -140,7 +140,7 @@ func (c *checker) arithmeticParam(p *syntax.ParamExp) {
 		c.requireNumber(name, offset(p))
 	case p.Index != nil && p.Param != nil && isName(p.Param.Value) && !p.Excl && p.Exp == nil && p.Repl == nil && p.Slice == nil:
 		c.requireNumber(p.Param.Value, offset(p))
-	case p.Exp != nil && isName(p.Param.Value) && isDefault(p.Exp.Op) && p.Exp.Word != nil && isNumber(p.Exp.Word.Lit()):
+	case p.Exp != nil && isName(p.Param.Value) && isDefault(p.Exp.Op) && p.Exp.Word != nil && p.Exp.Word.Lit() != "" && isNumber(p.Exp.Word.Lit()):
 		c.requireNumber(p.Param.Value, offset(p))
 	default:
 		c.refuseArithmetic(offset(p))

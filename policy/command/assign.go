@@ -67,6 +67,7 @@ func (c *checker) environment(a arg) bool {
 	if steers(name) {
 		c.refuse(a.at, RuleAssignment, name, "setting "+name+" would steer what other commands are or do", "")
 	}
+	c.handed[name] = true
 	return true
 }
 
@@ -143,7 +144,7 @@ func (c *checker) declareWord(d *declaration, a arg) {
 	d.options = false
 	name, value, ok := strings.Cut(a.text, "=")
 	name = strings.TrimSuffix(name, "+")
-	if !a.constant && !ok || a.split || !isName(name) {
+	if !a.constant && !ok || a.many || !isName(name) {
 		c.refuse(a.at, RuleBuiltin, d.command, d.command+" must be told plain names: "+quote(a.text), "write "+d.command+` name="value"`)
 		return
 	}

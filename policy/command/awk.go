@@ -29,6 +29,7 @@ func awkWords(c *checker, base string, args []arg) {
 		if source, ok := strings.CutPrefix(a.text, "--source="); ok {
 			given = true
 			c.awkProgram(arg{text: source, constant: a.constant, at: a.at, word: a.word}, base)
+			args = append(args[:1:1], rest...)
 			continue
 		}
 		if a.text == "-e" || a.text == "--source" {
@@ -36,6 +37,7 @@ func awkWords(c *checker, base string, args []arg) {
 				c.awkProgram(rest[0], base)
 				rest = rest[1:]
 			}
+			args = append(args[:1:1], rest...)
 			continue
 		}
 		value, known := g.option(a.text)
@@ -44,7 +46,7 @@ func awkWords(c *checker, base string, args []arg) {
 			return
 		}
 		if value && len(rest) > 0 {
-			if rest[0].split {
+			if rest[0].many {
 				c.refuseScript(rest[0], base)
 				return
 			}
@@ -54,6 +56,8 @@ func awkWords(c *checker, base string, args []arg) {
 	}
 	if !given {
 		c.awkOperand(base, args[1:])
+	} else if len(args) > 1 && !args[1].constant {
+		c.noOption(args[1], base)
 	}
 }
 
@@ -101,6 +105,8 @@ func awkStarts(text string) string {
 				continue
 			}
 			return ""
+		case b == '\\' && strings.HasPrefix(text[i+1:], "\n"): // the line goes on
+			i++
 		case b == '/' && operand:
 			end, plain := awkPattern(text, i+1)
 			if !plain {
@@ -184,7 +190,7 @@ func awkPattern(text string, i int) (end int, plain bool) {
 
 // awkUnsure says whether a slash may begin a pattern as well as divide.
 func awkUnsure(before string) bool {
-	before = strings.TrimRight(before, " \t")
+	before = strings.TrimRight(before, " \t\\\n")
 	for _, end := range []string{")", "+", "-", "getline"} {
 		if strings.HasSuffix(before, end) {
 			return true

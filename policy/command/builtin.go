@@ -100,7 +100,8 @@ func (c *checker) flags(args []arg, plain, valued string) (values map[byte]arg, 
 			if value.text == "" && len(rest) > 0 {
 				value, rest = rest[0], rest[1:]
 			}
-			if value.split && !c.noOption(value, name) {
+			if value.many {
+				c.refuse(value.at, RuleBuiltin, name, "this may become several words, and options of "+name+": "+c.source(value), "put it in double quotes")
 				return nil, nil, false
 			}
 			values[letter] = value
@@ -183,7 +184,7 @@ func printfFormat(c *checker, args []arg) {
 	if !ok {
 		return
 	}
-	if len(rest) > 0 && rest[0].split {
+	if len(rest) > 0 && rest[0].many {
 		c.refuse(rest[0].at, RuleBuiltin, "printf", "the format of printf may be an option: "+c.source(rest[0]), "put it in double quotes, after --")
 	}
 	if name, given := values['v']; given {
@@ -192,7 +193,7 @@ func printfFormat(c *checker, args []arg) {
 }
 
 func getoptsName(c *checker, args []arg) {
-	if len(args) > 1 && args[1].split || len(args) > 2 && !args[2].constant {
+	if len(args) > 1 && args[1].many || len(args) > 2 && !args[2].constant {
 		c.refuse(args[1].at, RuleBuiltin, "getopts", "getopts must be told constant words", "")
 		return
 	}
@@ -203,7 +204,7 @@ func getoptsName(c *checker, args []arg) {
 }
 
 func unsetNames(c *checker, args []arg) {
-	_, names, ok := c.flags(args, "v", "")
+	values, names, ok := c.flags(args, "v", "")
 	if !ok {
 		return
 	}
@@ -211,6 +212,9 @@ func unsetNames(c *checker, args []arg) {
 		if !a.constant || !isName(a.text) || steers(a.text) {
 			c.refuse(a.at, RuleBuiltin, "unset", "unset must be told plain names of variables that steer nothing: "+quote(a.text), "")
 			return
+		}
+		if _, variables := values['v']; !variables {
+			c.unset[a.text] = need{name: a.text, in: c, at: a.at}
 		}
 	}
 }

@@ -18,6 +18,7 @@ type checker struct {
 	argv  bool     // it is an argument list
 	outer *checker // of the text in which this one stands, nil for the outermost
 	place int      // where it stands there
+	later bool     // it is executed later, if at all, and by the same shell
 	depth int
 }
 
@@ -26,10 +27,16 @@ type process struct {
 	functions map[string]bool
 	vars      map[string]*variable
 	needs     []need
+	unset     map[string]need // what unset was told, without -v
+	handed    map[string]bool // variables that commands are given in their environment
+	outer     *process        // the shell whose variables may be in the environment
 }
 
-func newProcess() *process {
-	return &process{functions: make(map[string]bool), vars: make(map[string]*variable)}
+func newProcess(outer *process) *process {
+	return &process{
+		functions: make(map[string]bool), vars: make(map[string]*variable), unset: make(map[string]need),
+		handed: make(map[string]bool), outer: outer,
+	}
 }
 
 // Shell judges a text that bash is to run.
@@ -62,7 +69,7 @@ func (r *Rules) shell(text string, lang syntax.LangVariant, dialect string) Verd
 // pass judges a text once, and prints it.
 func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (script string, v Verdict) {
 	s := &run{rules: r, programs: make(map[string]bool)}
-	c := &checker{run: s, process: newProcess(), text: text, lang: lang}
+	c := &checker{run: s, process: newProcess(nil), text: text, lang: lang}
 	file := c.parse()
 	if file == nil {
 		return "", s.verdict(dialect, "")
@@ -100,6 +107,10 @@ func (c *checker) parse() *syntax.File {
 		c.refuse(at, RuleText, "", controlReason, controlHint)
 		return nil
 	}
+	if at, joined := joinedComment(c.text); joined {
+		c.refuse(at, RuleParse, "", "Failed to parse command: a comment must not end with a backslash: whether the next line belongs to it is not sure", "leave out the backslash")
+		return nil
+	}
 	if at, many := openers(c.text); many {
 		c.refuse(at, RuleSize, "", "it has more than 4096 parentheses, brackets, braces, backquotes, ifs and loops", "put it into a file of the workspace")
 		return nil
@@ -123,6 +134,22 @@ func parse(parser *syntax.Parser, text string) (file *syntax.File, err error) {
 		}
 	}()
 	return parser.Parse(strings.NewReader(text), "")
+}
+
+// joinedComment finds a line that may be a comment and ends with a backslash,
+// which joins the next line for the parser, and not for a shell.
+func joinedComment(text string) (at int, found bool) {
+	for line := range strings.Lines(text) {
+		if body, ok := strings.CutSuffix(line, "\\\n"); ok {
+			for i := range len(body) {
+				if body[i] == '#' && (i == 0 || strings.IndexByte(" \t;&|()<>`", body[i-1]) >= 0) {
+					return at + i, true
+				}
+			}
+		}
+		at += len(line)
+	}
+	return 0, false
 }
 
 // openers finds the place where there is too much that may nest. The parser
@@ -204,9 +231,10 @@ func (c *checker) position(at int) *Position {
 // that is sure to be bash, it must be harmless in both dialects.
 func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
 	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1}
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, later: same}
 		if !same {
-			in.process = newProcess()
+			in.process = newProcess(c.process)
+			c.inner = append(c.inner, in)
 		}
 		if in.tooDeep(0) {
 			return
@@ -218,7 +246,6 @@ func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVari
 			in.stmts(file.Stmts) // nobody knows when it runs: it defines nothing
 		default:
 			in.top(file.Stmts)
-			in.settle()
 		}
 	}
 }

@@ -26,7 +26,11 @@ func (c *checker) part(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit, *syntax.SglQuoted:
 	case *syntax.DblQuoted:
-		c.parts(p.Parts)
+		if p.Dollar {
+			c.refuse(offset(p), RuleParse, "", "Failed to parse command: a translation is found at run time, and executed", "leave out the dollar sign in front of the quotes")
+			return
+		}
+		c.quoted(p.Parts)
 	case *syntax.CmdSubst:
 		if p.TempFile || p.ReplyVar {
 			c.refuse(offset(p), RuleParse, "", "Failed to parse command: not every bash knows this kind of substitution", "use $( )")
@@ -43,6 +47,42 @@ func (c *checker) part(part syntax.WordPart) {
 		c.refuse(offset(p), RuleParse, "", "Failed to parse command: bash knows such patterns with the option extglob alone", "use a plain pattern, or find")
 	default:
 		c.refuse(offset(p), RuleParse, "", "Failed to parse command: this word is not known here", "")
+	}
+}
+
+// quoted judges what stands between double quotes. There, single quotes in
+// ${x:-'…'} are letters to the shell, whatever the parser makes of them.
+func (c *checker) quoted(parts []syntax.WordPart) {
+	c.unquotable(parts)
+	c.parts(parts)
+}
+
+// unquotable refuses such single quotes.
+func (c *checker) unquotable(parts []syntax.WordPart) {
+	for _, part := range parts {
+		p, ok := part.(*syntax.ParamExp)
+		if !ok {
+			continue
+		}
+		var words []*syntax.Word
+		if p.Exp != nil {
+			words = append(words, p.Exp.Word)
+		}
+		if p.Repl != nil {
+			words = append(words, p.Repl.Orig, p.Repl.With)
+		}
+		for _, w := range words {
+			if w == nil {
+				continue
+			}
+			for _, inner := range w.Parts {
+				if q, ok := inner.(*syntax.SglQuoted); ok && (q.Dollar || strings.ContainsAny(q.Value, "$`\"\\{}")) {
+					c.refuse(offset(q), RuleParse, "", "Failed to parse command: single quotes do not quote here, between double quotes", "put the text into a variable of its own")
+					return
+				}
+			}
+			c.unquotable(w.Parts)
+		}
 	}
 }
 
@@ -66,7 +106,7 @@ func (c *checker) param(p *syntax.ParamExp) {
 		c.refuse(at, RuleParse, "", "Failed to parse command: this is another shell's expansion", "")
 		return
 	}
-	if p.Excl && p.Names == 0 && !isList(p.Index) {
+	if p.Excl && p.Names == 0 && (!isList(p.Index) || p.Exp != nil || p.Repl != nil || p.Slice != nil) {
 		c.refuse(at, RuleArithmetic, "", "${!"+p.Param.Value+"} looks up a name that exists at run time alone, and executes what it holds",
 			"name the variable, or use case")
 		return
@@ -92,6 +132,9 @@ func (c *checker) paramDefault(p *syntax.ParamExp, at int) {
 	switch p.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		c.assignTo(p.Param.Value, at, RuleAssignment)
+		if p.Index != nil {
+			c.variable(p.Param.Value).array = true
+		}
 		if p.Exp.Word != nil && len(p.Exp.Word.Parts) > 0 {
 			c.store(p.Param.Value, c.value(p.Exp.Word))
 		}

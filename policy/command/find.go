@@ -38,8 +38,9 @@ func (c *checker) findValue(base string, rest []arg, count int) []arg {
 		if len(rest) == 0 {
 			return nil
 		}
-		if rest[0].split {
-			c.noOption(rest[0], base)
+		if rest[0].many {
+			c.refuse(rest[0].at, RuleArgument, base, "this may become several words, and predicates of "+base+": "+c.source(rest[0]), "put it in quotes")
+			return nil
 		}
 		rest = rest[1:]
 	}
@@ -60,6 +61,9 @@ func (c *checker) findExec(at arg, base string, rest []arg) []arg {
 			c.refuseWrapped(a, base)
 			return nil
 		}
+		if !a.constant && a.text == "" && !c.noEnd(a, base) {
+			return nil
+		}
 		inner = append(inner, a.found())
 	}
 	if len(inner) > 0 {
@@ -67,6 +71,24 @@ func (c *checker) findExec(at arg, base string, rest []arg) []arg {
 	}
 	c.refuse(at.at, RuleWrapper, base, "the end of what "+at.text+" executes is missing", `end it with \;`)
 	return nil
+}
+
+// noEnd makes sure that a word that is not constant is not the one that ends
+// what is executed: what follows would be another predicate.
+func (c *checker) noEnd(a arg, base string) bool {
+	refusal := Verdict{
+		Rule: RuleWrapper, Command: base, Reason: "this may end what " + base + " executes, and begin something else: " + c.source(a),
+		Hint: "give the variable a value in this text, or put constant text in front of it",
+	}
+	if a.digits {
+		return true
+	}
+	if a.whole {
+		c.require(a.lead, wantWord, a.at, refusal)
+		return true
+	}
+	c.refuse(a.at, refusal.Rule, base, refusal.Reason, refusal.Hint)
+	return false
 }
 
 // found is the word with the path of a file in the place of {}. No path that

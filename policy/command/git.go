@@ -31,6 +31,10 @@ func gitWords(c *checker, base string, args []arg) {
 		case hasWord("-C --git-dir --work-tree --namespace --super-prefix", name):
 			rest = rest[1:]
 			if !attached && len(rest) > 0 {
+				if rest[0].many {
+					c.refuseWrapped(rest[0], base)
+					return
+				}
 				rest = rest[1:]
 			}
 		default:
@@ -68,12 +72,17 @@ func (c *checker) gitSubcommand(base string, args []arg) {
 		if !args[1].constant {
 			c.refuse(args[1].at, RuleArgument, base, "the subcommand of git bisect must be written out", "")
 		}
+		if args[1].text == "visualize" || args[1].text == "view" {
+			c.refuse(args[1].at, RuleArgument, base, "git bisect "+args[1].text+" starts what follows it", "use git log")
+		}
 	}
 	d := gitDanger
 	switch name {
 	case "clone":
 		d.short, d.valued = "cu", "bjo"
 		d.long = append([]string{"config", "template"}, d.long...)
+	case "commit", "tag", "merge", "notes", "stash":
+		d.valued = "mF"
 	case "init":
 		d.long = append([]string{"template"}, d.long...)
 	case "rebase":

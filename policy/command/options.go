@@ -43,15 +43,15 @@ func (c *checker) options(base string, d danger, args []arg) {
 		if c.denial != nil {
 			return
 		}
-		if skip && a.constant {
+		if skip && !a.many { // the value of an option, whatever it is
 			skip = false
 			continue
 		}
 		skip = false
-		if a.constant && a.text == "--" && len(d.words) == 0 {
-			return
+		if a.constant && a.text == "--" && len(d.words) == 0 && !strings.HasPrefix(args[i].text, "-") {
+			return // behind an option it may be its value
 		}
-		if !a.constant {
+		if !a.constant && !isNamed(a) {
 			c.noOption(a, base)
 		}
 		for _, word := range d.words {
@@ -69,6 +69,11 @@ func (c *checker) options(base string, d danger, args []arg) {
 			skip = c.shortOptions(base, d, a, a.text[1:])
 		}
 	}
+}
+
+// isNamed says whether a word is --name=value with a name that is sure.
+func isNamed(a arg) bool {
+	return !a.many && strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "=")
 }
 
 // longOption refuses --name, in full or shortened.
@@ -147,7 +152,7 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 			return nil, false
 		}
 		if value && len(rest) > 0 {
-			if rest[0].split {
+			if rest[0].many {
 				c.refuseWrapped(rest[0], base)
 				return nil, false
 			}
@@ -160,11 +165,15 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 // beyond skips assignments and operands.
 func (c *checker) beyond(base string, g grammar, rest []arg) ([]arg, bool) {
 	for g.assigns && len(rest) > 0 && c.environment(rest[0]) {
+		if rest[0].split {
+			c.refuseWrapped(rest[0], base)
+			return nil, false
+		}
 		rest = rest[1:]
 	}
 	for range g.operands {
 		if len(rest) > 0 {
-			if rest[0].split {
+			if rest[0].many {
 				c.refuseWrapped(rest[0], base)
 				return nil, false
 			}

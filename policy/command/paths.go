@@ -164,7 +164,7 @@ func (w *pathWalk) argument(word pathWord) string {
 
 // bad says whether a text is a path that leads outside.
 func (w *pathWalk) bad(text string, constant bool) bool {
-	if strings.Contains(text, "://") || strings.ContainsAny(text, "\n") {
+	if strings.Contains(text, "://") && !climbs(text) || strings.ContainsAny(text, "\n") {
 		return false
 	}
 	if !constant {

@@ -70,6 +70,9 @@ func pythonWords(c *checker, base string, args []arg) {
 	for i := 1; i < len(args) && args[i].constant && len(args[i].text) > 1 && args[i].text[0] == '-'; i++ {
 		letters := args[i].text[1:]
 		if letters[0] == '-' {
+			if letters == "-check-hash-based-pycs" {
+				i++
+			}
 			continue
 		}
 		at := strings.IndexAny(letters, "cmWX")

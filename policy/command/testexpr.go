@@ -1,6 +1,8 @@
 package command
 
 import (
+	"strings"
+
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -52,8 +54,12 @@ func (c *checker) testBinary(x *syntax.BinaryTest) {
 // patterns of extglob.
 func (c *checker) testWord(w *syntax.Word) {
 	for _, part := range w.Parts {
-		if _, pattern := part.(*syntax.ExtGlob); !pattern {
+		pattern, ok := part.(*syntax.ExtGlob)
+		switch {
+		case !ok:
 			c.part(part)
+		case strings.ContainsAny(pattern.Pattern.Value, "$`'\"\\<>"):
+			c.refuse(offset(part), RuleParse, "", "Failed to parse command: what such a pattern holds is not known here", "use a plain pattern")
 		}
 	}
 }
@@ -85,6 +91,9 @@ var testUnary = map[string]bool{
 // it cannot become the operator -v, which executes what is in its operand.
 func testCommand(c *checker, args []arg) {
 	words := args[1:]
+	if n := len(words); args[0].text == "[" && n > 0 && words[n-1].constant && words[n-1].text == "]" {
+		words = words[:n-1]
+	}
 	for i, a := range words {
 		switch {
 		case a.constant && (a.text == "-v" || a.text == "-R"):
@@ -93,7 +102,7 @@ func testCommand(c *checker, args []arg) {
 				return
 			}
 		case a.constant || a.digits:
-		case a.split:
+		case a.many:
 			c.requireOneWord(a, args[0].text)
 		case len(words) > 2 && !isOperator(words, i-1) && !isOperator(words, i+1) && !isUnary(words, i-1):
 			c.refuse(a.at, RuleArithmetic, args[0].text, "this may become an operator that executes its operand: "+c.source(a),
@@ -125,5 +134,9 @@ func isOperator(words []arg, i int) bool {
 }
 
 func isUnary(words []arg, i int) bool {
-	return i >= 0 && i < len(words) && words[i].constant && testUnary[words[i].text]
+	if i < 0 || i >= len(words) || !words[i].constant {
+		return false
+	}
+	joins := words[i].text == "-a" || words[i].text == "-o" // two conditions, in this place
+	return testUnary[words[i].text] && (!joins || i == 0)
 }

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -74,45 +76,66 @@ func (c *checker) require(name string, w want, at int, refusal Verdict) {
 
 // settle checks what was required of variables, once all is known.
 func (c *checker) settle() {
+	c.settleOne()
+	for _, in := range c.inner {
+		in.settleOne()
+	}
+}
+
+func (c *checker) settleOne() {
 	for _, n := range c.needs {
 		if c.denial == nil && !c.holds(n.name, n.want, 0) {
 			n.refusal.Position = n.in.position(n.at)
 			c.denial = &n.refusal
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
+		if n := c.unset[name]; c.functions[name] {
+			n.in.refuse(n.at, RuleFunction, name, "unset may take the function "+name+" away, and a program of that name is left", "use unset -v")
+		}
+	}
 }
 
 // holds says whether all that a variable may hold is of the wanted kind. One
 // that the text does not assign comes from the environment, and may be anything.
-func (c *checker) holds(name string, w want, depth int) bool {
-	v := c.vars[name]
+func (p *process) holds(name string, w want, depth int) bool {
+	v := p.vars[name]
 	switch {
 	case w == wantScalar:
-		return !lists[name] && (v == nil || !v.array)
+		return !lists[name] && (v == nil || !v.array) && p.outer.hands(name, w, depth)
 	case w == wantWord && pathVars[name] && v == nil:
-		return true
+		return p.outer.hands(name, w, depth)
 	}
 	if v == nil || v.unknown || depth > 8 {
 		return false
 	}
 	for _, a := range v.values {
-		if !c.suits(a, w, depth) {
+		if !p.suits(a, w, depth) {
 			return false
 		}
 	}
-	return true
+	return p.outer.hands(name, w, depth)
 }
 
-func (c *checker) suits(a arg, w want, depth int) bool {
+// hands says whether what a shell that is started may find in its environment
+// is of the wanted kind, as far as the shell that starts it assigns it.
+func (p *process) hands(name string, w want, depth int) bool {
+	if p == nil {
+		return true
+	}
+	return !p.handed[name] && (p.vars[name] == nil || p.holds(name, w, depth+1)) && p.outer.hands(name, w, depth)
+}
+
+func (p *process) suits(a arg, w want, depth int) bool {
 	switch {
 	case a.digits:
 		return true
 	case a.whole:
-		return c.holds(a.lead, w, depth+1)
+		return p.holds(a.lead, w, depth+1)
 	case w == wantNumber:
 		return isNumber(a.text) && (a.constant || isRange(a)) || numericOutput(a.word)
 	case a.constant:
-		return a.text != "" && a.text[0] != '-' && !strings.ContainsAny(a.text, " \t\n*?[")
+		return a.text != "" && a.text[0] != '-' && a.text != ";" && !strings.ContainsAny(a.text, " \t\n*?[")
 	default:
 		return !a.split && a.text != "" && a.text[0] != '-'
 	}

@@ -98,6 +98,7 @@ type run struct {
 	notes    []string
 	programs map[string]bool
 	words    []pathWord
+	inner    []*checker // of texts that shells of their own run
 }
 
 func (s *run) verdict(dialect, script string) Verdict {
@@ -121,7 +122,7 @@ func (s *run) note(text string) {
 // Argv judges an argument list that is executed without a shell.
 func (r *Rules) Argv(argv []string) Verdict {
 	s := &run{rules: r, programs: make(map[string]bool)}
-	c := &checker{run: s, argv: true, process: newProcess()}
+	c := &checker{run: s, argv: true, process: newProcess(nil)}
 	size := 0
 	args := make([]arg, len(argv))
 	for i, text := range argv {
@@ -140,6 +141,7 @@ func (r *Rules) Argv(argv []string) Verdict {
 			}
 		}
 		c.program(args)
+		c.settle()
 	}
 	return s.verdict(DialectArgv, "")
 }

@@ -11,7 +11,7 @@ import (
 // a program of that name.
 func (c *checker) top(stmts []*syntax.Stmt) {
 	for _, s := range stmts {
-		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !s.Background && !s.Coprocess && !s.Disown {
+		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !c.later && !s.Background && !s.Coprocess && !s.Disown {
 			c.function(f)
 			c.redirects(s.Redirs)
 			continue
@@ -155,7 +155,8 @@ func (c *checker) coprocess(p *syntax.CoprocClause) {
 		name = a.text
 	}
 	c.assignTo(name, offset(p), RuleAssignment)
-	c.variable(name).unknown = true
+	v := c.variable(name)
+	v.unknown, v.array = true, true
 	c.stmt(p.Stmt)
 }
 
@@ -190,7 +191,7 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 			c.variable(name) // it becomes a number
 		}
 		if r.Hdoc != nil {
-			c.word(r.Hdoc)
+			c.heredoc(r)
 			continue
 		}
 		c.word(r.Word)
@@ -203,6 +204,34 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 		}
 		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, in: c, at: target.at})
 	}
+}
+
+// heredoc judges a here-document. Where it ends, shells see differently from
+// the parser in two cases: a backslash joins lines, also to the end, and in a
+// substitution the end may be followed by what closes that.
+func (c *checker) heredoc(r *syntax.Redirect) {
+	from, to := offset(r.Hdoc), int(r.Hdoc.End().Offset())
+	end := c.value(r.Word)
+	quoted := false
+	for _, part := range r.Word.Parts {
+		lit, ok := part.(*syntax.Lit)
+		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
+	}
+	lines := strings.Split(strings.TrimSuffix(c.text[min(from, to):min(to, len(c.text))], "\n"), "\n")
+	for i, line := range lines {
+		line = strings.TrimLeft(line, "\t")
+		head := strings.TrimRight(line, `\`)
+		joins := !quoted && head != line && (i == len(lines)-1 || strings.HasPrefix(end.text, head))
+		if joins || strings.HasPrefix(line, end.text) && strings.Contains(line, ")") {
+			c.refuse(from, RuleParse, "", "Failed to parse command: where this here-document ends is not sure", "end it with another word: <<'END_OF_TEXT'")
+			return
+		}
+	}
+	if quoted {
+		c.word(r.Hdoc)
+		return
+	}
+	c.quoted(r.Hdoc.Parts)
 }
 
 // isSocket says whether bash takes the name of a file for a connection.

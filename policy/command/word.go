@@ -13,6 +13,9 @@ type arg struct {
 	constant bool
 	// split says that it may become several words, or none, of any content.
 	split bool
+	// many says that it may become several words, or none: split does, and so
+	// do patterns and braces, whose words all begin with text.
+	many bool
 	// lead is the variable that the word begins with and, where whole is
 	// true, consists of; empty where it begins otherwise.
 	lead  string
@@ -25,18 +28,18 @@ type arg struct {
 
 // value is what a word becomes.
 func (c *checker) value(w *syntax.Word) arg {
-	v := valuer{constant: true}
+	v := valuer{constant: true, braced: -1}
 	for i, part := range w.Parts {
 		v.first = i == 0
 		v.part(part)
 	}
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && lit.Value == "[" {
-		v.constant = true // the command; no pattern ends
+		v.constant, v.many = true, false // the command; no pattern ends
 		v.text.Reset()
 		v.text.WriteByte('[')
 	}
 	return arg{
-		text: v.text.String(), constant: v.constant, split: v.split,
+		text: v.text.String(), constant: v.constant, split: v.split, many: v.split || v.many,
 		lead: v.lead, whole: v.lead != "" && len(w.Parts) == 1,
 		digits: !v.constant && v.digits && len(w.Parts) == 1, at: offset(w), word: w,
 	}
@@ -47,6 +50,8 @@ type valuer struct {
 	text                 strings.Builder
 	constant             bool
 	split, digits, first bool
+	many                 bool
+	braced               int // bytes of the head in front of a {} that a comma may open
 	lead                 string
 }
 
@@ -87,20 +92,35 @@ func (v *valuer) lit(s string) {
 			}
 			continue
 		case '*', '?', '[':
-			v.constant = false
+			v.vary()
 		case '~':
 			if v.first && i == 0 {
 				v.add("~")
 				v.constant = false
 			}
 		case '{':
-			if !strings.HasPrefix(s[i:], "{}") {
-				v.constant = false
+			switch {
+			case !strings.HasPrefix(s[i:], "{}"):
+				v.vary()
+			case v.braced < 0 && (!v.first || i > 0):
+				v.braced = v.text.Len()
+			}
+		case ',': // x{},y} is x} and xy
+			if v.braced >= 0 && v.constant {
+				head := v.text.String()[:v.braced]
+				v.text.Reset()
+				v.text.WriteString(head)
+			}
+			if v.braced >= 0 {
+				v.vary()
 			}
 		}
 		v.add(s[i : i+1])
 	}
 }
+
+// vary notes that the word may become several.
+func (v *valuer) vary() { v.constant, v.many = false, true }
 
 func (v *valuer) single(p *syntax.SglQuoted) {
 	text, ok := p.Value, true
@@ -140,7 +160,7 @@ func (v *valuer) param(p *syntax.ParamExp, unquoted bool) {
 	if v.constant && v.first && v.text.Len() == 0 && isName(name) {
 		v.lead = name
 	}
-	v.digits = isNumberParam(p)
+	v.digits = isNumberParam(p) && (simpleParam(p) != "!" || !unquoted) // $! may be nothing
 	v.constant = false
 	list := p.Param != nil && p.Param.Value == "@" || isList(p.Index) || p.Names != 0
 	if list || unquoted && !v.digits {

@@ -16,14 +16,14 @@ var wrappers = map[string]grammar{
 	"taskset": {short: "ac", long: "all-tasks cpu-list", operands: 1},
 	"setpriv": {short: "d", long: "dump no-new-privs nnp clear-groups keep-groups init-groups reset-env",
 		longOf: "groups inh-caps ambient-caps bounding-set ruid euid rgid egid reuid regid securebits pdeathsig"},
-	"unshare": {short: "rfcin", optional: "muipUCT", long: "map-root-user map-current-user fork keep-caps", longOf: "setuid setgid root wd kill-child mount-proc"},
+	"unshare": {short: "rfcin", optional: "muipUCT", long: "map-root-user map-current-user fork keep-caps kill-child mount-proc", longOf: "setuid setgid root wd"},
 	"chroot":  {long: "skip-chdir", longOf: "groups userspec", operands: 1},
 	"sudo": {short: "AbEHnPSkB", valued: "ugpCTRDhrt", long: "background preserve-env set-home non-interactive preserve-groups stdin reset-timestamp",
 		longOf: "user group prompt close-from command-timeout chroot chdir host role type", assigns: true},
 	"doas":      {short: "n", valued: "u"},
 	"setarch":   {short: "vRFZLXBIS3", long: "verbose addr-no-randomize"},
-	"strace":    {short: "cCdfFhiknqrtTvVwxyYzZ", valued: "abeEIoOpPsSuUX"},
-	"ltrace":    {short: "cCfhiLrStTV", valued: "adDeFlnopsux"},
+	"strace":    {short: "cCdfFhiknqrtTvVwxyYzZ", valued: "abeIOpPsSuUX"},
+	"ltrace":    {short: "cCfhiLrStTV", valued: "adDeFlnpsux"},
 	"catchsegv": {},
 	"prlimit":   {},
 	"numactl":   {},
@@ -112,7 +112,7 @@ func xargsWords(c *checker, base string, args []arg) {
 		filled = append(filled, a)
 	}
 	if mark == "" {
-		filled = append(filled, arg{split: true, at: args[0].at, word: args[0].word})
+		filled = append(filled, arg{split: true, many: true, at: args[0].at, word: args[0].word})
 	}
 	c.program(filled)
 }
