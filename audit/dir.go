@@ -52,7 +52,7 @@ func openDir(path string) (*dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := root.Open("lock")
+	lock, err := root.OpenFile("lock", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		_ = root.Close()
 		return nil, err
@@ -128,6 +128,23 @@ func (d *dir) numbers() ([]int, error) {
 	}
 	slices.Sort(all)
 	return all, nil
+}
+
+// open opens a file to read it. What is no file holds nobody up.
+func (d *dir) open(name string) (*os.File, error) {
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New(name + " is no regular file")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func fileName(n int) string { return fmt.Sprintf("audit-%08d.jsonl", n) }

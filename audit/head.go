@@ -128,7 +128,7 @@ func (c *newlines) Write(p []byte) (int, error) {
 // beginning of the chain.
 func (d *dir) before(numbers []int) (head, error) {
 	for i := len(numbers) - 1; i >= 0; i-- {
-		f, err := d.root.Open(fileName(numbers[i]))
+		f, err := d.open(fileName(numbers[i]))
 		if err != nil {
 			return head{}, err
 		}

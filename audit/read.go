@@ -142,7 +142,7 @@ func (r *Reader) open() error {
 		if n == 0 {
 			return io.EOF
 		}
-		f, err := r.dir.root.Open(fileName(n))
+		f, err := r.dir.open(fileName(n))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // pruned just now; there are newer ones
 		}
@@ -188,7 +188,7 @@ func (d *dir) snapshot(ctx context.Context) (files []*os.File, sizes []int64, er
 	numbers, err := d.numbers()
 	for i := 0; err == nil && i < len(numbers); i++ {
 		var f *os.File
-		if f, err = d.root.Open(fileName(numbers[i])); err != nil {
+		if f, err = d.open(fileName(numbers[i])); err != nil {
 			break
 		}
 		files = append(files, f)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -210,5 +211,29 @@ func TestCrashBetweenPruneAndRemove(t *testing.T) {
 	add(t, log, 30, 4000)
 	if r := verify(t, dir, ""); !r.OK || r.Pruned == 0 || r.Files != 4 {
 		t.Errorf("a rotation later it is %+v", r)
+	}
+}
+
+// TestPipeInPlace: what opens a pipe waits for whoever writes to it.
+func TestPipeInPlace(t *testing.T) {
+	log, dir := newLog(t, 3)
+	path := filepath.Join(dir, fileName(1))
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	want := fileName(1) + " is no regular file"
+	if _, err := Verify(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Verify: %v", err)
+	}
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Next: %v", err)
+	}
+	if _, err := log.Append(t.Context(), Record{}); err == nil {
+		t.Error("Append: no error")
 	}
 }

@@ -84,6 +84,13 @@ func TestTree(t *testing.T) {
 			t.Errorf("a group in use: %v", err)
 		}
 	}
+	// To the kernel, which is not asked, a number that begins with 0 is octal.
+	if err := tr.Write(rel+"/a/cgroup.procs", fmt.Sprintf("0%d", pid)); err != nil {
+		t.Errorf("a number with a zero before it: %v", err)
+	}
+	if text, _, err := tr.Read(rel+"/a/cgroup.procs", 100); string(text) != strconv.Itoa(pid)+"\n" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
 	if err := tr.Write(rel+"/a/cgroup.procs", fmt.Sprintf("%d\n", pid)); err != nil {
 		t.Error(err)
 	}

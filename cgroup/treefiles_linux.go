@@ -89,6 +89,7 @@ func (t *Tree) Write(rel, text string) error {
 		if err := t.guard.move(pid); err != nil {
 			return err
 		}
+		text = strconv.Itoa(pid) + "\n" // the kernel would read 010 as 8
 	}
 	fd, err := t.open(rel, unix.O_WRONLY|unix.O_NONBLOCK)
 	if err != nil {

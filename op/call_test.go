@@ -261,6 +261,34 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
+// TestCeilingOfFiles: whoever has a ceiling is not told what files of the host hold.
+func TestCeilingOfFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(file, []byte("root:secret:19000::\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		op    Op
+		input string
+	}{
+		{runOp(), `{"argv":["true"],"spec_file":%q}`}, {planOp(), `{"spec_file":%q}`},
+		{executeOp(), `{"command":["true"],"spec_file":%q}`}, {executeOp(), `{"command":["true"],"config":%q}`},
+		{policyCheckOp(), `{"command":["true"],"spec_file":%q}`}, {policyListOp(), `{"spec_file":%q}`},
+	} {
+		env := office(t)
+		env.Options = paddock.Options{Backend: bare{}}
+		input := fmt.Sprintf(tt.input, file)
+		if _, err := tt.op.Call(t.Context(), env, []byte(input), nil); err == nil || errors.As(err, new(*policy.CeilingError)) {
+			t.Errorf("%s without a ceiling: %v", tt.op.Name, err)
+		}
+		env.Ceiling = &policy.Ceiling{Workspace: []policy.Place{{Source: "/", Mode: "rw"}}}
+		_, err := tt.op.Call(t.Context(), env, []byte(input), nil)
+		if !errors.As(err, new(*policy.CeilingError)) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", tt.op.Name, err)
+		}
+	}
+}
+
 // answer is an output that is an error by itself.
 type answer struct {
 	Success bool             `json:"success"`

@@ -120,6 +120,9 @@ func cgroupWrite(_ context.Context, _ *Env, in CgroupWriteInput, _ *Stream) (*Cg
 	if err := in.Content.check("content"); err != nil {
 		return nil, err
 	}
+	if !in.Content.set {
+		return nil, sentence("content must be a string.")
+	}
 	return inTree(in.Path, "path", func(t *cgroup.Tree, rel string) (*CgroupWritten, error) {
 		if err := t.Write(rel, in.Content.text); err != nil {
 			return nil, failed("Write failed", err)

@@ -79,7 +79,7 @@ type execution struct {
 }
 
 func execute(ctx context.Context, env *Env, in ExecuteInput, stream *Stream) (ExecuteOutput, error) {
-	spec, config, err := in.settings()
+	spec, config, err := in.settings(env)
 	if err != nil {
 		return ExecuteOutput{}, err
 	}

@@ -109,11 +109,14 @@ func (Seconds) JSONSchema() string {
 }
 
 // settings are what the spec, the configuration and the fields say together.
-func (in ExecuteInput) settings() (policy.Spec, executor.Config, error) {
+func (in ExecuteInput) settings(env *Env) (policy.Spec, executor.Config, error) {
 	var spec policy.Spec
 	var config executor.Config
 	var errs []error
-	var err error
+	err := errors.Join(env.reads("spec_file", in.SpecFile), env.reads("config", in.Config))
+	if err != nil {
+		return policy.Spec{}, executor.Config{}, err
+	}
 	if in.SpecFile != "" {
 		spec, err = specfile.Load(in.SpecFile)
 		errs = append(errs, err)

@@ -233,6 +233,8 @@ func TestContractErrors(t *testing.T) {
 		{"cgroup_read_file", `[]`, "cannot read the input of cgroup_read_file: a JSON array stands where an object is needed"},
 		{"cgroup_write_file", `{"path":"","content":""}`, "Empty path."},
 		{"cgroup_write_file", `{"path":"a","content":5}`, "content must be a string."},
+		{"cgroup_write_file", `{"path":"a"}`, "content must be a string."},
+		{"cgroup_write_file", `{"path":"a","content":null}`, "content must be a string."},
 		{"cgroup_write_file", `{"path":"a","content":"x\udc00"}`, "cannot read the input of cgroup_write_file: an escape in it is half of a character"},
 		{"cgroup_write_file", `{"path":"memory.max","content":"1"}`, "Refusing to write to " + tree.Mount() + ": it is the root of the hierarchy."},
 		{"cgroup_write_file", `{"path":"./cgroup.kill","content":"1"}`, "Refusing to write to " + tree.Mount() + ": it is the root of the hierarchy."},

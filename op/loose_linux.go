@@ -15,16 +15,15 @@ import (
 // looseText is a string.
 type looseText struct {
 	text  string
+	set   bool   // it is there
 	wrong string // what it is instead
 }
 
 // UnmarshalJSON never fails.
 func (l *looseText) UnmarshalJSON(data []byte) error {
-	*l = looseText{}
+	*l = looseText{set: string(data) != "null"}
 	var ok bool
-	switch l.text, ok = stringIn(data); {
-	case string(data) == "null":
-	case !ok:
+	if l.text, ok = stringIn(data); l.set && !ok {
 		l.wrong = "must be a string."
 	}
 	return nil

@@ -35,11 +35,15 @@ type ExecOutput struct {
 	SurvivorsKilled int      `json:"survivors_killed"` // processes that outlived the command
 	Survivors       int      `json:"survivors"`        // that could not be killed
 	DeathProved     bool     `json:"death_proved"`     // there is none
+
+	failed bool // it was not started, or not waited for: ReturnCode is no signal
 }
 
 // ExitStatus is the command's own.
 func (o *ExecOutput) ExitStatus() int {
 	switch {
+	case o.failed:
+		return statusFailed
 	case o.TimedOut:
 		return statusTimedOut
 	case o.ReturnCode < 0:
@@ -75,7 +79,7 @@ func (x *hostCommand) run(ctx context.Context, env *Env, stream *Stream) (*ExecO
 		err = &sayError{"Executable not found: " + x.argv[0], err}
 		fallthrough
 	case err != nil:
-		out.Stderr, out.DeathProved = joinLines(out.Stderr, err.Error()), true
+		out.Stderr, out.DeathProved, out.failed = joinLines(out.Stderr, err.Error()), true, true
 		return out, err
 	}
 	out.SurvivorsKilled, out.Survivors, out.DeathProved = r.Killed, r.Survivors, r.DeathProved
@@ -84,6 +88,7 @@ func (x *hostCommand) run(ctx context.Context, env *Env, stream *Stream) (*ExecO
 		return out, nil
 	}
 	if err := ctx.Err(); err != nil {
+		out.failed = true
 		return out, fmt.Errorf("cannot finish the command: %w", err)
 	}
 	out.TimedOut = true

@@ -122,6 +122,8 @@ func TestHostToolsForPeople(t *testing.T) {
 		{"linux_unshare_exec", `{"command":["sh","-c","echo out; sleep 1000"],"timeout":1}`, 124, "out\n", "paddock: Command timed out after 1s.\n", "", nil},
 		{"linux_unshare_exec", `{"command":["no-such-program"]}`, 0, "", "", "Executable not found: no-such-program", paddock.ErrNotFound},
 		{"linux_unshare_exec", `{"command":["/etc/passwd"]}`, 0, "", "", `cannot execute "/etc/passwd": permission denied`, paddock.ErrNotExecutable},
+		{"linux_unshare_exec", `{"command":["sh","-c","kill -1 $$"]}`, 128 + 1, "", "", "", nil}, // its returncode is -1, too
+		{"linux_nsenter_exec", `{"target_pid":4194305,"command":["true"]}`, 125, "", "", "cannot enter process 4194305: there is no such process", nil},
 		{"linux_unshare_exec", `{"command":[]}`, 125, "", "", "command must be a non-empty list of strings.", nil},
 		{"cgroup_rmdir", `{"path":"."}`, 125, "", "", "Refusing to remove the cgroup mount root.", nil},
 	} {

@@ -20,11 +20,14 @@ type PolicyInput struct {
 }
 
 // rules are the rules that are meant, and the spec that they come from.
-func (in PolicyInput) rules() (*command.Rules, policy.Spec, error) {
+func (in PolicyInput) rules(env *Env) (*command.Rules, policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile == "" {
 		rules, err := command.New(policy.DefaultCommands())
 		return rules, spec, err
+	}
+	if err := env.reads("spec_file", in.SpecFile); err != nil {
+		return nil, spec, err
 	}
 	file, err := specfile.Read(in.SpecFile)
 	if err != nil {
@@ -82,11 +85,11 @@ Exit status: 0 allowed, 1 denied.`,
 	}, policyCheck, renderPolicyCheck)
 }
 
-func policyCheck(_ context.Context, _ *Env, in PolicyCheckInput, _ *Stream) (PolicyCheckOutput, error) {
+func policyCheck(_ context.Context, env *Env, in PolicyCheckInput, _ *Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
 	}
-	rules, spec, err := in.rules()
+	rules, spec, err := in.rules(env)
 	if err != nil {
 		return PolicyCheckOutput{}, err
 	}
@@ -187,8 +190,8 @@ The list is a guard-rail, not a wall: what holds is the sandbox.`,
 	}, policyList, renderPolicyList)
 }
 
-func policyList(_ context.Context, _ *Env, in PolicyInput, _ *Stream) (PolicyListOutput, error) {
-	rules, _, err := in.rules()
+func policyList(_ context.Context, env *Env, in PolicyInput, _ *Stream) (PolicyListOutput, error) {
+	rules, _, err := in.rules(env)
 	if err != nil {
 		return PolicyListOutput{}, err
 	}

@@ -49,3 +49,18 @@ func (e *Env) below(spec policy.Spec) (policy.Spec, error) {
 	}
 	return spec, err
 }
+
+// reads refuses, under a ceiling, a file of the host that an input names: it is
+// read with this process's rights, and what is wrong with it tells what it holds.
+func (e *Env) reads(field, file string) error {
+	if e.Ceiling == nil || file == "" {
+		return nil
+	}
+	if e.call != nil {
+		e.call.refuse()
+	}
+	return &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
+		Field: field, Value: file, Reason: "under a ceiling no file of the host is read for who asks",
+		Hint: "leave it out, and ask for what it says in the other fields",
+	}}
+}

@@ -47,6 +47,9 @@ type SpecInput struct {
 // that is wrong with the fields is told at once.
 func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	var spec policy.Spec
+	if err := env.reads("spec_file", in.SpecFile); err != nil {
+		return policy.Spec{}, err
+	}
 	if in.SpecFile != "" {
 		var err error
 		if spec, err = specfile.Load(in.SpecFile); err != nil {

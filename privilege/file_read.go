@@ -221,6 +221,9 @@ type grantTable map[string]Set
 
 // UnmarshalJSON reads it name by name.
 func (g *grantTable) UnmarshalJSON(data []byte) error {
+	if *g != nil {
+		return errors.New("principals are there twice")
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 		return errors.New("principals must be an object")

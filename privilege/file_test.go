@@ -144,6 +144,8 @@ func TestFileRefused(t *testing.T) {
 		{"null", text(`{"version":1,"principals":null}`), "principals must be an object"},
 		{"an unknown key", text(`{"version":1,"principals":{},"admins":[]}`), `unknown field "admins"`},
 		{"twice", text(`{"version":1,"principals":{"a":"1","a":"2"}}`), `"a" is there twice`},
+		{"two tables", text(`{"version":1,"principals":{},"principals":{"a":"4"}}`), "principals are there twice"},
+		{"two tables, one in other letters", text(`{"version":1,"principals":{},"Principals":{"a":"4"}}`), "principals are there twice"},
 		{"many", text(`{"version":1,"principals":{` + many + `"b":"1"}}`), "is there twice"},
 		{"a mask that is none", text(`{"version":1,"principals":{"a":"all"}}`), `cannot use the mask "all"`},
 		{"a number", text(`{"version":1,"principals":{"a":4}}`), "it is not what Paddock writes"},

@@ -95,6 +95,9 @@ func (d *decoder) is(n *yaml.Node, kind yaml.Kind, want, path string, line int) 
 		return true
 	}
 	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want}
+	if path == "env" {
+		e.Value = "" // NAME=VALUE, say, in which there may be a secret
+	}
 	if kind == yaml.SequenceNode && n.Kind == yaml.ScalarNode {
 		e.Hint = "put the value in brackets: [value]"
 	}

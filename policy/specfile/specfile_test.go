@@ -142,6 +142,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"env: {A: null}", `f:1: cannot use env.A: it is null`, `write "" for an empty value`},
 		{"env: {A: [b]}", `f:1: cannot use env.A: it must be a text`, ""},
 		{"env: [A]", `f:1: cannot use env: it must be a mapping of names to values`, ""},
+		{"env: A=secret", `f:1: cannot use env: it must be a mapping of names to values`, ""},
 		{"network: ''", `f:1: cannot use network: it is empty`, absent},
 		{"workspace: {source: \"\"}", `f:1: cannot use workspace.source: it is empty`, absent},
 		{"workspace: {unprotected: .envrc}", `f:1: cannot use workspace.unprotected ".envrc": it must be a list`, "put the value in brackets: [value]"},
