@@ -56,7 +56,7 @@ func measureCold(ctx context.Context, b *bench) error {
 	}
 	own, peer := cases[0], cases[1]
 	b.add(times(fmt.Sprintf("cold start of an isolated /bin/true, %d rounds", rounds), time.Millisecond, peer, cases...),
-		atMost("cold start: paddock run -- true, to bubblewrap", ratio(own.sample.median(), peer.sample.median()), 1.5, "×").unless(peer.absent))
+		atMost("cold start: paddock run -- true, to bubblewrap", ratio(own.sample.median(), peer.sample.median()), 1.3, "×").unless(peer.absent))
 	return nil
 }
 

@@ -1,7 +1,9 @@
 package confine
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -125,17 +127,44 @@ func attrSize(attr rulesetAttr) uintptr {
 	}
 }
 
+func openPath(path string) (int, error) {
+	return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+}
+
+// openWithoutLinks goes to an absolute path one name at a time; ELOOP where
+// one of them is a symbolic link. In another sandbox there is no openat2(2) for it.
+func openWithoutLinks(path string) (int, error) {
+	at, err := openPath("/")
+	if err != nil {
+		return -1, err
+	}
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		_ = unix.Close(at)
+		if err != nil {
+			return -1, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			_ = unix.Close(fd)
+			return -1, cmp.Or(err, error(unix.ELOOP))
+		}
+		at = fd
+	}
+	return at, nil
+}
+
 // addRule grants what a rule says of a path and all below it.
 func addRule(ruleset int, r PathRule, handled uint64) error {
 	access, ok := landlockAccess[r.Access]
 	if !ok {
 		return fmt.Errorf("unknown access %q", r.Access)
 	}
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	open := openPath
 	if r.Resolved {
-		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+		open = openWithoutLinks
 	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, r.Path, &how)
+	fd, err := open(r.Path)
 	if err != nil {
 		return err
 	}

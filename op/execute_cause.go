@@ -9,6 +9,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // hostPaths are absolute paths in a message.
@@ -34,7 +35,10 @@ func (x *execution) cause(err error) string {
 // hintOf is what an error says to do about it.
 func hintOf(err error) string {
 	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
+	denied := (*privilege.Denied)(nil)
 	switch {
+	case errors.As(err, &denied):
+		return denied.Hint
 	case errors.As(err, &field):
 		return field.Hint
 	case errors.As(err, &start):

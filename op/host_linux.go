@@ -90,10 +90,15 @@ func plainJSON(v any) ([]byte, error) {
 
 // ExitStatus is the result's own where it has one.
 func (a Answer[R]) ExitStatus() int {
-	if s, ok := any(a.Result).(Statuser); ok && a.Result != nil {
+	s, ok := any(a.Result).(Statuser)
+	switch {
+	case errors.Is(a.cause, namespace.ErrNotFound):
+		return statusNotFound
+	case errors.Is(a.cause, namespace.ErrNotExecutable):
+		return statusRefused
+	case ok && a.Result != nil:
 		return s.ExitStatus()
-	}
-	if a.Success {
+	case a.Success:
 		return 0
 	}
 	return statusFailed

@@ -277,7 +277,7 @@ func TestContractErrors(t *testing.T) {
 		}
 	}
 	out, err := operation(t, "cgroup_stat").Call(t.Context(), nil, []byte(`{`), nil)
-	if err != nil || quote(out) != `{"success":false,"error":"No context."}` {
+	if err != nil || quote(out) != `{"success":false,"error":"No context.","hint":"say who asks: operations on the host are for known principals alone"}` {
 		t.Errorf("%s, %v", quote(out), err)
 	}
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -27,6 +28,11 @@ func (l *looseText) UnmarshalJSON(data []byte) error {
 		l.wrong = "must be a string."
 	}
 	return nil
+}
+
+// MarshalJSON is for the record, and so are those below.
+func (l looseText) MarshalJSON() ([]byte, error) {
+	return json.Marshal(cmp.Or(l.text, l.wrong))
 }
 
 // stringIn is a JSON string.
@@ -66,6 +72,14 @@ func (l *looseInt) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// MarshalJSON is null where there is no number.
+func (l looseInt) MarshalJSON() ([]byte, error) {
+	if !l.set || l.wrong {
+		return []byte("null"), nil
+	}
+	return json.Marshal(l.n)
+}
+
 // wholeNumber reads one, in decimal alone where it was quoted.
 func wholeNumber(text string, quoted bool) (n int64, wrong bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -96,6 +110,14 @@ type looseItem struct {
 	string bool // as it should be
 	scalar bool // a number, true, false or null, which can be written as one
 	noList bool // it stands for something that is no list
+}
+
+// MarshalJSON is the text, null where there is none.
+func (l looseItem) MarshalJSON() ([]byte, error) {
+	if !l.string && !l.scalar {
+		return []byte("null"), nil
+	}
+	return json.Marshal(l.text)
 }
 
 // UnmarshalJSON never fails.

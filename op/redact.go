@@ -36,7 +36,7 @@ var secretNames = map[string]string{
 }
 
 // describe is an input as it goes on record, and the secrets that were left
-// out of it. Fields that are absent are left out.
+// out of it. What is absent or empty is left out.
 func describe(in any) (args json.RawMessage, secrets []string) {
 	r := redactor{}
 	r.value(reflect.ValueOf(in), "")
@@ -108,7 +108,7 @@ func (r *redactor) object(v reflect.Value) {
 	first := true
 	for _, f := range jsonFields(v.Type()) {
 		field, err := v.FieldByIndexErr(indexOf(v.Type(), f))
-		if err != nil || f.omit && field.IsZero() {
+		if err != nil || field.IsZero() {
 			continue
 		}
 		if !first {

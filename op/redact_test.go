@@ -34,17 +34,17 @@ func TestDescribe(t *testing.T) {
 		want    string
 		secrets []string
 	}{
-		{"nothing", secretsInput{private: "p"}, `{"count":null}`, nil},
-		{"variables", secretsInput{Env: []string{"A=one=two", "B=", "naked"}}, `{"env":["A=[redacted]","B=[redacted]","=[redacted]"],"count":null}`, []string{"one=two", "", "naked"}},
-		{"a map of variables", secretsInput{Vars: map[string]string{"B": "x", "A": "y"}}, `{"environment":{"A":"[redacted]","B":"[redacted]"},"count":null}`, []string{"y", "x"}},
-		{"a secret of any kind", secretsInput{Token: map[string]any{"a": []any{"deep"}}, Code: "c"}, `{"token":"[redacted]","code":"[redacted]","count":null}`, []string{"deep", "c"}},
-		{"input", secretsInput{Stdin: new(string)}, `{"stdin":"[redacted]","count":null}`, []string{""}},
-		{"a name that misleads", secretsInput{Secret: "not one", Plain: "<&>"}, `{"plain":"<&>","secret":"not one","count":null}`, nil},
-		{"a notation", secretsInput{Wait: 1e9}, `{"wait":"1s","count":null}`, nil},
-		{"any JSON", secretsInput{Raw: json.RawMessage(`{"env":{"A":"x"},"n":12345678901234567890}`)}, `{"raw":{"env":{"A":"[redacted]"},"n":12345678901234567890},"count":null}`, []string{"x"}},
-		{"a long list", secretsInput{List: hundred}, `{"list":[` + strings.Repeat(`"",`, 64) + `{"more":36}],"count":null}`, nil},
-		{"a long text", secretsInput{Plain: long}, `{"plain":{"head":"` + long[:128] + `","bytes":4000,"sha256":"972d88afa1e48c26f6d2d60f131f9568e9c7d106019ad50c808c6411e39a422a"},"count":null}`, nil},
-		{"bytes", secretsInput{Bytes: []byte("ab")}, `{"bytes":{"bytes":2,"sha256":"fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603"},"count":null}`, nil},
+		{"nothing", secretsInput{private: "p"}, `{}`, nil},
+		{"variables", secretsInput{Env: []string{"A=one=two", "B=", "naked"}}, `{"env":["A=[redacted]","B=[redacted]","=[redacted]"]}`, []string{"one=two", "", "naked"}},
+		{"a map of variables", secretsInput{Vars: map[string]string{"B": "x", "A": "y"}}, `{"environment":{"A":"[redacted]","B":"[redacted]"}}`, []string{"y", "x"}},
+		{"a secret of any kind", secretsInput{Token: map[string]any{"a": []any{"deep"}}, Code: "c"}, `{"token":"[redacted]","code":"[redacted]"}`, []string{"deep", "c"}},
+		{"input", secretsInput{Stdin: new(string)}, `{"stdin":"[redacted]"}`, []string{""}},
+		{"a name that misleads", secretsInput{Secret: "not one", Plain: "<&>"}, `{"plain":"<&>","secret":"not one"}`, nil},
+		{"a notation", secretsInput{Wait: 1e9}, `{"wait":"1s"}`, nil},
+		{"any JSON", secretsInput{Raw: json.RawMessage(`{"env":{"A":"x"},"n":12345678901234567890}`)}, `{"raw":{"env":{"A":"[redacted]"},"n":12345678901234567890}}`, []string{"x"}},
+		{"a long list", secretsInput{List: hundred}, `{"list":[` + strings.Repeat(`"",`, 64) + `{"more":36}]}`, nil},
+		{"a long text", secretsInput{Plain: long}, `{"plain":{"head":"` + long[:128] + `","bytes":4000,"sha256":"972d88afa1e48c26f6d2d60f131f9568e9c7d106019ad50c808c6411e39a422a"}}`, nil},
+		{"bytes", secretsInput{Bytes: []byte("ab")}, `{"bytes":{"bytes":2,"sha256":"fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603"}}`, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -266,7 +266,7 @@ func TestCeilingValidate(t *testing.T) {
 		{func(c *Ceiling) { c.AllowDegraded = []string{"all"} }, `cannot use allow_degraded[0] "all": it is nothing that can be degraded`},
 		{func(c *Ceiling) { c.AllowDegraded = []string{"namespaces"} }, `cannot use allow_degraded "namespaces": it gives the landlock level, which levels does not allow`},
 		{func(c *Ceiling) { c.Limits.Timeout = 1 }, `cannot use limits.timeout "1ns": it is less than 1ms`},
-		{func(c *Ceiling) { c.Limits.Processes = 3 }, `cannot use limits.processes "3": it is less than 32`},
+		{func(c *Ceiling) { c.Limits.Processes = 3 }, `cannot use limits.processes "3": it is less than 4`},
 		{func(c *Ceiling) { c.Limits.Memory = -1 }, `cannot use limits.memory "-1B": it must not be negative`},
 		{func(c *Ceiling) { c.Limits.Swap = MiB }, `cannot use limits.swap "1MiB": it is beside limits.memory, which is not given`},
 		{func(c *Ceiling) { c.Limits.Memory, c.Limits.MemoryHigh = 8*MiB, 9*MiB }, `cannot use limits.memory_high "9MiB": it is more than limits.memory, 8MiB`},

@@ -24,16 +24,15 @@ func newInput(o op.Op) *input {
 }
 
 // addFlags gives cmd a flag for each field that has one; the others are told
-// as arguments. Where these are a list, the first of them ends the flags.
+// as arguments. Where these are a list from the first on, they are a command,
+// whose own flags follow it.
 func (in *input) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	for _, f := range in.fields {
 		if f.Flag == "" {
-			if f.Kind == op.KindList {
-				flags.SetInterspersed(false)
-			}
 			if !cmd.DisableFlagsInUseLine {
+				flags.SetInterspersed(f.Kind != op.KindList)
 				cmd.Use += " [flags] [--]"
 				cmd.DisableFlagsInUseLine = true
 			}

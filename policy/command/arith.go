@@ -69,19 +69,17 @@ func (c *checker) arithmeticAssign(x syntax.ArithmExpr) {
 		c.refuseArithmetic(offset(x))
 		return
 	}
-	name := w.Lit()
+	name, element := w.Lit(), false
 	if p := paramOf(x); p != nil && p.Param != nil && !p.Dollar.IsValid() {
-		name = p.Param.Value
+		name, element = p.Param.Value, true
 	}
 	if !isName(name) {
 		c.refuseArithmetic(offset(x))
 		return
 	}
 	c.assignTo(name, offset(x), RuleAssignment)
-	c.variable(name)
-	if w.Lit() != name {
-		c.arrays[name] = true
-	}
+	v := c.variable(name)
+	v.array = v.array || element
 }
 
 func paramOf(x syntax.ArithmExpr) *syntax.ParamExp {
@@ -168,7 +166,7 @@ const (
 )
 
 func (c *checker) requireNumber(name string, at int) {
-	c.require(name, true, at, Verdict{Rule: RuleArithmetic, Reason: arithmeticReason, Hint: arithmeticHint})
+	c.require(name, wantNumber, at, Verdict{Rule: RuleArithmetic, Reason: arithmeticReason, Hint: arithmeticHint})
 }
 
 func (c *checker) refuseArithmetic(at int) {

@@ -22,7 +22,7 @@ func (c *checker) assignValue(name string, a *syntax.Assign) {
 		c.index(a.Index)
 	}
 	if a.Index != nil || a.Array != nil {
-		c.arrays[name] = true
+		c.variable(name).array = true
 	}
 	c.word(a.Value)
 	switch {
@@ -71,11 +71,11 @@ func (c *checker) environment(a arg) bool {
 	return true
 }
 
-// declaration is a call of declare, export, local, readonly or typeset.
+// declaration is how far a declaration was read.
 type declaration struct {
 	command string
 	options bool // options may still follow
-	array   bool // it makes arrays
+	array   bool // the names that follow become lists
 }
 
 // declare judges declare, export, local, readonly and typeset.
@@ -88,17 +88,15 @@ func (c *checker) declare(x *syntax.DeclClause) {
 	for _, a := range x.Args {
 		switch {
 		case a.Name != nil:
-			name := a.Name.Value
 			d.options = false
+			name := a.Name.Value
 			c.assignTo(name, offset(a), RuleAssignment)
-			c.arrays[name] = c.arrays[name] || d.array
-			if a.Naked && a.Index == nil && (d.command == "export" || d.command == "readonly") {
-				continue // the value stays
+			if !a.Naked || a.Index != nil || d.command != "export" && d.command != "readonly" { // else the value stays
+				c.assignValue(name, a)
 			}
-			c.assignValue(name, a)
-			if a.Value != nil {
-				v := c.value(a.Value)
-				c.mayBeCompound(name, v)
+			c.declared(&d, name)
+			if a.Value != nil && mayBeList(c.value(a.Value)) {
+				c.requireScalar(&d, name, offset(a))
 			}
 		case a.Value != nil:
 			c.word(a.Value)
@@ -107,21 +105,36 @@ func (c *checker) declare(x *syntax.DeclClause) {
 	}
 }
 
-// mayBeCompound notes a value that a declaration may read as (…), which is
-// only done for arrays.
-func (c *checker) mayBeCompound(name string, value arg) {
-	if !value.digits && (value.text == "" && !value.constant || strings.HasPrefix(value.text, "(")) {
-		c.compound = append(c.compound, need{name: name, in: c, at: value.at})
+// declared notes that a name is a list.
+func (c *checker) declared(d *declaration, name string) {
+	if d.array && isName(name) {
+		c.variable(name).array = true
 	}
+}
+
+// mayBeList says whether a value may begin with a parenthesis: for a list the
+// builtin evaluates what follows.
+func mayBeList(v arg) bool {
+	if v.text == "" {
+		return !v.constant && !v.digits
+	}
+	return v.text[0] == '('
+}
+
+func (c *checker) requireScalar(d *declaration, name string, at int) {
+	c.require(name, wantScalar, at, Verdict{
+		Rule: RuleBuiltin, Command: d.command, Reason: d.command + " executes what a value in parentheses holds where " + name + " is a list",
+		Hint: "assign it without " + d.command,
+	})
 }
 
 // declareWord judges a word of a declaration as the builtin gets it.
 func (c *checker) declareWord(d *declaration, a arg) {
-	if d.options && a.constant && a.text == "--" {
-		d.options = false
-		return
-	}
 	if d.options && a.constant && len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+') {
+		if a.text == "--" {
+			d.options = false
+			return
+		}
 		if bad := strings.Trim(a.text[1:], "aAgprxlu"); bad != "" {
 			c.refuse(a.at, RuleBuiltin, d.command, "the option -"+bad[:1]+" of "+d.command+" changes what names or values mean", "")
 		}
@@ -136,10 +149,13 @@ func (c *checker) declareWord(d *declaration, a arg) {
 		return
 	}
 	c.assignTo(name, a.at, RuleAssignment)
-	c.arrays[name] = c.arrays[name] || d.array
-	if ok {
-		c.variable(name).unknown = true
-		c.mayBeCompound(name, arg{text: value, constant: a.constant, at: a.at})
+	c.declared(d, name)
+	if !ok {
+		return
+	}
+	c.variable(name).unknown = true
+	if mayBeList(arg{text: value, constant: a.constant}) {
+		c.requireScalar(d, name, a.at)
 	}
 }
 

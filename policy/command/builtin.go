@@ -123,7 +123,7 @@ func (c *checker) noOption(a arg, command string) bool {
 	case a.constant || a.digits:
 		return true
 	case a.lead != "" && (a.whole || !a.split):
-		c.require(a.lead, false, a.at, refusal)
+		c.require(a.lead, wantWord, a.at, refusal)
 		return true
 	case !a.split && a.text != "" && a.text[0] != '-':
 		return true
@@ -162,8 +162,8 @@ func readNames(c *checker, args []arg) {
 		return
 	}
 	if list, given := values['a']; given {
-		c.arrays[list.text] = true
 		names = append([]arg{list}, names...)
+		c.variable(list.text).array = true
 	}
 	c.names("read", names)
 	c.variable("REPLY").unknown = true
@@ -173,7 +173,7 @@ func mapfileNames(c *checker, args []arg) {
 	if _, names, ok := c.flags(args, "t", "dnOsu"); ok {
 		c.names(args[0].text, names)
 		for _, a := range names {
-			c.arrays[a.text] = true
+			c.variable(a.text).array = true
 		}
 		c.variable("MAPFILE").unknown = true
 	}

@@ -18,7 +18,6 @@ type checker struct {
 	argv  bool     // it is an argument list
 	outer *checker // of the text in which this one stands, nil for the outermost
 	place int      // where it stands there
-	later bool     // it is executed later, if at all, and by the same shell
 	depth int
 }
 
@@ -28,8 +27,6 @@ type process struct {
 	vars      map[string]*variable
 	needs     []need
 	unset     map[string]need // what unset was told, without -v
-	arrays    map[string]bool
-	compound  []need          // declarations whose value may be one of an array
 	handed    map[string]bool // variables that commands are given in their environment
 	outer     *process        // the shell whose variables may be in the environment
 }
@@ -37,7 +34,7 @@ type process struct {
 func newProcess(outer *process) *process {
 	return &process{
 		functions: make(map[string]bool), vars: make(map[string]*variable), unset: make(map[string]need),
-		arrays: make(map[string]bool), handed: make(map[string]bool), outer: outer,
+		handed: make(map[string]bool), outer: outer,
 	}
 }
 
@@ -233,7 +230,7 @@ func (c *checker) position(at int) *Position {
 // that is sure to be bash, it must be harmless in both dialects.
 func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
 	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, later: same}
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1}
 		if !same {
 			in.process = newProcess(c.process)
 			c.inner = append(c.inner, in)
@@ -241,7 +238,12 @@ func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVari
 		if in.tooDeep(0) {
 			return
 		}
-		if file := in.parse(); file != nil {
+		file := in.parse()
+		switch {
+		case file == nil:
+		case same:
+			in.stmts(file.Stmts) // nobody knows when it runs: it defines nothing
+		default:
 			in.top(file.Stmts)
 		}
 	}

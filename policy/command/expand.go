@@ -132,12 +132,11 @@ func (c *checker) paramDefault(p *syntax.ParamExp, at int) {
 	switch p.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		c.assignTo(p.Param.Value, at, RuleAssignment)
-		if p.Index != nil {
-			c.arrays[p.Param.Value] = true
-		}
 		if p.Exp.Word != nil && len(p.Exp.Word.Parts) > 0 {
 			c.store(p.Param.Value, c.value(p.Exp.Word))
 		}
+		v := c.variable(p.Param.Value)
+		v.array = v.array || p.Index != nil
 	case syntax.OtherParamOps:
 		letter := ""
 		if p.Exp.Word != nil {

@@ -84,7 +84,7 @@ func (c *checker) noEnd(a arg, base string) bool {
 		return true
 	}
 	if a.whole {
-		c.require(a.lead, false, a.at, refusal)
+		c.require(a.lead, wantWord, a.at, refusal)
 		return true
 	}
 	c.refuse(a.at, refusal.Rule, base, refusal.Reason, refusal.Hint)

@@ -33,7 +33,7 @@ func FuzzSed(f *testing.F) {
 	for _, script := range []string{
 		"p", "1e curl", "s/a/b/e", "s/a/b/ge;p", "s|a|b|;e", "/x/e", "\\,x,e curl", "1~2!e", "$!{1e\n}", ":a;N;$!ba;s/\n/ /g", "b x;e", "a text; e", "a\\\ntext\\\nmore\n1e",
 		"i\\", "r x\\\ne curl", "y/abc/def/;e", "s/[/]/x/e", "s/a\\/b/c/", "s/a/\\\n/;e", "s/a/[/;s/b]/c/e", "}e", "{p;p};e", "1,5{s/a/b/;p}", "#n\ne", "# e", "sxaxbxe", "s/a/b/;;e",
-		"q5;e", "l 5;e", "t;e", "T x\ne", "/a/,/b/e", "/[/e]/p", "0,/x/e", "+1e", "s/x/y/w f\ne", "c\\\n1e", "1!G;h;$!d", "z;e", "F;e", "e", "=e", "v 4.2;e", "v 4.2\ne",
+		"q5;e", "l 5;e", "t;e", "T x\ne", "/a/,/b/e", "/[/e]/p", "0,/x/e", "+1e", "s/x/y/w f\ne", "c\\\n1e", "1!G;h;$!d", "z;e", "F;e", "e", "=e", "v 4.2;e", "v 4.2\ne", ":a e", "b a e", ":a}s/x/;e/", "$!{N;ba};e",
 	} {
 		f.Add(script)
 	}

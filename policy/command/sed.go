@@ -149,9 +149,8 @@ func (p *sedParser) command() string {
 		p.until("\n", true)
 	case '#', 'r', 'R', 'w', 'W':
 		p.until("\n", false)
-	case ':', 'b', 't', 'T': // a blank ends the name, too, and another command may follow
-		p.skip(" \t")
-		p.until("\n;} \t", false)
+	case ':', 'b', 't', 'T':
+		return p.label()
 	case '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x', 'z', 'F', 'l', 'L', 'q', 'Q':
 		p.skip(" \t0123456789")
 	case '{', '}':
@@ -160,6 +159,20 @@ func (p *sedParser) command() string {
 		return sedUnknown
 	}
 	return p.end()
+}
+
+// label skips a plain label. Versions of sed differ about a brace behind it,
+// so that the label must end there in any case; a command may follow.
+func (p *sedParser) label() string {
+	p.skip(" \t")
+	for p.i < len(p.s) && (isWordByte(p.s[p.i]) || strings.IndexByte(".-", p.s[p.i]) >= 0) {
+		p.i++
+	}
+	p.skip("}")
+	if p.i < len(p.s) && strings.IndexByte("\n; \t", p.s[p.i]) < 0 {
+		return sedUnknown
+	}
+	return ""
 }
 
 // end wants nothing more of the command.
@@ -294,7 +307,7 @@ func (c *checker) numberedPart(part syntax.WordPart, quoted bool) (text string, 
 			return "1", true
 		}
 		if isName(name) {
-			c.require(name, true, offset(p), Verdict{
+			c.require(name, wantNumber, offset(p), Verdict{
 				Rule: RuleArgument, Reason: "the script must be constant: $" + name + " is not sure to be a number here", Hint: "put the script in single quotes",
 			})
 			return "1", true

@@ -123,7 +123,7 @@ func (c *checker) requireOneWord(a arg, command string) {
 		Hint: "put it in double quotes",
 	}
 	if a.whole {
-		c.require(a.lead, false, a.at, refusal)
+		c.require(a.lead, wantWord, a.at, refusal)
 		return
 	}
 	c.refuse(a.at, refusal.Rule, command, refusal.Reason, refusal.Hint)

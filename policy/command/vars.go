@@ -17,6 +17,7 @@ import (
 type variable struct {
 	values  []arg
 	unknown bool // it may hold anything
+	array   bool // it may be a list
 }
 
 // variable is what is known of a name that the text assigns.
@@ -35,10 +36,19 @@ func (p *process) store(name string, a arg) {
 	v.values = append(v.values, a)
 }
 
+// want is what a use makes of a variable.
+type want uint8
+
+const (
+	wantNumber want = iota
+	wantWord        // one word that is no option
+	wantScalar      // no list
+)
+
 // need is a use of a variable that not every value suits.
 type need struct {
 	name    string
-	number  bool // it must be a number; else a word that is no option
+	want    want
 	in      *checker
 	at      int
 	refusal Verdict
@@ -50,15 +60,18 @@ var numberVars = map[string]bool{
 	"PPID": true, "BASHPID": true, "EPOCHSECONDS": true,
 }
 
+// lists are the variables that are lists from the start.
+var lists = map[string]bool{"PIPESTATUS": true, "MAPFILE": true, "COPROC": true, "DIRSTACK": true, "GROUPS": true, "FUNCNAME": true}
+
 // pathVars are the variables that hold an absolute path from the start.
 var pathVars = map[string]bool{"HOME": true, "PWD": true, "OLDPWD": true}
 
-// require notes that a variable must be a number, or no option.
-func (c *checker) require(name string, number bool, at int, refusal Verdict) {
-	if number && numberVars[name] {
+// require notes what a variable must be.
+func (c *checker) require(name string, w want, at int, refusal Verdict) {
+	if w == wantNumber && numberVars[name] {
 		return
 	}
-	c.needs = append(c.needs, need{name, number, c, at, refusal})
+	c.needs = append(c.needs, need{name, w, c, at, refusal})
 }
 
 // settle checks what was required of variables, once all is known.
@@ -71,15 +84,9 @@ func (c *checker) settle() {
 
 func (c *checker) settleOne() {
 	for _, n := range c.needs {
-		if c.denial == nil && !c.holds(n.name, n.number, 0) {
+		if c.denial == nil && !c.holds(n.name, n.want, 0) {
 			n.refusal.Position = n.in.position(n.at)
 			c.denial = &n.refusal
-		}
-	}
-	for _, n := range c.compound {
-		if c.arrays[n.name] {
-			n.in.refuse(n.at, RuleBuiltin, n.name, "the value of the array "+n.name+" may begin with a parenthesis, and declarations execute what is in it",
-				"assign without declaring: "+n.name+"=(…)")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
@@ -91,38 +98,40 @@ func (c *checker) settleOne() {
 
 // holds says whether all that a variable may hold is of the wanted kind. One
 // that the text does not assign comes from the environment, and may be anything.
-func (p *process) holds(name string, number bool, depth int) bool {
+func (p *process) holds(name string, w want, depth int) bool {
 	v := p.vars[name]
-	if v == nil && !number && pathVars[name] {
-		return p.outer.hands(name, number, depth)
-	}
-	if v == nil || v.unknown || depth > 8 {
+	switch {
+	case w == wantScalar:
+		return !lists[name] && (v == nil || !v.array)
+	case w == wantWord && pathVars[name] && v == nil:
+		return p.outer.hands(name, w, depth)
+	case v == nil || v.unknown || depth > 8:
 		return false
 	}
 	for _, a := range v.values {
-		if !p.suits(a, number, depth) {
+		if !p.suits(a, w, depth) {
 			return false
 		}
 	}
-	return p.outer.hands(name, number, depth)
+	return p.outer.hands(name, w, depth)
 }
 
 // hands says whether what a shell that is started may find in its environment
 // is of the wanted kind, as far as the shell that starts it assigns it.
-func (p *process) hands(name string, number bool, depth int) bool {
+func (p *process) hands(name string, w want, depth int) bool {
 	if p == nil {
 		return true
 	}
-	return !p.handed[name] && (p.vars[name] == nil || p.holds(name, number, depth+1)) && p.outer.hands(name, number, depth)
+	return !p.handed[name] && (p.vars[name] == nil || p.holds(name, w, depth+1)) && p.outer.hands(name, w, depth)
 }
 
-func (p *process) suits(a arg, number bool, depth int) bool {
+func (p *process) suits(a arg, w want, depth int) bool {
 	switch {
 	case a.digits:
 		return true
 	case a.whole:
-		return p.holds(a.lead, number, depth+1)
-	case number:
+		return p.holds(a.lead, w, depth+1)
+	case w == wantNumber:
 		return isNumber(a.text) && (a.constant || isRange(a)) || numericOutput(a.word)
 	case a.constant:
 		return a.text != "" && a.text[0] != '-' && a.text != ";" && !strings.ContainsAny(a.text, " \t\n*?[")

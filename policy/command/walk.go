@@ -11,7 +11,7 @@ import (
 // a program of that name.
 func (c *checker) top(stmts []*syntax.Stmt) {
 	for _, s := range stmts {
-		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !c.later && !s.Background && !s.Coprocess && !s.Disown {
+		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !s.Background && !s.Coprocess && !s.Disown {
 			c.function(f)
 			c.redirects(s.Redirs)
 			continue
@@ -155,7 +155,7 @@ func (c *checker) coprocess(p *syntax.CoprocClause) {
 		name = a.text
 	}
 	c.assignTo(name, offset(p), RuleAssignment)
-	c.variable(name).unknown, c.arrays[name] = true, true
+	c.variable(name).unknown = true
 	c.stmt(p.Stmt)
 }
 
@@ -169,6 +169,12 @@ func (c *checker) function(f *syntax.FuncDecl) {
 	_, builtin := builtins[name]
 	if builtin || c.rules.allow[name] || harmless[name] || syntax.IsKeyword(name) {
 		c.refuse(offset(f), RuleFunction, name, "the function "+name+" would hide the command of that name", "give it another name")
+		return
+	}
+	switch f.Body.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell:
+	default: // a pipe behind the body: for shells the definition is part of it, and in a process of its own
+		c.refuse(offset(f), RuleFunction, name, "the body of a function must be { commands; } or ( commands ), and nothing may follow it", "end it with a new line")
 		return
 	}
 	c.functions[name] = true
