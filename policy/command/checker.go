@@ -18,7 +18,6 @@ type checker struct {
 	argv  bool     // it is an argument list
 	outer *checker // of the text in which this one stands, nil for the outermost
 	place int      // where it stands there
-	later bool     // it is executed later, if at all, and by the same shell
 	depth int
 }
 
@@ -231,7 +230,7 @@ func (c *checker) position(at int) *Position {
 // that is sure to be bash, it must be harmless in both dialects.
 func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
 	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, later: same}
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1}
 		if !same {
 			in.process = newProcess(c.process)
 			c.inner = append(c.inner, in)

@@ -132,9 +132,6 @@ func (c *checker) paramDefault(p *syntax.ParamExp, at int) {
 	switch p.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		c.assignTo(p.Param.Value, at, RuleAssignment)
-		if p.Index != nil {
-			c.variable(p.Param.Value).array = true
-		}
 		if p.Exp.Word != nil && len(p.Exp.Word.Parts) > 0 {
 			c.store(p.Param.Value, c.value(p.Exp.Word))
 		}

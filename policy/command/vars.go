@@ -102,11 +102,10 @@ func (p *process) holds(name string, w want, depth int) bool {
 	v := p.vars[name]
 	switch {
 	case w == wantScalar:
-		return !lists[name] && (v == nil || !v.array) && p.outer.hands(name, w, depth)
+		return !lists[name] && (v == nil || !v.array)
 	case w == wantWord && pathVars[name] && v == nil:
 		return p.outer.hands(name, w, depth)
-	}
-	if v == nil || v.unknown || depth > 8 {
+	case v == nil || v.unknown || depth > 8:
 		return false
 	}
 	for _, a := range v.values {

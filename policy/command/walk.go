@@ -11,7 +11,7 @@ import (
 // a program of that name.
 func (c *checker) top(stmts []*syntax.Stmt) {
 	for _, s := range stmts {
-		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !c.later && !s.Background && !s.Coprocess && !s.Disown {
+		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !s.Background && !s.Coprocess && !s.Disown {
 			c.function(f)
 			c.redirects(s.Redirs)
 			continue
@@ -155,8 +155,7 @@ func (c *checker) coprocess(p *syntax.CoprocClause) {
 		name = a.text
 	}
 	c.assignTo(name, offset(p), RuleAssignment)
-	v := c.variable(name)
-	v.unknown, v.array = true, true
+	c.variable(name).unknown = true
 	c.stmt(p.Stmt)
 }
 
