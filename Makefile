@@ -24,14 +24,15 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-build: ## build bin/paddock and bin/paddock-agent (static)
+build: ## build bin/paddock, bin/paddock-redis and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-agent
+	CGO_ENABLED=0 $(GO) build -trimpath -tags redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-redis ./cmd/paddock
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
@@ -45,14 +46,23 @@ test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as roo
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh
 
+test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
+
+redis-deps: ## install the Redis server for test-redis (Debian, as root)
+	@command -v redis-server >/dev/null || { apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
+
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags redis ./cmd/paddock
 	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/...
 	$(LINT) run --allow-parallel-runners ./...
+	$(LINT) run --allow-parallel-runners --build-tags redis ./cmd/paddock
 
 $(LINT):
 	@mkdir -p $(TOOLS)

@@ -20,6 +20,8 @@ type Cmd struct {
 	// Env is the whole environment as "K=V"; of a repeated key the last one
 	// counts. nil: the sandbox's base environment with Spec.Env laid over it.
 	Env []string
+	// AddEnv is laid over Env, or over what takes its place, as "K=V".
+	AddEnv []string
 	// Dir is the working directory inside, relative to the workspace or
 	// absolute. Default: the workspace.
 	Dir string

@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/paddock-dev/paddock/wire"
@@ -22,6 +23,15 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 	env, err := environment(c.Env)
 	if err != nil {
 		return wire.ExecRequest{}, err
+	}
+	added, err := environment(c.AddEnv)
+	if err != nil {
+		return wire.ExecRequest{}, err
+	}
+	if env == nil {
+		env = added
+	} else {
+		maps.Copy(env, added)
 	}
 	if c.Timeout < 0 {
 		return wire.ExecRequest{}, &Error{Message: "cannot start the command: its timeout is negative", Code: wire.CodeBadRequest}

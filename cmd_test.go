@@ -104,6 +104,8 @@ func TestStartErrors(t *testing.T) {
 			"cannot start the command: an argument or the directory contains a NUL byte"},
 		{"bad environment", func(c *Cmd) { c.Env = []string{"secret"} }, nil,
 			"cannot start the command: an entry of its environment is not K=V without NUL bytes"},
+		{"bad addition to it", func(c *Cmd) { c.AddEnv = []string{"=secret"} }, nil,
+			"cannot start the command: an entry of its environment is not K=V without NUL bytes"},
 		{"negative timeout", func(c *Cmd) { c.Timeout = -1 }, nil, "cannot start the command: its timeout is negative"},
 	}
 	for _, tt := range tests {
@@ -143,6 +145,13 @@ func TestRequestCarriesTheSpec(t *testing.T) {
 	}
 	if err := s.Command(t.Context(), "say", "", "", "0").Run(); err != nil || fake.asked().ClearEnv {
 		t.Errorf("without Env the base environment is cleared (%v)", err)
+	}
+	for _, base := range [][]string{nil, {"A=1", "B=1"}} {
+		cmd := s.Command(t.Context(), "say", "", "", "0")
+		cmd.Env, cmd.AddEnv = base, []string{"A=2"}
+		if err := cmd.Run(); err != nil || fake.asked().ClearEnv != (base != nil) || fake.asked().Env["A"] != "2" || len(fake.asked().Env) != max(1, len(base)) {
+			t.Errorf("over %v: %+v, %v", base, fake.asked(), err)
+		}
 	}
 }
 

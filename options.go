@@ -50,6 +50,10 @@ type Options struct {
 	// Dir is where relative paths of the spec start. Default: the current
 	// directory.
 	Dir string
+	// NoLinks refuses a workspace, mounts and a root file system that are named
+	// through symbolic links. It is for specs of others than the operator: who
+	// may write to one directory could name any other through a link in it.
+	NoLinks bool
 }
 
 // Plan says what [Open] would do with this spec, step by step, together with
@@ -62,6 +66,13 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	}
 	plan, err := be.Plan(ctx, req)
 	return plan, req.Spec, err
+}
+
+// Resolve fills in the spec's defaults and checks it, as [Open] does. It looks at
+// text alone.
+func Resolve(spec Spec, opts Options) (Spec, error) {
+	_, spec, err := opts.prepare(spec)
+	return spec, err
 }
 
 // request is what a backend is asked for: the resolved spec, the agent, and
@@ -79,7 +90,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: agent, StateDir: state}, nil
+	return be, backend.Request{Spec: spec, Agent: agent, StateDir: state, NoLinks: o.NoLinks}, nil
 }
 
 // Probe tries what the backend needs and reports what works on this host.

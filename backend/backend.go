@@ -46,6 +46,9 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// NoLinks refuses sources that are named through symbolic links, which
+	// others than the operator may have put there.
+	NoLinks bool
 }
 
 // Sandbox is a running agent behind its wall.

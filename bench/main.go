@@ -34,6 +34,8 @@ var measurements = []struct {
 	{"soak", measureSoak},
 	{"archive", measureArchive},
 	{"pty", measurePTY},
+	{"privilege", measurePrivileges},
+	{"decide", measureDecisions},
 }
 
 // bench is what the measurements share.
@@ -63,7 +65,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, privilege, decide")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
 	flag.Parse()

@@ -18,6 +18,7 @@ const (
 	killFile        = "cgroup.kill"
 	procsFile       = "cgroup.procs"
 	subtreeFile     = "cgroup.subtree_control"
+	threadsFile     = "cgroup.threads"
 )
 
 // open opens an interface file.

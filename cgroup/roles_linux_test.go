@@ -19,7 +19,7 @@ var roles map[string]func(arg string) int
 
 func init() {
 	roles = map[string]func(string) int{
-		"wait": waitRole, "tree": treeRole, "echo": echoRole, "eat": eatRole, "fork": forkRole, "spin": spinRole, "make": makeRole,
+		"wait": waitRole, "tree": treeRole, "echo": echoRole, "eat": eatRole, "fork": forkRole, "spin": spinRole, "make": makeRole, "cover": cover,
 	}
 }
 

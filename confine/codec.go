@@ -175,6 +175,7 @@ func (c *coder) step(s *Step) {
 	list(c, &s.Rules, func(c *coder, r *PathRule) {
 		text(c, &r.Path)
 		text(c, &r.Access)
+		c.flag(&r.Resolved)
 	})
 	c.flag(&s.Optional)
 	text(c, &s.Hint)

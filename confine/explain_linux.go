@@ -3,6 +3,7 @@ package confine
 import (
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +17,7 @@ func (p *Plan) FilterOptions() FilterOptions {
 		NoNetwork:    bare && p.Holds.Network == "none",
 		Grouped:      p.Holds.Cgroup != "none",
 		Notify:       true,
+		Listed:       slices.Contains(strings.Fields(p.Holds.Landlock), "execute"),
 	}
 }
 

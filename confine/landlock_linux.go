@@ -1,7 +1,9 @@
 package confine
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -40,9 +42,10 @@ const (
 
 // landlockAccess is what the words of a rule mean. Nobody may make devices.
 var landlockAccess = map[Access]uint64{
-	AccessRead: unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
-	AccessExec: unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE,
-	AccessAll:  landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
+	AccessRead:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
+	AccessExec:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE,
+	AccessChange: landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
+	AccessAll:    landlockABI5 &^ (unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK),
 	AccessUse: unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
 }
@@ -124,13 +127,44 @@ func attrSize(attr rulesetAttr) uintptr {
 	}
 }
 
+func openPath(path string) (int, error) {
+	return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+}
+
+// openWithoutLinks goes to an absolute path one name at a time; ELOOP where
+// one of them is a symbolic link. In another sandbox there is no openat2(2) for it.
+func openWithoutLinks(path string) (int, error) {
+	at, err := openPath("/")
+	if err != nil {
+		return -1, err
+	}
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		_ = unix.Close(at)
+		if err != nil {
+			return -1, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			_ = unix.Close(fd)
+			return -1, cmp.Or(err, error(unix.ELOOP))
+		}
+		at = fd
+	}
+	return at, nil
+}
+
 // addRule grants what a rule says of a path and all below it.
 func addRule(ruleset int, r PathRule, handled uint64) error {
 	access, ok := landlockAccess[r.Access]
 	if !ok {
 		return fmt.Errorf("unknown access %q", r.Access)
 	}
-	fd, err := unix.Open(r.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	open := openPath
+	if r.Resolved {
+		open = openWithoutLinks
+	}
+	fd, err := open(r.Path)
 	if err != nil {
 		return err
 	}

@@ -42,11 +42,14 @@ func requireLandlock(t *testing.T, abi int) {
 func TestLandlockRules(t *testing.T) {
 	requireLandlock(t, LandlockFilesABI)
 	dir := t.TempDir()
-	for _, name := range []string{"read", "exec", "use", "all", "none"} {
+	for _, name := range []string{"read", "exec", "use", "change", "all", "none"} {
 		if err := os.Mkdir(dir+"/"+name, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(dir+"/"+name+"/f", []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/"+name+"/x", []byte("#!/nonexistent\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,13 +62,20 @@ func TestLandlockRules(t *testing.T) {
 		"mkdir": func(at string) error { return errors.Join(os.Mkdir(at+"/d", 0o755), os.Remove(at+"/d")) },
 		"link":  func(at string) error { return errors.Join(os.Symlink("x", at+"/l"), os.Remove(at+"/l")) },
 		"fifo":  func(at string) error { return errors.Join(unix.Mkfifo(at+"/p", 0o644), os.Remove(at+"/p")) },
+		// What may be executed is looked at, and found to lack its interpreter.
+		"execute": func(at string) error {
+			if err := unix.Exec(at+"/x", []string{"x"}, nil); !errors.Is(err, unix.ENOENT) {
+				return err
+			}
+			return nil
+		},
 		"move": func(at string) error {
 			return errors.Join(os.Mkdir(at+"/d", 0o755), os.Rename(at+"/f", at+"/d/f"), os.Rename(at+"/d/f", at+"/f"), os.Remove(at+"/d"))
 		},
 	}
-	granted := map[string]string{"read": "read list", "exec": "read list", "use": "read list write cut", "none": "",
-		"all": "read list write cut make mkdir link fifo move"}
-	step := Step{Rules: []PathRule{{dir + "/read", AccessRead}, {dir + "/exec", AccessExec}, {dir + "/use", AccessUse}, {dir + "/all", AccessAll}}}
+	granted := map[string]string{"read": "read list", "exec": "read list execute", "use": "read list write cut", "none": "",
+		"change": "read list write cut make mkdir link fifo move", "all": "read list write cut make mkdir link fifo move execute"}
+	step := Step{Rules: []PathRule{{Path: dir + "/read", Access: AccessRead}, {Path: dir + "/exec", Access: AccessExec}, {Path: dir + "/use", Access: AccessUse}, {Path: dir + "/change", Access: AccessChange}, {Path: dir + "/all", Access: AccessAll}}}
 	got := map[string]error{}
 	inDomain(t, step, func() {
 		for place := range granted {
@@ -119,8 +129,8 @@ func TestLandlockThatCannotBe(t *testing.T) {
 	requireLandlock(t, LandlockFilesABI)
 	for says, s := range map[string]Step{
 		"unknown scope":             {Flags: []string{"all"}},
-		"unknown access":            {Rules: []PathRule{{"/", "most"}}},
-		"no such file or directory": {Rules: []PathRule{{"/nonexistent", AccessRead}}},
+		"unknown access":            {Rules: []PathRule{{Path: "/", Access: "most"}}},
+		"no such file or directory": {Rules: []PathRule{{Path: "/nonexistent", Access: AccessRead}}},
 	} {
 		if err := restrict(&s); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

@@ -131,6 +131,9 @@ const (
 type PathRule struct {
 	Path   string `json:"path"`
 	Access Access `json:"access"`
+	// Resolved paths have no symbolic links: one that has come into it since is
+	// an error.
+	Resolved bool `json:"resolved,omitempty"`
 }
 
 // Access is what a rule grants.
@@ -138,10 +141,11 @@ type Access string
 
 // The kinds of access.
 const (
-	AccessRead Access = "read" // files and directories
-	AccessExec Access = "exec" // read, and execute
-	AccessUse  Access = "use"  // read and write files that exist, devices among them
-	AccessAll  Access = "all"  // everything but making devices
+	AccessRead   Access = "read"   // files and directories
+	AccessExec   Access = "exec"   // read, and execute
+	AccessUse    Access = "use"    // read and write files that exist, devices among them
+	AccessChange Access = "change" // everything but executing and making devices
+	AccessAll    Access = "all"    // everything but making devices
 )
 
 // The ABIs of Landlock that plans rest on: what can bound files without

@@ -44,6 +44,9 @@ type FilterOptions struct {
 	// Grouped is for commands that begin in control groups: the thread that they
 	// are cloned from needs clone3(2), so each must be denied it by NoClone3.
 	Grouped bool
+	// Listed is for commands that may execute listed programs alone: a file
+	// without a name, which Landlock does not see, would be one more.
+	Listed bool
 }
 
 // scope is whom the rules of a filter bind.
@@ -67,6 +70,9 @@ func (o FilterOptions) scope(name string) (scope, error) {
 	}
 	if o.Grouped {
 		s |= forGrouped
+	}
+	if o.Listed {
+		s |= forListed
 	}
 	if o.Notify {
 		s |= forNotified

@@ -31,7 +31,7 @@ func (r rule) binds(who scope) bool {
 }
 
 // scope is whom a rule binds: any of these.
-type scope uint8
+type scope uint16
 
 const (
 	forAgent   scope = 1 << iota // every thread of the agent
@@ -42,6 +42,7 @@ const (
 	forNoNetwork    // commands that the filter keeps from the network
 	forGrouped      // commands that another filter keeps from clone3
 	forNotified     // commands that have a supervisor
+	forListed       // commands that may execute listed programs alone
 
 	forCommands = forDefault | forStrict | forDebug
 	forEveryone = forAgent | forCommands
@@ -83,7 +84,7 @@ func fileRules() []rule {
 		{"file handles", []string{"open_by_handle_at"}, nil, unix.EPERM, forEveryone, "it asks no directory for leave"},
 		{"file handles", []string{"name_to_handle_at"}, nil, unix.EPERM, forCommands, "of no use without the other"},
 		{"file handles", []string{"fanotify_init", "fanotify_mark"}, nil, unix.EPERM, forCommands, "it watches whole file systems, by handle"},
-		{"programs without a file", []string{"memfd_create"}, nil, unix.ENOSYS, forStrict, "programs and data are files; programs fall back to temporary ones"},
+		{"programs without a file", []string{"memfd_create"}, nil, unix.ENOSYS, forStrict | forListed, "programs and data are files; programs fall back to temporary ones"},
 		{"programs without a file", []string{"execveat"}, nil, unix.ENOSYS, forStrict, "programs are executed by their path"},
 	}
 }

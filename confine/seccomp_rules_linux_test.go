@@ -44,7 +44,7 @@ func scopes() map[string]scope {
 func TestRules(t *testing.T) {
 	for file, o := range map[string]FilterOptions{
 		"default": {}, "strict": {Profile: ProfileStrict}, "debug": {Profile: ProfileDebug},
-		"landlock": {NoNamespaces: true, NoNetwork: true},
+		"landlock": {NoNamespaces: true, NoNetwork: true}, "listed": {Listed: true},
 	} {
 		t.Run(file, func(t *testing.T) {
 			rules, err := Rules(FilterCommands, o)

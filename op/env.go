@@ -4,6 +4,9 @@ import (
 	"io"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // Env is what an operation finds around it; a door fills it in.
@@ -13,6 +16,22 @@ type Env struct {
 	// LookupEnv reads the caller's environment. nil: there is none, so that
 	// nothing of a server's environment is handed to who calls from afar.
 	LookupEnv func(name string) (string, bool)
+	// Principal is who asks. nil: nobody is known, who then holds no privilege.
+	Principal *privilege.Principal
+	// Privileges opens the store of privileges where one is needed. nil:
+	// there is none, and nobody holds any.
+	Privileges func() (privilege.Store, error)
+	// Ceiling is the most that a spec of the principal's may ask for. nil:
+	// whatever the library takes.
+	Ceiling *policy.Ceiling
+	// Audit takes a record of each call. nil: none is kept, and what needs a
+	// privilege is refused.
+	Audit *audit.Log
+	// Warn is told what is wrong and stops nothing: a record that could not
+	// be kept. It is called once in a call at most. nil: nobody is told.
+	Warn func(error)
+
+	call *call // the one that this environment was made for
 }
 
 func (e *Env) lookup(name string) (string, bool) {

@@ -95,10 +95,15 @@ func kindOf(t reflect.Type) Kind {
 
 // Value turns text into what the input object should hold for it: one element
 // of a list, else the whole value. A door uses it to blame the right flag;
-// Call checks everything again. An error is a *policy.FieldError about f.Flag.
+// Call checks everything again. An error is a *policy.FieldError about f.Flag, or
+// f.Arg where it has none.
 func (f Field) Value(text string) (any, error) {
+	name := f.Arg
+	if f.Flag != "" {
+		name = "--" + f.Flag
+	}
 	refuse := func(reason, hint string) error {
-		return &policy.FieldError{Field: "--" + f.Flag, Value: text, Reason: reason, Hint: hint}
+		return &policy.FieldError{Field: name, Value: text, Reason: reason, Hint: hint}
 	}
 	if !utf8.ValidString(text) {
 		return nil, refuse("it is not valid UTF-8", "")

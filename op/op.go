@@ -5,31 +5,44 @@
 //
 // An operation is a [Desc], a function from an input struct to an output
 // struct, and a rendering of the output for people. [Op.Call] is the only way
-// in: it decodes the input strictly and bounds it. The tags of the input
-// struct say how doors ask for its fields; [Op.Fields] reads them.
+// in: it asks for the privilege, decodes the input strictly, and puts the call
+// on record. The tags of the input struct say how doors ask for its fields;
+// [Op.Fields] and [Op.InputSchema] read them. A sandbox comes from [Env.Open]
+// alone, which knows the most that the caller's may be.
 //
 // Files are named after the operations: run.go, plan.go, version.go, doctor.go.
 package op
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
+
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // Desc describes an operation to doors and to people.
 type Desc struct {
 	// Name is the operation's name behind every door.
 	Name string
-	// CLI is the path of the command that asks for it.
+	// CLI is the path of the command that asks for it; where it has several
+	// words, all but the last are a group of [Groups] or another operation.
 	CLI []string
 	// Summary is one line; Doc is the manual, in plain text.
 	Summary, Doc string
 	// Examples are command lines with a comment each.
 	Examples string
-	Hints    Hints
-	Streams  Streams
+	// Description and Schema are what programs are told of the operation and of its
+	// input (a JSON Schema), only where a contract fixes them.
+	Description string
+	Schema      json.RawMessage
+	// Needs are the privileges that its principal must hold.
+	Needs   privilege.Set
+	Hints   Hints
+	Streams Streams
 }
 
 // Hints tell a door, and whoever is behind it, what to expect.
@@ -38,6 +51,10 @@ type Hints struct {
 	ReadOnly bool
 	// Destructive operations may change or remove what they are pointed at.
 	Destructive bool
+	// Idempotent operations have, done twice, the effect of done once.
+	Idempotent bool
+	// LongRunning operations take as long as what they start.
+	LongRunning bool
 }
 
 // Streams says which live streams an operation can use.
@@ -49,8 +66,13 @@ type Streams struct {
 type Op struct {
 	Desc
 	in     reflect.Type
-	call   func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error)
+	out    reflect.Type
+	decode func(input []byte) (any, error)
+	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
+	// refuse makes an answer of what kept the operation from being done, where
+	// a contract has errors as answers; nil else.
+	refuse func(err error) any
 }
 
 // New makes an operation out of its description, what it does, and how its
@@ -63,12 +85,18 @@ func New[I, O any](
 	return Op{
 		Desc: desc,
 		in:   reflect.TypeFor[I](),
-		call: func(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
+		out:  reflect.TypeFor[O](),
+		decode: func(input []byte) (any, error) {
 			var in I
-			if err := decode(desc.Name, input, &in); err != nil {
-				return nil, err
+			err := decode(desc.Name, input, &in)
+			return in, err
+		},
+		do: func(ctx context.Context, env *Env, in any, stream *Stream) (any, error) {
+			i, ok := in.(I)
+			if !ok {
+				return nil, fmt.Errorf("cannot use %T as the input of %s", in, desc.Name)
 			}
-			return do(ctx, env, in, stream)
+			return do(ctx, env, i, stream)
 		},
 		render: func(w io.Writer, out any) error {
 			o, ok := out.(O)
@@ -80,19 +108,6 @@ func New[I, O any](
 	}
 }
 
-// Call runs the operation. input is a JSON object; an unknown field, a value
-// of the wrong type, and more than [MaxInput] bytes are errors. stream holds
-// the door's live streams, nil where it has none.
-//
-// The output is an object that encodes as JSON. It may come together with an
-// error, which then is the more important of the two.
-func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
-	if stream == nil {
-		stream = &Stream{}
-	}
-	return o.call(ctx, env, input, stream)
-}
-
 // Render writes what Call returned as people want to read it.
 func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
 
@@ -101,8 +116,19 @@ type Statuser interface {
 	ExitStatus() int
 }
 
+// Groups are the commands that only hold others, by their name, with a summary.
+func Groups() map[string]string {
+	return map[string]string{
+		"cgroup": "Work with control groups of the host, outside every sandbox",
+		"policy": "Look at the rules for commands",
+	}
+}
+
 // Table returns all operations, in the order in which people should meet them.
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
-	return []Op{runOp(), planOp(), doctorOp(), versionOp()}
+	return slices.Concat(
+		[]Op{runOp(), executeOp(), planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+	)
 }

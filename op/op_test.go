@@ -49,7 +49,7 @@ func TestCallDecodesStrictly(t *testing.T) {
 		{"an unknown field", `{"number":[1]}`, `cannot read the input of sum: unknown field "number"`},
 		{"a wrong type", `{"numbers":"1"}`, "cannot read the input of sum: numbers must not be a JSON string"},
 		{"no object", `[1]`, "cannot read the input of sum: a JSON array stands where an object is needed"},
-		{"a wrong unit", `{"wait":"1x"}`, `cannot read the input of sum: cannot use duration "1x": unknown unit "x"`},
+		{"a wrong unit", `{"wait":"1x"}`, `cannot read the input of sum: cannot use wait "1x": unknown unit "x"`},
 		{"half an object", `{"numbers":[`, "cannot read the input of sum: the JSON object is not complete"},
 		{"empty", ``, "cannot read the input of sum: the JSON object is not complete"},
 		{"two objects", `{}{}`, "cannot read the input of sum: something follows the object"},

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -48,7 +47,7 @@ func plan(ctx context.Context, env *Env, in PlanInput, _ *Stream) (PlanOutput, e
 	if err != nil {
 		return PlanOutput{}, err
 	}
-	p, spec, err := paddock.Plan(ctx, spec, env.Options)
+	p, spec, err := env.Plan(ctx, spec)
 	if err != nil {
 		return PlanOutput{}, err
 	}

@@ -28,7 +28,7 @@ func runOp() Op {
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
-		Hints:   Hints{Destructive: true},
+		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{In: true, Out: true},
 	}, run, renderRun)
 }
@@ -48,11 +48,14 @@ Standard input, output and error output are passed through as they come. With
 ended. With --max-output, what a stream passes on ends at the bound; the rest
 is read and dropped, and a line on standard error says how much.
 
+A spec with "commands" is kept: a command that its rules refuse is not run, and
+of programs these alone can be executed; see paddock execute.
+
 Signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the command. The
 third INT or TERM ends the sandbox, whatever the command makes of it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
-126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
+126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
 
 // run opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
@@ -64,12 +67,15 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err != nil {
 		return RunOutput{}, err
 	}
+	if err := allowed(spec.Commands, in.Argv); err != nil {
+		return RunOutput{}, err
+	}
 	if term, ok := env.lookup("TERM"); ok && in.TTY {
 		if _, written := spec.Env["TERM"]; !written {
 			spec.Env["TERM"] = term
 		}
 	}
-	sandbox, err := paddock.Open(ctx, spec, env.Options)
+	sandbox, err := env.Open(ctx, spec)
 	if err != nil {
 		return RunOutput{}, err
 	}

@@ -51,6 +51,9 @@ type RunOutput struct {
 // The statuses of a program that runs commands, as shells and timeout(1) use them.
 const (
 	statusTimedOut = 124
+	statusFailed   = 125 // it could not be done
+	statusRefused  = 126 // rules, or the kernel, say that it must not be executed
+	statusNotFound = 127
 	statusSignal   = 128 // plus the signal's number
 )
 

@@ -20,13 +20,13 @@ type SpecInput struct {
 	RO        []string         `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)"`
 	RW        []string         `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)"`
 	Unprotect []string         `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)"`
-	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable inside (may be repeated)"`
+	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
 	EnvPass   []string         `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)"`
 	Mode      *string          `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
 	RootFS    *string          `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)"`
 	Level     *string          `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses"`
 	Seccomp   *string          `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
-	Degraded  []string         `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)"`
+	Degraded  []string         `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)"`
 	Network   *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)"`
 	Hostname  *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never)"`
@@ -47,6 +47,9 @@ type SpecInput struct {
 // that is wrong with the fields is told at once.
 func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	var spec policy.Spec
+	if err := env.reads("spec_file", in.SpecFile); err != nil {
+		return policy.Spec{}, err
+	}
 	if in.SpecFile != "" {
 		var err error
 		if spec, err = specfile.Load(in.SpecFile); err != nil {
@@ -128,6 +131,10 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 		vars = make(map[string]string)
 	}
 	for _, name := range in.EnvPass {
+		if err := env.Ceiling.PassEnv(name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		value, ok := env.lookup(name)
 		if !ok {
 			errs = append(errs, &policy.FieldError{

@@ -33,6 +33,16 @@ func (r *resolver) env(env map[string]string) {
 	}
 }
 
+// fixedPath refuses what would find other programs, or load more into them,
+// than the rules for commands are about.
+func (r *resolver) fixedPath(env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if name == "PATH" || strings.HasPrefix(name, "LD_") {
+			r.refuse(FieldPath("env", name), "", "with commands the sandbox sets it", "leave it out")
+		}
+	}
+}
+
 func checkVariable(name, value string) (reason string) {
 	switch {
 	case name == "":

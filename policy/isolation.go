@@ -24,8 +24,10 @@ type Isolation struct {
 	Capabilities string `json:"capabilities"` // of commands: "none"
 	NoNewPrivs   bool   `json:"no_new_privs"`
 	Seccomp      string `json:"seccomp"` // the filter's profile
-	// Landlock says what it keeps commands from, "files abstract_unix_socket
-	// signal" say, or "none"; LandlockABI is what the kernel offers.
+	// Landlock says what it keeps commands from, "files execute
+	// abstract_unix_socket signal" say, or "none"; "execute" is where the spec
+	// lists commands: these alone can be executed. LandlockABI is what the
+	// kernel offers.
 	Landlock    string `json:"landlock"`
 	LandlockABI int    `json:"landlock_abi,omitempty"`
 	// Cgroup names the controllers that bound the commands, or "none".

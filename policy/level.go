@@ -23,6 +23,7 @@ const RootHost = "host"
 // What [Spec].AllowDegraded can name.
 const (
 	DegradeMemory     = "memory"
+	DegradeProcesses  = "processes"
 	DegradeSwap       = "swap"
 	DegradeCPUs       = "cpus"
 	DegradeDisk       = "disk"
@@ -43,6 +44,7 @@ type Degradation struct {
 func Degradations() []Degradation {
 	return []Degradation{
 		{DegradeMemory, "memory is bounded for each process alone and in part (RLIMIT_DATA): shared mappings and files in memory are not counted"},
+		{DegradeProcesses, "without namespaces and control groups the number of processes is bounded for all that the user runs on the host, as by default"},
 		{DegradeSwap, "the use of swap is not bounded"},
 		{DegradeCPUs, "how much of the processors commands take is not bounded"},
 		{DegradeDisk, "what the workspace may hold is not bounded"},
@@ -89,6 +91,9 @@ func (r *resolver) degradations(names []string) []string {
 // combine refuses what makes no sense together.
 func (r *resolver) combine(s Spec) {
 	l := s.Limits
+	if l.MaxTimeout > 0 && l.Timeout > l.MaxTimeout {
+		r.refuse("limits.timeout", l.Timeout.String(), "it is more than limits.max_timeout, "+l.MaxTimeout.String(), "")
+	}
 	if l.MemoryHigh > 0 && l.Memory > 0 && l.MemoryHigh > l.Memory {
 		r.refuse("limits.memory_high", l.MemoryHigh.String(), "it is more than limits.memory, "+l.Memory.String(), "")
 	}
@@ -101,6 +106,9 @@ func (r *resolver) combine(s Spec) {
 	}
 	if s.Workspace.Mode == ModeCopy && s.Workspace.Access == "ro" {
 		r.refuse("workspace.access", "ro", "commands would get a copy that they cannot change", "use mode bind")
+	}
+	if s.Commands != nil {
+		r.fixedPath(s.Env)
 	}
 	if s.Level == LevelLandlock {
 		r.landlockOnly(s)

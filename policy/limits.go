@@ -16,6 +16,9 @@ func (r *resolver) limits(l Limits) Limits {
 	if l.Processes == 0 {
 		l.Processes = DefaultProcesses
 	}
+	if inBounds(r, "limits.max_timeout", l.MaxTimeout, minTimeout, maxTimeout, Duration.String) && l.MaxTimeout > 0 && l.Timeout == 0 {
+		l.Timeout = l.MaxTimeout
+	}
 	inBounds(r, "limits.timeout", l.Timeout, minTimeout, maxTimeout, Duration.String)
 	inBounds(r, "limits.output", l.Output, 1, maxOutput, Size.String)
 	if inBounds(r, "limits.cpu_time", l.CPUTime, minCPUTime, maxCPUTime, Duration.String) {

@@ -14,6 +14,10 @@ const (
 	TmpPath       = "/tmp"        // private and empty
 )
 
+// SearchPath is PATH inside, and where a spec's commands are looked for. All of
+// it is read-only.
+const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // The kernel's bounds of a path and of one name in it, in bytes, without the
 // terminating NUL.
 const (

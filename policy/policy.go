@@ -47,6 +47,11 @@ type Spec struct {
 	// AllowDegraded names what was written and may be weaker all the same
 	// where this host cannot keep it, each a word of [Degradations].
 	AllowDegraded []string `json:"allow_degraded,omitempty"`
+	// Commands are the rules for command texts. nil: there are none; with an
+	// empty list of programs every command is refused. With rules, the files
+	// of these programs and what loads them are all that can be executed, where
+	// the kernel has Landlock, and nothing that commands can change.
+	Commands *Commands `json:"commands,omitempty"`
 }
 
 // Workspace is the directory at /workspace.
@@ -84,6 +89,10 @@ type Limits struct {
 	// Timeout ends a command, with everything it started. From 1ms to 7 days
 	// (168h); no default.
 	Timeout Duration `json:"timeout,omitempty"`
+	// MaxTimeout is the most that Timeout may be, and what it is where it is
+	// not given; an operation that takes a timeout of its own cuts it to this.
+	// Bounds as for Timeout; no default.
+	MaxTimeout Duration `json:"max_timeout,omitempty"`
 	// Output bounds what is kept of each captured stream. At most 1 GiB,
 	// since it is kept in memory; default 1 MiB.
 	Output Size `json:"output,omitempty"`
@@ -98,9 +107,10 @@ type Limits struct {
 	OpenFiles uint64 `json:"open_files,omitempty"`
 	// Processes bounds the processes and threads of all commands together
 	// (pids.max) or, where the host has no such controller, of the sandbox's
-	// user (RLIMIT_NPROC). The second counts the agent's own threads too, about
-	// a dozen, so that below 32 a shell might not be able to start a program.
-	// From 32 to 4194304, the kernel's own bound; default 4096.
+	// user (RLIMIT_NPROC). The second counts the agent's own threads too: the
+	// wall leaves room for them beside what is written here. At the landlock
+	// level without controllers it counts all that the user runs on the host.
+	// From 4 to 4194304, the kernel's own bound; default 4096.
 	Processes uint64 `json:"processes,omitempty"`
 	// Tmp bounds /tmp, HOME and /dev/shm, each. At least 1 MiB; default 1 GiB.
 	Tmp Size `json:"tmp,omitempty"`

@@ -30,7 +30,7 @@ const (
 	minTmp       = 1 * MiB
 	minOpenFiles = 16
 	maxOpenFiles = 1 << 20
-	minProcesses = 32
+	minProcesses = 4
 	maxProcesses = 1 << 22
 	minMemory    = 4 * MiB
 	minCPUs      = CPUs(10)
@@ -72,6 +72,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 	s.Env = maps.Clone(s.Env)
 	r.env(s.Env)
 	r.hostname(&s.Hostname)
+	s.Commands = r.commands(s.Commands)
 	r.combine(s)
 	if len(r.errs) > 0 {
 		return Spec{}, errors.Join(r.errs...)

@@ -154,7 +154,7 @@ func TestResolveErrors(t *testing.T) {
 		{limits(Limits{FileSize: -1}), `limits.file_size "-1B": it must not be negative`},
 		{limits(Limits{OpenFiles: 15}), `limits.open_files "15": it is less than 16`},
 		{limits(Limits{OpenFiles: 1<<20 + 1}), `limits.open_files "1048577": it is more than 1048576`},
-		{limits(Limits{Processes: 31}), `limits.processes "31": it is less than 32`},
+		{limits(Limits{Processes: 3}), `limits.processes "3": it is less than 4`},
 		{limits(Limits{Processes: 1 << 63}), `limits.processes "9223372036854775808": it is more than 4194304`},
 		{limits(Limits{Memory: 4*MiB - 1}), `limits.memory "4194303B": it is less than 4MiB`},
 		{limits(Limits{Memory: -1}), `limits.memory "-1B": it must not be negative`},

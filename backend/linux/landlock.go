@@ -17,6 +17,9 @@ func (b *builder) landlock(spec policy.Spec) error {
 	if b.abi >= confine.LandlockFilesABI {
 		s.Rules = b.fileRules()
 	}
+	if err := b.onlyExecute(&s, spec.Commands); err != nil {
+		return err
+	}
 	switch {
 	case b.abi >= confine.LandlockScopesABI:
 		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
@@ -38,10 +41,44 @@ func (b *builder) holdsLandlock(s confine.Step) {
 	if len(s.Rules) > 0 {
 		words = append(words, "files")
 	}
+	if b.spec.Commands != nil && len(s.Rules) > 0 {
+		words = append(words, "execute")
+	}
 	if words = append(words, s.Flags...); len(words) > 0 {
 		b.plan.Holds.Landlock = strings.Join(words, " ")
 	}
 	b.plan.Holds.LandlockABI = b.abi
+}
+
+// onlyExecute takes the right to execute from all that the rules grant, where
+// the spec says which programs commands may call, and gives it to these alone.
+//
+// The kernel asks for the right when a program is executed, for the file, its
+// "#!" interpreter and its loader; it does not ask when a library is mapped.
+// An interpreter that may be executed can do whatever a program could.
+func (b *builder) onlyExecute(s *confine.Step, c *policy.Commands) error {
+	if c == nil {
+		return nil
+	}
+	programs, err := b.execRules(c)
+	if err != nil {
+		return err
+	}
+	if len(s.Rules) == 0 {
+		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the rules for commands are a matter of reading them alone: this kernel has no Landlock to keep a program that was started from executing others")
+		return nil
+	}
+	for i, r := range s.Rules {
+		switch r.Access {
+		case confine.AccessExec:
+			s.Rules[i].Access = confine.AccessRead
+		case confine.AccessAll:
+			s.Rules[i].Access = confine.AccessChange
+		}
+	}
+	s.Rules = append(s.Rules, programs...)
+	s.Why += "; the programs of commands.allow and what loads them alone can be executed, of which an interpreter can still do what any program could"
+	return nil
 }
 
 // fileRules repeats in Landlock's words what the mounts say: all of the root

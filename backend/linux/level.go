@@ -76,6 +76,9 @@ func (b *builder) confineAll(spec policy.Spec) error {
 	if spec.Network == "none" {
 		s.Flags = append(s.Flags, confine.FlagTCP)
 	}
+	if err := b.onlyExecute(&s, spec.Commands); err != nil {
+		return err
+	}
 	b.holdsLandlock(s)
 	b.plan.Spawn = append(b.plan.Spawn,
 		confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
@@ -119,7 +122,7 @@ func (b *builder) hostRules() []confine.PathRule {
 		if m.writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.PathRule{Path: m.source, Access: access})
+		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true})
 	}
 	return rules
 }

@@ -45,7 +45,7 @@ func (h hierarchy) has(controller string) bool {
 // cannot be kept is an error, unless the spec allows that by name; a default
 // that cannot be kept as meant is kept as well as can be.
 func (b *builder) limits(l policy.Limits) error {
-	if err := hostHas(l); err != nil {
+	if err := b.hostHas(l); err != nil {
 		return err
 	}
 	kept := map[string]string{"tmp": "tmpfs size=" + l.Tmp.String()}
@@ -87,13 +87,13 @@ func (b *builder) limits(l policy.Limits) error {
 }
 
 // hostHas refuses what this host has less of than was written: such a limit
-// would bound nothing.
-func hostHas(l policy.Limits) error {
+// would bound nothing. A bound that may be weaker may be that, too.
+func (b *builder) hostHas(l policy.Limits) error {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return fail("plan", "sysinfo", "", err, "")
 	}
-	if total := policy.Size(info.Totalram * uint64(info.Unit)); l.Memory > total {
+	if total := policy.Size(info.Totalram * uint64(info.Unit)); l.Memory > total && !b.spec.Allows(policy.DegradeMemory) {
 		return &policy.FieldError{Field: "limits.memory", Value: l.Memory.String(), Reason: "this host has " + strconv.FormatInt(int64(total/policy.MiB), 10) + "MiB", Hint: "ask for less, or leave it out"}
 	}
 	if most := policy.CPUs(runtime.NumCPU()) * 1000; l.CPUs > most {
@@ -102,11 +102,20 @@ func hostHas(l policy.Limits) error {
 	return nil
 }
 
+// agentThreads is the room that a bound of the user's processes leaves for the
+// agent, which is one of them: it has about ten threads.
+const agentThreads = 10
+
 // limitProcesses bounds processes and threads together, or those of the user.
 // The kernel does not count those of the host's uid 0.
 func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error {
 	number := strconv.FormatUint(l.Processes, 10)
 	bare := len(b.plan.Namespaces) == 0
+	if bare && !b.groups.has("pids") && l.Processes < policy.DefaultProcesses && b.spec.Allows(policy.DegradeProcesses) {
+		b.degrade(policy.DegradeProcesses)
+		l.Processes = policy.DefaultProcesses
+		number = strconv.FormatUint(l.Processes, 10)
+	}
 	switch {
 	case b.groups.has("pids"):
 		kept["processes"] = "pids.max=" + number
@@ -119,6 +128,9 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		return nil
 	case bare:
 		kept["processes"] = "RLIMIT_NPROC=" + number + ", of all that the user runs on the host"
+	case l.Processes < policy.DefaultProcesses:
+		l.Processes += agentThreads
+		kept["processes"] = fmt.Sprintf("RLIMIT_NPROC=%d, of the sandbox's user: %s and the agent's threads", l.Processes, number)
 	default:
 		kept["processes"] = "RLIMIT_NPROC=" + number + ", of the sandbox's user"
 	}

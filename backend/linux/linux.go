@@ -49,7 +49,7 @@ func (*Backend) Name() string { return "linux" }
 // root lends an id, that is chosen anew for each sandbox: the plan shows the
 // first of the range.
 func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
-	mounts, err := userMounts(req.Spec)
+	mounts, err := userMounts(req)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 // caller's comes in unless the spec says so.
 func environment(spec policy.Spec) map[string]string {
 	env := map[string]string{
-		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH":    policy.SearchPath,
 		"HOME":    homeDir,
 		"USER":    userName,
 		"LOGNAME": userName,
@@ -110,6 +110,16 @@ var (
 	scrape = []string{confine.FlagNoSuid, confine.FlagNoDev}
 )
 
+// filled are the flags of what commands can fill. Where the spec says which
+// programs they may call, nothing that they made can be one, not even by way
+// of the loader or as a library.
+func (b *builder) filled() []string {
+	if b.spec.Commands == nil {
+		return scrape
+	}
+	return append(slices.Clone(scrape), confine.FlagNoExec)
+}
+
 // deviceNodes are those that programs cannot do without. None reaches
 // anything of the host's.
 var deviceNodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
@@ -131,8 +141,8 @@ func (b *builder) dev(spec policy.Spec) {
 // private makes the places that commands may fill, and the empty places that
 // programs expect to exist.
 func (b *builder) private(spec policy.Spec) {
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: scrape, Why: "temporary files of its own, bounded"})
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: scrape, Why: "a home of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/run", Mode: 0o755, Size: runSize,
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "secrets and state of running programs, bounded"})
@@ -148,7 +158,7 @@ func (b *builder) userPaths(id identity) {
 			b.copyOf(i, m, id)
 			continue
 		}
-		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, Flags: scrape, Why: "named in the spec, read-write"}
+		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, Flags: b.filled(), Why: "named in the spec, read-write"}
 		if !m.writable {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
@@ -172,7 +182,7 @@ func (b *builder) userPaths(id identity) {
 // copyOf gives commands a copy of a mount's content, in a file system of its
 // own that bounds it.
 func (b *builder) copyOf(i int, m userMount, id identity) {
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: m.target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: scrape,
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: m.target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: b.filled(),
 		Why: "the workspace is a copy in memory, bounded"})
 	s := confine.Step{Do: confine.OpCopy, Source: m.source, Target: m.target, Flags: append(slices.Clone(roDir), confine.FlagResolved),
 		Why: "its content, without owners, sockets and devices"}

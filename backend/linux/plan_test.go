@@ -35,7 +35,7 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := userMounts(spec)
+	mounts, err := userMounts(backend.Request{Spec: spec})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 		s.Workspace.Source = filepath.Join(h.dir, "ws")
 		s.Mounts = []policy.Mount{{Source: filepath.Join(h.dir, "tools")}}
 	})
-	mounts, err := userMounts(req.Spec)
+	mounts, err := userMounts(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -26,7 +28,8 @@ type userMount struct {
 
 // userMounts checks what the spec names against the file system, the
 // workspace first.
-func userMounts(spec policy.Spec) ([]userMount, error) {
+func userMounts(req backend.Request) ([]userMount, error) {
+	spec := req.Spec
 	ws := userMount{field: "workspace.source", target: workspaceDir, writable: spec.Workspace.Access != "ro"}
 	if err := ws.locate(spec.Workspace.Source); err != nil {
 		return nil, err
@@ -45,7 +48,33 @@ func userMounts(spec policy.Spec) ([]userMount, error) {
 		}
 		mounts = append(mounts, um)
 	}
+	if req.NoLinks {
+		return mounts, noLinks(spec, mounts)
+	}
 	return mounts, nil
+}
+
+// noLinks refuses sources that are named through symbolic links. What is found
+// here to be free of them is opened without following any, so it stays that way.
+func noLinks(spec policy.Spec, mounts []userMount) error {
+	check := func(field, written, resolved string) error {
+		if resolved == filepath.Clean(written) {
+			return nil
+		}
+		return badSource(field, written, "there is a symbolic link in it, and none is followed here", "name the path that the link leads to")
+	}
+	errs := []error{check(mounts[0].field, spec.Workspace.Source, mounts[0].source)}
+	for i, m := range spec.Mounts {
+		errs = append(errs, check("mounts["+strconv.Itoa(i)+"].source", m.Source, mounts[1+i].source))
+	}
+	if spec.RootFS != policy.RootHost {
+		resolved, err := filepath.EvalSymlinks(spec.RootFS)
+		if err != nil {
+			return badSource("rootfs", spec.RootFS, reason(err), "")
+		}
+		errs = append(errs, check("rootfs", spec.RootFS, resolved))
+	}
+	return errors.Join(errs...)
 }
 
 // kernelDirs are the trees through which the kernel itself is spoken to.

@@ -25,7 +25,7 @@ import (
 // landlock level where it allows that by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	go wire.Warm()
-	mounts, err := userMounts(req.Spec)
+	mounts, err := userMounts(req)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -110,7 +111,7 @@ func TestSwappedSource(t *testing.T) {
 		writeFile(t, dir+"/a/b/f", "")
 		writeFile(t, dir+"/other/b/f", "")
 		req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir + "/a/b" })
-		mounts, err := userMounts(req.Spec)
+		mounts, err := userMounts(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,6 +139,43 @@ func TestSwappedSource(t *testing.T) {
 		if errors.As(err, &e) && (e.Stage != "setup" || e.Object != dir+"/a/b" || !strings.Contains(e.Hint, "symbolic link")) {
 			t.Errorf("%s: %+v", link, e)
 		}
+	}
+}
+
+// Who may not name a source through a link cannot put one there later either,
+// at neither level.
+func TestNoLinks(t *testing.T) {
+	dir := tempDir(t)
+	writeFile(t, dir+"/a/b/f", "")
+	writeFile(t, dir+"/other/f", "")
+	if err := errors.Join(os.Symlink(dir+"/other", dir+"/a/link"), os.Symlink("a", dir+"/to-a")); err != nil {
+		t.Fatal(err)
+	}
+	named := func(change func(*policy.Spec)) error {
+		req := request(t, change)
+		req.NoLinks = true
+		_, err := New().Plan(t.Context(), req)
+		return err
+	}
+	for _, tt := range []struct {
+		source, field string // no field: it is taken
+	}{{dir + "/a/b", ""}, {dir + "/a/link", "mounts[0].source"}, {dir + "/to-a/b", "mounts[0].source"}} {
+		err := named(func(s *policy.Spec) {
+			s.Workspace.Source = dir + "/a/b"
+			s.Mounts = []policy.Mount{{Source: tt.source, Target: "/data", Mode: "ro"}}
+		})
+		if fields := policy.FieldErrors(err); tt.field == "" && err != nil || tt.field != "" && (len(fields) != 1 || fields[0].Field != tt.field) {
+			t.Errorf("%s as a mount: %v", tt.source, err)
+		}
+		err = named(func(s *policy.Spec) { s.Workspace.Source = tt.source })
+		if (err == nil) != (tt.field == "") {
+			t.Errorf("%s as a workspace: %v", tt.source, err)
+		}
+	}
+	rule := confine.PathRule{Path: dir + "/a/link/f", Access: confine.AccessRead, Resolved: true}
+	err := (&confine.Applier{}).Spawn(&confine.Plan{Spawn: []confine.Step{{Do: confine.OpLandlock, Rules: []confine.PathRule{rule}}}})
+	if err == nil || !strings.Contains(err.Error(), unix.ELOOP.Error()) {
+		t.Errorf("a rule for a path with a link: %v", err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 func execute(args []string) int {
 	a := &app{}
 	root := a.root(args)
+	a.addPrivilegesFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		return report(os.Stderr, err)
@@ -28,7 +29,8 @@ func execute(args []string) int {
 
 // app is one run of the program.
 type app struct {
-	status int // where nothing failed
+	status     int    // where nothing failed
+	privileges string // where they are kept, as a flag says
 }
 
 func (a *app) root(args []string) *cobra.Command {
@@ -53,30 +55,16 @@ may change, a read-only system around it, and no network unless it is given.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	ops := op.Table()
-	wanted := commandOf(ops, args)
-	for _, o := range ops {
-		root.AddCommand(a.command(o, wanted == "" || wanted == o.CLI[0]))
-	}
+	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
 	return root
-}
-
-// commandOf is the command that args ask for, where its name comes first.
-func commandOf(ops []op.Op, args []string) string {
-	for _, o := range ops {
-		if len(args) > 0 && args[0] == o.CLI[0] {
-			return args[0]
-		}
-	}
-	return ""
 }
 
 // command renders an operation. withFlags is false where the command will not
 // be used: most of a start would go into flags.
 func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     o.CLI[0],
+		Use:     o.CLI[len(o.CLI)-1],
 		Short:   o.Summary,
 		Long:    o.Doc,
 		Example: o.Examples,
@@ -101,9 +89,14 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 
 // call runs the operation and prints what it answers.
 func (a *app) call(o op.Op, input []byte, asJSON bool) error {
+	a.becomeRedis()
+	env, err := a.env()
+	if err != nil {
+		return err
+	}
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
-	out, err := o.Call(d.ctx, &op.Env{LookupEnv: os.LookupEnv}, input, &d.stream)
+	out, err := o.Call(d.ctx, env, input, &d.stream)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone
 	}

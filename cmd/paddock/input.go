@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,19 +20,23 @@ type input struct {
 }
 
 func newInput(o op.Op) *input {
-	return &input{name: o.Name, fields: o.Fields(), values: make(map[string]any)}
+	return &input{name: strings.Join(o.CLI, " "), fields: o.Fields(), values: make(map[string]any)}
 }
 
-// addFlags gives cmd a flag for each field that has one. Where arguments
-// follow the flags, the first of them ends the flags.
+// addFlags gives cmd a flag for each field that has one; the others are told
+// as arguments. Where these are a list from the first on, they are a command,
+// whose own flags follow it.
 func (in *input) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	for _, f := range in.fields {
 		if f.Flag == "" {
-			flags.SetInterspersed(false)
-			cmd.Use += " [flags] [--] " + f.Arg
-			cmd.DisableFlagsInUseLine = true
+			if !cmd.DisableFlagsInUseLine {
+				flags.SetInterspersed(f.Kind != op.KindList)
+				cmd.Use += " [flags] [--]"
+				cmd.DisableFlagsInUseLine = true
+			}
+			cmd.Use += " " + f.Arg
 			continue
 		}
 		v := &value{field: f, into: in.values}
@@ -43,21 +48,31 @@ func (in *input) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// encode is the input object, with the arguments in the field that takes them.
+// encode is the input object, with the arguments in the fields that take
+// them: one each, in order, and a list takes all that are left.
 func (in *input) encode(args []string) ([]byte, error) {
 	if err := checkArgs(args); err != nil {
 		return nil, err
 	}
-	rest := args
+	rest, takes := args, "flags alone"
 	for _, f := range in.fields {
-		if f.Flag == "" {
-			in.values[f.JSON] = args
-			rest = nil
+		switch {
+		case f.Flag != "":
+			continue
+		case f.Kind == op.KindList:
+			in.values[f.JSON], rest = rest, nil
+		case len(rest) > 0:
+			val, err := f.Value(rest[0])
+			if err != nil {
+				return nil, err
+			}
+			in.values[f.JSON], rest = val, rest[1:]
 		}
+		takes = "no more arguments"
 	}
 	if len(rest) > 0 {
 		return nil, &paddock.Error{
-			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.name + " takes flags alone",
+			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.name + " takes " + takes,
 			Hint:    "paddock " + in.name + " --help",
 		}
 	}

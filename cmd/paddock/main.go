@@ -24,6 +24,13 @@
 //go:debug updatemaxprocs=0
 package main
 
-import "os"
+import (
+	"os"
 
-func main() { os.Exit(execute(os.Args[1:])) }
+	"github.com/paddock-dev/paddock/namespace"
+)
+
+func main() {
+	namespace.Helper()
+	os.Exit(execute(os.Args[1:]))
+}

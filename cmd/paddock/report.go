@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // The exit statuses of this program's own failures.
@@ -66,7 +67,10 @@ func flatten(err error) []error {
 
 func hintOf(err error) string {
 	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
+	denied := (*privilege.Denied)(nil)
 	switch {
+	case errors.As(err, &denied):
+		return denied.Hint
 	case errors.As(err, &field):
 		return field.Hint
 	case errors.As(err, &start):

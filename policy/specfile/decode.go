@@ -17,20 +17,22 @@ const maxProblems = 20
 
 const leaveOut = "leave the key out for the default"
 
-// decoder carries a tree over into a Spec, by the names in its json tags.
+// decoder carries a tree over into a struct, by the names in its json tags.
 type decoder struct {
-	file *File
-	errs []error
+	name  string
+	lines map[string]int // by field path
+	errs  []error
 	// zeroOK says that the zero value of the field at hand is a word of its own.
 	zeroOK bool
 }
 
-func (d *decoder) spec(root *yaml.Node) {
+// document decodes the whole tree into the struct that into points to.
+func (d *decoder) document(root *yaml.Node, into any) {
 	if root.Kind != yaml.MappingNode {
 		d.refuse(&policy.FieldError{Line: root.Line, Reason: "it must be a mapping of keys to values"})
 		return
 	}
-	d.structure(root, reflect.ValueOf(&d.file.Spec).Elem(), "")
+	d.structure(root, reflect.ValueOf(into).Elem(), "")
 }
 
 func (d *decoder) full() bool { return len(d.errs) > maxProblems }
@@ -42,13 +44,13 @@ func (d *decoder) refuse(e *policy.FieldError) {
 	if len(d.errs) == maxProblems {
 		e = &policy.FieldError{Line: e.Line, Reason: "there are more than 20 problems; this is where the 21st is"}
 	}
-	e.File = d.file.name
+	e.File = d.name
 	d.errs = append(d.errs, e)
 }
 
 // value decodes n, which is written at line, into v.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
-	d.file.lines[path] = line
+	d.lines[path] = line
 	if isNull(n) {
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "it is null", Hint: leaveOut})
 		return
@@ -58,12 +60,20 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), path, line)
 	case reflect.Struct:
 		if d.is(n, yaml.MappingNode, "a mapping of keys to values", path, line) {
 			d.structure(n, v, path)
 		}
 	case reflect.Map:
-		if d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
+		if !d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
+			return
+		}
+		if v.Type().Elem().Kind() == reflect.Slice {
+			d.lists(n, v, path)
+		} else {
 			d.variables(n, v, path)
 		}
 	case reflect.Slice:
@@ -85,6 +95,9 @@ func (d *decoder) is(n *yaml.Node, kind yaml.Kind, want, path string, line int) 
 		return true
 	}
 	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be " + want}
+	if path == "env" {
+		e.Value = "" // NAME=VALUE, say, in which there may be a secret
+	}
 	if kind == yaml.SequenceNode && n.Kind == yaml.ScalarNode {
 		e.Hint = "put the value in brackets: [value]"
 	}
@@ -123,7 +136,7 @@ func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
 	for key, value := range d.pairs(n, path) {
 		field := policy.FieldPath(path, key.Value)
-		d.file.lines[field] = key.Line
+		d.lines[field] = key.Line
 		switch {
 		case isNull(value):
 			d.refuse(&policy.FieldError{Field: field, Line: key.Line, Reason: "it is null",
@@ -131,6 +144,17 @@ func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 		case d.is(value, yaml.ScalarNode, "a text", field, key.Line):
 			all.SetMapIndex(reflect.ValueOf(key.Value), reflect.ValueOf(value.Value))
 		}
+	}
+	v.Set(all)
+}
+
+// lists decodes a map of lists.
+func (d *decoder) lists(n *yaml.Node, v reflect.Value, path string) {
+	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
+	for key, value := range d.pairs(n, path) {
+		one := reflect.New(v.Type().Elem()).Elem()
+		d.value(value, one, policy.FieldPath(path, key.Value), key.Line)
+		all.SetMapIndex(reflect.ValueOf(key.Value), one)
 	}
 	v.Set(all)
 }

@@ -1,4 +1,5 @@
-// Package specfile reads a [policy.Spec] from YAML or JSON, strictly.
+// Package specfile reads a [policy.Spec], or a [policy.Ceiling] of specs, from
+// YAML or JSON, strictly.
 //
 // An unknown key, a key given twice, a value of the wrong type or unit, a
 // null, and a value that would silently mean the default (an empty text, a 0)
@@ -66,36 +67,45 @@ func Load(path string) (policy.Spec, error) {
 
 // Read is Load for those who want to know the lines as well.
 func Read(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the spec: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the spec: %w", err)
 	}
 	return Parse(path, data)
 }
 
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
+}
+
 // Parse is Decode for those who want to know the lines as well. Its error
 // joins one [*policy.FieldError] for each problem, in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
+	file := &File{name: name, lines: map[string]int{}}
+	if err := parse(name, data, &file.Spec, file.lines); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// parse reads a document into a struct, and notes where each field is.
+func parse(name string, data []byte, into any, lines map[string]int) error {
 	root, problem := parseTree(name, data)
 	if problem != nil {
 		problem.File = name
-		return nil, problem
+		return problem
 	}
-	file := &File{name: name, lines: map[string]int{}}
 	if root == nil {
-		return file, nil
+		return nil
 	}
-	d := decoder{file: file}
-	d.spec(root)
-	if len(d.errs) > 0 {
-		return nil, errors.Join(d.errs...)
-	}
-	return file, nil
+	d := decoder{name: name, lines: lines}
+	d.document(root, into)
+	return errors.Join(d.errs...)
 }
 
 // parseTree gives the tree of the document, nil for an empty one.

@@ -29,10 +29,11 @@ mounts:
     target: /data
     mode: rw
 network: none
-limits: {timeout: 120s, output: 1.5MiB, cpu_time: 1m30s, file_size: 4096, open_files: 256, processes: 128, tmp: "1GB",
+limits: {timeout: 120s, max_timeout: 5m, output: 1.5MiB, cpu_time: 1m30s, file_size: 4096, open_files: 256, processes: 128, tmp: "1GB",
   memory: 512MiB, memory_high: 400MiB, swap: 1MiB, cpus: 1.5, disk: 2GiB}
 env: {LANG: C.UTF-8, PORT: 8080, MODE: 0644, DEBUG: true, RATIO: 1.50, EMPTY: "", NO: no, DAY: 2024-01-02}
 hostname: box
+commands: {allow: [git, go, python3], subcommands: {pip: [install, uninstall]}}
 `
 
 func fullSpec() policy.Spec {
@@ -41,12 +42,13 @@ func fullSpec() policy.Spec {
 		Workspace: policy.Workspace{Source: ".", Mode: "bind", Access: "ro", Unprotected: []string{".envrc"}},
 		Mounts:    []policy.Mount{{Source: "~/go/pkg/mod"}, {Source: "/data", Target: "/data", Mode: "rw"}},
 		Network:   "none",
-		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), Output: 3 << 19,
+		Limits: policy.Limits{Timeout: policy.Duration(2 * time.Minute), MaxTimeout: policy.Duration(5 * time.Minute), Output: 3 << 19,
 			CPUTime: policy.Duration(90 * time.Second), FileSize: 4096, OpenFiles: 256, Processes: 128, Tmp: 1e9,
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},
 		Env: map[string]string{"LANG": "C.UTF-8", "PORT": "8080", "MODE": "0644", "DEBUG": "true",
 			"RATIO": "1.50", "EMPTY": "", "NO": "no", "DAY": "2024-01-02"},
 		Hostname: "box",
+		Commands: &policy.Commands{Allow: []string{"git", "go", "python3"}, Subcommands: map[string][]string{"pip": {"install", "uninstall"}}},
 	}
 }
 
@@ -126,12 +128,12 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {processes: 99999999999999999999}", `f:1: cannot use limits.processes "99999999999999999999": it is too large`, ""},
 		{"limits: []", `f:1: cannot use limits: it must be a mapping of keys to values`, ""},
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
-		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace"},
+		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, commands, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},
-		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace"},
+		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, commands, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace"},
 		{"network: none\n\nnetwork: host\n", `f:3: cannot use network: it is given twice, first on line 1`, ""},
 		{"env:\n  A: 1\n  A: 2\n", `f:3: cannot use env.A: it is given twice, first on line 2`, ""},
 		{"network:\nhostname: a", `f:1: cannot use network: it is null`, absent},
@@ -140,6 +142,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"env: {A: null}", `f:1: cannot use env.A: it is null`, `write "" for an empty value`},
 		{"env: {A: [b]}", `f:1: cannot use env.A: it must be a text`, ""},
 		{"env: [A]", `f:1: cannot use env: it must be a mapping of names to values`, ""},
+		{"env: A=secret", `f:1: cannot use env: it must be a mapping of names to values`, ""},
 		{"network: ''", `f:1: cannot use network: it is empty`, absent},
 		{"workspace: {source: \"\"}", `f:1: cannot use workspace.source: it is empty`, absent},
 		{"workspace: {unprotected: .envrc}", `f:1: cannot use workspace.unprotected ".envrc": it must be a list`, "put the value in brackets: [value]"},

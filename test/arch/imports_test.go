@@ -18,15 +18,21 @@ type allowRule struct {
 
 var allowRules = []allowRule{
 	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
+	{"policy/command", []string{"policy", "mvdan.cc/sh/v3"}, "it only judges commands"},
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
+	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
+	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
+	{"namespace", []string{"cgroup", module + "/internal/clone", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 
 // exactAllow are rules for one package without those below it.
 var exactAllow = []allowRule{
 	{"policy", nil, "the agent links it"},
+	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
+	{"privilege", nil, "who only asks inherits nothing"},
 }
 
 // denyRule says what a package must not import.
@@ -40,8 +46,8 @@ var denyRules = []denyRule{
 	{"agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "cmd", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
 	{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
 	{"backend", []string{"agent", ".", "op", "cmd", "server"}, "backends and agent meet at wire and confine.Plan"},
-	{".", []string{"op", "cmd", "server", "agent"}, "doors stand on the library, never under it"},
-	{"op", []string{"cmd", "server", "agent"}, "operations are rendered by doors, not the other way round"},
+	{".", []string{"op", "cmd", "server", "agent", "privilege"}, "doors stand on the library, never under it"},
+	{"op", []string{"cmd", "server", "agent", "privilege/redis"}, "operations are rendered by doors, not the other way round"},
 }
 
 // importerRule says who alone may import a heavy module.
@@ -55,9 +61,11 @@ var importerRules = []importerRule{
 	{"github.com/spf13/cobra", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"github.com/spf13/pflag", []string{"cmd/paddock"}, "flags are one rendering of the operations"},
 	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, "nobody else reads YAML"},
+	{"mvdan.cc/sh/v3", []string{"policy/command"}, "nobody else parses shell texts"},
 	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, "nobody else speaks to the service manager"},
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
+	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 }
 
@@ -66,7 +74,7 @@ func full(name string) string {
 	switch name {
 	case ".":
 		return module
-	case "agent", "backend", "cgroup", "cmd", "confine", "op", "policy", "server", "wire":
+	case "agent", "audit", "backend", "cgroup", "cmd", "confine", "op", "policy", "privilege", "privilege/redis", "privilege/stores", "server", "wire":
 		return module + "/" + name
 	}
 	return name
@@ -159,10 +167,11 @@ func TestLinkedPackages(t *testing.T) {
 		pkg  string
 		deny []string
 	}{
-		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "testing"}},
-		{"cmd/paddock", []string{"agent", "testing"}},
+		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
+		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
-		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "agent", "testing"}},
+		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},
+		{"op", []string{"github.com/redis/go-redis/v9", "crypto/tls"}},
 	}
 	for _, tt := range tests {
 		path := module

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ func newHost(t *testing.T, c column) *host {
 	h.workspace(t, h.inside)
 	h.workspace(t, h.outside)
 	h.makeTools(t)
+	passSmallNumbers(t)
 	h.state, h.agent = filepath.Join(h.inside, "state"), h.inside+"/bin/paddock-agent"
 	if c.Level == policy.LevelLandlock { // which refuses what it cannot cover
 		h.state, h.agent = filepath.Join(h.dir, "state"), filepath.Join(binDir, "paddock-agent")
@@ -54,6 +56,22 @@ func newHost(t *testing.T, c column) *host {
 	h.things(t)
 	h.lend(t)
 	return h
+}
+
+// passSmallNumbers goes on, where the host counts its processes from the
+// beginning again, to numbers that no process inside has: an attack on a number
+// must not meet one of its own kind. It gives up after a while, since it matters seldom.
+func passSmallNumbers(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+		cmd := exec.Command("true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Process.Pid > 4096 {
+			return
+		}
+	}
 }
 
 // things are what else of the host's can be attacked.
@@ -93,6 +111,7 @@ func (h *host) pair(t *testing.T, network string) {
 		secret = h.scratch(h.sibling) + "/tmp/secret"
 	}
 	shm := strconv.Itoa(ipcKey())
+	passSmallNumbers(t)
 	sibling := h.hold(t, h.sibling, h.token+"-inside", secret, shm)
 	h.box = h.start(t, h.spec(h.inside, network))
 	state := h.state

@@ -26,6 +26,10 @@ var machines = [][]suite{
 		{pkg: "backend/linux", skip: "TestRootFS$"}, // it builds a program with go
 	},
 	{
+		{pkg: "namespace"},
+		{pkg: "op"},
+	},
+	{
 		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused)"}, // they need a fast machine, or none of this kernel
 	},
 }

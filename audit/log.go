@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// What a log has where its options do not say.
+const (
+	DefaultMaxSize = 64 << 20
+	DefaultKeep    = 16
+)
+
+// The bounds of the options.
+const (
+	minSize = 2 * MaxRecord
+	maxKeep = 256
+)
+
+// syncEvery is how long a record that nobody waits for may take to the disk.
+const syncEvery = time.Second
+
+// Options of a log. All processes that append to one should have the same.
+type Options struct {
+	// MaxSize is how large a file may become before the next one is started,
+	// in bytes: 64 MiB where it is 0, and 128 KiB at least.
+	MaxSize int64
+	// Keep is how many files stay, the one that is written to included: 16
+	// where it is 0, and 256 at most.
+	Keep int
+}
+
+// Log appends to the log in a directory. Its methods may be called
+// concurrently, also by several processes.
+type Log struct {
+	path string
+	opts Options
+
+	mu    sync.Mutex
+	dir   *dir // nil until the first record
+	timer *time.Timer
+	group group
+}
+
+// At is the log in a directory, which the first record makes.
+func At(path string, opts Options) *Log {
+	if opts.MaxSize == 0 {
+		opts.MaxSize = DefaultMaxSize
+	}
+	if opts.Keep == 0 {
+		opts.Keep = DefaultKeep
+	}
+	opts.MaxSize, opts.Keep = max(opts.MaxSize, minSize), min(max(opts.Keep, 1), maxKeep)
+	return &Log{path: path, opts: opts}
+}
+
+// Dir is the log's directory.
+func (l *Log) Dir() string { return l.path }
+
+// Exists says whether anything was ever appended.
+func (l *Log) Exists() bool {
+	_, err := os.Stat(l.path)
+	return err == nil
+}
+
+// Append writes a record and returns it as it was written. It survives the
+// end of this process, and that of the machine a second later.
+func (l *Log) Append(ctx context.Context, r Record) (Record, error) {
+	f, err := l.append(ctx, &r)
+	if err != nil {
+		return Record{}, fmt.Errorf("cannot write to the audit log in %s: %w", l.path, err)
+	}
+	_ = f.Close()
+	l.syncSoon()
+	return r, nil
+}
+
+// AppendSync is Append that returns when the record is on the disk. Calls at
+// the same time share one wait for it.
+func (l *Log) AppendSync(ctx context.Context, r Record) (Record, error) {
+	f, err := l.append(ctx, &r)
+	if err == nil {
+		err = l.group.sync(f)
+		_ = f.Close()
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("cannot write to the audit log in %s: %w", l.path, err)
+	}
+	return r, nil
+}
+
+// Close waits until all records are on the disk. A process that ends need not
+// call it.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == nil {
+		return nil
+	}
+	var err error
+	if l.timer != nil {
+		l.timer.Stop()
+		err = l.syncNewest()
+	}
+	l.dir.close()
+	l.dir, l.timer = nil, nil
+	return err
+}
+
+// append writes r behind the head of the chain. The file is the caller's.
+func (l *Log) append(ctx context.Context, r *Record) (*os.File, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == nil {
+		d, err := makeDir(l.path)
+		if err != nil {
+			return nil, err
+		}
+		l.dir = d
+	}
+	unlock, err := l.dir.hold(ctx, syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	w, err := l.dir.writer()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.put(r, l.opts); err != nil {
+		_ = w.f.Close()
+		return nil, err
+	}
+	return w.f, nil
+}
+
+// syncSoon has the records on the disk within syncEvery.
+func (l *Log) syncSoon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil || l.dir == nil {
+		return
+	}
+	l.timer = time.AfterFunc(syncEvery, func() {
+		l.mu.Lock()
+		l.timer = nil
+		f, err := l.newest()
+		l.mu.Unlock() // nobody's record waits for this
+		if err == nil && f != nil {
+			_ = f.Sync() // who needs to know of an error waits for a sync of their own
+			_ = f.Close()
+		}
+	})
+}
+
+// syncNewest syncs the newest file. Older ones were synced when they were left.
+func (l *Log) syncNewest() error {
+	f, err := l.newest()
+	if err != nil || f == nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Sync()
+}
+
+// newest opens the newest file, nil where there is none or the log is closed.
+func (l *Log) newest() (*os.File, error) {
+	if l.dir == nil {
+		return nil, nil
+	}
+	numbers, err := l.dir.numbers()
+	if err != nil || len(numbers) == 0 {
+		return nil, err
+	}
+	return l.dir.root.OpenFile(fileName(numbers[len(numbers)-1]), os.O_RDWR, 0)
+}

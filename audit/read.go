@@ -1,0 +1,211 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// followEvery is how often a follower looks for more.
+const followEvery = 100 * time.Millisecond
+
+// Entry is one line of a log.
+type Entry struct {
+	// File is the name of its file, Line its number in it, from 1.
+	File string
+	Line int
+	// Text is the line as it is written. It is valid until the next call.
+	Text []byte
+	// Record is what it says, where Err is nil.
+	Record Record
+	// Err says why it is no record.
+	Err error
+}
+
+// Reader reads a log from its beginning, in bounded memory. It proves no
+// chain: see [Verify].
+type Reader struct {
+	dir  *dir
+	next int // number of the file to open next
+	f    *os.File
+	l    lines
+	e    Entry
+	skip bool // within a line that is too long
+}
+
+// Open is a reader of the log in a directory. A log that nothing was appended
+// to yet is an error that is fs.ErrNotExist.
+func Open(path string) (*Reader, error) {
+	d, err := openDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	return &Reader{dir: d}, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() error {
+	r.dir.close()
+	if r.f != nil {
+		return r.f.Close()
+	}
+	return nil
+}
+
+// Next is the next line, io.EOF where there is none yet. A line that is not
+// finished yet is not there yet.
+func (r *Reader) Next() (*Entry, error) {
+	for {
+		if r.f == nil {
+			if err := r.open(); err != nil {
+				return nil, err
+			}
+		}
+		piece, whole, err := r.l.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			more, err := r.newer()
+			if err != nil {
+				return nil, err
+			}
+			if !more {
+				return nil, io.EOF
+			}
+			if rest := r.l.rest(); r.f == nil && len(rest) > 0 {
+				return r.entry(append(bytes.Clone(rest), '\n'), !r.l.part), nil
+			}
+		case err != nil:
+			return nil, fmt.Errorf("cannot read %s: %w", r.e.File, err)
+		default:
+			if e := r.entry(piece, whole); e != nil {
+				return e, nil
+			}
+		}
+	}
+}
+
+// Follow is Next that waits for a line, until ctx ends.
+func (r *Reader) Follow(ctx context.Context) (*Entry, error) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		e, err := r.Next()
+		if !errors.Is(err, io.EOF) {
+			return e, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// entry makes a line of a piece, nil where the line is not over.
+func (r *Reader) entry(piece []byte, whole bool) *Entry {
+	if !whole {
+		ended := r.skip && piece[len(piece)-1] == '\n'
+		if r.skip = !ended; r.skip {
+			return nil
+		}
+	}
+	r.e.Line++
+	r.e.Text, r.e.Record, r.e.Err = piece, Record{}, nil
+	if !whole {
+		r.e.Text, r.e.Err = nil, errors.New("it is too long")
+	} else {
+		r.e.Err = parse(piece, &r.e.Record)
+	}
+	return &r.e
+}
+
+// open opens the oldest file that was not read. io.EOF says that there is none.
+func (r *Reader) open() error {
+	for {
+		numbers, err := r.dir.numbers()
+		if err != nil {
+			return fmt.Errorf("cannot read the audit log: %w", err)
+		}
+		n := 0
+		for _, have := range numbers {
+			if have >= r.next {
+				n = have
+				break
+			}
+		}
+		if n == 0 {
+			return io.EOF
+		}
+		f, err := r.dir.open(fileName(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned just now; there are newer ones
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the audit log: %w", err)
+		}
+		r.f, r.next, r.l = f, n+1, lines{f: f, end: -1}
+		r.e.File, r.e.Line, r.skip = fileName(n), 0, false
+		return nil
+	}
+}
+
+// newer says whether there is more to read: a newer file, which is started
+// once nothing more comes to this one.
+func (r *Reader) newer() (bool, error) {
+	numbers, err := r.dir.numbers()
+	if err != nil {
+		return false, fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	if len(numbers) == 0 || numbers[len(numbers)-1] < r.next {
+		return false, nil
+	}
+	if at := r.l.off + int64(len(r.l.buf)); !r.ends(at) {
+		return true, nil // it grew before it was left
+	}
+	_ = r.f.Close()
+	r.f = nil
+	return true, nil
+}
+
+func (r *Reader) ends(at int64) bool {
+	info, err := r.f.Stat()
+	return err != nil || info.Size() <= at
+}
+
+// snapshot opens all files as they are between two records.
+func (d *dir) snapshot(ctx context.Context) (files []*os.File, sizes []int64, err error) {
+	unlock, err := d.hold(ctx, syscall.LOCK_SH)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	numbers, err := d.numbers()
+	for i := 0; err == nil && i < len(numbers); i++ {
+		var f *os.File
+		if f, err = d.open(fileName(numbers[i])); err != nil {
+			break
+		}
+		files = append(files, f)
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil {
+			sizes = append(sizes, info.Size())
+		}
+	}
+	if err != nil {
+		closeAll(files)
+		return nil, nil, err
+	}
+	return files, sizes, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/stores"
+)
+
+func (a *app) addPrivilegesFlag(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&a.privileges, "privileges", "",
+		"`FILE` or URL of a Redis server where privileges are kept (default: $"+stores.Env+", else "+stores.FileName+" in the state directory)")
+}
+
+// where is where privileges are kept, empty for the default.
+func (a *app) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
+
+// env is what operations find around them here: the local user asks, and has
+// no ceiling, since Paddock can do no more than that user could without it.
+func (a *app) env() (*op.Env, error) {
+	log, err := auditLog()
+	if err != nil {
+		return nil, err
+	}
+	where := a.where()
+	return &op.Env{
+		Audit:      log,
+		Warn:       warn,
+		LookupEnv:  os.LookupEnv,
+		Principal:  stores.Local(where),
+		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
+	}, nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// addCommands renders operations below root. A command of several words
+// stands below the command of those before the last: another operation, or a
+// group, which only holds others.
+func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
+	wanted := commandOf(ops, args)
+	made := map[string]*cobra.Command{"": root}
+	byLength := slices.Clone(ops)
+	slices.SortStableFunc(byLength, func(a, b op.Op) int { return len(a.CLI) - len(b.CLI) })
+	for _, o := range byLength {
+		cmd := a.command(o, startsWith(o.CLI, wanted))
+		parentOf(made, o.CLI).AddCommand(cmd)
+		made[strings.Join(o.CLI, " ")] = cmd
+	}
+}
+
+// commandOf is the longest path of a command that args start with, empty
+// where there is none.
+func commandOf(ops []op.Op, args []string) []string {
+	var wanted []string
+	for _, o := range ops {
+		if startsWith(args, o.CLI) && len(o.CLI) > len(wanted) {
+			wanted = o.CLI
+		}
+	}
+	return wanted
+}
+
+func startsWith(words, first []string) bool {
+	return len(words) >= len(first) && slices.Equal(words[:len(first)], first)
+}
+
+// parentOf finds what a command stands below, or makes the groups for it.
+func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
+	name := strings.Join(path[:len(path)-1], " ")
+	if cmd := made[name]; cmd != nil {
+		return cmd
+	}
+	cmd := groupCommand(path[len(path)-2], op.Groups()[name])
+	parentOf(made, path[:len(path)-1]).AddCommand(cmd)
+	made[name] = cmd
+	return cmd
+}
+
+func groupCommand(name, summary string) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: summary,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			path := strings.TrimPrefix(cmd.CommandPath()+" "+args[0], cmd.Root().Name()+" ")
+			return &paddock.Error{
+				Message: "cannot do " + strconv.Quote(path) + ": there is no such command",
+				Hint:    cmd.CommandPath() + " --help",
+			}
+		},
+	}
+}

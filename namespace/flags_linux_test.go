@@ -1,0 +1,142 @@
+package namespace
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestSpell(t *testing.T) {
+	got := Spell([]string{"m", "mount", "-m", "--mount", "é", "-"})
+	if want := []string{"-m", "--mount", "-m", "--mount", "-é", "-"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestUnshareFlags(t *testing.T) {
+	id := func(n uint32) *uint32 { return &n }
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	tests := []struct {
+		flags string // divided by spaces
+		want  *Unshare
+		wrong string
+	}{
+		{"", &Unshare{}, ""},
+		{"m uts -i --net", &Unshare{Namespaces: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET}, ""},
+		{"-muinpUCT", &Unshare{Namespaces: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUSER | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME}, ""},
+		{"f r", &Unshare{Fork: true, Namespaces: unix.CLONE_NEWUSER, UIDs: []Map{{0, uid, 1}}, GIDs: []Map{{0, gid, 1}}}, ""},
+		{"-c", &Unshare{Namespaces: unix.CLONE_NEWUSER, UIDs: []Map{{uid, uid, 1}}, GIDs: []Map{{gid, gid, 1}}}, ""},
+		{"map-users=0:1000:1 --map-users=1:100000:65535", &Unshare{Namespaces: unix.CLONE_NEWUSER, UIDs: []Map{{0, 1000, 1}, {1, 100000, 65535}}}, ""},
+		{"mount-proc", &Unshare{Namespaces: unix.CLONE_NEWNS, MountProc: "/proc"}, ""},
+		{"--mount-proc=/mnt", &Unshare{Namespaces: unix.CLONE_NEWNS, MountProc: "/mnt"}, ""},
+		{"kill-child", &Unshare{Fork: true, KillSignal: 9}, ""},
+		{"kill-child=sigterm", &Unshare{Fork: true, KillSignal: 15}, ""},
+		{"kill-child=2", &Unshare{Fork: true, KillSignal: 2}, ""},
+		{"propagation=slave", &Unshare{Propagation: "slave"}, ""},
+		{"-R/srv -w/tmp -S1 -G2", &Unshare{Root: "/srv", Dir: "/tmp", SetUID: id(1), SetGID: id(2)}, ""},
+		{"-mR/srv", &Unshare{Namespaces: unix.CLONE_NEWNS, Root: "/srv"}, ""},
+		{"U setgroups=deny", &Unshare{Namespaces: unix.CLONE_NEWUSER, Setgroups: "deny"}, ""},
+
+		{"--", nil, "it is not on the list"},
+		{"-", nil, "it is not on the list"},
+		{"---mount", nil, "it is not on the list"},
+		{"-t", nil, "it is not on the list"},
+		{"-t1", nil, "it is not on the list"},
+		{"t", nil, "it is not on the list"},
+		{"target=1", nil, "it is not on the list"},
+		{"-mt", nil, "it is not on the list"},
+		{"-m-", nil, "it is not on the list"},
+		{"--moun", nil, "it is not on the list"},
+		{"--Mount", nil, "it is not on the list"},
+		{"mount=/run/ns", nil, "it takes no value"},
+		{"--fork=", nil, "it takes no value"},
+		{"--=x", nil, "it is not on the list"},
+		{"/bin/sh", nil, "it is not on the list"},
+		{"0", nil, "it is not on the list"},
+		{"root /srv", nil, "its value is missing: write --root=VALUE as one element"},
+		{"-R", nil, "its value is missing: write --root=VALUE as one element"},
+		{"root=", nil, "its value is empty"},
+		{"root=srv", nil, "it takes an absolute path"},
+		{"--root=../..", nil, "it takes an absolute path"},
+		{"root=/a\x00b", nil, "its value is no text"},
+		{"wd=\xff", nil, "its value is no text"},
+		{"setuid=-1", nil, noID},
+		{"setuid=4294967295", nil, noID},
+		{"setuid=root", nil, noID},
+		{"S=0", nil, "it is not on the list"}, // a word, and there is no --S
+		{"map-users=0,0,1", nil, noMap},
+		{"map-users=0:0:0", nil, "it maps nothing: " + noMap},
+		{"map-users=auto", nil, noMap},
+		{"r c", nil, "there is another map already"},
+		{"r r", nil, "there is another map already"},
+		{"kill-child=NONE", nil, "there is no such signal"},
+		{"kill-child=65", nil, "there is no such signal"},
+		{"propagation=both", nil, "it takes one of private, shared, slave, unchanged"},
+		{"setgroups=maybe", nil, "it takes one of allow, deny"},
+		{"setgroups=deny", nil, "it is for a new user namespace"},
+	}
+	for _, tt := range tests {
+		got, err := ParseUnshare(strings.Fields(tt.flags))
+		if tt.wrong == "" {
+			if err != nil || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%q is %+v, %v", tt.flags, got, err)
+			}
+			continue
+		}
+		var e *FlagError
+		if !errors.As(err, &e) || e.Reason != tt.wrong || !strings.HasPrefix(e.Hint, "these are: -m --mount, ") || e.Flag == "" {
+			t.Errorf("%q: %v", tt.flags, err)
+		}
+	}
+}
+
+func TestEnterFlags(t *testing.T) {
+	id := func(n uint32) *uint32 { return &n }
+	all := uint64(0)
+	for _, k := range kinds {
+		all |= k.flag
+	}
+	for _, tt := range []struct {
+		flags string
+		want  *Enter
+		wrong string
+	}{
+		{"", &Enter{PID: 7}, ""},
+		{"a", &Enter{PID: 7, Namespaces: all}, ""},
+		{"--all", &Enter{PID: 7, Namespaces: all}, ""},
+		{"-mn root wd", &Enter{PID: 7, Namespaces: unix.CLONE_NEWNS | unix.CLONE_NEWNET, Root: true, Dir: true}, ""},
+		{"net=/proc/7/ns/net", &Enter{PID: 7, Namespaces: unix.CLONE_NEWNET}, ""},
+		{"S F G", nil, "its value is missing: write --setuid=VALUE as one element"},
+		{"-S1 -G2 F preserve-credentials", &Enter{PID: 7, SetUID: id(1), SetGID: id(2), NoFork: true, PreserveCredentials: true}, ""},
+		{"net=/proc/1/ns/net", nil, "it takes no file but the target's own, /proc/7/ns/net"},
+		{"net=/proc/7/ns/mnt", nil, "it takes no file but the target's own, /proc/7/ns/net"},
+		{"net=/proc/7/../1/ns/net", nil, "it takes no file but the target's own, /proc/7/ns/net"},
+		{"--", nil, "it is not on the list"},
+		{"-t", nil, "it is not on the list"},
+		{"-t1", nil, "it is not on the list"},
+		{"-at1", nil, "it is not on the list"},
+		{"--target=1", nil, "it is not on the list"},
+		{"target", nil, "it is not on the list"},
+		{"--root=/", nil, "it takes no value"},
+		{"--wd=/", nil, "it takes no value"},
+		{"-r/", nil, "it is not on the list"},
+		{"fork", nil, "it is not on the list"},
+	} {
+		got, err := ParseEnter(7, strings.Fields(tt.flags))
+		if tt.wrong == "" {
+			if err != nil || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%q is %+v, %v", tt.flags, got, err)
+			}
+			continue
+		}
+		var e *FlagError
+		if !errors.As(err, &e) || e.Reason != tt.wrong || !strings.HasPrefix(e.Hint, "these are: -a --all, ") {
+			t.Errorf("%q: %v", tt.flags, err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package op
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/privilege"
+)
+
+// Call runs the operation. input is a JSON object; an unknown field, a value
+// of the wrong type, and more than [MaxInput] bytes are errors. stream holds
+// the door's live streams, nil where it has none.
+//
+// Whoever asks must hold the privileges that the operation needs
+// (*privilege.Denied); that is asked before the input is looked at. Each call
+// is put on record, refused ones too. Where that cannot be done, an operation
+// that needs a privilege is refused, or, once it was done, not acknowledged;
+// of others env.Warn is told.
+//
+// The output is an object that encodes as JSON. It may come together with an
+// error, which then is the more important of the two.
+func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (any, error) {
+	if env == nil {
+		env = &Env{}
+	}
+	if stream == nil {
+		stream = &Stream{}
+	}
+	c := &call{op: o, env: env, from: time.Now()}
+	out, err := c.run(ctx, input, stream)
+	if out == nil && err != nil && o.refuse != nil {
+		return o.refuse(err), nil
+	}
+	return out, err
+}
+
+// run asks what Call says, in that order, and does the operation.
+func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, error) {
+	if err := c.privileged(ctx); err != nil {
+		c.refuse()
+		if in, err := c.op.decode(input); err == nil {
+			c.describe(in)
+		}
+		return nil, c.ended(ctx, nil, err)
+	}
+	in, err := c.op.decode(input)
+	if err != nil {
+		return nil, c.ended(ctx, nil, err)
+	}
+	c.describe(in)
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	own := *c.env
+	own.call = c
+	out, err := c.op.do(ctx, &own, in, stream)
+	err = c.ended(ctx, out, err)
+	if c.lost {
+		out = nil
+	}
+	return out, err
+}
+
+// call is one call on its way through Call.
+type call struct {
+	op      Op
+	env     *Env
+	from    time.Time
+	args    json.RawMessage // without secrets; nil where they could not be read
+	secrets []string
+	begun   uint64 // the number of its begin record, 0 where there is none
+	warned  bool
+	lost    bool // what was done could not be put on record, and must not be acknowledged
+
+	mu        sync.Mutex
+	sandboxes []string
+	denied    bool
+}
+
+func (c *call) privileged(ctx context.Context) error {
+	return privilege.CheckOpened(ctx, c.env.Privileges, c.env.Principal, c.op.Needs)
+}
+
+func (c *call) describe(in any) { c.args, c.secrets = describe(in) }
+
+// opened takes note of a sandbox, from any goroutine of the operation.
+func (c *call) opened(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sandboxes = append(c.sandboxes, id)
+}
+
+// refuse takes note that something was denied, and did not fail.
+func (c *call) refuse() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied = true
+}
+
+// durable says whether the call must not be acknowledged before its record is
+// on the disk.
+func (c *call) durable() bool { return c.op.Needs != 0 }
+
+// begin puts on record what is about to be done, so that the record stands
+// also when this process is killed. What only reads leaves one record, at its end.
+func (c *call) begin(ctx context.Context) error {
+	if c.env.Audit == nil && c.durable() {
+		return &paddock.Error{
+			Message: "cannot do " + c.op.Name + ": there is no audit log to put it on record",
+			Hint:    "choose a writable directory with " + paddock.StateDirEnv,
+		}
+	}
+	if c.op.Hints.ReadOnly && !c.durable() {
+		return nil
+	}
+	r, err := c.append(ctx, audit.Record{Kind: audit.KindBegin, Args: c.args})
+	if err != nil && c.durable() {
+		return fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err)
+	}
+	c.warn(err)
+	c.begun = r.Seq
+	return nil
+}
+
+// ended puts on record how the call ended, and returns err, with what is
+// wrong with the record where that matters.
+func (c *call) ended(ctx context.Context, out any, err error) error {
+	r := audit.Record{Kind: audit.KindEnd, Call: c.begun, DurationUS: time.Since(c.from).Microseconds()}
+	if c.begun == 0 {
+		r.Kind, r.Args = audit.KindCall, c.args
+	}
+	c.mu.Lock()
+	r.Sandbox = strings.Join(c.sandboxes, " ")
+	denied := c.denied
+	c.mu.Unlock()
+	outcome(&r, out, err, denied)
+	r.Error = c.hideSecrets(r.Error)
+	if _, lost := c.append(ctx, r); lost != nil {
+		if c.durable() && c.begun > 0 {
+			c.lost = true
+			return errors.Join(err, fmt.Errorf("cannot acknowledge %s, which was done: %w", c.op.Name, lost))
+		}
+		c.warn(lost)
+	}
+	return err
+}
+
+// append writes one record. Its context is the caller's without its end: what
+// was interrupted is put on record too.
+func (c *call) append(ctx context.Context, r audit.Record) (audit.Record, error) {
+	log := c.env.Audit
+	if log == nil || c.op.Hints.ReadOnly && !c.durable() && !log.Exists() {
+		return audit.Record{}, nil // to look at something leaves nothing behind
+	}
+	r.Op = c.op.Name
+	if c.env.Principal != nil {
+		r.Principal = c.env.Principal.Name
+	}
+	if c.durable() {
+		return log.AppendSync(context.WithoutCancel(ctx), r)
+	}
+	return log.Append(context.WithoutCancel(ctx), r)
+}
+
+func (c *call) warn(err error) {
+	if err != nil && !c.warned && c.env.Warn != nil {
+		c.warned = true
+		c.env.Warn(err)
+	}
+}
+
+func (c *call) hideSecrets(text string) string {
+	for _, s := range c.secrets {
+		if len(s) >= minSecret {
+			text = strings.ReplaceAll(text, s, redacted)
+		}
+	}
+	return text
+}

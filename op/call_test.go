@@ -1,0 +1,350 @@
+package op
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+)
+
+// grants is a store in memory.
+type grants map[string]privilege.Set
+
+func (g grants) Get(_ context.Context, who string) (privilege.Set, error) { return g[who], nil }
+func (g grants) List(context.Context) (map[string]privilege.Set, error)   { return g, nil }
+func (grants) Close() error                                               { return nil }
+func (g grants) Update(_ context.Context, who string, change func(privilege.Set) privilege.Set) (before, after privilege.Set, err error) {
+	before = g[who]
+	g[who] = change(before)
+	return before, g[who], nil
+}
+
+type toolInput struct {
+	Path  string   `json:"path" arg:"PATH" help:"where"`
+	Env   []string `json:"env,omitempty"`
+	Stdin string   `json:"stdin,omitempty"`
+	Key   string   `json:"key,omitempty" secret:"all"`
+}
+
+type toolOutput struct {
+	Path    string           `json:"path"`
+	Denials []paddock.Denial `json:"denials,omitempty"`
+}
+
+func (toolOutput) ExitStatus() int { return 7 }
+
+// tool is an operation whose body is do.
+func tool(needs privilege.Set, hints Hints, do func(context.Context, *Env, toolInput) (toolOutput, error)) Op {
+	return New(Desc{Name: "tool", Needs: needs, Hints: hints},
+		func(ctx context.Context, env *Env, in toolInput, _ *Stream) (toolOutput, error) {
+			return do(ctx, env, in)
+		},
+		func(io.Writer, toolOutput) error { return nil })
+}
+
+func done(_ context.Context, _ *Env, in toolInput) (toolOutput, error) {
+	return toolOutput{Path: in.Path, Denials: []paddock.Denial{{Layer: "mount", Rule: "read-only", Object: "/etc"}}}, nil
+}
+
+// office is an environment with a log and grants in it.
+func office(t testing.TB) *Env {
+	t.Helper()
+	log := audit.At(filepath.Join(t.TempDir(), "state", "audit"), audit.Options{})
+	t.Cleanup(func() { _ = log.Close() })
+	return &Env{
+		Principal:  &privilege.Principal{Name: "local:me", Admin: true},
+		Privileges: func() (privilege.Store, error) { return grants{"local:me": privilege.UnsandboxedExec}, nil },
+		Audit:      log,
+		Warn:       func(err error) { t.Errorf("warned: %v", err) },
+	}
+}
+
+// recorded are the log's records, in short.
+func recorded(t *testing.T, env *Env) []string {
+	t.Helper()
+	r, err := audit.Open(env.Audit.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var all []string
+	for e, err := r.Next(); err == nil; e, err = r.Next() {
+		rec := e.Record
+		text := strings.TrimSpace(fmt.Sprint(rec.Kind, " ", rec.Call, " ", rec.Principal, " ", rec.Op, " ", string(rec.Args), " ", rec.Outcome, " ", rec.Error))
+		all = append(all, strings.Join(strings.Fields(text), " "))
+	}
+	return all
+}
+
+func TestCallIsRecorded(t *testing.T) {
+	broken := errors.New("cannot do it with sesame-open")
+	tests := []struct {
+		name  string
+		op    Op
+		input string
+		want  []string
+	}{
+		{"an ordinary one", tool(0, Hints{}, done), `{"path":"/x"}`,
+			[]string{`begin 0 local:me tool {"path":"/x"}`, "end 1 local:me tool ok"}},
+		{"one that only reads leaves a log that is not there alone", tool(0, Hints{ReadOnly: true}, done), `{"path":"/x"}`, nil},
+		{"a privileged one", tool(privilege.UnsandboxedExec, Hints{ReadOnly: true}, done), `{"path":"/x"}`,
+			[]string{`begin 0 local:me tool {"path":"/x"}`, "end 1 local:me tool ok"}},
+		{"one that fails", tool(0, Hints{}, func(context.Context, *Env, toolInput) (toolOutput, error) { return toolOutput{}, broken }),
+			`{"path":"/x","key":"sesame-open"}`,
+			[]string{`begin 0 local:me tool {"path":"/x","key":"[redacted]"}`, "end 1 local:me tool error cannot do it with [redacted]"}},
+		{"an input that cannot be read", tool(0, Hints{}, done), `{"path":1}`,
+			[]string{"call 0 local:me tool error cannot read the input of tool: path must not be a JSON number"}},
+		{"a privilege that is missing", tool(privilege.AlterPrivileges|privilege.UnsandboxedExec, Hints{}, done), `{"path":"/x","env":["A=secret"]}`,
+			[]string{`call 0 local:me tool {"path":"/x","env":["A=[redacted]"]} denied`}},
+		{"a privilege that is missing, an input that cannot be read", tool(privilege.AlterPrivileges|privilege.UnsandboxedExec, Hints{}, done), `{`,
+			[]string{"call 0 local:me tool denied"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env := office(t)
+			env.Principal.Admin = false
+			_, _ = tt.op.Call(t.Context(), env, []byte(tt.input), nil)
+			if tt.want == nil {
+				if env.Audit.Exists() {
+					t.Error("a log was made")
+				}
+				return
+			}
+			got := recorded(t, env)
+			for i := range got {
+				if before, _, ok := strings.Cut(got[i], " denied "); ok { // the text is the store's
+					got[i] = before + " denied"
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+			if r, err := audit.Verify(t.Context(), env.Audit.Dir(), ""); err != nil || !r.OK {
+				t.Errorf("the chain is %+v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestRecordTellsTheResult(t *testing.T) {
+	env := office(t)
+	if _, err := tool(0, Hints{}, done).Call(t.Context(), env, []byte(`{"path":"/x"}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := auditReadOp().Call(t.Context(), env, []byte(`{"op":"tool"}`), &Stream{Stdout: &b}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"1 local:me tool begins args={\"path\":\"/x\"}\n", "2 local:me tool ok call=1 exit=7 ", `denied="mount read-only /etc"`} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("%q lacks %q", b.String(), part)
+		}
+	}
+}
+
+// TestOrderOfQuestions: who asks, then what they may, then what they said.
+func TestOrderOfQuestions(t *testing.T) {
+	ran := false
+	o := tool(privilege.UnsandboxedExec, Hints{}, func(context.Context, *Env, toolInput) (toolOutput, error) {
+		ran = true
+		return toolOutput{}, nil
+	})
+	tests := []struct {
+		name  string
+		spoil func(*Env)
+		want  string
+	}{
+		{"nobody", func(e *Env) { e.Principal = nil }, "No context."},
+		{"no store", func(e *Env) { e.Privileges = nil }, "Privilege system unavailable."},
+		{"a store out of reach", func(e *Env) {
+			e.Privileges = func() (privilege.Store, error) { return nil, errors.New("gone") }
+		}, "Privilege system unavailable."},
+		{"no grant", func(e *Env) {
+			e.Privileges = func() (privilege.Store, error) { return grants{}, nil }
+		}, "The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool."},
+		{"a bad input", func(*Env) {}, "cannot read the input of tool: the JSON object is not complete"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env := office(t)
+			tt.spoil(env)
+			out, err := o.Call(t.Context(), env, []byte(`{`), nil)
+			if err == nil || err.Error() != tt.want || out != nil || ran {
+				t.Errorf("Call gives %v, %v; want %q", out, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestLogThatCannotBeWritten: ordinary operations go on with one note, those
+// that need a privilege are refused.
+func TestLogThatCannotBeWritten(t *testing.T) {
+	env := office(t)
+	if err := os.WriteFile(filepath.Dir(env.Audit.Dir()), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	notes := 0
+	env.Warn = func(error) { notes++ }
+	if _, err := tool(0, Hints{}, done).Call(t.Context(), env, []byte(`{"path":"/x"}`), nil); err != nil || notes != 1 {
+		t.Errorf("an ordinary operation: %v, %d notes", err, notes)
+	}
+	ran := false
+	o := tool(privilege.UnsandboxedExec, Hints{}, func(context.Context, *Env, toolInput) (toolOutput, error) {
+		ran = true
+		return toolOutput{}, nil
+	})
+	_, err := o.Call(t.Context(), env, []byte(`{"path":"/x"}`), nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "cannot do tool, which must be put on record: ") || ran {
+		t.Errorf("a privileged one: %v", err)
+	}
+	env.Audit = nil
+	if _, err = o.Call(t.Context(), env, []byte(`{"path":"/x"}`), nil); err == nil || ran {
+		t.Errorf("a privileged one without a log: %v", err)
+	}
+}
+
+func TestResultThatCannotBeRecorded(t *testing.T) {
+	env := office(t)
+	o := tool(privilege.UnsandboxedExec, Hints{}, func(_ context.Context, env *Env, _ toolInput) (toolOutput, error) {
+		file := filepath.Join(env.Audit.Dir(), "audit-00000001.jsonl")
+		return toolOutput{Path: "done"}, errors.Join(os.Rename(file, file+".moved"), os.Mkdir(file, 0o700))
+	})
+	out, err := o.Call(t.Context(), env, []byte(`{"path":"/x"}`), nil)
+	if out != nil || err == nil || !strings.HasPrefix(err.Error(), "cannot acknowledge tool, which was done: ") {
+		t.Errorf("Call gives %v, %v", out, err)
+	}
+}
+
+func TestInterruptedCallIsRecorded(t *testing.T) {
+	env := office(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := tool(0, Hints{}, func(ctx context.Context, _ *Env, _ toolInput) (toolOutput, error) {
+		cancel()
+		return toolOutput{}, ctx.Err()
+	})
+	if _, err := o.Call(ctx, env, []byte(`{"path":"/x"}`), nil); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if got := recorded(t, env); len(got) != 2 || got[1] != "end 1 local:me tool error context canceled" {
+		t.Errorf("recorded %q", got)
+	}
+}
+
+func TestCeiling(t *testing.T) {
+	for _, tt := range []struct {
+		op    Op
+		input string
+	}{{runOp(), `{"argv":["true"],"network":"host"}`}, {planOp(), `{"network":"host"}`}} {
+		env := office(t)
+		env.Ceiling = &policy.Ceiling{Workspace: []policy.Place{{Source: "/", Mode: "rw"}}}
+		env.Options = paddock.Options{Backend: bare{}}
+		_, _ = tool(0, Hints{}, done).Call(t.Context(), env, []byte(`{"path":"/"}`), nil) // there is a log
+		var tooMuch *policy.CeilingError
+		if _, err := tt.op.Call(t.Context(), env, []byte(tt.input), nil); !errors.As(err, &tooMuch) || tooMuch.Rule != "ceiling.network" {
+			t.Errorf("%s: %v", tt.op.Name, err)
+		}
+		got := recorded(t, env)
+		if last := got[len(got)-1]; !strings.Contains(last, `denied cannot use network "host": the ceiling does not allow it`) {
+			t.Errorf("%s: recorded %q", tt.op.Name, got)
+		}
+	}
+}
+
+// TestCeilingOfFiles: whoever has a ceiling is not told what files of the host hold.
+func TestCeilingOfFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(file, []byte("root:secret:19000::\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		op    Op
+		input string
+	}{
+		{runOp(), `{"argv":["true"],"spec_file":%q}`}, {planOp(), `{"spec_file":%q}`},
+		{executeOp(), `{"command":["true"],"spec_file":%q}`}, {executeOp(), `{"command":["true"],"config":%q}`},
+		{policyCheckOp(), `{"command":["true"],"spec_file":%q}`}, {policyListOp(), `{"spec_file":%q}`},
+	} {
+		env := office(t)
+		env.Options = paddock.Options{Backend: bare{}}
+		input := fmt.Sprintf(tt.input, file)
+		if _, err := tt.op.Call(t.Context(), env, []byte(input), nil); err == nil || errors.As(err, new(*policy.CeilingError)) {
+			t.Errorf("%s without a ceiling: %v", tt.op.Name, err)
+		}
+		env.Ceiling = &policy.Ceiling{Workspace: []policy.Place{{Source: "/", Mode: "rw"}}}
+		_, err := tt.op.Call(t.Context(), env, []byte(input), nil)
+		if !errors.As(err, new(*policy.CeilingError)) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", tt.op.Name, err)
+		}
+	}
+}
+
+// answer is an output that is an error by itself.
+type answer struct {
+	Success bool             `json:"success"`
+	Error   *string          `json:"error"`
+	Denials []paddock.Denial `json:"denials,omitempty"`
+}
+
+func answering(what answer) Op {
+	o := New(Desc{Name: "ask", Needs: privilege.UnsandboxedExec},
+		func(context.Context, *Env, toolInput, *Stream) (answer, error) { return what, nil },
+		func(io.Writer, answer) error { return nil })
+	o.refuse = func(err error) any { text := err.Error(); return answer{Error: &text} }
+	return o
+}
+
+// TestErrorsAsAnswers: what a contract has as answers is no error, and goes on
+// record as what it is.
+func TestErrorsAsAnswers(t *testing.T) {
+	text := "it is not allowed"
+	tests := []struct {
+		name  string
+		what  answer
+		spoil func(*Env)
+		input string
+		error string
+		want  string
+	}{
+		{"done", answer{Success: true}, nil, `{}`, "", "ok"},
+		{"failed", answer{Error: &text}, nil, `{}`, text, "error " + text},
+		{"refused by rules", answer{Error: &text, Denials: []paddock.Denial{{Layer: "command"}}}, nil, `{}`, text, "denied " + text},
+		{"not granted", answer{}, func(e *Env) { e.Principal.Name = "local:other" }, `{}`,
+			"The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool.",
+			"denied The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool."},
+		{"not read", answer{}, nil, `{"x":1}`, `cannot read the input of ask: unknown field "x"`, `error cannot read the input of ask: unknown field "x"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env := office(t)
+			if tt.spoil != nil {
+				tt.spoil(env)
+			}
+			out, err := answering(tt.what).Call(t.Context(), env, []byte(tt.input), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := errorIn(out); got != tt.error {
+				t.Errorf("the answer's error is %q, want %q", got, tt.error)
+			}
+			got := recorded(t, env)
+			if last := got[len(got)-1]; !strings.HasSuffix(last, tt.want) {
+				t.Errorf("recorded %q, want %q", last, tt.want)
+			}
+		})
+	}
+	out, err := answering(answer{}).Call(t.Context(), nil, []byte(`{}`), nil)
+	if err != nil || errorIn(out) != "No context." {
+		t.Errorf("without an environment: %v, %v", out, err)
+	}
+}

@@ -1,0 +1,66 @@
+package op
+
+import (
+	"context"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Open opens a sandbox for the operation. It is the only way to one: the
+// ceiling of the principal is applied here, and the sandbox is put on record.
+// Under a ceiling no symbolic link is followed to what a spec names.
+func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, error) {
+	spec, err := e.below(spec)
+	if err != nil {
+		return nil, err
+	}
+	sandbox, err := paddock.Open(ctx, spec, e.options())
+	if err == nil && e.call != nil {
+		e.call.opened(sandbox.ID())
+	}
+	return sandbox, err
+}
+
+// Plan is what Open would do, and the spec with its defaults.
+func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy.Spec, error) {
+	spec, err := e.below(spec)
+	if err != nil {
+		return nil, policy.Spec{}, err
+	}
+	return paddock.Plan(ctx, spec, e.options())
+}
+
+func (e *Env) options() paddock.Options {
+	o := e.Options
+	o.NoLinks = o.NoLinks || e.Ceiling != nil
+	return o
+}
+
+// below applies the ceiling.
+func (e *Env) below(spec policy.Spec) (policy.Spec, error) {
+	if e.Ceiling == nil {
+		return spec, nil
+	}
+	spec, err := e.Ceiling.Apply(spec)
+	if err != nil && e.call != nil {
+		e.call.refuse()
+	}
+	return spec, err
+}
+
+// reads refuses, under a ceiling, a file of the host that an input names: it is
+// read with this process's rights, and what is wrong with it tells what it holds.
+func (e *Env) reads(field, file string) error {
+	if e.Ceiling == nil || file == "" {
+		return nil
+	}
+	if e.call != nil {
+		e.call.refuse()
+	}
+	return &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
+		Field: field, Value: file, Reason: "under a ceiling no file of the host is read for who asks",
+		Hint: "leave it out, and ask for what it says in the other fields",
+	}}
+}

@@ -1,0 +1,236 @@
+package op
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// walker compares JSON with the type that it is for, a value at a time, so
+// that what is wrong is told by its path.
+type walker struct {
+	dec    *json.Decoder
+	depth  int
+	values int
+}
+
+// value takes the next value, for a type; nil is any type.
+func (w *walker) value(t reflect.Type, b bounds, path string) error {
+	if w.values++; w.values > maxValues {
+		return fmt.Errorf("it holds more than %d values", maxValues)
+	}
+	tok, err := w.dec.Token()
+	if err != nil {
+		return err
+	}
+	if own := elem(t); readsJSON(own) {
+		if done, err := byItself(tok, own, path); done {
+			return err
+		}
+	}
+	return w.token(tok, plain(t), b, path)
+}
+
+// byItself has a type read a value that is no object and no list; one with a
+// notation of its own takes nothing else.
+func byItself(tok json.Token, t reflect.Type, path string) (done bool, err error) {
+	kind := ""
+	switch v := tok.(type) {
+	case json.Delim:
+		kind = map[json.Delim]string{'{': "object", '[': "array"}[v]
+		if !isText(t) {
+			return false, nil
+		}
+	case bool:
+		kind = "bool"
+	case nil:
+		kind = "null"
+	}
+	if kind != "" && isText(t) {
+		return true, mismatch(path, kind)
+	}
+	text, err := json.Marshal(tok)
+	if err == nil {
+		u, _ := reflect.New(t).Interface().(json.Unmarshaler) // readsJSON
+		err = u.UnmarshalJSON(text)
+	}
+	return true, named(err, path)
+}
+
+func (w *walker) token(tok json.Token, t reflect.Type, b bounds, path string) error {
+	switch v := tok.(type) {
+	case json.Delim:
+		if w.depth++; w.depth > maxDepth {
+			return fmt.Errorf("it is nested deeper than %d", maxDepth)
+		}
+		defer func() { w.depth-- }()
+		if v == '{' {
+			return w.object(t, path)
+		}
+		return w.array(t, b, path)
+	case string:
+		return b.text(v, t, path)
+	case json.Number:
+		return b.number(v.String(), t, path)
+	case bool:
+		if t != nil && t.Kind() != reflect.Bool {
+			return mismatch(path, "bool")
+		}
+	case nil:
+		if t != nil {
+			return mismatch(path, "null")
+		}
+	}
+	return nil
+}
+
+func (w *walker) object(t reflect.Type, path string) error {
+	if t != nil && t.Kind() != reflect.Struct && t.Kind() != reflect.Map || isText(t) {
+		return mismatch(path, "object")
+	}
+	members := membersOf(t)
+	seen := make(map[string]bool)
+	for w.dec.More() {
+		tok, err := w.dec.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := tok.(string) // what else would be a syntax error
+		at := policy.FieldPath(path, key)
+		if seen[key] {
+			return fmt.Errorf("the field %s is given twice", at)
+		}
+		seen[key] = true
+		m := member{}
+		switch {
+		case t == nil:
+		case t.Kind() == reflect.Map:
+			m.typ = t.Elem()
+		default:
+			var known bool
+			if m, known = members[key]; !known {
+				return unknown(at, key, members)
+			}
+		}
+		if err := w.value(m.typ, m.bounds, at); err != nil {
+			return err
+		}
+	}
+	_, err := w.dec.Token()
+	return err
+}
+
+func (w *walker) array(t reflect.Type, b bounds, path string) error {
+	var of reflect.Type
+	if t != nil {
+		if t.Kind() != reflect.Slice || isText(t) || isBytes(t) {
+			return mismatch(path, "array")
+		}
+		of = t.Elem()
+	}
+	n := 0
+	for ; w.dec.More(); n++ {
+		if err := w.value(of, bounds{}, path+"["+strconv.Itoa(n)+"]"); err != nil {
+			return err
+		}
+	}
+	if _, err := w.dec.Token(); err != nil {
+		return err
+	}
+	return b.length(n, path, "elements")
+}
+
+// elem is a type without its pointers.
+func elem(t reflect.Type) reflect.Type {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// plain is elem, and nil for what reads JSON by itself, or takes any.
+func plain(t reflect.Type) reflect.Type {
+	if t = elem(t); t == nil || t.Kind() == reflect.Interface || readsJSON(t) {
+		return nil
+	}
+	return t
+}
+
+func readsJSON(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+// isText says whether a type is written as a string in its own notation.
+func isText(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+func isBytes(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
+}
+
+// member is one field that an object may have.
+type member struct {
+	typ    reflect.Type
+	bounds bounds
+}
+
+// membersOf are the fields of a struct by their keys.
+func membersOf(t reflect.Type) map[string]member {
+	members := make(map[string]member)
+	if t != nil && t.Kind() == reflect.Struct {
+		for _, f := range jsonFields(t) {
+			members[f.key] = member{f.Type, boundsOf(f.Tag)}
+		}
+	}
+	return members
+}
+
+// jsonField is a field of a struct as JSON has it.
+type jsonField struct {
+	reflect.StructField
+	key  string
+	omit bool // it may be absent
+}
+
+// jsonFields are the fields of a struct and of those embedded in it, in order.
+func jsonFields(t reflect.Type) []jsonField {
+	var fields []jsonField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && key == "" && elem(f.Type).Kind() == reflect.Struct:
+			fields = append(fields, jsonFields(elem(f.Type))...)
+		case f.IsExported() && key != "-":
+			if key == "" {
+				key = f.Name
+			}
+			fields = append(fields, jsonField{f, key, strings.Contains(options, "omit")})
+		}
+	}
+	return fields
+}
+
+func unknown(at, key string, members map[string]member) error {
+	text := "unknown field " + strconv.Quote(at)
+	for known := range members {
+		if strings.EqualFold(known, key) {
+			return errors.New(text + ": it is written " + strconv.Quote(known))
+		}
+	}
+	return errors.New(text)
+}
+
+func mismatch(path, is string) error {
+	if path == "" {
+		return fmt.Errorf("a JSON %s stands where an object is needed", is)
+	}
+	return fmt.Errorf("%s must not be a JSON %s", path, is)
+}

@@ -1,0 +1,227 @@
+package command
+
+import (
+	"path"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Paths refuse arguments that plainly point outside, early and readably. They
+// look at text alone: links, variables and names that programs make up are
+// the walls' business, and so is everything that is not refused here.
+type Paths struct {
+	// Workspace is the absolute path of the workspace inside.
+	Workspace string
+	// Cwd is the absolute directory inside in which the command starts.
+	// Default: the workspace.
+	Cwd string
+	// Visible are further absolute paths that exist inside: mounts, /tmp, the
+	// system's directories.
+	Visible []string
+}
+
+// PathsIn are the paths of a sandbox of this spec: the workspace, where
+// commands start, HOME, /tmp, the directories of programs, and the mounts.
+// What else there is, /etc and /proc say, is no business of commands that are
+// judged by rules.
+func PathsIn(s policy.Spec) Paths {
+	p := Paths{Workspace: policy.WorkspacePath, Visible: []string{policy.HomePath, policy.TmpPath}}
+	p.Visible = append(p.Visible, "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
+	for _, m := range s.Mounts {
+		target := m.Target
+		if target == "" {
+			target = m.Source
+		}
+		if path.IsAbs(target) {
+			p.Visible = append(p.Visible, target)
+		}
+	}
+	return p
+}
+
+// pathKind says what a word of a verdict is.
+type pathKind uint8
+
+const (
+	pathArgument pathKind = iota
+	pathRedirect
+	pathChange  // the target of cd
+	scopeBegins // of a process whose changes of directory end with it
+	scopeEnds
+)
+
+// pathWord is a word that may name a file.
+type pathWord struct {
+	kind     pathKind
+	command  string
+	text     string // its constant head where it is not constant
+	constant bool
+	first    bool // it is the first word of its command
+	in       *checker
+	at       int
+}
+
+// devices are files that every program may name.
+var devices = map[string]bool{
+	"/dev/null": true, "/dev/zero": true, "/dev/full": true, "/dev/random": true, "/dev/urandom": true, "/dev/tty": true,
+	"/dev/stdin": true, "/dev/stdout": true, "/dev/stderr": true, "/dev/fd": true, "/dev/shm": true,
+}
+
+// fileCommands are those whose refusals name the workspace.
+var fileCommands = map[string]bool{
+	"find": true, "file": true, "cat": true, "head": true, "tail": true, "grep": true, "ls": true, "wc": true, "diff": true,
+}
+
+// Check returns v, or where v is allowed and a word of it plainly points
+// outside, a refusal.
+func (p Paths) Check(v Verdict) Verdict {
+	if !v.Allowed {
+		return v
+	}
+	w := pathWalk{paths: p, cwd: p.Cwd}
+	if w.cwd == "" {
+		w.cwd = p.Workspace
+	}
+	for _, word := range v.words {
+		bad := w.outside(word)
+		if bad == "" {
+			continue
+		}
+		reason := "Path traversal attempt detected in command argument: " + bad
+		if fileCommands[word.command] {
+			reason = "Path traversal attempt detected: " + bad + " would access files outside workspace"
+		}
+		return Verdict{
+			Rule: RulePath, Reason: reason, Position: word.in.position(word.at), Command: word.command, Dialect: v.Dialect,
+			Hint: "name files of the workspace by paths below " + p.Workspace,
+		}
+	}
+	return v
+}
+
+// pathWalk follows the words of a verdict.
+type pathWalk struct {
+	paths   Paths
+	cwd     string // empty where it is not known
+	saved   []string
+	scripts wordReader
+}
+
+// outside is the word, or the part of it, that points outside. Empty: none.
+func (w *pathWalk) outside(word pathWord) string {
+	switch word.kind {
+	case scopeBegins:
+		w.saved = append(w.saved, w.cwd)
+	case scopeEnds:
+		w.cwd = w.saved[len(w.saved)-1]
+		w.saved = w.saved[:len(w.saved)-1]
+	case pathChange:
+		if w.bad(word.text, word.constant) {
+			return word.text
+		}
+		w.change(word)
+	case pathRedirect:
+		if w.bad(word.text, word.constant) {
+			return word.text
+		}
+	default:
+		if w.scripts.isPath(word) {
+			return w.argument(word)
+		}
+	}
+	return ""
+}
+
+func (w *pathWalk) change(word pathWord) {
+	switch {
+	case !word.constant || word.text == "" || word.text == "-":
+		w.cwd = ""
+	case path.IsAbs(word.text):
+		w.cwd = path.Clean(word.text)
+	case w.cwd != "":
+		w.cwd = path.Join(w.cwd, word.text)
+	}
+}
+
+// argument looks at the word, and at the value in --name=value, name=value
+// and -xvalue.
+func (w *pathWalk) argument(word pathWord) string {
+	parts := []string{word.text}
+	if name, value, ok := strings.Cut(word.text, "="); ok && !strings.Contains(name, "/") {
+		parts = append(parts, value)
+	}
+	if len(word.text) > 2 && word.text[0] == '-' && word.text[1] != '-' {
+		parts = append(parts, word.text[2:])
+	}
+	for _, part := range parts {
+		if w.bad(part, word.constant) {
+			return word.text
+		}
+	}
+	return ""
+}
+
+// bad says whether a text is a path that leads outside.
+func (w *pathWalk) bad(text string, constant bool) bool {
+	if strings.Contains(text, "://") && !climbs(text) || strings.ContainsAny(text, "\n") {
+		return false
+	}
+	if !constant {
+		text = text[:strings.LastIndexByte(text, '/')+1] // whole names alone
+	}
+	full := text
+	switch {
+	case text == "":
+		return false
+	case path.IsAbs(text):
+	case !climbs(text) || w.cwd == "":
+		return false
+	default:
+		full = w.cwd + "/" + text
+	}
+	full = path.Clean(full)
+	if w.inside(full) {
+		return false
+	}
+	return constant || !w.leadsBack(full)
+}
+
+// climbs says whether a component of a path is "..".
+func climbs(text string) bool {
+	return text == ".." || strings.HasPrefix(text, "../") || strings.HasSuffix(text, "/..") || strings.Contains(text, "/../")
+}
+
+func (w *pathWalk) inside(full string) bool {
+	if below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") {
+		return true
+	}
+	for _, v := range w.paths.Visible {
+		if below(full, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsBack says whether something inside lies below a directory outside.
+func (w *pathWalk) leadsBack(full string) bool {
+	if below(w.paths.Workspace, full) {
+		return true
+	}
+	for _, v := range w.paths.Visible {
+		if below(v, full) {
+			return true
+		}
+	}
+	return false
+}
+
+// below says whether a path is dir or lies below it, by whole names.
+func below(full, dir string) bool {
+	if dir == "" {
+		return false
+	}
+	dir = path.Clean(dir)
+	return full == dir || dir == "/" || strings.HasPrefix(full, dir+"/")
+}

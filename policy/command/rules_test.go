@@ -1,0 +1,160 @@
+package command
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+func must(t *testing.T) func(*Rules, error) *Rules {
+	return func(r *Rules, err error) *Rules {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+}
+
+// The texts and the defaults are those of the executor that this follows.
+func TestContractTexts(t *testing.T) {
+	r := must(t)(New(policy.DefaultCommands()))
+	tests := []struct {
+		r          *Rules
+		text, want string
+	}{
+		{r, "", "Empty command"},
+		{r, " \n ", "Empty command"},
+		{must(t)(New(policy.Commands{Allow: []string{"wc", "ls"}})), "curl x", "Command 'curl' is not allowed. Allowed commands: ls, wc"},
+		{r, "curl", "Command 'curl' is not allowed. Allowed commands: awk, cat, cut, date, diff, echo, env, file, find, grep, head, ls, node, pwd, " +
+			"python, python3, sed, serve, sort, tail, tr, uniq, wc, which"},
+		{must(t)(r.With("pip")), "pip install x", "Subcommand 'install' is not allowed for 'pip'. All dependencies are pre-installed."},
+		{&Rules{}, "ls", "Command 'ls' is not allowed. Allowed commands: "},
+		{&Rules{}, "true", "Command 'true' is not allowed. Allowed commands: "},
+		{&Rules{}, "cd x", "Command 'cd' is not allowed. Allowed commands: "},
+		{&Rules{}, "x=1", "the list is empty, so that no command is allowed"},
+		{r, "ls 'x", "Failed to parse command: reached EOF without closing quote `'`"},
+		{r, strings.Repeat("x", MaxText+1), "the command is longer than 64 KiB"},
+		{r, strings.Repeat("ls;", 5000), "it has more than 4096 commands"},
+		{r, strings.Repeat("{ ", 100) + "ls" + strings.Repeat("; }", 100), "it is nested more than 64 deep"},
+	}
+	for _, tt := range tests {
+		if v := tt.r.Shell(tt.text); v.Allowed || v.Reason != tt.want {
+			t.Errorf("%.40q: got %q, want %q", tt.text, v.Reason, tt.want)
+		}
+	}
+	if v := (&Rules{}).Argv([]string{"true"}); v.Rule != RuleAllowlist {
+		t.Errorf("an empty list allows true: %+v", v)
+	}
+	if v := r.Argv(nil); v.Reason != "Empty command" || v.Rule != RuleEmpty {
+		t.Errorf("no words: %+v", v)
+	}
+}
+
+func TestPositions(t *testing.T) {
+	r := testRules(t)
+	tests := []struct {
+		text                 string
+		line, column, offset int
+	}{
+		{"ls; curl x", 1, 5, 4},
+		{"ls\nwc\n  curl x", 3, 3, 8},
+		{"echo é $(curl x)", 1, 10, 10},
+		{"ls && pip install x", 1, 11, 10},
+		{"ls; sh -c 'ls; curl x'", 1, 11, 10},
+		{"echo 'x", 1, 6, 5},
+		{"x=a; echo $((x))", 1, 14, 13},
+	}
+	for _, tt := range tests {
+		want := &Position{Line: tt.line, Column: tt.column, Offset: tt.offset}
+		if v := r.Shell(tt.text); !reflect.DeepEqual(v.Position, want) {
+			t.Errorf("%q: got %+v (%s), want %+v", tt.text, v.Position, v.Reason, want)
+		}
+	}
+}
+
+func TestArgv(t *testing.T) {
+	r := testRules(t)
+	tests := []struct{ argv, want, position string }{
+		{"ls -la", "", ""},
+		{"true", "", ""},
+		{"find . -exec wc {} +", "", ""},
+		{"find . -exec curl {} ;", RuleAllowlist, "3"},
+		{"cd src", RuleAllowlist, "0"}, // there is no such program
+		{"eval ls", RuleAllowlist, "0"},
+		{"env A=1 curl x", RuleAllowlist, "2"},
+		{"pip install x", RuleSubcommand, "1"},
+		{"timeout 5 pip install x", RuleSubcommand, "3"},
+		{"./ls", RulePlace, "0"},
+		{"ls; curl", RuleAllowlist, "0"},
+		{"sh -c curl", RuleAllowlist, "2"},
+		{"sort --compress-program=x", RuleArgument, "1"},
+		{"xargs sort", RuleArgument, "0"},
+		{"ls \x01", RuleText, "1"},
+	}
+	for _, tt := range tests {
+		v := r.Argv(strings.Fields(tt.argv))
+		at := ""
+		if v.Position != nil {
+			at = string(rune('0' + v.Position.Argument))
+		}
+		if v.Rule != tt.want || at != tt.position || v.Allowed != (tt.want == "") || v.Dialect != DialectArgv {
+			t.Errorf("%q: got %q at %s: %s; want %q at %s", tt.argv, v.Rule, at, v.Reason, tt.want, tt.position)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	r := testRules(t)
+	v := r.Shell("grep x f | sort|head -3 && find . -exec wc {} + ; python3 x.py")
+	if got := strings.Join(v.Programs, " "); got != "find grep head python3 sort wc" {
+		t.Errorf("programs: %s", got)
+	}
+	if len(v.Notes) != 1 || v.Notes[0] != "python3 runs what it is given, and that is not checked: the walls hold" {
+		t.Errorf("notes: %q", v.Notes)
+	}
+	if v.Dialect != DialectBash || v.Script != "grep x f | sort | head -3 && find . -exec wc {} +\npython3 x.py\n" {
+		t.Errorf("%s script: %q", v.Dialect, v.Script)
+	}
+	if v := r.ShellPOSIX("ls\nmapfile x"); v.Allowed || v.Dialect != DialectPOSIX || v.Command != "mapfile" {
+		t.Errorf("%+v", v)
+	}
+	if v := r.ShellPOSIX(`$'ls'`); v.Allowed {
+		t.Errorf("a word that other shells read differently is allowed: %+v", v)
+	}
+}
+
+func TestRulesChange(t *testing.T) {
+	r := must(t)(New(policy.Commands{Allow: []string{"ls", "pip"}, Subcommands: map[string][]string{"pip": {"install"}}}))
+	tests := []struct {
+		name string
+		r    *Rules
+		text string
+		want bool
+	}{
+		{"with", must(t)(r.With("git")), "git status", true},
+		{"without", must(t)(r.Without("ls")), "ls", false},
+		{"block", must(t)(r.Block("pip", "download")), "pip download x", false},
+		{"unblock", must(t)(r.Unblock("pip", "install")), "pip install x", true},
+		{"the first ones", r, "git status", false},
+		{"the first ones", r, "ls", true},
+		{"the first ones", r, "pip download x", true},
+		{"the first ones", r, "pip install x", false},
+	}
+	for _, tt := range tests {
+		if v := tt.r.Shell(tt.text); v.Allowed != tt.want {
+			t.Errorf("%s: %q: %+v", tt.name, tt.text, v)
+		}
+	}
+	want := policy.Commands{Allow: []string{"ls", "pip"}, Subcommands: map[string][]string{"pip": {"install"}}}
+	if got := r.List(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	for _, name := range []string{"", "/bin/ls", "eval", "source", "a b"} {
+		if _, err := r.With(name); len(policy.FieldErrors(err)) != 1 {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package command
+
+import "strings"
+
+// shellWords judges sh -c TEXT. A file of commands is a program like any other.
+func shellWords(c *checker, base string, args []arg) {
+	rest, text := args[1:], false
+	for len(rest) > 0 {
+		a := rest[0]
+		if !a.constant && !c.noOption(a, base) {
+			return
+		}
+		if !a.constant || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
+			break
+		}
+		rest = rest[1:]
+		if a.text == "--" {
+			break
+		}
+		letters := strings.TrimPrefix(a.text[1:], "-")
+		if a.text[:2] == "--" {
+			if !hasWord("norc noprofile posix", letters) {
+				c.refuseShell(a, base)
+				return
+			}
+			continue
+		}
+		if strings.Trim(letters, "ceuxfnvabhmo") != "" {
+			c.refuseShell(a, base)
+			return
+		}
+		text = text || strings.Contains(letters, "c")
+		for range strings.Count(letters, "o") {
+			if len(rest) == 0 || !rest[0].constant || !setNames[rest[0].text] {
+				c.refuseShell(a, base)
+				return
+			}
+			rest = rest[1:]
+		}
+	}
+	switch {
+	case text && len(rest) > 0:
+		c.shellText(base, rest[0])
+	case !text:
+		c.note(base + " runs what it is given, and that is not checked: the walls hold")
+	}
+}
+
+func (c *checker) refuseShell(a arg, base string) {
+	c.refuse(a.at, RuleWrapper, base, "the option "+quote(a.text)+" of "+base+" is not known here, so that what it runs cannot be told", "")
+}
+
+// shellText judges a text that a shell is handed.
+func (c *checker) shellText(base string, a arg) {
+	if !a.constant {
+		c.refuse(a.at, RuleWrapper, base, "the text that "+base+" runs must be constant", "put it in single quotes, and hand values on as arguments")
+		return
+	}
+	kind := kindOf(base)
+	if kind != "sh" && kind != "bash" {
+		c.refuse(a.at, RuleWrapper, base, "the language of "+base+" is not known here, so that what it runs cannot be told", "use bash -c")
+		return
+	}
+	c.nested(a, a.text, false, langs(kind)...)
+}
+
+// python judges python -m X as X: the module is the program.
+func pythonWords(c *checker, base string, args []arg) {
+	c.note(base + " runs what it is given, and that is not checked: the walls hold")
+	for i := 1; i < len(args) && args[i].constant && len(args[i].text) > 1 && args[i].text[0] == '-'; i++ {
+		letters := args[i].text[1:]
+		if letters[0] == '-' {
+			if letters == "-check-hash-based-pycs" {
+				i++
+			}
+			continue
+		}
+		at := strings.IndexAny(letters, "cmWX")
+		if at < 0 {
+			continue
+		}
+		value := letters[at+1:]
+		next := i + 1
+		switch letters[at] {
+		case 'c':
+			return
+		case 'm':
+			module := args[i]
+			if module.text = value; value == "" {
+				if next >= len(args) {
+					return
+				}
+				module, next = args[next], next+1
+			}
+			c.module(base, append([]arg{module}, args[next:]...))
+			return
+		}
+		if value == "" {
+			i++
+		}
+	}
+}
+
+// module judges a module by its name, without starting a program of that name.
+func (c *checker) module(base string, args []arg) {
+	name := args[0]
+	if !c.named(name) {
+		return
+	}
+	top, _, _ := strings.Cut(name.text, ".")
+	if c.rules.allow[name.text] || c.rules.allow[top] {
+		c.subcommand(top, args)
+		return
+	}
+	c.subcommand(top, args)
+	if c.denial == nil {
+		c.allowed(name.text, name)
+		c.denial.Hint = base + " -m " + name.text + " is judged as " + name.text
+	}
+}
+
+// appletWords judges busybox APPLET as the applet.
+func appletWords(c *checker, base string, args []arg) {
+	if len(args) < 2 {
+		return
+	}
+	if args[1].constant && strings.HasPrefix(args[1].text, "-") {
+		if args[1].text != "--list" && args[1].text != "--help" {
+			c.refuse(args[1].at, RuleWrapper, base, "the option "+quote(args[1].text)+" of "+base+" is not known here", "")
+		}
+		return
+	}
+	c.program(args[1:])
+}
+
+// suWords judges su -c TEXT.
+func suWords(c *checker, base string, args []arg) {
+	for i, a := range args[1:] {
+		switch {
+		case !a.constant:
+			c.refuseWrapped(a, base)
+			return
+		case a.text == "-c" || a.text == "--command":
+			if i+2 < len(args) {
+				c.shellText("sh", args[i+2])
+			}
+			return
+		case len(a.text) > 1 && a.text[0] == '-' && a.text != "-l" && a.text != "--login":
+			c.refuseShell(a, base)
+			return
+		}
+	}
+	c.refuse(args[0].at, RuleWrapper, base, base+" without a text to run starts a shell", "")
+}
+
+// scriptWords judges script -c TEXT.
+func scriptWords(c *checker, base string, args []arg) {
+	for i, a := range args[1:] {
+		if !a.constant {
+			c.refuseWrapped(a, base)
+			return
+		}
+		if strings.HasPrefix(a.text, "-") && strings.Contains(strings.TrimPrefix(a.text, "--"), "c") {
+			if a.text != "-c" && a.text != "-qc" && a.text != "-qec" && a.text != "--command" || i+2 >= len(args) {
+				c.refuseShell(a, base)
+				return
+			}
+			c.shellText("sh", args[i+2])
+			return
+		}
+	}
+	c.refuse(args[0].at, RuleWrapper, base, base+" without a text to run starts a shell", "")
+}
+
+// watchWords judges watch, which joins its words and gives them to a shell,
+// unless it is told not to.
+func watchWords(c *checker, base string, args []arg) {
+	g := grammar{short: "bcegtxCrwp", valued: "nq", optional: "d", long: "beep color errexit chgexit no-title exec precise", longOf: "interval equexit"}
+	inner, ok := c.unwrap(base, g, args)
+	if !ok || len(inner) == 0 {
+		return
+	}
+	text := inner[0]
+	for _, a := range inner[1:] {
+		text.text += " " + a.text
+		text.constant = text.constant && a.constant
+	}
+	c.shellText("sh", text)
+	for _, a := range inner {
+		if !a.constant {
+			return
+		}
+	}
+	c.program(inner) // in case that it was told to do without a shell
+}
+
+// flockWords judges flock FILE COMMAND and flock FILE -c TEXT.
+func flockWords(c *checker, base string, args []arg) {
+	g := grammar{short: "senouxFv", valued: "wE", long: "shared exclusive nonblock unlock close no-fork verbose", longOf: "timeout wait conflict-exit-code", operands: 1}
+	inner, ok := c.unwrap(base, g, args)
+	if !ok || len(inner) == 0 {
+		return
+	}
+	if inner[0].constant && (inner[0].text == "-c" || inner[0].text == "--command") {
+		if len(inner) > 1 {
+			c.shellText("sh", inner[1])
+		}
+		return
+	}
+	c.program(inner)
+}
+
+// npxWords judges npx and those like it, which fetch what they start.
+func npxWords(c *checker, base string, args []arg) {
+	for _, a := range args[1:] {
+		name, _, _ := strings.Cut(a.text, "=")
+		if !a.constant && !c.noOption(a, base) {
+			return
+		}
+		if name == "-c" || name == "--call" || name == "-p" || name == "--package" {
+			c.refuseArgument(a, base, name)
+			return
+		}
+		if !strings.HasPrefix(a.text, "-") {
+			c.note(base + " runs what it is given, and that is not checked: the walls hold")
+			return
+		}
+	}
+}

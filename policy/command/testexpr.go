@@ -1,0 +1,142 @@
+package command
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// test judges [[ … ]]: its comparisons of numbers are arithmetic, and its
+// -v and -R look names up.
+func (c *checker) test(x syntax.TestExpr) {
+	if x == nil || c.denial != nil {
+		return
+	}
+	c.deeper(offset(x), func() {
+		switch x := x.(type) {
+		case *syntax.ParenTest:
+			c.test(x.X)
+		case *syntax.UnaryTest:
+			if x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
+				c.testName(x.X)
+			}
+			c.test(x.X)
+		case *syntax.BinaryTest:
+			c.testBinary(x)
+		case *syntax.Word:
+			c.testWord(x)
+		default:
+			c.refuse(offset(x), RuleParse, "", "Failed to parse command: this condition is not known here", "")
+		}
+	})
+}
+
+func (c *checker) testBinary(x *syntax.BinaryTest) {
+	switch x.Op {
+	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+		for _, side := range []syntax.TestExpr{x.X, x.Y} {
+			w, ok := side.(*syntax.Word)
+			if !ok {
+				c.refuseArithmetic(offset(side))
+				return
+			}
+			if !isNumber(w.Lit()) || w.Lit() == "" {
+				c.arithmeticWord(w)
+			}
+		}
+	default:
+		c.test(x.X)
+		c.test(x.Y)
+	}
+}
+
+// testWord judges an operand. Between these brackets bash always knows the
+// patterns of extglob.
+func (c *checker) testWord(w *syntax.Word) {
+	for _, part := range w.Parts {
+		pattern, ok := part.(*syntax.ExtGlob)
+		switch {
+		case !ok:
+			c.part(part)
+		case strings.ContainsAny(pattern.Pattern.Value, "$`'\"\\<>"):
+			c.refuse(offset(part), RuleParse, "", "Failed to parse command: what such a pattern holds is not known here", "use a plain pattern")
+		}
+	}
+}
+
+func (c *checker) testName(x syntax.TestExpr) {
+	w, ok := x.(*syntax.Word)
+	if ok {
+		if a := c.value(w); a.constant && isName(a.text) {
+			return
+		}
+	}
+	c.refuse(offset(x), RuleArithmetic, "", "-v and -R look up a name, and execute what is in its brackets", "write the plain name of a variable")
+}
+
+// testOperators are the operators of test and [ between two operands.
+var testOperators = map[string]bool{
+	"=": true, "==": true, "!=": true, "<": true, ">": true, "-eq": true, "-ne": true, "-lt": true, "-le": true,
+	"-gt": true, "-ge": true, "-nt": true, "-ot": true, "-ef": true, "=~": true,
+}
+
+// testUnary are the operators of test and [ in front of one operand.
+var testUnary = map[string]bool{
+	"-a": true, "-b": true, "-c": true, "-d": true, "-e": true, "-f": true, "-g": true, "-h": true, "-k": true, "-p": true,
+	"-r": true, "-s": true, "-t": true, "-u": true, "-w": true, "-x": true, "-G": true, "-L": true, "-N": true, "-O": true,
+	"-S": true, "-n": true, "-o": true, "-z": true,
+}
+
+// testCommand judges test and [: a word that is not constant must stand where
+// it cannot become the operator -v, which executes what is in its operand.
+func testCommand(c *checker, args []arg) {
+	words := args[1:]
+	if n := len(words); args[0].text == "[" && n > 0 && words[n-1].constant && words[n-1].text == "]" {
+		words = words[:n-1]
+	}
+	for i, a := range words {
+		switch {
+		case a.constant && (a.text == "-v" || a.text == "-R"):
+			if i+1 < len(words) && (!words[i+1].constant || !isName(words[i+1].text)) && !isOperator(words, i+1) {
+				c.refuse(a.at, RuleArithmetic, args[0].text, "-v and -R look up a name, and execute what is in its brackets", "write the plain name of a variable")
+				return
+			}
+		case a.constant || a.digits:
+		case a.many:
+			c.requireOneWord(a, args[0].text)
+		case len(words) > 2 && !isOperator(words, i-1) && !isOperator(words, i+1) && !isUnary(words, i-1):
+			c.refuse(a.at, RuleArithmetic, args[0].text, "this may become an operator that executes its operand: "+c.source(a),
+				"compare it with = or put an operator such as -n in front of it")
+			return
+		case len(words) == 2 && i == 0:
+			c.refuse(a.at, RuleArithmetic, args[0].text, "this may become an operator that executes its operand: "+c.source(a), "write the operator itself")
+			return
+		}
+	}
+}
+
+// requireOneWord refuses a word that may become several, which test would
+// read as operators.
+func (c *checker) requireOneWord(a arg, command string) {
+	refusal := Verdict{
+		Rule: RuleArithmetic, Command: command, Reason: "this may become several words, and operators that execute their operands: " + c.source(a),
+		Hint: "put it in double quotes",
+	}
+	if a.whole {
+		c.require(a.lead, wantWord, a.at, refusal)
+		return
+	}
+	c.refuse(a.at, refusal.Rule, command, refusal.Reason, refusal.Hint)
+}
+
+func isOperator(words []arg, i int) bool {
+	return i >= 0 && i < len(words) && words[i].constant && testOperators[words[i].text]
+}
+
+func isUnary(words []arg, i int) bool {
+	if i < 0 || i >= len(words) || !words[i].constant {
+		return false
+	}
+	joins := words[i].text == "-a" || words[i].text == "-o" // two conditions, in this place
+	return testUnary[words[i].text] && (!joins || i == 0)
+}

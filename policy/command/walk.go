@@ -1,0 +1,239 @@
+package command
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// top judges the statements of a whole text. Functions are defined here and
+// nowhere else: elsewhere a definition may not happen, and a call would start
+// a program of that name.
+func (c *checker) top(stmts []*syntax.Stmt) {
+	for _, s := range stmts {
+		if f, ok := s.Cmd.(*syntax.FuncDecl); ok && !s.Background && !s.Coprocess && !s.Disown {
+			c.function(f)
+			c.redirects(s.Redirs)
+			continue
+		}
+		c.stmt(s)
+	}
+}
+
+func (c *checker) stmts(stmts []*syntax.Stmt) {
+	for _, s := range stmts {
+		if c.denial != nil {
+			return
+		}
+		c.stmt(s)
+	}
+}
+
+// stmt judges a statement: a command, redirected and perhaps in the background.
+func (c *checker) stmt(s *syntax.Stmt) {
+	if s == nil || c.denial != nil {
+		return
+	}
+	c.depth++
+	defer func() { c.depth-- }()
+	if c.tooDeep(offset(s)) {
+		return
+	}
+	if s.Coprocess || s.Disown {
+		c.refuse(offset(s), RuleParse, "", "Failed to parse command: this is another shell's way to run in the background", "use &")
+		return
+	}
+	c.redirects(s.Redirs)
+	c.command(s.Cmd)
+}
+
+func (c *checker) command(cmd syntax.Command) {
+	switch cmd := cmd.(type) {
+	case nil: // redirections alone
+	case *syntax.CallExpr:
+		c.call(cmd)
+	case *syntax.BinaryCmd:
+		c.binary(cmd)
+	case *syntax.Block:
+		c.stmts(cmd.Stmts)
+	case *syntax.Subshell:
+		c.scope(cmd.Stmts)
+	case *syntax.IfClause:
+		for ; cmd != nil; cmd = cmd.Else {
+			c.stmts(cmd.Cond)
+			c.stmts(cmd.Then)
+		}
+	case *syntax.WhileClause:
+		c.stmts(cmd.Cond)
+		c.stmts(cmd.Do)
+	case *syntax.ForClause:
+		c.loop(cmd)
+	case *syntax.CaseClause:
+		c.cases(cmd)
+	case *syntax.ArithmCmd:
+		c.arithmetic(cmd.X)
+	case *syntax.TestClause:
+		c.test(cmd.X)
+	case *syntax.DeclClause:
+		c.declare(cmd)
+	case *syntax.TimeClause:
+		c.stmt(cmd.Stmt)
+	case *syntax.CoprocClause:
+		c.coprocess(cmd)
+	case *syntax.FuncDecl:
+		c.refuse(offset(cmd), RuleFunction, "", "a function is defined where that may not happen, or only for a while",
+			"define functions at the outermost level, before they are called")
+	case *syntax.LetClause:
+		c.refuse(offset(cmd), RuleBuiltin, "let", builtins["let"].never, "use $(( ))")
+	default:
+		c.refuse(offset(cmd), RuleParse, "", "Failed to parse command: this construct is not known here", "")
+	}
+}
+
+// binary judges a chain of commands without going deeper for each: long chains
+// hang to the left.
+func (c *checker) binary(b *syntax.BinaryCmd) {
+	var rest []*syntax.Stmt
+	for {
+		rest = append(rest, b.Y)
+		x, ok := b.X.Cmd.(*syntax.BinaryCmd)
+		if !ok || b.X.Negated || b.X.Background || len(b.X.Redirs) > 0 {
+			break
+		}
+		b = x
+	}
+	c.stmt(b.X)
+	for i := len(rest) - 1; i >= 0; i-- {
+		c.stmt(rest[i])
+	}
+}
+
+// scope judges what runs in a process of its own: where it goes to stays there.
+func (c *checker) scope(stmts []*syntax.Stmt) {
+	c.words = append(c.words, pathWord{kind: scopeBegins})
+	c.stmts(stmts)
+	c.words = append(c.words, pathWord{kind: scopeEnds})
+}
+
+func (c *checker) loop(f *syntax.ForClause) {
+	switch loop := f.Loop.(type) {
+	case *syntax.WordIter:
+		c.assignTo(loop.Name.Value, offset(loop.Name), RuleAssignment)
+		if !loop.InPos.IsValid() || f.Select {
+			c.variable(loop.Name.Value).unknown = true
+		}
+		for _, w := range loop.Items {
+			c.word(w)
+			c.store(loop.Name.Value, c.value(w))
+		}
+	case *syntax.CStyleLoop:
+		c.arithmetic(loop.Init)
+		c.arithmetic(loop.Cond)
+		c.arithmetic(loop.Post)
+	}
+	c.stmts(f.Do)
+}
+
+func (c *checker) cases(s *syntax.CaseClause) {
+	c.word(s.Word)
+	for _, item := range s.Items {
+		for _, p := range item.Patterns {
+			c.word(p)
+		}
+		c.stmts(item.Stmts)
+	}
+}
+
+func (c *checker) coprocess(p *syntax.CoprocClause) {
+	name := "COPROC"
+	if p.Name != nil {
+		a := c.value(p.Name)
+		if !a.constant {
+			c.refuse(a.at, RuleName, "coproc", "the name of a coprocess is not constant", "")
+			return
+		}
+		name = a.text
+	}
+	c.assignTo(name, offset(p), RuleAssignment)
+	c.variable(name).unknown = true
+	c.stmt(p.Stmt)
+}
+
+// function judges a definition, and remembers the name.
+func (c *checker) function(f *syntax.FuncDecl) {
+	if f.Name == nil || !isName(f.Name.Value) {
+		c.refuse(offset(f), RuleFunction, "", "the name of a function must be letters, digits and underscores", "")
+		return
+	}
+	name := f.Name.Value
+	_, builtin := builtins[name]
+	if builtin || c.rules.allow[name] || harmless[name] || syntax.IsKeyword(name) {
+		c.refuse(offset(f), RuleFunction, name, "the function "+name+" would hide the command of that name", "give it another name")
+		return
+	}
+	switch f.Body.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell:
+	default: // a pipe behind the body: for shells the definition is part of it, and in a process of its own
+		c.refuse(offset(f), RuleFunction, name, "the body of a function must be { commands; } or ( commands ), and nothing may follow it", "end it with a new line")
+		return
+	}
+	c.functions[name] = true
+	c.stmt(f.Body)
+}
+
+// redirects judges where input and output go.
+func (c *checker) redirects(redirs []*syntax.Redirect) {
+	for _, r := range redirs {
+		if r.N != nil && len(r.N.Value) > 0 && r.N.Value[0] == '{' {
+			name := r.N.Value[1 : len(r.N.Value)-1]
+			c.assignTo(name, offset(r), RuleAssignment)
+			c.variable(name) // it becomes a number
+		}
+		if r.Hdoc != nil {
+			c.heredoc(r)
+			continue
+		}
+		c.word(r.Word)
+		if r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc {
+			continue
+		}
+		target := c.value(r.Word)
+		if isSocket(target.text) {
+			c.refuse(target.at, RuleRedirection, "", "this opens a connection, not a file", "")
+		}
+		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, in: c, at: target.at})
+	}
+}
+
+// heredoc judges a here-document. Where it ends, shells see differently from
+// the parser in two cases: a backslash joins lines, also to the end, and in a
+// substitution the end may be followed by what closes that.
+func (c *checker) heredoc(r *syntax.Redirect) {
+	from, to := offset(r.Hdoc), int(r.Hdoc.End().Offset())
+	end := c.value(r.Word)
+	quoted := false
+	for _, part := range r.Word.Parts {
+		lit, ok := part.(*syntax.Lit)
+		quoted = quoted || !ok || strings.Contains(lit.Value, `\`)
+	}
+	lines := strings.Split(strings.TrimSuffix(c.text[min(from, to):min(to, len(c.text))], "\n"), "\n")
+	for i, line := range lines {
+		line = strings.TrimLeft(line, "\t")
+		head := strings.TrimRight(line, `\`)
+		joins := !quoted && head != line && (i == len(lines)-1 || strings.HasPrefix(end.text, head))
+		if joins || strings.HasPrefix(line, end.text) && strings.Contains(line, ")") {
+			c.refuse(from, RuleParse, "", "Failed to parse command: where this here-document ends is not sure", "end it with another word: <<'END_OF_TEXT'")
+			return
+		}
+	}
+	if quoted {
+		c.word(r.Hdoc)
+		return
+	}
+	c.quoted(r.Hdoc.Parts)
+}
+
+// isSocket says whether bash takes the name of a file for a connection.
+func isSocket(target string) bool {
+	return strings.HasPrefix(target, "/dev/tcp/") || strings.HasPrefix(target, "/dev/udp/")
+}

@@ -1,0 +1,157 @@
+package command
+
+import "strings"
+
+// wrappers are the programs that start the command in their arguments, and
+// their own words before it.
+var wrappers = map[string]grammar{
+	"timeout": {short: "v", valued: "ks", long: "foreground preserve-status verbose", longOf: "kill-after signal", operands: 1},
+	"nice":    {valued: "n", longOf: "adjustment", digits: true},
+	"ionice":  {short: "t", valued: "cn", long: "ignore", longOf: "class classdata"},
+	"nohup":   {},
+	"setsid":  {short: "cfw", long: "ctty fork wait"},
+	"stdbuf":  {valued: "ioe", longOf: "input output error"},
+	"time":    {short: "pvqa", valued: "fo", long: "portability verbose quiet append", longOf: "format output"},
+	"chrt":    {short: "abfoirdRv", valued: "TPD", long: "all-tasks batch fifo other idle rr deadline reset-on-fork verbose", longOf: "sched-runtime sched-period sched-deadline", operands: 1},
+	"taskset": {short: "ac", long: "all-tasks cpu-list", operands: 1},
+	"setpriv": {short: "d", long: "dump no-new-privs nnp clear-groups keep-groups init-groups reset-env",
+		longOf: "groups inh-caps ambient-caps bounding-set ruid euid rgid egid reuid regid securebits pdeathsig"},
+	"unshare": {short: "rfcin", optional: "muipUCT", long: "map-root-user map-current-user fork keep-caps kill-child mount-proc", longOf: "setuid setgid root wd"},
+	"chroot":  {long: "skip-chdir", longOf: "groups userspec", operands: 1},
+	"sudo": {short: "AbEHnPSkB", valued: "ugpCTRDhrt", long: "background preserve-env set-home non-interactive preserve-groups stdin reset-timestamp",
+		longOf: "user group prompt close-from command-timeout chroot chdir host role type", assigns: true},
+	"doas":      {short: "n", valued: "u"},
+	"setarch":   {short: "vRFZLXBIS3", long: "verbose addr-no-randomize"},
+	"strace":    {short: "cCdfFhiknqrtTvVwxyYzZ", valued: "abeIOpPsSuUX"},
+	"ltrace":    {short: "cCfhiLrStTV", valued: "adDeFlnpsux"},
+	"catchsegv": {},
+	"prlimit":   {},
+	"numactl":   {},
+	"tini":      {short: "gsvw", valued: "pe"},
+	"dumb-init": {short: "cv"},
+	"gosu":      {operands: 1},
+	"su-exec":   {operands: 1},
+	"fakeroot":  {},
+	"xvfb-run":  {short: "al", long: "auto-servernum listen-tcp", valued: "efnspw"},
+}
+
+// opaque are the programs that start others in ways that cannot be judged.
+var opaque = map[string]string{
+	"parallel": "puts the commands it starts together at run time", "ld.so": "loads any file as a program",
+	"ld-linux.so": "loads any file as a program", "start-stop-daemon": "starts what runs on without the shell",
+	"systemd-run": "has others start programs", "bwrap": "starts programs in ways that cannot be judged here",
+	"firejail": "starts programs in ways that cannot be judged here", "nsenter": "starts programs elsewhere",
+	"runuser": "starts the shell of another user", "pkexec": "starts programs as another user", "at": "has others start programs", "batch": "has others start programs",
+	"crontab": "has others start programs", "expect": "starts what its script says", "entr": "starts programs whenever files change",
+	"unbuffer": "starts what its script says", "rlwrap": "starts programs in ways that cannot be judged here",
+	"ssh-agent": "starts programs in ways that cannot be judged here", "proxychains": "loads a library into what it starts", "torsocks": "loads a library into what it starts",
+	"dbus-run-session": "starts programs in ways that cannot be judged here", "capsh": "starts a shell", "perf": "starts programs in ways that cannot be judged here",
+	"valgrind": "starts programs in ways that cannot be judged here", "pdsh": "starts programs elsewhere", "run-parts": "runs whatever is in a directory",
+}
+
+// specials are the programs whose arguments have a grammar of their own.
+var specials map[string]func(c *checker, base string, args []arg)
+
+func init() {
+	specials = map[string]func(*checker, string, []arg){
+		"env": envWords, "xargs": xargsWords, "find": findWords, "sh": shellWords, "bash": shellWords, "zsh": shellWords, "fish": shellWords,
+		"python": pythonWords, "awk": awkWords, "sed": sedWords, "git": gitWords, "busybox": appletWords, "toybox": appletWords,
+		"su": suWords, "script": scriptWords, "watch": watchWords, "flock": flockWords, "npx": npxWords,
+	}
+}
+
+// env starts a command in another environment.
+func envWords(c *checker, base string, args []arg) {
+	g := grammar{
+		short: "i0v", valued: "uC", assigns: true,
+		long:   "ignore-environment null debug list-signal-handling block-signal default-signal ignore-signal",
+		longOf: "unset chdir",
+	}
+	for i, a := range args[1:] {
+		if a.constant && a.text == "-" { // short for -i
+			args = append(append([]arg(nil), args[:i+1]...), args[i+2:]...)
+			break
+		}
+		if !a.constant || a.text == "" || a.text[0] != '-' {
+			break
+		}
+		if strings.HasPrefix(a.text, "-u") || strings.HasPrefix(a.text, "--unset") {
+			name := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(a.text, "--unset"), "-u"), "=")
+			if name == "" && i+2 < len(args) {
+				name = args[i+2].text
+			}
+			if steers(name) {
+				c.refuse(a.at, RuleAssignment, base, "unsetting "+name+" would steer what other commands are or do", "")
+			}
+		}
+	}
+	c.wrapper(base, g, args)
+}
+
+// xargs appends words of its input, or puts them in the place of a mark.
+func xargsWords(c *checker, base string, args []arg) {
+	g := grammar{
+		short: "0oprtx", valued: "aEdLnPs", optional: "el",
+		long:   "null open-tty interactive no-run-if-empty verbose exit show-limits eof max-lines",
+		longOf: "arg-file delimiter max-args max-procs max-chars process-slot-var",
+	}
+	own, mark := replaceMark(g, args)
+	inner, ok := c.unwrap(base, g, own)
+	if !ok {
+		return
+	}
+	if len(inner) == 0 {
+		c.programs["echo"] = true
+		return
+	}
+	filled := make([]arg, 0, len(inner)+1)
+	for _, a := range inner {
+		if mark != "" {
+			a = a.filled(mark)
+		}
+		filled = append(filled, a)
+	}
+	if mark == "" {
+		filled = append(filled, arg{split: true, many: true, at: args[0].at, word: args[0].word})
+	}
+	c.program(filled)
+}
+
+// replaceMark takes the options out that name the text to replace, and
+// returns that text: empty where xargs appends.
+func replaceMark(g grammar, args []arg) (own []arg, mark string) {
+	own = append(own, args[0])
+	rest := args[1:]
+	for len(rest) > 0 && rest[0].constant && len(rest[0].text) > 1 && rest[0].text[0] == '-' && rest[0].text != "--" {
+		text := rest[0].text
+		switch {
+		case text == "-I" && len(rest) > 1 && rest[1].constant:
+			mark, rest = rest[1].text, rest[2:]
+			continue
+		case text == "-i" || text == "--replace":
+			mark, rest = "{}", rest[1:]
+			continue
+		case strings.HasPrefix(text, "-I") || strings.HasPrefix(text, "-i"):
+			mark, rest = text[2:], rest[1:]
+			continue
+		case strings.HasPrefix(text, "--replace="):
+			mark, rest = text[len("--replace="):], rest[1:]
+			continue
+		}
+		own, rest = append(own, rest[0]), rest[1:]
+		if value, _ := g.option(text); value && len(rest) > 0 {
+			own, rest = append(own, rest[0]), rest[1:]
+		}
+	}
+	return append(own, rest...), mark
+}
+
+// filled is the word with what comes in the place of a mark.
+func (a arg) filled(mark string) arg {
+	head, _, found := strings.Cut(a.text, mark)
+	if found && a.constant {
+		a.text, a.constant, a.split = head, false, false
+		a.lead, a.whole = "", false
+	}
+	return a
+}

@@ -1,0 +1,104 @@
+package privilege
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The texts that clients know.
+const (
+	noContext     = "No context."
+	noStore       = "Privilege system unavailable."
+	missingFormat = "The user does not have the %s privilege. Ask an admin to grant it with the alter_privileges tool."
+)
+
+// Denied is the answer to a principal that does not hold what is needed, or
+// of which that cannot be found out.
+type Denied struct { //nolint:errname // it is the answer to a question
+	// Message is the whole text for whoever asked.
+	Message string
+	// Rule is what refused, for programs: "principal" (there is none),
+	// "store" (it cannot be used), "privilege" (it was not granted).
+	Rule string
+	// Missing is what was not granted.
+	Missing Set
+	// Hint says what to do about it.
+	Hint string
+	// Cause is what is wrong with the store, nil where it works.
+	Cause error
+}
+
+// Error returns the message.
+func (d *Denied) Error() string { return d.Message }
+
+// Unwrap gives the cause.
+func (d *Denied) Unwrap() error { return d.Cause }
+
+// Check says whether who holds every privilege of need; nil is yes, and no
+// need is none to be asked about. Anything else is a [*Denied]: without a
+// principal, without a store, with a store that cannot be used, and with a
+// context that ends, nobody holds anything.
+//
+// An administrator holds all but [UnsandboxedExec] without asking the store.
+func Check(ctx context.Context, s Store, who *Principal, need Set) error {
+	if s == nil {
+		return CheckOpened(ctx, nil, who, need)
+	}
+	return CheckOpened(ctx, func() (Store, error) { return s, nil }, who, need)
+}
+
+// CheckOpened is [Check] for a store that is opened where it is needed and not
+// before. A nil open is a store that cannot be used.
+func CheckOpened(ctx context.Context, open func() (Store, error), who *Principal, need Set) error {
+	if need == 0 {
+		return nil
+	}
+	if who == nil || CheckName(who.Name) != nil {
+		return &Denied{Message: noContext, Rule: "principal", Hint: "say who asks: operations on the host are for known principals alone"}
+	}
+	if who.Admin {
+		need &= UnsandboxedExec
+	}
+	if need == 0 {
+		return nil
+	}
+	held, err := get(ctx, open, who.Name)
+	if err != nil {
+		return unavailable(err)
+	}
+	if missing := need &^ held; missing != 0 {
+		return lacking(who, missing)
+	}
+	return nil
+}
+
+func get(ctx context.Context, open func() (Store, error), name string) (Set, error) {
+	if open == nil {
+		return 0, errors.New("there is no store of privileges")
+	}
+	s, err := open()
+	if err != nil {
+		return 0, err
+	}
+	return s.Get(ctx, name)
+}
+
+func lacking(who *Principal, missing Set) *Denied {
+	names := missing.Names()
+	return &Denied{
+		Message: fmt.Sprintf(missingFormat, strings.Join(names, ", ")),
+		Rule:    "privilege",
+		Missing: missing,
+		Hint:    "paddock privilege grant " + who.Name + " " + strings.Join(names, " "),
+	}
+}
+
+func unavailable(err error) *Denied {
+	d := &Denied{Message: noStore, Rule: "store", Hint: err.Error(), Cause: err}
+	if u := (*Unavailable)(nil); errors.As(err, &u) && u.Hint != "" {
+		d.Hint += "; " + u.Hint
+	}
+	return d
+}
