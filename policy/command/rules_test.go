@@ -53,6 +53,22 @@ func TestContractTexts(t *testing.T) {
 	}
 }
 
+// What the environment may hold counts where a text assigns something else.
+func TestGiven(t *testing.T) {
+	r := testRules(t)
+	for text, allowed := range map[string]bool{
+		"false && x=5; echo $((x))": false, "false && y=5; echo $((y))": true, "x=5; false || echo $((x))": false,
+		"bash -c 'false && x=5; echo $((x))'": false, "bash -c 'false && y=5; echo $((y))'": true, `for x in a b; do cat "$x"; done`: true, "ls": true,
+	} {
+		if v := r.Shell(text); !v.Allowed {
+			t.Errorf("%q: %+v", text, v)
+		}
+		if v := r.Given("x").Shell(text); v.Allowed != allowed {
+			t.Errorf("%q with x given: %+v", text, v)
+		}
+	}
+}
+
 func TestPositions(t *testing.T) {
 	r := testRules(t)
 	tests := []struct {

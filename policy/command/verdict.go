@@ -122,7 +122,7 @@ func (s *run) note(text string) {
 // Argv judges an argument list that is executed without a shell.
 func (r *Rules) Argv(argv []string) Verdict {
 	s := &run{rules: r, programs: make(map[string]bool)}
-	c := &checker{run: s, argv: true, process: newProcess(nil)}
+	c := &checker{run: s, argv: true, process: newProcess(r.given)}
 	size := 0
 	args := make([]arg, len(argv))
 	for i, text := range argv {
