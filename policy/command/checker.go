@@ -74,7 +74,7 @@ func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (scri
 		return "", s.verdict(dialect, "")
 	}
 	if len(file.Stmts) == 0 {
-		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command"}
+		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command", Hint: "give a text for the shell, or a command and its arguments"}
 		return "", s.verdict(dialect, "")
 	}
 	c.top(file.Stmts)

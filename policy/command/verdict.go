@@ -131,7 +131,7 @@ func (r *Rules) Argv(argv []string) Verdict {
 	}
 	switch {
 	case len(argv) == 0:
-		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command"}
+		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command", Hint: "give a text for the shell, or a command and its arguments"}
 	case size > MaxText:
 		s.denial = &Verdict{Rule: RuleSize, Reason: "the command is longer than 64 KiB"}
 	default:
