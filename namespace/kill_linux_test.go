@@ -94,6 +94,26 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A command that stops the helper gains nothing by it.
+func TestStoppedHelper(t *testing.T) {
+	arg := unique()
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &waiter{word: "ready", there: make(chan bool)}
+	go func() {
+		<-said.there
+		cancel()
+	}()
+	c := &Command{Argv: []string{"sh", "-c", "kill -STOP $PPID; echo ready; sleep $1", "sh", arg}, Env: environment, Stdout: said}
+	began := time.Now()
+	r, err := Run(ctx, unshare(t), c)
+	if err != nil || !r.TimedOut || !r.DeathProved || r.Killed == 0 || withArgument(arg) != 0 {
+		t.Errorf("%+v, %v, %d left", r, err, withArgument(arg))
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v", took)
+	}
+}
+
 // The end of a command is the end of what it leaves behind.
 func TestDaemon(t *testing.T) {
 	arg := unique()

@@ -145,10 +145,13 @@ func (r *running) converse(ctx context.Context, o *order, signals <-chan syscall
 	a := &answer{}
 	go func() { answered <- json.NewDecoder(r.control).Decode(a) }()
 	over := ctx.Done()
+	var again <-chan time.Time
 	for {
 		select {
 		case err := <-answered:
 			return a, err
+		case <-again:
+			_ = r.cmd.Process.Signal(syscall.SIGCONT) // a command of the same user may have stopped it
 		case s, ok := <-signals:
 			if !ok {
 				signals = nil
@@ -158,6 +161,9 @@ func (r *running) converse(ctx context.Context, o *order, signals <-chan syscall
 		case <-over:
 			over, r.killed = nil, true
 			_ = out.Encode(message{Kill: true})
+			wake := time.NewTicker(50 * time.Millisecond)
+			defer wake.Stop()
+			again = wake.C
 			_ = r.control.SetReadDeadline(time.Now().Add(answerGrace))
 		}
 	}

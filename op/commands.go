@@ -1,6 +1,9 @@
 package op
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
@@ -9,15 +12,15 @@ import (
 
 // allowed refuses arguments that the spec's rules, where it has any, do not
 // allow.
-func allowed(c *policy.Commands, argv []string) error {
-	if c == nil {
+func allowed(spec policy.Spec, argv []string) error {
+	if spec.Commands == nil {
 		return nil
 	}
-	rules, err := command.New(*c)
+	rules, err := command.New(*spec.Commands)
 	if err != nil {
 		return err
 	}
-	v := rules.Argv(argv)
+	v := rules.Given(slices.Collect(maps.Keys(spec.Env))...).Argv(argv)
 	if v.Allowed {
 		return nil
 	}

@@ -168,6 +168,7 @@ func (x *execution) judge() (command.Verdict, error) {
 	if err != nil {
 		return command.Verdict{}, err
 	}
+	rules = rules.Given(x.in.variables(x.spec)...)
 	text := strings.Join(x.in.Command, "") // of one word at most
 	switch {
 	case len(x.in.Command) > 1:

@@ -135,6 +135,16 @@ func (in ExecuteInput) settings(env *Env) (policy.Spec, executor.Config, error) 
 	return executor.Settle(config.Apply(spec)), config, nil
 }
 
+// variables are the names of those that the spec and the caller set.
+func (in ExecuteInput) variables(spec policy.Spec) []string {
+	names := slices.Collect(maps.Keys(spec.Env))
+	for _, text := range in.Env {
+		name, _, _ := strings.Cut(text, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
 // environment is what the command gets beside the sandbox's own: the
 // executor's variables, the spec's over them, and the caller's over both.
 func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {

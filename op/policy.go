@@ -16,7 +16,7 @@ import (
 
 // PolicyInput names the rules that are meant.
 type PolicyInput struct {
-	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default: the built-in list)"`
+	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)"`
 }
 
 // rules are the rules that are meant, and the spec that they come from.
@@ -33,14 +33,15 @@ func (in PolicyInput) rules(env *Env) (*command.Rules, policy.Spec, error) {
 	if err != nil {
 		return nil, spec, err
 	}
-	if file.Spec.Commands == nil {
-		return nil, spec, &policy.FieldError{
-			Field: "commands", File: in.SpecFile, Reason: "the file has no such section, so that no rules apply",
-			Hint: "write commands: {allow: [ls, cat]}",
-		}
+	if file.Spec.Commands == nil { // as for execute
+		rules, err := command.New(policy.DefaultCommands())
+		return rules, file.Spec, err
 	}
 	rules, err := command.New(*file.Spec.Commands)
-	return rules, file.Spec, file.Locate(err)
+	if err != nil {
+		return nil, file.Spec, file.Locate(err)
+	}
+	return rules.Given(slices.Collect(maps.Keys(file.Spec.Env))...), file.Spec, nil
 }
 
 // PolicyCheckInput asks what the rules say of a command.

@@ -67,7 +67,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err != nil {
 		return RunOutput{}, err
 	}
-	if err := allowed(spec.Commands, in.Argv); err != nil {
+	if err := allowed(spec, in.Argv); err != nil {
 		return RunOutput{}, err
 	}
 	if term, ok := env.lookup("TERM"); ok && in.TTY {

@@ -108,5 +108,5 @@ type interrupted struct{ signal syscall.Signal }
 
 // Error says what became of the sandbox.
 func (i *interrupted) Error() string {
-	return "interrupted: the sandbox was ended (" + i.signal.String() + ", three times)"
+	return "interrupted: what was started was ended (" + i.signal.String() + ", three times)"
 }

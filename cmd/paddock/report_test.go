@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 			"paddock: cannot start the sandbox: clone: clone3: operation not permitted\npaddock: hint: allow it\n"},
 		{"several lines", errors.New("one\ntwo"), 125, "paddock: one; two\n"},
 		{"nobody reads", fmt.Errorf("cannot write: %w", syscall.EPIPE), 141, ""},
-		{"interrupted", &interrupted{syscall.SIGINT}, 130, "paddock: interrupted: the sandbox was ended (interrupt, three times)\n"},
+		{"interrupted", &interrupted{syscall.SIGINT}, 130, "paddock: interrupted: what was started was ended (interrupt, three times)\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

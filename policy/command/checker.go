@@ -68,13 +68,13 @@ func (r *Rules) shell(text string, lang syntax.LangVariant, dialect string) Verd
 // pass judges a text once, and prints it.
 func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (script string, v Verdict) {
 	s := &run{rules: r, programs: make(map[string]bool)}
-	c := &checker{run: s, process: newProcess(nil), text: text, lang: lang}
+	c := &checker{run: s, process: newProcess(r.given), text: text, lang: lang}
 	file := c.parse()
 	if file == nil {
 		return "", s.verdict(dialect, "")
 	}
 	if len(file.Stmts) == 0 {
-		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command"}
+		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command", Hint: "give a text for the shell, or a command and its arguments"}
 		return "", s.verdict(dialect, "")
 	}
 	c.top(file.Stmts)

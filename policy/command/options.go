@@ -33,7 +33,17 @@ var dangerous = map[string]danger{
 	"ip":      {short: "b", long: []string{"batch"}, words: []string{"exec", "netn"}},
 	"sqlite3": {words: []string{".", "-cmd", "-init", "--cmd", "--init"}},
 	"openssl": {words: []string{"-engine", "-provider"}},
+	"rg":      {long: []string{"pre", "hostname-bin"}},
+	"fd":      {short: "xX", valued: "deEStcjoH", long: []string{"exec", "exec-batch"}},
+	"fdfind":  {short: "xX", valued: "deEStcjoH", long: []string{"exec", "exec-batch"}},
+	"install": {long: []string{"strip-program"}},
+	"diff3":   {long: []string{"diff-program"}},
+	"sdiff":   {long: []string{"diff-program"}},
+	"gcc":     compiler, "g++": compiler, "cc": compiler, "c++": compiler, "clang": compiler, "clang++": compiler,
 }
+
+// compiler are the options that name other programs for a step, or load one.
+var compiler = danger{words: []string{"-wrapper", "-B", "-fplugin", "-specs", "--specs", "-fuse-ld", "--ld-path", "-Xclang", "@"}}
 
 // options refuses the options of d. A word that may turn out to be one is
 // refused too.

@@ -14,7 +14,8 @@ import (
 type Rules struct {
 	allow   map[string]bool
 	blocked map[string]map[string]bool
-	names   string // sorted, with commas, for refusals
+	names   string   // sorted, with commas, for refusals
+	given   *process // whose variables are in the environment of what is run, nil for none
 }
 
 // New makes rules of a list. Its error joins one [*policy.FieldError] for each
@@ -64,6 +65,17 @@ func (r *Rules) With(names ...string) (*Rules, error) {
 	c := r.List()
 	c.Allow = append(c.Allow, names...)
 	return New(c)
+}
+
+// Given returns rules for what is run with these variables in its environment,
+// beside those of a sandbox: they may hold anything.
+func (r *Rules) Given(variables ...string) *Rules {
+	own := *r
+	own.given = newProcess(nil)
+	for _, name := range variables {
+		own.given.handed[name] = true
+	}
+	return &own
 }
 
 // Without returns rules that do not allow these programs.

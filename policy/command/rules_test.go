@@ -53,6 +53,37 @@ func TestContractTexts(t *testing.T) {
 	}
 }
 
+// Programs that start others by options nobody thinks of.
+func TestSeldomOptions(t *testing.T) {
+	r := must(t)(New(policy.Commands{Allow: []string{"ls", "rg", "fd", "install", "sdiff", "gcc", "choom", "runcon", "ldd"}}))
+	for text, allowed := range map[string]bool{
+		"rg --pre ./x y": false, "rg --pre=./x y": false, "rg -n y src": true, "fd -x ls": false, "fd --exec-batch=ls": false, "fd -e go": true,
+		"install --strip-program=./x a b": false, "install -m 755 a b": true, "sdiff --diff-program=./x a b": false,
+		"gcc -wrapper ./x,y a.c": false, "gcc -B. a.c": false, "gcc -fplugin=./x.so a.c": false, "gcc @args": false, "gcc -O2 -o a a.c": true,
+		"choom -n 5 ls": true, "choom -n 5 curl": false, "runcon -t x curl ls": false, "ldd ./x": false,
+	} {
+		if v := r.Shell(text); v.Allowed != allowed {
+			t.Errorf("%q: %+v", text, v)
+		}
+	}
+}
+
+// What the environment may hold counts where a text assigns something else.
+func TestGiven(t *testing.T) {
+	r := testRules(t)
+	for text, allowed := range map[string]bool{
+		"false && x=5; echo $((x))": false, "false && y=5; echo $((y))": true, "x=5; false || echo $((x))": false,
+		"bash -c 'false && x=5; echo $((x))'": false, "bash -c 'false && y=5; echo $((y))'": true, `for x in a b; do cat "$x"; done`: true, "ls": true,
+	} {
+		if v := r.Shell(text); !v.Allowed {
+			t.Errorf("%q: %+v", text, v)
+		}
+		if v := r.Given("x").Shell(text); v.Allowed != allowed {
+			t.Errorf("%q with x given: %+v", text, v)
+		}
+	}
+}
+
 func TestPositions(t *testing.T) {
 	r := testRules(t)
 	tests := []struct {

@@ -122,7 +122,7 @@ func (s *run) note(text string) {
 // Argv judges an argument list that is executed without a shell.
 func (r *Rules) Argv(argv []string) Verdict {
 	s := &run{rules: r, programs: make(map[string]bool)}
-	c := &checker{run: s, argv: true, process: newProcess(nil)}
+	c := &checker{run: s, argv: true, process: newProcess(r.given)}
 	size := 0
 	args := make([]arg, len(argv))
 	for i, text := range argv {
@@ -131,7 +131,7 @@ func (r *Rules) Argv(argv []string) Verdict {
 	}
 	switch {
 	case len(argv) == 0:
-		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command"}
+		s.denial = &Verdict{Rule: RuleEmpty, Reason: "Empty command", Hint: "give a text for the shell, or a command and its arguments"}
 	case size > MaxText:
 		s.denial = &Verdict{Rule: RuleSize, Reason: "the command is longer than 64 KiB"}
 	default:
