@@ -29,9 +29,17 @@ func (s *swapped) in(names ...string) string {
 	return filepath.Join(append([]string{s.workspace, "p"}, names...)...)
 }
 
-// set makes everything, or what has been removed of it.
+// set makes everything, or what has been removed of it. Where one of the two is
+// missing, so that nothing is exchanged, the other may be of the kind that the
+// missing one is about to be: it makes way.
 func (s *swapped) set(t *testing.T) {
 	t.Helper()
+	if typeAt(s.in("d")) == 0 && typeAt(s.in("l")) == os.ModeDir {
+		_ = os.RemoveAll(s.in("l"))
+	}
+	if typeAt(s.in("l")) == 0 && typeAt(s.in("d")) == os.ModeSymlink {
+		_ = os.Remove(s.in("d"))
+	}
 	for _, dir := range []string{s.outside, filepath.Join(s.outside, "tree"), s.in("d")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
@@ -43,6 +51,15 @@ func (s *swapped) set(t *testing.T) {
 	if err := os.Symlink(s.outside, s.in("l")); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
+}
+
+// typeAt is os.ModeDir, os.ModeSymlink, or 0 where there is nothing.
+func typeAt(path string) os.FileMode {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Mode().Type()
 }
 
 // swap exchanges d and l until stop is closed.
