@@ -145,7 +145,9 @@ func (r *running) converse(ctx context.Context, o *order, signals <-chan syscall
 	a := &answer{}
 	go func() { answered <- json.NewDecoder(r.control).Decode(a) }()
 	over := ctx.Done()
-	var again <-chan time.Time
+	wake := time.NewTicker(50 * time.Millisecond)
+	defer wake.Stop()
+	var again <-chan time.Time // wake's, once it is over
 	for {
 		select {
 		case err := <-answered:
@@ -161,8 +163,6 @@ func (r *running) converse(ctx context.Context, o *order, signals <-chan syscall
 		case <-over:
 			over, r.killed = nil, true
 			_ = out.Encode(message{Kill: true})
-			wake := time.NewTicker(50 * time.Millisecond)
-			defer wake.Stop()
 			again = wake.C
 			_ = r.control.SetReadDeadline(time.Now().Add(answerGrace))
 		}
