@@ -52,6 +52,10 @@ type Spec struct {
 	// of these programs and what loads them are all that can be executed, where
 	// the kernel has Landlock, and nothing that commands can change.
 	Commands *Commands `json:"commands,omitempty"`
+	// Docker, Codex and Wrapper are the options of the backends of these names.
+	Docker  *Docker  `json:"docker,omitempty"`
+	Codex   *Codex   `json:"codex,omitempty"`
+	Wrapper *Wrapper `json:"wrapper,omitempty"`
 }
 
 // Workspace is the directory at /workspace.
