@@ -162,8 +162,14 @@ func defaultAgent(command []string) string {
 	return AgentShared
 }
 
-// uploads says whether the agent is sent to where no file of the host is seen.
-func (w *Wrapper) uploads() bool { return w != nil && w.Agent == AgentUpload }
+// elsewhere says whether the agent is sent to where no file of the host is seen.
+func (s Spec) elsewhere() bool {
+	w := s.Wrapper
+	if s.Backend != BackendWrapper || w == nil || len(w.Command) == 0 {
+		return false
+	}
+	return w.Agent == AgentUpload || w.Agent == "" && defaultAgent(w.Command) == AgentUpload
+}
 
 // fill sets a text that is not written.
 func fill(value *string, byDefault string) {

@@ -68,7 +68,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 		s.RootFS = r.rootFS(s.RootFS)
 	}
 	s.AllowDegraded = r.degradations(s.AllowDegraded)
-	s.Workspace = r.workspace(s.Workspace, s.Wrapper.uploads())
+	s.Workspace = r.workspace(s.Workspace, s.elsewhere())
 	s.Mounts = r.mounts(s.Mounts)
 	r.network(&s)
 	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 && r.keeps("limits.disk") {

@@ -71,10 +71,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		if !d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
 			return
 		}
-		if v.Type().Elem().Kind() == reflect.Slice {
-			d.lists(n, v, path)
-		} else {
+		if v.Type().Elem().Kind() == reflect.String {
 			d.variables(n, v, path)
+		} else {
+			d.entries(n, v, path)
 		}
 	case reflect.Slice:
 		if d.is(n, yaml.SequenceNode, "a list", path, line) {
@@ -84,6 +84,12 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		d.word(n, v, path, line)
 	case reflect.Uint64:
 		d.count(n, v, path, line)
+	case reflect.Float64:
+		d.number(n, v, path, line)
+	case reflect.Bool:
+		d.boolean(n, v, path, line)
+	case reflect.Interface:
+		d.whatever(n, v, path, line)
 	default:
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "a spec file cannot hold it"})
 	}
@@ -148,8 +154,8 @@ func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(all)
 }
 
-// lists decodes a map of lists.
-func (d *decoder) lists(n *yaml.Node, v reflect.Value, path string) {
+// entries decodes a map of lists, or of anything.
+func (d *decoder) entries(n *yaml.Node, v reflect.Value, path string) {
 	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
 	for key, value := range d.pairs(n, path) {
 		one := reflect.New(v.Type().Elem()).Elem()
