@@ -282,8 +282,12 @@ func isUserName(name string) bool {
 			return false
 		}
 	}
+	if name == "" || name[0] == '-' {
+		return false
+	}
+	const most = "4294967294" // the last number that is an id
 	digits := strings.Trim(name, "0123456789") == ""
-	return name != "" && name[0] != '-' && !(digits && (len(name) > 10 || len(name) == 10 && name > "4294967294"))
+	return !digits || len(name) < len(most) || len(name) == len(most) && name <= most
 }
 
 // checkOverride checks a setting of codex: nothing in its key may end the key

@@ -73,7 +73,7 @@ func TestCeilingOfBackends(t *testing.T) {
 			_, err := ceiling(tt.ceiling).Apply(spec(tt.spec))
 			var rules []string
 			if err != nil {
-				for _, e := range err.(interface{ Unwrap() []error }).Unwrap() { //nolint:errorlint // it is a join
+				for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
 					rules = append(rules, e.(*CeilingError).Rule) //nolint:errorlint // as above
 				}
 			}

@@ -99,9 +99,9 @@ func wallFields() []FieldRow {
 
 func workspaceFields() []FieldRow {
 	const (
-		real = "commands work where the workspace is"
-		seen = "what commands see of the host is not this backend's to say"
-		use  = "use backend linux or docker"
+		there = "commands work where the workspace is"
+		seen  = "what commands see of the host is not this backend's to say"
+		use   = "use backend linux or docker"
 	)
 	wrapped := Support{Reason: "the wrapper decides what commands see", Remedy: "say it in wrapper.command"}
 	mounts := others(Support{Reason: seen, Remedy: use}, BackendLinux, BackendDocker)
@@ -109,7 +109,7 @@ func workspaceFields() []FieldRow {
 	return []FieldRow{
 		{Field: "workspace.source", written: func(Spec) []writtenValue { return nil }},
 		{Field: "workspace.mode", Value: ModeCopy, written: text("workspace.mode", func(s Spec) string { return s.Workspace.Mode }),
-			By: others(Support{Reason: real, Remedy: use}, BackendLinux, BackendDocker)},
+			By: others(Support{Reason: there, Remedy: use}, BackendLinux, BackendDocker)},
 		{Field: "workspace.access", Value: "ro", written: text("workspace.access", func(s Spec) string { return s.Workspace.Access }),
 			By: with(access, BackendWrapper, wrapped)},
 		{Field: "workspace.unprotected", written: func(Spec) []writtenValue { return nil }},
