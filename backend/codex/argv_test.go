@@ -99,7 +99,7 @@ func TestFill(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := readOverrides(tt.overrides)
 			if err == nil {
-				err = s.fill(tt.network, []string{"/s/tmp"})
+				err = s.fill(tt.network, "/s/tmp")
 			}
 			if text(err) != tt.err {
 				t.Fatalf("got %q, want %q", text(err), tt.err)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -78,16 +79,19 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 // elsewhere are directories that the caller can write, as far as they are
 // there, and that commands must not.
 func (w *wall) elsewhere() []string {
-	dirs := []string{w.home.outside, os.TempDir(), "/tmp", "/dev/shm", filepath.Dir(w.req.Spec.Workspace.Source)}
+	dirs := []string{w.home.outside, os.TempDir(), "/tmp", "/dev/shm", filepath.Dir(w.workspace)}
 	if dir, err := os.UserHomeDir(); err == nil {
 		dirs = append(dirs, dir)
 	}
-	if w.req.Spec.Workspace.Access == "ro" {
-		dirs = append(dirs, w.req.Spec.Workspace.Source)
+	if w.dir != w.workspace {
+		dirs = append(dirs, w.workspace)
 	}
 	slices.Sort(dirs)
 	return slices.DeleteFunc(slices.Compact(dirs), func(dir string) bool {
-		return !filepath.IsAbs(dir) || slices.ContainsFunc(w.writable(), func(root string) bool { return beneath(root, dir) })
+		return !filepath.IsAbs(dir) || slices.ContainsFunc(w.writable(), func(root string) bool {
+			_, inside := hostpath.Within(hostpath.Real(dir), root)
+			return inside
+		})
 	})
 }
 

@@ -1,7 +1,6 @@
 package codex
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -39,11 +38,10 @@ func quoted(s string) string {
 func (s settings) own() bool { return s[keyPermissions] != "" }
 
 // fill adds what makes the sandbox what the spec asks for: commands write the
-// workspace (the directory that the CLI is started in, see wallDir), the
-// writable directories named here, and nothing else. Every setting is given,
-// also where it is the default: what is given outweighs each file of settings
-// that the CLI might read.
-func (s settings) fill(network string, writable []string) error {
+// directory that the CLI is started in, the one that is named here, and nothing
+// else. Every setting is given, also where it is the default: what is given
+// outweighs each file of settings that the CLI might read.
+func (s settings) fill(network, scratch string) error {
 	if s.own() {
 		return nil
 	}
@@ -62,7 +60,7 @@ func (s settings) fill(network string, writable []string) error {
 	if s[keyNetwork] != access {
 		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyNetwork), Value: s[keyNetwork], Reason: "network is " + network, Hint: "write network: host or none, and leave this out"}
 	}
-	return s.addRoots(writable)
+	return s.addRoot(scratch)
 }
 
 func (s settings) byDefault(key, value string) {
@@ -71,21 +69,16 @@ func (s settings) byDefault(key, value string) {
 	}
 }
 
-// addRoots adds directories to those that commands may write.
-func (s settings) addRoots(dirs []string) error {
-	var items []string
-	if list, ok := s[keyRoots]; ok {
-		inner, isList := strings.CutPrefix(list, "[")
-		if !isList {
-			return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: list, Reason: "it is no list"}
-		}
-		if inner = strings.TrimSuffix(inner, "]"); inner != "" {
-			items = append(items, inner)
-		}
+// addRoot adds a directory to those that commands may write.
+func (s settings) addRoot(dir string) error {
+	s.byDefault(keyRoots, "[]")
+	inner, isList := strings.CutPrefix(s[keyRoots], "[")
+	if !isList {
+		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "it is no list"}
 	}
-	for _, dir := range slices.Compact(slices.Sorted(slices.Values(dirs))) {
-		items = append(items, quoted(dir))
+	if inner = strings.TrimSuffix(inner, "]"); inner != "" {
+		inner += ", "
 	}
-	s[keyRoots] = "[" + strings.Join(items, ", ") + "]"
+	s[keyRoots] = "[" + inner + quoted(dir) + "]"
 	return nil
 }

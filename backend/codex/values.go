@@ -8,19 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Bounds of config_overrides: what a person writes is far below, and all of it
-// becomes one argument list.
-const (
-	maxOverrides = 64
-	maxKey       = 256     // bytes
-	maxValue     = 4 << 10 // bytes, as rendered
-	maxDepth     = 8       // lists and tables inside each other
-)
+// maxDepth bounds how far lists and tables go into each other.
+const maxDepth = 8
 
 // overridesField is where a spec has the settings.
 const overridesField = "codex.config_overrides"
@@ -28,56 +21,19 @@ const overridesField = "codex.config_overrides"
 // settings are what is handed over with -c: the rendered values by key.
 type settings map[string]string
 
-// readOverrides checks what a spec hands over, and renders it.
+// readOverrides renders what a spec hands over. Its keys were checked when the
+// spec was resolved: the CLI cuts "key=value" at the first "=" and the key at
+// each dot, and knows no quotes.
 func readOverrides(written map[string]any) (settings, error) {
-	if len(written) > maxOverrides {
-		return nil, &policy.FieldError{Field: overridesField, Reason: fmt.Sprintf("there are %d of them, and %d are the most", len(written), maxOverrides)}
-	}
 	s := settings{}
 	for _, key := range slices.Sorted(maps.Keys(written)) {
-		refused := func(reason, hint string) error {
-			return &policy.FieldError{Field: policy.FieldPath(overridesField, key), Reason: reason, Hint: hint}
-		}
-		if reason := badKey(key); reason != "" {
-			return nil, refused(reason, "a key is words with dots between them: sandbox_workspace_write.exclude_slash_tmp")
-		}
 		text, err := renderValue(written[key])
 		if err != nil {
-			return nil, refused(err.Error(), "")
-		}
-		if len(text) > maxValue {
-			return nil, refused(fmt.Sprintf("its value takes %d bytes, and %d are the most", len(text), maxValue), "")
+			return nil, &policy.FieldError{Field: policy.FieldPath(overridesField, key), Reason: err.Error()}
 		}
 		s[key] = text
 	}
 	return s, nil
-}
-
-// badKey says why a key cannot be handed over. The CLI cuts "key=value" at the
-// first "=" and the key at each dot, and knows no quotes: what a key could hide
-// there would change another setting.
-func badKey(key string) string {
-	switch {
-	case key == "":
-		return "the key is empty"
-	case len(key) > maxKey:
-		return fmt.Sprintf("the key is longer than %d bytes", maxKey)
-	}
-	for part := range strings.SplitSeq(key, ".") {
-		if part == "" {
-			return "a part of the key is empty"
-		}
-		if i := strings.IndexFunc(part, func(r rune) bool { return !keyRune(r) }); i >= 0 {
-			r, _ := utf8.DecodeRuneInString(part[i:])
-			return fmt.Sprintf("a key has no %q", r)
-		}
-	}
-	return ""
-}
-
-// keyRune allows bare words, and what names of permissions and paths take.
-func keyRune(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-:/~*@", r)
 }
 
 // renderValue writes a value as the CLI reads it, which is TOML, and takes as

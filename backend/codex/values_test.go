@@ -1,7 +1,6 @@
 package codex
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -47,47 +46,4 @@ func deep(levels int) any {
 		v = []any{v}
 	}
 	return v
-}
-
-func TestKeys(t *testing.T) {
-	const field = `cannot use codex.config_overrides`
-	for _, tt := range []struct{ key, err string }{
-		{"model", ""},
-		{"a.b_c-D.9", ""},
-		{"permissions.own.filesystem.:minimal", ""},
-		{"", field + `."": the key is empty`},
-		{"a=b", field + `."a=b": a key has no '='`},
-		{"a..b", field + `."a..b": a part of the key is empty`},
-		{".a", field + `.".a": a part of the key is empty`},
-		{"a.", field + `."a.": a part of the key is empty`},
-		{"a b", field + `."a b": a key has no ' '`},
-		{"a\n", field + `."a\n": a key has no '\n'`},
-		{`a."b"`, field + `."a.\"b\"": a key has no '"'`},
-		{"é", field + `."é": a key has no 'é'`},
-		{strings.Repeat("k", maxKey+1), field + "." + strings.Repeat("k", 0)},
-	} {
-		_, err := readOverrides(map[string]any{tt.key: 1})
-		if tt.err == "" && err != nil || !strings.HasPrefix(text(err), tt.err) || tt.err != "" && err == nil {
-			t.Errorf("%q: got %q, want %q", tt.key, text(err), tt.err)
-		}
-	}
-}
-
-func TestOverrideBounds(t *testing.T) {
-	many := map[string]any{}
-	for i := range maxOverrides + 1 {
-		many[fmt.Sprint("k", i)] = i
-	}
-	for _, tt := range []struct {
-		written map[string]any
-		err     string
-	}{
-		{many, "cannot use codex.config_overrides: there are 65 of them, and 64 are the most"},
-		{map[string]any{"a": strings.Repeat("x", maxValue-2)}, ""},
-		{map[string]any{"a": strings.Repeat("x", maxValue-1)}, "cannot use codex.config_overrides.a: its value takes 4097 bytes, and 4096 are the most"},
-	} {
-		if _, err := readOverrides(tt.written); text(err) != tt.err {
-			t.Errorf("got %q, want %q", text(err), tt.err)
-		}
-	}
 }

@@ -4,7 +4,6 @@
 manner=$(cat "$(dirname "$0")/manner")
 case $manner in
 hang) exec sleep 600 ;;
-hang-with-child) setsid sleep 601 & exec sleep 600 ;;
 garbage) head -c 300000 /dev/urandom; head -c 300000 /dev/urandom >&2; exit 0 ;;
 endless) exec yes "there is no end to what it prints" ;;
 esac
