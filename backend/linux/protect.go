@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -94,7 +95,7 @@ func fingerprint(path string) string {
 		}
 		return nil
 	})
-	if !exists(path) {
+	if !state.Exists(path) {
 		return ""
 	}
 	return strconv.FormatUint(sum.Sum64(), 16)
@@ -102,8 +103,8 @@ func fingerprint(path string) string {
 
 // in reports whether a directory has all of it.
 func (p planting) in(dir string) bool {
-	return exists(filepath.Join(dir, p.path)) &&
-		!slices.ContainsFunc(p.with, func(other string) bool { return !exists(filepath.Join(dir, other)) })
+	return state.Exists(filepath.Join(dir, p.path)) &&
+		!slices.ContainsFunc(p.with, func(other string) bool { return !state.Exists(filepath.Join(dir, other)) })
 }
 
 // guardGit protects what makes a ".git" the repository that it is.
@@ -114,7 +115,7 @@ func (b *builder) guardGit(ws userMount) {
 	case err != nil: // each path below it is absent, and reported as such
 	case info.Mode().IsRegular():
 		b.protectAt(b.showingBelow(git), git, "git finds the repository through it")
-	case exists(common):
+	case state.Exists(common):
 		b.protectAt(b.showingBelow(common), common, "git takes its whole configuration from where it leads")
 	default:
 		b.expect(commonDir)
