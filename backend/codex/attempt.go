@@ -52,7 +52,7 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := run(ctx, w.home, w.dir, string(line)+"\n", append(slices.Clone(w.argv), w.req.Agent, "attempt"))
+	p, err := run(ctx, w.home, w.dir, string(line)+"\n", append(w.command(), w.req.Agent, "attempt"))
 	done, answered := answer(p.out.Bytes(), nonce, len(a.Write))
 	if err != nil || !answered {
 		if err == nil {
@@ -126,6 +126,7 @@ func (w *wall) judge(r *reached) error {
 	}
 	for _, dir := range r.refused {
 		if dir == w.home.scratch {
+			w.temporary = false
 			w.lost = append(w.lost, "Commands have no directory for temporary files.")
 			continue
 		}

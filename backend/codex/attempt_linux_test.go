@@ -50,7 +50,7 @@ func try(t *testing.T, req backend.Request) (*wall, error) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(base)
-	h, err := newHome(base)
+	h, err := newHome(base, filepath.Join(base, "shared"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,21 +14,26 @@ type home struct {
 	base string
 	// dir is CODEX_HOME: settings (there are none) and helpers of the CLI.
 	dir string
-	// shared is the CLI's directory for temporary files.
-	shared string
 	// scratch is the commands' directory for temporary files, and their HOME.
 	scratch string
 	// outside is a directory that the caller can write and commands must not.
 	outside string
+	// shared is the CLI's directory for temporary files, the same for all
+	// sandboxes of a state directory: there it counts who needs the mount
+	// points that it makes in a workspace.
+	shared string
 }
 
+// homesDir holds the homes, below Paddock's directory of state.
+const homesDir = "codex"
+
 // newHome makes the directories below an empty directory of this user alone.
-func newHome(base string) (home, error) {
-	h := home{
-		base: base, dir: filepath.Join(base, "codex"), shared: filepath.Join(base, "cli-tmp"),
-		scratch: filepath.Join(base, "tmp"), outside: filepath.Join(base, "outside"),
+func newHome(base, shared string) (home, error) {
+	h := placesIn(base, shared)
+	if err := os.MkdirAll(h.shared, 0o700); err != nil {
+		return home{}, err
 	}
-	for _, dir := range []string{h.dir, h.shared, h.scratch, h.outside} {
+	for _, dir := range []string{h.dir, h.scratch, h.outside} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return home{}, err
 		}
@@ -36,16 +41,38 @@ func newHome(base string) (home, error) {
 	return h, nil
 }
 
-// lookHome is one for a look at the CLI; the function removes it.
+func placesIn(base, shared string) home {
+	return home{base: base, dir: filepath.Join(base, "home"), scratch: filepath.Join(base, "tmp"), outside: filepath.Join(base, "outside"), shared: shared}
+}
+
+// stateHome makes one in the directory of state.
+func stateHome(root string) (home, error) {
+	dir := filepath.Join(root, homesDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return home{}, err
+	}
+	base, err := os.MkdirTemp(dir, "sandbox-")
+	if err != nil {
+		return home{}, err
+	}
+	h, err := newHome(base, filepath.Join(dir, "shared"))
+	if err != nil {
+		_ = os.RemoveAll(base)
+	}
+	return h, err
+}
+
+// lookHome is one for a look at the CLI that changes nothing; the function
+// removes it.
 func lookHome() (home, func(), error) {
 	base, err := os.MkdirTemp("", "paddock-codex-")
 	if err != nil {
 		return home{}, nil, err
 	}
-	h, err := newHome(base)
+	remove := func() { _ = os.RemoveAll(base) }
+	h, err := newHome(base, filepath.Join(base, "shared"))
 	if err != nil {
-		_ = os.RemoveAll(base)
-		return home{}, nil, err
+		remove()
 	}
-	return h, func() { _ = os.RemoveAll(base) }, nil
+	return h, remove, err
 }

@@ -5,6 +5,7 @@ package codex
 import (
 	"cmp"
 	"context"
+	"maps"
 	"os"
 	"slices"
 
@@ -19,7 +20,8 @@ type wall struct {
 	id       binaryID
 	platform string
 	dialect  dialect
-	settings settings
+	written  settings // by the spec
+	settings settings // all that are handed over
 	home     home
 	// workspace is free of symbolic links.
 	workspace string
@@ -27,6 +29,8 @@ type wall struct {
 	// writable; argv is its command line, up to the command inside.
 	dir  string
 	argv []string
+	// temporary: commands can write their directory for temporary files.
+	temporary bool
 	// custom: overrides of the spec have a say in what can be written.
 	custom bool
 	// lost are sentences about what the attempts showed to be open because the
@@ -48,24 +52,41 @@ func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 	if w.platform, err = platform(o.Platform); err != nil {
 		return nil, &policy.FieldError{Field: "codex.platform", Value: o.Platform, Reason: err.Error()}
 	}
-	if w.settings, err = readOverrides(o.ConfigOverrides); err != nil {
+	if w.written, err = readOverrides(o.ConfigOverrides); err != nil {
 		return nil, err
 	}
-	w.custom = w.settings.own() || slices.ContainsFunc([]string{keyMode, keyRoots, keySlashTmp, keyTmpdir}, func(k string) bool { return w.settings[k] != "" })
+	w.custom = w.written.own() || slices.ContainsFunc([]string{keyMode, keyRoots, keySlashTmp, keyTmpdir}, func(k string) bool { return w.written[k] != "" })
 	if w.id, err = find(cmp.Or(o.Binary, "codex")); err != nil {
 		return nil, err
 	}
 	if w.dialect, err = askDialect(ctx, h, w.id, w.platform); err != nil {
 		return nil, err
 	}
-	if w.dir = w.workspace; req.Spec.Workspace.Access == "ro" {
-		w.dir = h.scratch
+	return w.at(h)
+}
+
+// at completes the wall for the directories of a sandbox.
+func (w *wall) at(h home) (*wall, error) {
+	done := *w
+	done.home, done.settings, done.temporary = h, maps.Clone(w.written), true
+	if done.dir = w.workspace; w.req.Spec.Workspace.Access == "ro" {
+		done.dir = h.scratch
 	}
-	if err := w.settings.fill(req.Spec.Network, h.scratch); err != nil {
+	if err := done.settings.fill(w.req.Spec.Network, h.scratch); err != nil {
 		return nil, err
 	}
-	w.argv = w.dialect.arguments(w.id.path, w.platform, w.settings)
-	return w, w.ownFiles()
+	done.argv = w.dialect.arguments(w.id.path, w.platform, done.settings)
+	return &done, done.ownFiles()
+}
+
+// command is the command line up to the agent's own. The environment of the
+// CLI ends there: the agent gets what it needs.
+func (w *wall) command() []string {
+	tmp := w.home.scratch
+	if !w.temporary {
+		tmp = "/tmp"
+	}
+	return append(slices.Clone(w.argv), "env", "-i", "PATH="+policy.SearchPath, "HOME="+tmp, "TMPDIR="+tmp)
 }
 
 // writable are the directories that commands may write.
