@@ -85,7 +85,6 @@ func wallFields() []FieldRow {
 			}},
 		{Field: "network", Value: "host", written: text("network", func(s Spec) string { return s.Network }),
 			By: map[string]Support{
-				BackendCodex:   {Reason: "codex decides about the network", Remedy: "set codex.config_overrides"},
 				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in wrapper.command"},
 			}},
 		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),
@@ -105,7 +104,7 @@ func workspaceFields() []FieldRow {
 	)
 	wrapped := Support{Reason: "the wrapper decides what commands see", Remedy: "say it in wrapper.command"}
 	mounts := others(Support{Reason: seen, Remedy: use}, BackendLinux, BackendDocker)
-	access := others(Support{Reason: "this backend cannot make it read-only", Remedy: use}, BackendLinux, BackendDocker)
+	access := others(Support{Reason: "this backend cannot make it read-only", Remedy: use}, BackendLinux, BackendDocker, BackendCodex)
 	return []FieldRow{
 		{Field: "workspace.source", written: func(Spec) []writtenValue { return nil }},
 		{Field: "workspace.mode", Value: ModeCopy, written: text("workspace.mode", func(s Spec) string { return s.Workspace.Mode }),
