@@ -29,6 +29,24 @@ func (d *decoder) boolean(n *yaml.Node, v reflect.Value, path string, line int) 
 	d.refuse(e)
 }
 
+// integer decodes a whole number. Which may be used is for the reader of the
+// field.
+func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string, line int) {
+	if !d.is(n, yaml.ScalarNode, "a whole number", path, line) {
+		return
+	}
+	e := &policy.FieldError{Field: path, Value: n.Value, Line: line, Reason: "it must be a whole number of 64 bits, in digits"}
+	i, err := strconv.ParseInt(n.Value, 10, 64)
+	switch {
+	case n.Tag == "!!int" && err == nil:
+		v.SetInt(i)
+		return
+	case err == nil:
+		e.Hint = "remove the quotes"
+	}
+	d.refuse(e)
+}
+
 // number decodes a number. Whether it may be 0 is for the reader of the field.
 func (d *decoder) number(n *yaml.Node, v reflect.Value, path string, line int) {
 	if !d.is(n, yaml.ScalarNode, "a number", path, line) {

@@ -20,6 +20,7 @@ var allowRules = []allowRule{
 	{"wire", []string{"wire"}, "a client of the protocol inherits nothing"},
 	{"policy/command", []string{"policy", "mvdan.cc/sh/v3"}, "it only judges commands"},
 	{"policy/specfile", []string{"policy", "go.yaml.in/yaml/v3"}, "it only reads a spec"},
+	{"policy/execution", []string{"policy"}, "it only holds settings"},
 	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
