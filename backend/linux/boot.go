@@ -5,13 +5,13 @@ package linux
 import (
 	"cmp"
 	"context"
-	"net"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -64,12 +64,12 @@ func (s *sandbox) boot(ctx context.Context) error {
 
 // save tells later starts who the agent is, should this process be killed.
 func (s *sandbox) save() error {
-	start, err := startTime(s.pid)
+	start, err := state.StartTime(s.pid)
 	if err == nil {
 		err = s.dir.save(s.pid, start)
 	}
 	if err != nil {
-		return fail("state", "save", s.dir.path, err, "")
+		return fail("state", "save", s.dir.Path, err, "")
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	}
 	// The agent's first connection is made while it is busy. What is sent on
 	// it waits until the walls have been looked at.
-	s.spare, _ = dial(context.Background(), s.dir.path)
+	s.spare, _ = state.Dial(context.Background(), s.dir.Path)
 	s.spareAt = time.Now()
 	saved, looked := s.save(), verifyClone(s.pid, s.plan.plan)
 	booted, err := confine.ReadBooted(s.control)
@@ -139,15 +139,4 @@ func (s *sandbox) closeFiles() {
 		_ = f.Close()
 	}
 	s.files = nil
-}
-
-// dial connects to a sandbox's socket.
-func dial(ctx context.Context, dir string) (net.Conn, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	var dialer net.Dialer
-	return dialer.DialContext(ctx, "unix", socketAddr(d))
 }

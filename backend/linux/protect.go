@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -68,7 +69,7 @@ func (b *builder) guardGit(ws userMount) {
 	case err != nil: // each path below it is absent, and reported as such
 	case info.Mode().IsRegular():
 		b.protectAt(b.showingBelow(git), git, "git finds the repository through it")
-	case exists(common):
+	case state.Exists(common):
 		b.protectAt(b.showingBelow(common), common, "git takes its whole configuration from where it leads")
 	default:
 		b.expect(commonDir)
