@@ -26,6 +26,9 @@ const (
 	agentVolume = "/.paddock"
 )
 
+// copySource is where a workspace is shown, read-only, that is to be copied.
+const copySource = "/.paddock-source"
+
 // build is a container with what was found out on the way to it.
 type build struct {
 	container
@@ -75,7 +78,7 @@ func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	if !shown[0].Copied {
 		shown[0].Target = shown[0].Source
 	}
-	first := map[string]string{agentFile: "the agent", agentVolume: "the agent"}
+	first := map[string]string{agentFile: "the agent", agentVolume: "the agent", copySource: "the workspace's original"}
 	for _, m := range shown {
 		if other, taken := first[m.Target]; taken {
 			return nil, hostpath.Refuse(m.Field, m.Target, other+" is there too", "choose another target")
@@ -120,6 +123,9 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	}
 	if b.shown[0].Copied {
 		b.tmpfs = append(b.tmpfs, tmpfs{policy.WorkspacePath, int64(limits.Disk)})
+		if !b.uploads {
+			b.mounts = append(b.mounts, mount{kind: mountBind, source: b.shown[0].Source, target: copySource, readOnly: true, why: "what is copied from"})
+		}
 	} else if !e.local {
 		return hostpath.Refuse("workspace.mode", policy.ModeBind, "the engine runs on another machine, which does not have this directory", "use workspace mode copy")
 	}
@@ -136,6 +142,14 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 		b.lost = append(b.lost, "what commands write outside of the workspace, /tmp and HOME lies on the engine's disk, without a bound, until the container ends")
 	}
 	return nil
+}
+
+// source is where the original of a workspace is inside that is copied.
+func (b *build) source() string {
+	if b.uploads {
+		return agentVolume + "/source"
+	}
+	return copySource
 }
 
 // addTmpfs adds a place in memory, unless the user has put something there.

@@ -30,7 +30,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 )
 

@@ -22,19 +22,24 @@ const maxAgent = 256 << 20
 
 // upload brings the agent to an engine that does not share this host's files:
 // into a volume, which the sandbox then has read-only, so that no command can
-// change what runs there. What has arrived is read back and compared.
+// change what runs there. What has arrived is read back and compared. What is
+// to be copied goes the same way.
 func (b *build) upload(ctx context.Context, e *engine, agent string) error {
 	want, err := hashFile(agent)
 	if err != nil {
 		return &backend.StartError{Stage: "engine", Op: "read", Object: agent, Cause: err.Error()}
 	}
 	place := mount{kind: mountVolume, source: b.name(), target: agentVolume}
-	for _, args := range [][]string{
+	steps := [][]string{
 		{"volume", "create", "--label", label + "=" + b.id, b.name()},
 		{"create", "--name", b.loader(), "--label", label + "=" + b.id, "--network", networkNone, "--cap-drop", "ALL", "--pull", "never",
 			"--mount", place.String(), "--entrypoint", "", b.image, b.agent},
 		{"cp", agent, b.loader() + ":" + b.agent},
-	} {
+	}
+	if ws := b.shown[0]; ws.Copied {
+		steps = append(steps, []string{"cp", ws.Source, b.loader() + ":" + b.source()})
+	}
+	for _, args := range steps {
 		if _, err := e.ask(ctx, args...); err != nil {
 			return e.fail("bring the agent to", e.name, err)
 		}

@@ -36,7 +36,7 @@ type builder struct {
 	mounts []userMount
 	pinned map[string]bool
 	absent []hostpath.Planting // what the host would obey and is not there
-	abi    int        // of Landlock
+	abi    int                 // of Landlock
 	groups hierarchy
 }
 
