@@ -44,8 +44,7 @@ func access(word string) func(*policy.Spec) {
 // try builds a wall for a request, attempts it and judges it.
 func try(t *testing.T, req backend.Request) (*wall, error) {
 	t.Helper()
-	// Not below /tmp, which some of these open.
-	base, err := os.MkdirTemp("/var/tmp", "paddock-codex-")
+	base, err := os.MkdirTemp("/var/tmp", "paddock-codex-") //nolint:usetesting // not below /tmp, which some of these open
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,8 @@ func try(t *testing.T, req backend.Request) (*wall, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, w.judge(r)
+	err = w.judge(r)
+	return w, err
 }
 
 // The CLI is not believed: whatever it does but confine is an error that says

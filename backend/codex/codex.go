@@ -4,7 +4,6 @@ package codex
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -106,10 +105,4 @@ func (w *wall) guest() wire.Guest {
 
 func rlimits(r wire.GuestRlimits) confine.Rlimits {
 	return confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}
-}
-
-// isMissing says whether an error is about a CLI that is not there.
-func isMissing(err error) bool {
-	var missing *missingError
-	return errors.As(err, &missing)
 }

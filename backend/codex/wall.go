@@ -108,9 +108,9 @@ func (w *wall) ownFiles() error {
 		own = append(own, self)
 	}
 	for _, file := range own {
-		real := hostpath.Future(file)
-		if _, inside := hostpath.Within(real, w.workspace); inside {
-			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+real+", which sandboxes are made with",
+		at := hostpath.Future(file)
+		if _, inside := hostpath.Within(at, w.workspace); inside {
+			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", which sandboxes are made with",
 				"name another directory, or use backend linux, which covers it")
 		}
 	}

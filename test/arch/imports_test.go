@@ -23,6 +23,7 @@ var allowRules = []allowRule{
 	{"policy/execution", []string{"policy"}, "it only holds settings"},
 	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
+	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 	{"namespace", []string{"cgroup", module + "/internal/clone", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
