@@ -63,6 +63,8 @@ func (c *client) reach(ctx context.Context) (*engine, error) {
 	}
 	if e.kind != "podman" {
 		e.local = isLocal(c.endpoint(ctx))
+	} else if host := c.value("CONTAINER_HOST"); host != "" {
+		e.local = isLocal(host) // a service of this host counts as remote for podman
 	}
 	return e, nil
 }
