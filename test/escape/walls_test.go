@@ -38,8 +38,12 @@ func otherWalls() []otherWall {
 			}
 			return linux.New(), policy.Spec{}, nil
 		}},
-		{policy.BackendDocker, func(t *testing.T, _ string) (backend.Backend, policy.Spec, error) { return container(t, engines.Docker) }},
-		{"podman", func(t *testing.T, _ string) (backend.Backend, policy.Spec, error) { return container(t, engines.Podman) }},
+		{policy.BackendDocker, func(t *testing.T, _ string) (backend.Backend, policy.Spec, error) {
+			return container(t, engines.Docker)
+		}},
+		{"podman", func(t *testing.T, _ string) (backend.Backend, policy.Spec, error) {
+			return container(t, engines.Podman)
+		}},
 		{policy.BackendCodex, behindCodex},
 		{policy.BackendHost, func(*testing.T, string) (backend.Backend, policy.Spec, error) { return nil, policy.Spec{}, nil }},
 	}
