@@ -35,7 +35,7 @@ func (k *keeper) begin() (*Ready, *Failure) {
 	defer close(begun)
 	go func() {
 		select {
-		case <-k.gone: // then nobody waits for an agent
+		case <-k.over: // then nobody waits for an agent
 			_, _ = w.in.SetDeadline(time.Unix(1, 0)), w.out.SetDeadline(time.Unix(1, 0))
 		case <-begun:
 		}
