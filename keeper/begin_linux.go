@@ -196,8 +196,8 @@ func (h *handshake) fail(stage, op, object string, err error) *Failure {
 	case errors.Is(err, io.EOF):
 		f.Cause = "it closed its standard output"
 		select {
-		case ws := <-h.wall.status:
-			f.Cause = describe(ws)
+		case <-h.wall.ended:
+			f.Cause = describe(h.wall.status)
 		case <-time.After(lastWords):
 		}
 	}

@@ -117,7 +117,7 @@ func (k *keeper) live() (why string, grace time.Duration) {
 		return "its owner is gone", 0
 	case <-served:
 		return "the pipe to the agent has ended", 0
-	case <-k.wall.alone:
-		return "the wall has ended", 0
+	case <-k.wall.ended:
+		return "the wall's command: " + describe(k.wall.status), 0
 	}
 }
