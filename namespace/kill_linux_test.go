@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/descent"
 )
 
 // waiter tells when a word was written.
@@ -129,9 +131,9 @@ func TestHelperKilled(t *testing.T) {
 	said := &waiter{word: "ready", there: make(chan bool)}
 	go func() {
 		<-said.there
-		for _, p := range descendants(os.Getpid()) {
-			if p.parent == os.Getpid() {
-				p.signal(unix.SIGKILL)
+		for _, p := range descent.Below(os.Getpid()) {
+			if p.Parent == os.Getpid() {
+				p.Signal(unix.SIGKILL)
 			}
 		}
 	}()
@@ -142,10 +144,10 @@ func TestHelperKilled(t *testing.T) {
 	if r.DeathProved && withArgument(arg) != 0 {
 		t.Errorf("%d processes are left", withArgument(arg))
 	}
-	for _, p := range descendants(1) { // where no group could be killed
-		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+	for _, p := range descent.Below(1) { // where no group could be killed
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
 		if bytes.Contains(text, []byte(arg)) {
-			p.signal(unix.SIGKILL)
+			p.Signal(unix.SIGKILL)
 		}
 	}
 }
