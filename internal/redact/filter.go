@@ -141,10 +141,17 @@ func (f *filter) use(rule int, m match) {
 		f.counts[rule]++
 	}
 	r := &f.region
+	if r.open && m.more { // how much comes at once must make no difference
+		end := r.end
+		r.end = min(end, m.start)
+		f.replace()
+		f.sent = max(f.sent, end)
+	}
 	if r.open && m.start >= r.end {
-		if f.replace(); f.blocked >= 0 {
-			return
-		}
+		f.replace()
+	}
+	if f.blocked >= 0 {
+		return
 	}
 	block := f.rules[rule].Strategy == Block
 	switch {

@@ -92,7 +92,7 @@ func urlEnd(b []byte, i, most int) int {
 func trimURL(text []byte) int {
 	for n := len(text); n > 0; n-- {
 		switch text[n-1] {
-		case '.', ',', ';', ':', '!', '?', '\'', '*':
+		case '.', ',', ';', ':', '!', '?', '\'':
 			continue
 		case ')':
 			if bytes.IndexByte(text[:n], '(') < 0 {

@@ -54,6 +54,16 @@ func (w *Writer) Counts(counts map[string]int64) {
 	}
 }
 
+// Matches is how many matches all rules have had.
+func (w *Writer) Matches() (n int64) {
+	if w.filter != nil {
+		for _, k := range w.filter.counts {
+			n += k
+		}
+	}
+	return n
+}
+
 // Blocked is the name of the rule that ended the output, empty while it goes
 // on. What is written afterwards is taken and passed on to nobody.
 func (w *Writer) Blocked() string {
