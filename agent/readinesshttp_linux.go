@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/resolve"
 )
 
 // maxHTTPHead bounds what is read of an answer, in bytes.
@@ -21,11 +22,14 @@ var errHTTP = errors.New("the answer is not HTTP")
 // GET and follows nothing, which is all that readiness needs: a whole client
 // would be the largest part of the agent.
 func httpStatus(ctx context.Context, u *url.URL) (int, error) {
-	port := u.Port()
-	if port == "" {
-		port = "80"
+	port := uint64(80)
+	if text := u.Port(); text != "" {
+		var err error
+		if port, err = strconv.ParseUint(text, 10, 16); err != nil {
+			return 0, err
+		}
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	conn, err := resolve.Dial(ctx, u.Hostname(), uint16(port), false)
 	if err != nil {
 		return 0, err
 	}
