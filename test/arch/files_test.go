@@ -136,7 +136,7 @@ func TestNoRegistryHosts(t *testing.T) {
 func TestAgentSize(t *testing.T) {
 	const most = 5_000_000 // bytes
 	bin := filepath.Join(t.TempDir(), "paddock-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -funcalign=16", "-o", bin, "./cmd/paddock-agent") // as make build does
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "./cmd/paddock-agent")
 	build.Dir = root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := build.CombinedOutput(); err != nil {
