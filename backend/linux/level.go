@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -224,7 +225,7 @@ func (b *builder) watchProtected(open []string) {
 		if strings.Contains(" "+strings.Join(open, " ")+" ", " "+p.Path+" ") || strings.Join(open, "") == "*" {
 			continue
 		}
-		b.absent = append(b.absent, planting{path: p.Path, was: fingerprint(filepath.Join(ws.source, p.Path))})
+		b.absent = append(b.absent, hostpath.Planting{Path: p.Path, Was: hostpath.Fingerprint(filepath.Join(ws.source, p.Path))})
 	}
 }
 

@@ -191,8 +191,8 @@ func (s *sandbox) log() string {
 func (s *sandbox) planted() []string {
 	var found []string
 	for _, p := range s.plan.absent {
-		if p.happened(s.plan.mounts[0].source) {
-			found = append(found, p.path)
+		if p.Happened(s.plan.mounts[0].source) {
+			found = append(found, p.Path)
 		}
 	}
 	return found
