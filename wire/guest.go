@@ -43,6 +43,9 @@ type Guest struct {
 	// MakeWorkspace is set.
 	Workspace     string `json:"workspace,omitempty"`
 	MakeWorkspace bool   `json:"make_workspace,omitempty"`
+	// State is a directory for the agent's own files, which it makes a private
+	// one in. Empty: it looks for one that lets it.
+	State string `json:"state,omitempty"`
 	// Env is laid over the agent's base environment of commands.
 	Env map[string]string `json:"env,omitempty"`
 	// Rlimits bound each process of every command.
@@ -61,7 +64,8 @@ type GuestRlimits struct {
 	OpenFiles  uint64 `json:"open_files,omitempty"`      // RLIMIT_NOFILE
 	Processes  uint64 `json:"processes,omitempty"`       // RLIMIT_NPROC
 	Data       uint64 `json:"data_bytes,omitempty"`      // RLIMIT_DATA
-	Memory     uint64 `json:"address_space_bytes,omitempty"`
+	// AddressSpace is what a process may map, used or not (RLIMIT_AS).
+	AddressSpace uint64 `json:"address_space_bytes,omitempty"`
 }
 
 // GuestReady is a guest's answer. From then on its standard input and output

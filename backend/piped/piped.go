@@ -14,6 +14,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -29,11 +30,11 @@ type Wall struct {
 	Env []string
 	// Dir is where the wall's command starts. Default: "/".
 	Dir string
-	// Agent is the path of the agent as seen inside. With Upload it is
-	// where the agent goes; empty is a new directory.
+	// Agent is the path of the agent as seen inside. Without meaning where it is
+	// uploaded.
 	Agent string
-	// Upload sends the agent through the pipe, by a shell inside, and has it
-	// checked there by its hash.
+	// Upload sends the agent through the pipe to a new directory, by a shell
+	// inside, and has it checked there by its hash.
 	Upload bool
 	// Quote makes one word for a shell of what is appended, as ssh needs it.
 	Quote bool
@@ -48,6 +49,9 @@ type Wall struct {
 	// Verify looks at the running wall and says what holds. An error ends the
 	// sandbox; a *backend.StartError is returned as it is.
 	Verify func(ctx context.Context, r Running) (policy.Isolation, error)
+	// Explain may add to an error what it knows of it: a hint, a better cause.
+	// said is the end of what the wall printed, made safe to print. nil: nothing.
+	Explain func(e *backend.StartError, said string)
 	// Gone says whether all of the wall has ended that is not a descendant of
 	// the keeper: the container, say. nil: there is nothing else, and death is
 	// proved by descent.

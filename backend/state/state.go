@@ -163,6 +163,10 @@ func (d *Dir) Remove(more func()) {
 	_ = os.RemoveAll(d.Path)
 }
 
+// Abandon leaves the directory to a later start, which does what could not be
+// done now.
+func (d *Dir) Abandon() { _ = d.lock.Close() }
+
 // Read reads the record of a sandbox's directory.
 func Read(path string) (*Record, error) {
 	text, err := os.ReadFile(filepath.Join(path, recordName))
