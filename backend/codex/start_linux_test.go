@@ -50,6 +50,10 @@ func TestStart(t *testing.T) {
 		{"home", `echo text > "$HOME/f" && cat "$HOME/f"`, "text\n", false},
 		{"outside", "echo text > " + filepath.Dir(ws) + "/beside", "", true},
 		{"/tmp", "echo text > /tmp/" + filepath.Base(ws), "", true},
+		{"the kernel's settings", "true >> /proc/sys/kernel/core_pattern", "", true},
+		{"the kernel's requests", "true >> /proc/sysrq-trigger", "", true},
+		{"standard output by its name", "echo text > /dev/stdout", "text\n", false},
+		{"files between directories", "mkdir -p d/e && echo text > d/f && mv d/f d/e/f && cat d/e/f", "text\n", false},
 		{"a set-id file", "touch p && chmod 4755 p", "", true},
 		{"the CLI's settings are not told", "env | grep -c CODEX", "0\n", true},
 	} {
