@@ -262,6 +262,7 @@ func startGuestSpawner(profile string) (*spawner, error) {
 	}
 	s, _, failed := startSpawner(plan, nil)
 	if failed == nil {
+		s.expendable = true
 		return s, nil
 	}
 	err := error(failed)
