@@ -269,6 +269,7 @@ func startGuestSpawner(profile string, keepKernelFiles bool) (*spawner, error) {
 	}
 	s, _, failed := startSpawner(plan, nil)
 	if failed == nil {
+		s.expendable = true
 		return s, nil
 	}
 	err := error(failed)
