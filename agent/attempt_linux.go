@@ -31,13 +31,13 @@ func TryWalls(in io.Reader, out io.Writer) int {
 	}
 	done := wire.Attempted{Nonce: a.Nonce}
 	for _, name := range a.Write {
-		done.Write = append(done.Write, outcome(attemptWrite(name, a.Nonce)))
+		done.Write = append(done.Write, attempted(attemptWrite(name, a.Nonce)))
 	}
 	for _, name := range a.Open {
 		done.Open = append(done.Open, outcome(attemptOpen(name)))
 	}
 	for _, address := range a.Dial {
-		done.Dial = append(done.Dial, outcome(attemptCall(address, a.Nonce)))
+		done.Dial = append(done.Dial, attempted(attemptCall(address, a.Nonce)))
 	}
 	if err := json.NewEncoder(out).Encode(done); err != nil {
 		return ExitCannotStart
@@ -71,7 +71,7 @@ func attemptCall(address, nonce string) error {
 	return errors.Join(err, c.Close())
 }
 
-func outcome(err error) string {
+func attempted(err error) string {
 	if err == nil {
 		return ""
 	}

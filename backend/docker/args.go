@@ -47,10 +47,10 @@ func (c *container) args() []string {
 		add("--rm")
 	}
 	add("--name", c.name(), "--label", label+"="+c.id)
-	if c.network != "" {
-		add("--network", c.network)
+	if c.network != "" && !c.says("network", "net") {
+		add("--network", c.network) // engines refuse two, unlike with other words
 	}
-	if c.network != networkHost {
+	if c.network != networkHost && !c.says("network", "net", "uts") {
 		add("--hostname", c.hostname) // with the host's network, its name is the host's too
 	}
 	if c.memory > 0 {
@@ -67,7 +67,7 @@ func (c *container) args() []string {
 		add("--read-only")
 	}
 	for _, t := range c.tmpfs {
-		add("--tmpfs", t.String())
+		add("--tmpfs", c.text(t))
 	}
 	args = append(args, c.hardening()...)
 	if c.cpus != "" {
@@ -145,8 +145,20 @@ type tmpfs struct {
 	size   int64 // bytes
 }
 
-func (t tmpfs) String() string {
-	return fmt.Sprintf("%s:rw,exec,nosuid,nodev,size=%d,mode=1777", t.target, t.size)
+// text is the place as the engine reads it. It belongs to the user, because
+// runtimes give it the mode of what the image has there, whatever is asked for.
+func (c *container) text(t tmpfs) string {
+	owner := ""
+	uid, gid, numbers := strings.Cut(c.user, ":")
+	switch {
+	case c.podman:
+		owner = ",U"
+	case numbers && isNumber(uid) && isNumber(gid):
+		owner = ",uid=" + uid + ",gid=" + gid
+	}
+	return fmt.Sprintf("%s:rw,exec,nosuid,nodev,size=%d,mode=1777%s", t.target, t.size, owner)
 }
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -31,12 +31,14 @@ func TestArgs(t *testing.T) {
 			c.tmpfs = []tmpfs{{"/tmp", 1 << 20}}
 			c.extra = []string{"--ulimit", "nofile=64"}
 		}, "run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --network none --hostname paddock --memory 67108864 --memory-swap 68157440 --pids-limit 4096 " +
-			"--mount type=bind,src=/w,dst=/w -w /w --read-only --tmpfs /tmp:rw,exec,nosuid,nodev,size=1048576,mode=1777 " + hardened +
+			"--mount type=bind,src=/w,dst=/w -w /w --read-only --tmpfs /tmp:rw,exec,nosuid,nodev,size=1048576,mode=1777,uid=1000,gid=1000 " + hardened +
 			" --cpus 0.5 --user 1000:1000 --ulimit nofile=64 IMG"},
 		{"the engine's network", func(c *container) { c.network = "" },
 			"run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --hostname paddock --pids-limit 4096 --mount type=bind,src=/w,dst=/w -w /w " + hardened + " IMG"},
 		{"the host's network", func(c *container) { c.network = networkHost },
 			"run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --network host --pids-limit 4096 --mount type=bind,src=/w,dst=/w -w /w " + hardened + " IMG"},
+		{"a network of the user's own", func(c *container) { c.extra = []string{"--net=mine"} },
+			"run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --pids-limit 4096 --mount type=bind,src=/w,dst=/w -w /w " + hardened + " --net=mine IMG"},
 		{"kept, and no bound of processes", func(c *container) { c.keep, c.pids = true, 0 },
 			"run -i --name paddock-ID --label dev.paddock.sandbox=ID --network none --hostname paddock --mount type=bind,src=/w,dst=/w -w /w " + hardened + " IMG"},
 		{"podman, read-only", func(c *container) { c.podman, c.readOnly, c.keepID = true, true, true },
@@ -128,7 +130,7 @@ func TestCleanup(t *testing.T) {
 		want          string
 	}{
 		{false, false, "rm --force --volumes paddock-ID"},
-		{true, false, "kill paddock-ID"},
+		{true, false, "stop -t 0 paddock-ID"},
 		{false, true, "rm --force --volumes paddock-ID; rm --force paddock-ID-load; volume rm --force paddock-ID"},
 	} {
 		b := build{uploads: tt.uploads, container: container{id: "ID", keep: tt.keep}}

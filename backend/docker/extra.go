@@ -33,14 +33,20 @@ func reserved(extra []string) error {
 	return nil
 }
 
-// loosened says whether the user's own words touch one of these flags, written
+// says reports whether the user's own words give one of these flags, written
 // with two dashes, or with one where they are one letter.
-func (c *container) loosened(flags ...string) bool {
+func (c *container) says(flags ...string) bool {
 	return slices.ContainsFunc(c.extra, func(arg string) bool {
 		flag, _, _ := strings.Cut(arg, "=")
 		if len(flag) > 2 && flag[0] == '-' && flag[1] != '-' {
 			flag = flag[:2] // -v/:/x
 		}
-		return slices.Contains(flags, strings.TrimLeft(flag, "-")) || flag == "--privileged"
+		return flag != "" && flag[0] == '-' && slices.Contains(flags, strings.TrimLeft(flag, "-"))
 	})
+}
+
+// loosened says whether the user's own words may have undone what one of these
+// flags is about.
+func (c *container) loosened(flags ...string) bool {
+	return c.says(flags...) || c.says("privileged")
 }

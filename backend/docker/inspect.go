@@ -81,7 +81,7 @@ func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 // engine. They succeed where there is nothing.
 func (b *build) cleanup() [][]string {
 	if b.keep {
-		return [][]string{{"kill", b.name()}}
+		return [][]string{{"stop", "-t", "0", b.name()}}
 	}
 	all := [][]string{{"rm", "--force", "--volumes", b.name()}}
 	if b.uploads {

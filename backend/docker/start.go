@@ -55,7 +55,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	started, err := piped.Start(ctx, req, c.wall(req, e, img))
 	if err != nil {
 		c.clean(e)
-		return nil, explain(e, err)
+		return nil, err
 	}
 	s := &sandbox{Sandbox: started, build: c}
 	if err := s.fill(ctx); err != nil {
@@ -100,14 +100,6 @@ func (b *build) clean(e *engine) {
 	for _, args := range b.cleanup() {
 		_, _ = e.ask(context.Background(), args...)
 	}
-}
-
-// explain adds the remedy to an engine's words.
-func explain(e *engine, err error) error {
-	if failed, ok := err.(*backend.StartError); ok && failed.Hint == "" { //nolint:errorlint // a wrapped one is somebody else's
-		failed.Hint = e.remedy(failed.Cause)
-	}
-	return err
 }
 
 // plainName are the names of variables that commands are given of an image.
