@@ -66,7 +66,8 @@ type conversation struct {
 	in      *bufio.Reader
 	line    []byte // the request
 	head    wire.Head
-	hide    []string // what its errors must not tell
+	hide    []string // what its errors must not tell, and rules for more of that
+	rules   wire.RedactRules
 	brought *passed
 }
 
@@ -243,5 +244,5 @@ func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.hidden(c.hide, werr)
+	return a.hidden(c.hide, c.rules, werr)
 }
