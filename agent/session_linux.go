@@ -210,7 +210,7 @@ func (s *session) notRunning() error {
 
 // result tells how a command ended, and starts another shell where the
 // command has cost the session its own.
-func (s *session) result(ctx context.Context, h *sessionShell, out outcome, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
+func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
 	jobs := 0
 	if out.reported {
 		jobs = h.settleJobs()

@@ -32,8 +32,8 @@ type order struct {
 	stop    <-chan struct{} // interrupts
 }
 
-// outcome is how an order ended: with a report, or with the shell's end.
-type outcome struct {
+// ending is how an order ended: with a report, or with the shell's end.
+type ending struct {
 	reported    bool
 	timedOut    bool
 	interrupted bool
@@ -48,7 +48,7 @@ type outcome struct {
 // errand is an order on its way.
 type errand struct {
 	h        *sessionShell
-	out      outcome
+	out      ending
 	word     string
 	idle     chan error // tells that the shell reads lines again
 	pending  bool       // somebody will tell
@@ -58,9 +58,9 @@ type errand struct {
 }
 
 // do gives the shell an order and returns when it has ended.
-func (h *sessionShell) do(ctx context.Context, o order) (outcome, error) {
+func (h *sessionShell) do(ctx context.Context, o order) (ending, error) {
 	h.drain()
-	e := &errand{h: h, idle: make(chan error, 1), out: outcome{proved: true}}
+	e := &errand{h: h, idle: make(chan error, 1), out: ending{proved: true}}
 	e.out.late = h.output.begin(o.record)
 	h.output.expectNone()
 	e.word = h.expect()
