@@ -34,7 +34,7 @@ func TryWalls(in io.Reader, out io.Writer) int {
 		done.Write = append(done.Write, attempted(attemptWrite(name, a.Nonce)))
 	}
 	for _, name := range a.Open {
-		done.Open = append(done.Open, outcome(attemptOpen(name)))
+		done.Open = append(done.Open, attempted(attemptOpen(name)))
 	}
 	for _, address := range a.Dial {
 		done.Dial = append(done.Dial, attempted(attemptCall(address, a.Nonce)))

@@ -86,8 +86,16 @@ func lifeCells() []cell {
 			return errors.Join(seen, await(ctx, mark, none))
 		}},
 		{name: "end: what a killed owner left goes with the next start", do: func(ctx context.Context, b *box) error {
+			sweep := func() error {
+				next, err := b.open(ctx, nil)
+				if err != nil {
+					return err
+				}
+				return next.close()
+			}
+			serr := sweep()
 			before, err := b.remains(ctx)
-			if err != nil {
+			if err = errors.Join(serr, err); err != nil {
 				return err
 			}
 			mark := newMark()
@@ -98,12 +106,9 @@ func lifeCells() []cell {
 			_ = owner.Process.Kill()
 			_ = owner.Wait()
 			err = await(ctx, mark, none)
-			next, oerr := b.open(ctx, nil)
-			if oerr == nil {
-				oerr = next.close()
-			}
+			serr = sweep()
 			after, aerr := b.remains(ctx)
-			return errors.Join(err, oerr, aerr, same(after, before))
+			return errors.Join(err, serr, aerr, same(after, before))
 		}},
 	}
 }
