@@ -20,15 +20,17 @@ HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin \) -prune -o 
 BUILD ?= $(COMMIT).$(HASH)
 STAMP  = -X github.com/paddock-dev/paddock/wire.Build=$(BUILD)
 
-# Functions of the agent begin on 16 bytes instead of 32, which takes a
-# hundredth off its size and nothing off its speed.
-SMALL := -funcalign=16
+# What makes the agent small: functions begin on 8 bytes instead of 32, and what
+# is called a few times for each request is not copied into its callers.
+COLD  := $(addprefix github.com/paddock-dev/paddock/,agent confine cgroup keeper) \
+	archive/tar context errors flag fmt golang.org/x/sys/unix net net/url os regexp/syntax time
+SMALL := $(COLD:%=-gcflags=%=-l)
 
 LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
+.PHONY: help build agent demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,8 +38,12 @@ help: ## say what there is
 build: ## build bin/paddock, bin/paddock-redis and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(SMALL) $(STAMP)" -o $(BIN)/ ./cmd/paddock-agent
+	@$(MAKE) --no-print-directory agent
 	CGO_ENABLED=0 $(GO) build -trimpath -tags redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-redis ./cmd/paddock
+
+agent: ## build bin/paddock-agent alone (static)
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath $(SMALL) -ldflags "-s -w -funcalign=8 $(STAMP)" -o $(BIN)/ ./cmd/paddock-agent
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh

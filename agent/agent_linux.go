@@ -47,27 +47,32 @@ const (
 
 // Agent runs commands for the clients of one sandbox.
 type Agent struct {
-	spawner     *spawner
-	reaper      *reaper
-	trees       *trees
-	env         map[string]string
-	limits      confine.Rlimits // of each process of every command
-	workspace   string          // its path, as commands know it
-	files       beneath.Dir     // the same, as the agent reaches it
-	running     registry
-	shells      shells
-	services    *services
-	shellState  stateDir
-	secretRoot  *secretRoot
-	staging     sync.Mutex // held while a stage is made
-	secretLock  sync.Mutex // held while one set of secrets takes the place of another
-	vault       vault
-	isolation   policy.Isolation
-	connections connections
-	room        lineRoom
-	decoding    sync.Mutex // held while a long request line is decoded
-	token       []byte     // that requests must bring, nil where none is asked for
-	life        *life      // of an agent on its own, nil inside walls
+	spawner *spawner
+	reaper  *reaper
+	trees   *trees
+	env     map[string]string
+	limits  confine.Rlimits // of each process of every command
+	// addressSpace is one more of them, in bytes; warns says that the limit on
+	// time is told by SIGXCPU a second before it kills.
+	addressSpace uint64
+	warns        bool
+	scratch      string      // the private directory of a guest, empty where there is none
+	workspace    string      // its path, as commands know it
+	files        beneath.Dir // the same, as the agent reaches it
+	running      registry
+	shells       shells
+	services     *services
+	shellState   stateDir
+	secretRoot   *secretRoot
+	staging      sync.Mutex // held while a stage is made
+	secretLock   sync.Mutex // held while one set of secrets takes the place of another
+	vault        vault
+	isolation    policy.Isolation
+	connections  connections
+	room         lineRoom
+	decoding     sync.Mutex // held while a long request line is decoded
+	token        []byte     // that requests must bring, nil where none is asked for
+	life         *life      // of an agent on its own, nil inside walls
 }
 
 // real is a path of the protocol as commands know it.

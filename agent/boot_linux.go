@@ -194,6 +194,12 @@ func (a *Agent) await(control io.Reader) int {
 		return 1
 	case <-gone:
 	}
+	return a.endTrees()
+}
+
+// endTrees ends all that the agent has started where the kernel does not, and
+// returns the exit status that says whether it is proved.
+func (a *Agent) endTrees() int {
 	a.reaper.close()
 	everything := mark{fd: -1, lineage: a.trees.family.everything()}
 	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

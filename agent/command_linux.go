@@ -242,7 +242,22 @@ func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
 	set(unix.RLIMIT_FSIZE, all.FileSize, l.FileSizeBytes)
 	set(unix.RLIMIT_NPROC, all.Processes, l.Processes)
 	set(unix.RLIMIT_DATA, all.Data)
+	set(unix.RLIMIT_AS, a.addressSpace)
+	if a.warns {
+		warn(limits)
+	}
 	return limits
+}
+
+// warn lets the kernel say that the time is up a second before it kills.
+func warn(limits []clone.Rlimit) {
+	for i := range limits {
+		l := &limits[i]
+		var now unix.Rlimit
+		if l.Resource == unix.RLIMIT_CPU && unix.Getrlimit(l.Resource, &now) == nil && l.Limit.Max < now.Max {
+			l.Limit.Max++
+		}
+	}
 }
 
 // strictest is the least of the values that are not 0.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -252,7 +253,7 @@ func watch(conn net.Conn, in *bufio.Reader, gone func()) func() bool {
 	go func() {
 		_, err := in.Peek(1)
 		ended := errors.Is(err, os.ErrDeadlineExceeded)
-		if !ended && awaitHangup(conn, stopped) {
+		if !ended && relay.AwaitHangup(conn, stopped) {
 			gone()
 		}
 		result <- ended || err == nil

@@ -21,7 +21,7 @@ func fill(v reflect.Value, n *uint64) {
 		fill(v.Elem(), n)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name != "Why" {
+			if name := v.Type().Field(i).Name; name != "Why" && name != "Command" { // which do not cross
 				fill(v.Field(i), n)
 			}
 		}

@@ -24,6 +24,21 @@ type copier struct {
 	buf   []byte
 }
 
+// CopyTree copies what one directory holds into another. An error is an
+// *Error that names what could not be copied.
+func CopyTree(from, to string) error {
+	var fds [2]int
+	for i, dir := range []string{from, to} {
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return copyError(dir, err)
+		}
+		defer unix.Close(fd)
+		fds[i] = fd
+	}
+	return copyTree(fds[0], fds[1])
+}
+
 // copyTree copies what is in one directory into another.
 func copyTree(from, to int) error {
 	c := &copier{root: to, links: map[[2]uint64]string{}, buf: make([]byte, 256<<10)}

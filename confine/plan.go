@@ -23,6 +23,10 @@ type Plan struct {
 	Namespaces []Namespace `json:"namespaces"`
 	UIDs       []IDMap     `json:"uids"`
 	GIDs       []IDMap     `json:"gids"`
+	// Command is the wall where another program builds it: it is started with
+	// the agent's own command behind, and there are no other steps. It does not
+	// cross to the new process.
+	Command []string `json:"command,omitempty"`
 	// Setup runs once, in order, in the new process before any command.
 	Setup []Step `json:"setup"`
 	// Spawn is applied to the one thread that every command is cloned from,

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/descent"
 )
 
 // other is a process in namespaces of its own.
@@ -33,10 +35,10 @@ func other(t *testing.T, flags ...string) int {
 		}
 	})
 	for {
-		for _, p := range descendants(os.Getpid()) {
-			text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+		for _, p := range descent.Below(os.Getpid()) {
+			text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
 			if string(text) == "sleep\x00"+arg+"\x00" {
-				return p.pid
+				return p.PID
 			}
 		}
 		select {

@@ -1,25 +1,18 @@
 package namespace
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/descent"
 )
 
 // patience is how long processes have to die in.
 const patience = 20 * time.Second
-
-// process is one below the helper.
-type process struct {
-	pid, parent int
-	state       byte
-	born        string // in clock ticks: with the number, who it is
-}
 
 // end kills what is left below the helper, and says whether nothing is.
 // The control group, where there is one, takes all of it at once; without one
@@ -32,7 +25,7 @@ func (h *helper) end(ended bool) answer {
 		h.note(seen)
 	}
 	empty := h.group == nil || h.emptyGroup(ctx)
-	gone := h.isAlone(0) || h.killAll(ctx, seen)
+	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.note(seen) })
 	a := answer{Killed: len(seen), Proved: gone && empty && (h.holds.Load() || !h.adopts())}
 	if !ended && a.Killed > 0 {
 		a.Killed-- // the command itself
@@ -67,39 +60,12 @@ func (h *helper) adopts() bool {
 	return h.join&unix.CLONE_NEWPID != 0 && h.order.Enter != nil && h.order.Enter.NoFork
 }
 
-// killAll kills until the kernel says that there is no child any more.
-func (h *helper) killAll(ctx context.Context, seen map[string]bool) bool {
-	pause, stopped := time.Millisecond, map[string]bool{}
-	for {
-		for moving := true; moving && ctx.Err() == nil; {
-			moving = false
-			for _, p := range h.note(seen) {
-				if !stopped[p.who()] {
-					stopped[p.who()], moving = true, true
-					p.signal(unix.SIGSTOP)
-				}
-			}
-		}
-		for _, p := range h.living() {
-			p.signal(unix.SIGKILL)
-		}
-		select {
-		case <-h.dead:
-			return true
-		case <-ctx.Done():
-			return false
-		case <-time.After(pause): // the dead are on their way
-			pause = min(2*pause, patience/100)
-		}
-	}
-}
-
 // note notes who lives, but for the children that only wait.
-func (h *helper) note(seen map[string]bool) []process {
+func (h *helper) note(seen map[string]bool) []descent.Process {
 	found := h.living()
 	for _, p := range found {
 		if !h.attends(p) {
-			seen[p.who()] = true
+			seen[p.Who()] = true
 		}
 	}
 	return found
@@ -107,94 +73,40 @@ func (h *helper) note(seen map[string]bool) []process {
 
 // attends says whether a process is no part of the command, but stands before
 // it: the first child or, where there are two forks, that one's only child.
-func (h *helper) attends(p process) bool {
-	return h.forks > 0 && p.pid == h.child || h.forks > 1 && p.parent == h.child
+func (h *helper) attends(p descent.Process) bool {
+	return h.forks > 0 && p.PID == h.child || h.forks > 1 && p.Parent == h.child
 }
 
 // living lists what lives below the helper. Children that attend to others are
 // not in it: they end with the last of these, of which none goes astray until then.
-func (h *helper) living() []process {
-	all := descendants(os.Getpid())
+func (h *helper) living() []descent.Process {
+	all := descent.Below(os.Getpid())
 	parents := map[int]bool{}
 	for _, p := range all {
-		parents[p.parent] = true
+		parents[p.Parent] = true
 	}
-	return slices.DeleteFunc(all, func(p process) bool {
-		return p.state == 'Z' || p.state == 'X' || h.attends(p) && parents[p.pid]
+	return slices.DeleteFunc(all, func(p descent.Process) bool {
+		return p.Ended() || h.attends(p) && parents[p.PID]
 	})
 }
 
 // commandPID is the command's, 0 where it is not there yet or any more.
 func (h *helper) commandPID() int {
-	all := descendants(os.Getpid())
+	all := descent.Below(os.Getpid())
 	pid := h.child
 	for range h.forks {
 		next := 0
 		for _, p := range all {
-			if p.parent == pid && (next == 0 || p.pid < next) {
-				next = p.pid
+			if p.Parent == pid && (next == 0 || p.PID < next) {
+				next = p.PID
 			}
 		}
 		pid = next
 	}
 	for _, p := range all {
-		if p.pid == pid && p.state != 'Z' {
+		if p.PID == pid && p.State != 'Z' {
 			return pid
 		}
 	}
 	return 0
-}
-
-// who tells it from every other.
-func (p process) who() string { return strconv.Itoa(p.pid) + " " + p.born }
-
-// signal sends one, unless the number is somebody else's by now.
-func (p process) signal(s unix.Signal) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	if now, ok := readProcess(strconv.Itoa(p.pid)); ok && now.born == p.born {
-		_ = unix.PidfdSendSignal(fd, s, nil, 0)
-	}
-}
-
-// descendants lists all processes below one.
-func descendants(pid int) []process {
-	children := map[int][]process{}
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		if name[0] < '0' || name[0] > '9' {
-			continue
-		}
-		if p, ok := readProcess(name); ok {
-			children[p.parent] = append(children[p.parent], p)
-		}
-	}
-	found := children[pid]
-	for i := 0; i < len(found); i++ { // it grows
-		found = append(found, children[found[i].pid]...)
-	}
-	return found
-}
-
-// readProcess reads /proc/PID/stat. The name in it, in brackets, may hold anything.
-func readProcess(name string) (process, bool) {
-	text, err := os.ReadFile("/proc/" + name + "/stat")
-	if err != nil {
-		return process{}, false
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return process{}, false
-	}
-	pid, err1 := strconv.Atoi(name)
-	parent, err2 := strconv.Atoi(string(fields[1]))
-	return process{pid: pid, parent: parent, state: fields[0][0], born: string(fields[19])}, err1 == nil && err2 == nil
 }

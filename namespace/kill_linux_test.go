@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/descent"
 )
 
 // waiter tells when a word was written.
@@ -94,7 +96,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A command that stops the helper gains nothing by it.
+// A command that stops the helper gains nothing by it. What is to be counted as
+// killed is there before the word that begins the end.
 func TestStoppedHelper(t *testing.T) {
 	arg := unique()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +106,7 @@ func TestStoppedHelper(t *testing.T) {
 		<-said.there
 		cancel()
 	}()
-	c := &Command{Argv: []string{"sh", "-c", "kill -STOP $PPID; echo ready; sleep $1", "sh", arg}, Env: environment, Stdout: said}
+	c := &Command{Argv: []string{"sh", "-c", "sleep $1 & kill -STOP $PPID; echo ready; wait", "sh", arg}, Env: environment, Stdout: said}
 	began := time.Now()
 	r, err := Run(ctx, unshare(t), c)
 	if err != nil || !r.TimedOut || !r.DeathProved || r.Killed == 0 || withArgument(arg) != 0 {
@@ -129,9 +132,9 @@ func TestHelperKilled(t *testing.T) {
 	said := &waiter{word: "ready", there: make(chan bool)}
 	go func() {
 		<-said.there
-		for _, p := range descendants(os.Getpid()) {
-			if p.parent == os.Getpid() {
-				p.signal(unix.SIGKILL)
+		for _, p := range descent.Below(os.Getpid()) {
+			if p.Parent == os.Getpid() {
+				p.Signal(unix.SIGKILL)
 			}
 		}
 	}()
@@ -142,10 +145,10 @@ func TestHelperKilled(t *testing.T) {
 	if r.DeathProved && withArgument(arg) != 0 {
 		t.Errorf("%d processes are left", withArgument(arg))
 	}
-	for _, p := range descendants(1) { // where no group could be killed
-		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+	for _, p := range descent.Below(1) { // where no group could be killed
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
 		if bytes.Contains(text, []byte(arg)) {
-			p.signal(unix.SIGKILL)
+			p.Signal(unix.SIGKILL)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -78,6 +79,15 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	}
 	for _, m := range p.GIDs {
 		fmt.Fprintf(&b, "gid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
+	}
+	if len(p.Command) > 0 {
+		b.WriteString("\nthe wall\n")
+		for _, word := range p.Command {
+			if strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				word = strconv.Quote(word)
+			}
+			b.WriteString("  " + word + "\n")
+		}
 	}
 	b.WriteString("\nonce, before any command\n")
 	writeSteps(&b, p.Setup)

@@ -93,6 +93,7 @@ not usable: a sandbox with all default walls cannot be made here
 
 func TestPlan(t *testing.T) {
 	plan := &confine.Plan{
+		Command:    []string{"wall", "--say", "a\nb"},
 		Namespaces: []confine.Namespace{confine.NSUser, confine.NSMount},
 		UIDs:       []confine.IDMap{{Inside: 1000, Host: 1001, Count: 1}},
 		Setup: []confine.Step{
@@ -106,7 +107,7 @@ func TestPlan(t *testing.T) {
 	}
 	out, text := render(t, planOp(), bare{plan: plan}, `{"unprotect":["*"],"hostname":"pen"}`)
 	for _, line := range []string{
-		"workspace   /work (rw)\n", "namespaces  user mount\n", "uid         1000 inside is 1001 outside (1)\n",
+		"workspace   /work (rw)\n", "the wall\n  wall\n  --say\n  \"a\\nb\"\n", "namespaces  user mount\n", "uid         1000 inside is 1001 outside (1)\n",
 		"  1  tmpfs   /tmp nosuid mode=1777 size=1MiB  private\n",
 		"  2  bind    /usr ro                          programs\n",
 		"  3  bind    /a → /b                          asked for\n",

@@ -5,13 +5,13 @@ package linux
 import (
 	"cmp"
 	"context"
-	"net"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -62,14 +62,15 @@ func (s *sandbox) boot(ctx context.Context) error {
 	return nil
 }
 
-// save tells later starts who the agent is, should this process be killed.
-func (s *sandbox) save() error {
-	start, err := startTime(s.pid)
+// save tells later starts who the agent is, should this process be killed, and
+// in the end who attaches what holds.
+func (s *sandbox) save(isolation *policy.Isolation) error {
+	start, err := state.StartTime(s.pid)
 	if err == nil {
-		err = s.dir.save(s.pid, start)
+		err = s.dir.save(s.pid, start, isolation)
 	}
 	if err != nil {
-		return fail("state", "save", s.dir.path, err, "")
+		return fail("state", "save", s.dir.Path, err, "")
 	}
 	return nil
 }
@@ -85,9 +86,9 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	}
 	// The agent's first connection is made while it is busy. What is sent on
 	// it waits until the walls have been looked at.
-	s.spare, _ = dial(context.Background(), s.dir.path)
+	s.spare, _ = state.Dial(context.Background(), s.dir.Path)
 	s.spareAt = time.Now()
-	saved, looked := s.save(), verifyClone(s.pid, s.plan.plan)
+	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
 	booted, err := confine.ReadBooted(s.control)
 	if err != nil {
 		return nil, fail("boot", "await the agent", "", err, notAgent)
@@ -139,15 +140,4 @@ func (s *sandbox) closeFiles() {
 		_ = f.Close()
 	}
 	s.files = nil
-}
-
-// dial connects to a sandbox's socket.
-func dial(ctx context.Context, dir string) (net.Conn, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	var dialer net.Dialer
-	return dialer.DialContext(ctx, "unix", socketAddr(d))
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -42,7 +43,7 @@ func TestCopiedWorkspace(t *testing.T) {
 	if text, err := os.ReadFile(ws + "/.git/hooks/pre-commit"); err != nil || string(text) != "hook\n" {
 		t.Errorf("the source's hook: %q, %v", text, err)
 	}
-	if !exists(ws+"/dir/file") || exists(ws+"/planted") {
+	if !state.Exists(ws+"/dir/file") || state.Exists(ws+"/planted") {
 		t.Error("the source was changed")
 	}
 	if iso := box.Isolation(); iso.Workspace != policy.ModeCopy || iso.Limits["disk"] != "tmpfs size=1GiB" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -139,7 +140,7 @@ func TestLoaderOf(t *testing.T) {
 		}
 	}
 	loader, _ := loaderOf(realPath("/bin/sh"))
-	if loader != "" && !exists(loader) {
+	if loader != "" && !state.Exists(loader) {
 		t.Errorf("the loader of sh is %q", loader)
 	}
 	if at, _ := loaderOf(agentPath); at != "" {

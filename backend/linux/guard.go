@@ -5,7 +5,6 @@ package linux
 import (
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -138,24 +137,4 @@ func (b *builder) pin(target, rel string) {
 	b.pinned[at] = true
 	b.add(confine.Step{Do: confine.OpSelf, Target: at, Flags: []string{confine.FlagNoSuid, confine.FlagNoDev},
 		Why: "a mount point cannot be renamed away"})
-}
-
-// futurePath is the path free of symbolic links as it will be once it exists.
-func futurePath(p string) string {
-	if resolved := realPath(p); resolved != "" || p == "" || p == "/" {
-		return resolved
-	}
-	return filepath.Join(futurePath(filepath.Dir(p)), filepath.Base(p))
-}
-
-// realPath is the path free of symbolic links, or "" where it does not exist.
-func realPath(p string) string {
-	if p == "" {
-		return ""
-	}
-	resolved, err := filepath.EvalSymlinks(p)
-	if err != nil {
-		return ""
-	}
-	return resolved
 }

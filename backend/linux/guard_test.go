@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -341,7 +342,7 @@ func TestFirstLink(t *testing.T) {
 		{"a/b/c", "", nil}, {"a/b", "", nil}, {"l", "l", nil}, {"l/b/c", "l", nil}, {"a/b/l", "a/b/l", nil},
 		{"a/x", "", fs.ErrNotExist}, {"a/b/c/d", "", fs.ErrNotExist},
 	} {
-		link, err := firstLink(dir, tt.path)
+		link, err := hostpath.FirstLink(dir, tt.path)
 		if link != tt.link || !errors.Is(err, tt.err) {
 			t.Errorf("%s: %q, %v", tt.path, link, err)
 		}

@@ -13,16 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
-)
-
-const (
-	socketName = "agent.sock"
-	logName    = "agent.log"
-	// backlog is how many connections may wait for the agent; the kernel
-	// lowers it to net.core.somaxconn.
-	backlog = 4096
 )
 
 // launch is everything that a new agent is cloned with.
@@ -51,16 +44,16 @@ func (l *launch) close() {
 
 // open opens the agent's program, its sockets and its log.
 func (l *launch) open(agent string) error {
-	l.dir.empty() // of an attempt before this one
+	l.dir.Empty() // of an attempt before this one
 	var err error
 	if l.exe, err = openAgent(agent); err != nil {
 		return err
 	}
-	if l.listen, err = listen(l.dir.path); err != nil {
-		return fail("state", "listen on", socketName, err, "")
+	if l.listen, err = state.Listen(l.dir.Path); err != nil {
+		return fail("state", "listen on", state.SocketName, err, "")
 	}
-	if l.log, err = os.OpenFile(filepath.Join(l.dir.path, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return fail("state", "create", logName, err, "")
+	if l.log, err = os.OpenFile(filepath.Join(l.dir.Path, state.LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return fail("state", "create", state.LogName, err, "")
 	}
 	if l.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
 		return fail("state", "open", os.DevNull, err, "")
@@ -95,33 +88,6 @@ func openAgent(path string) (*os.File, error) {
 		return nil, fail("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
 	}
 	return f, nil
-}
-
-// listen makes the socket that the sandbox never sees. Its address goes
-// through a directory handle, because an address has room for 107 bytes only.
-func listen(dir string) (*os.File, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d)})
-	if err == nil {
-		err = unix.Listen(fd, backlog)
-	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), socketName), nil
-}
-
-func socketAddr(dir *os.File) string {
-	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)
 }
 
 // clone starts the agent in its namespaces, on a thread that lives as long as

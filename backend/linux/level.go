@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -97,7 +99,7 @@ func (b *builder) hostRules() []confine.PathRule {
 	var rules []confine.PathRule
 	add := func(access confine.Access, paths ...string) {
 		for _, p := range paths {
-			if exists(p) {
+			if state.Exists(p) {
 				rules = append(rules, confine.PathRule{Path: p, Access: access})
 			}
 		}
@@ -191,9 +193,9 @@ const (
 // temporary directory.
 func (d *stateDir) scratchPath() string {
 	if os.Geteuid() == 0 {
-		return filepath.Join(os.TempDir(), scratchPrefix+d.id)
+		return filepath.Join(os.TempDir(), scratchPrefix+d.ID)
 	}
-	return filepath.Join(d.path, "scratch")
+	return filepath.Join(d.Path, "scratch")
 }
 
 // makeScratch makes them, for the identity that is to use them.
@@ -223,7 +225,7 @@ func (b *builder) watchProtected(open []string) {
 		if strings.Contains(" "+strings.Join(open, " ")+" ", " "+p.Path+" ") || strings.Join(open, "") == "*" {
 			continue
 		}
-		b.absent = append(b.absent, planting{path: p.Path, was: fingerprint(filepath.Join(ws.source, p.Path))})
+		b.absent = append(b.absent, hostpath.Planting{Path: p.Path, Was: hostpath.Fingerprint(filepath.Join(ws.source, p.Path))})
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -63,7 +64,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 		if err != nil {
 			return nil, err
 		}
-		d := &stateDir{root: req.StateDir, id: "ID", path: filepath.Join(req.StateDir, "sandboxes", "ID")}
+		d := &stateDir{Dir: &state.Dir{Root: req.StateDir, ID: "ID", Path: filepath.Join(req.StateDir, "sandboxes", "ID")}}
 		p, err := landlockPlan(req.Spec, id, guardedBy(req), mounts, groups, group, d.scratchPath())
 		if err != nil {
 			return nil, err

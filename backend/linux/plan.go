@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -34,8 +35,8 @@ type builder struct {
 	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
-	absent []planting // what the host would obey and is not there
-	abi    int        // of Landlock
+	absent []hostpath.Planting // what the host would obey and is not there
+	abi    int                 // of Landlock
 	groups hierarchy
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -171,7 +172,7 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exists(dir + "/var") {
+	if state.Exists(dir + "/var") {
 		t.Error("planning made the state directory")
 	}
 	said := describe(plan)

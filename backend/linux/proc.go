@@ -5,6 +5,7 @@ package linux
 import (
 	"os"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -33,7 +34,7 @@ func (b *builder) maskProc() {
 		}
 	}
 	for _, name := range procReadOnly {
-		if target := "/proc/" + name; exists(target) {
+		if target := "/proc/" + name; state.Exists(target) {
 			b.add(confine.Step{Do: confine.OpSelf, Target: target, Flags: append([]string{confine.FlagReadOnly}, procFlags...),
 				Why: "the machine's settings"})
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -123,7 +124,7 @@ func (b *builder) rootSource(written string) (string, error) {
 		return "", badSource(field, written, reason(err), "")
 	case !info.IsDir():
 		return "", badSource(field, written, "it is not a directory", "name a directory that holds usr, bin and lib")
-	case !exists(filepath.Join(dir, "usr")) && !exists(filepath.Join(dir, "bin")):
+	case !state.Exists(filepath.Join(dir, "usr")) && !state.Exists(filepath.Join(dir, "bin")):
 		return "", badSource(field, written, "it holds neither usr nor bin, and so no programs", "name a directory that holds a root file system")
 	case dir == "/":
 		return "", badSource(field, written, "it is the host's own root", `"host" shows its system directories`)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -48,7 +49,7 @@ type sandbox struct {
 	death backend.Death
 }
 
-func (s *sandbox) ID() string                  { return s.dir.id }
+func (s *sandbox) ID() string                  { return s.dir.ID }
 func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
 func (s *sandbox) Done() <-chan struct{}       { return s.done }
 
@@ -62,7 +63,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	if conn := s.takeSpare(); conn != nil {
 		return conn, nil
 	}
-	conn, err := dial(ctx, s.dir.path)
+	conn, err := state.Dial(ctx, s.dir.Path)
 	if err != nil {
 		select {
 		case <-s.done:
@@ -138,7 +139,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			case <-hurry:
 			}
 		}
-		s.kill(func() { s.death.Log = s.log() }, s.dir.empty)
+		s.kill(func() { s.death.Log = s.log() }, s.dir.Empty)
 		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
 		if s.group != nil {
 			s.death.Proved = s.group.awaitEmpty(tidyTime)
@@ -176,7 +177,7 @@ const tidyTime = 10 * time.Second
 
 // log is what the agent wrote on its standard error.
 func (s *sandbox) log() string {
-	f, err := os.Open(filepath.Join(s.dir.path, logName))
+	f, err := os.Open(filepath.Join(s.dir.Path, state.LogName))
 	if err != nil {
 		return ""
 	}
@@ -190,8 +191,8 @@ func (s *sandbox) log() string {
 func (s *sandbox) planted() []string {
 	var found []string
 	for _, p := range s.plan.absent {
-		if p.happened(s.plan.mounts[0].source) {
-			found = append(found, p.path)
+		if p.Happened(s.plan.mounts[0].source) {
+			found = append(found, p.Path)
 		}
 	}
 	return found

@@ -27,8 +27,8 @@ func wantsScope(h hierarchy, l policy.Limits) bool {
 // its program, into a scope of its own. Where it does not, the limits that
 // need it are refused, and say why.
 func (l *launch) enterScope(ctx context.Context, pid int) {
-	unit := groupName(l.dir.id) + ".scope"
-	group, err := systemd.Start(ctx, systemd.Scope{Unit: unit, Description: "Paddock sandbox " + l.dir.id, PIDs: []int{pid}})
+	unit := groupName(l.dir.ID) + ".scope"
+	group, err := systemd.Start(ctx, systemd.Scope{Unit: unit, Description: "Paddock sandbox " + l.dir.ID, PIDs: []int{pid}})
 	if err == nil {
 		l.group, l.groups.place, err = controlOf(group)
 	}

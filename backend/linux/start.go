@@ -46,6 +46,10 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 		dir.remove()
 		return nil, err
 	}
+	if err := s.save(&s.isolation); err != nil {
+		_, _ = s.Stop(ctx, 0)
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -105,7 +109,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 	l := &launch{dir: dir, id: id, groups: findHierarchy()}
 	l.scope = wantsScope(l.groups, req.Spec.Limits)
 	if len(l.groups.place.Controllers) > 0 {
-		name := groupName(dir.id)
+		name := groupName(dir.ID)
 		dir.group = filepath.Join(l.groups.place.Dir, name)
 		var err error
 		if l.group, err = newControl(l.groups, name, id); err != nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -118,16 +119,16 @@ func TestSwappedSource(t *testing.T) {
 		if err := errors.Join(os.Rename(filepath.Join(dir, link), dir+"/gone"), os.Symlink(dir+"/other", filepath.Join(dir, link))); err != nil {
 			t.Fatal(err)
 		}
-		state, err := newStateDir(req.StateDir)
+		made, err := newStateDir(req.StateDir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(state.remove)
+		t.Cleanup(made.remove)
 		id, err := chooseIdentity()
 		if err != nil {
 			t.Fatal(err)
 		}
-		box, err := start(t.Context(), req, state, id, mounts)
+		box, err := start(t.Context(), req, made, id, mounts)
 		if err == nil {
 			box.kill()
 			t.Fatal("the link was followed")
@@ -258,7 +259,7 @@ func TestStop(t *testing.T) {
 	if dirs := sandboxDirs(t, req.StateDir); len(dirs) != 0 {
 		t.Errorf("state is left: %v", dirs)
 	}
-	if !exists(filepath.Join(req.Spec.Workspace.Source, "keep")) {
+	if !state.Exists(filepath.Join(req.Spec.Workspace.Source, "keep")) {
 		t.Error("the workspace was touched")
 	}
 }
@@ -328,7 +329,7 @@ func TestNames(t *testing.T) {
 			if out, status := sh(t, box, "cat .git/config && touch made && ls /mnt"); status != 0 || !strings.HasPrefix(out, "x\n") {
 				t.Errorf("status %d: %s", status, out)
 			}
-			if !exists(filepath.Join(ws, "made")) {
+			if !state.Exists(filepath.Join(ws, "made")) {
 				t.Error("the file is not in the workspace")
 			}
 		})

@@ -2,7 +2,9 @@
 // whoever holds its socket.
 //
 // A backend starts it with the descriptors that package confine names, and it
-// builds the walls around itself from a plan. Started by hand, with --listen,
+// builds the walls around itself from a plan (boot); behind a wall that only
+// gives a pipe it is a guest, and the pipe's other end belongs to a keeper
+// outside, which is this program, too. Started by hand, with --listen,
 // it serves as it is: as the guest agent of a virtual machine, in a
 // container, or as an ordinary process.
 //
@@ -18,6 +20,7 @@ import (
 	"os"
 
 	"github.com/paddock-dev/paddock/agent"
+	"github.com/paddock-dev/paddock/keeper"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -25,6 +28,16 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "boot":
 		os.Exit(agent.Main())
+	case len(os.Args) == 2 && os.Args[1] == "attempt":
+		os.Exit(agent.TryWalls(os.Stdin, os.Stdout))
+	case len(os.Args) == 4 && os.Args[1] == "copy":
+		os.Exit(copyTree(os.Args[2], os.Args[3]))
+	case len(os.Args) == 2 && os.Args[1] == "keep":
+		os.Exit(keeper.Main())
+	case len(os.Args) == 2 && os.Args[1] == "guest":
+		os.Exit(agent.Guest(""))
+	case len(os.Args) == 4 && os.Args[1] == "guest" && os.Args[2] == "--remove":
+		os.Exit(agent.Guest(os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "--version":
 		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, orUnknown(wire.Build))
 	default:

@@ -91,6 +91,9 @@ func Dial(in io.ReadCloser, out io.WriteCloser) (*Dialer, error) {
 	return &Dialer{s}, nil
 }
 
+// Done is closed when either pipe has ended, or the Dialer is closed.
+func (d *Dialer) Done() <-chan struct{} { return d.session.CloseChan() }
+
 // DialContext opens a connection.
 func (d *Dialer) DialContext(ctx context.Context) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {

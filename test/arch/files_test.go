@@ -135,10 +135,11 @@ func TestNoRegistryHosts(t *testing.T) {
 // The agent is copied into every sandbox and every microVM.
 func TestAgentSize(t *testing.T) {
 	const most = 5_000_000 // bytes
-	bin := filepath.Join(t.TempDir(), "paddock-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -funcalign=16", "-o", bin, "./cmd/paddock-agent") // as make build does
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "paddock-agent")
+	build := exec.Command("make", "agent", "BIN="+dir)
 	build.Dir = root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the agent: %v\n%s", err, out)
 	}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package linux
+package hostpath
 
 import (
 	"bufio"
@@ -13,10 +11,10 @@ import (
 // maxGitConfig bounds how much of a repository's configuration is read.
 const maxGitConfig = 1 << 20
 
-// gitConfigPaths gives what the configuration of the workspace's repository
+// GitConfigPaths gives what the configuration of the workspace's repository
 // has git run or obey in the workspace itself: the directory of core.hooksPath
 // and the files that it includes. They are relative to the workspace.
-func gitConfigPaths(workspace string) []string {
+func GitConfigPaths(workspace string) []string {
 	f, err := os.Open(filepath.Join(workspace, ".git", "config"))
 	if err != nil {
 		return nil

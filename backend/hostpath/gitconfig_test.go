@@ -1,15 +1,17 @@
-//go:build linux
-
-package linux
+package hostpath
 
 import (
+	"os"
 	"slices"
 	"testing"
 )
 
 func TestGitConfigPaths(t *testing.T) {
 	ws := t.TempDir()
-	writeFile(t, ws+"/.git/config", `[core]
+	if err := os.Mkdir(ws+"/.git", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := `[core]
 	repositoryformatversion = 0
 	HooksPath = "tools/git hooks" # by custom
 [include]
@@ -21,12 +23,15 @@ func TestGitConfigPaths(t *testing.T) {
 	hooksPath = not/this
 [core "x"]
 	hookspath = ../outside
-`)
+`
+	if err := os.WriteFile(ws+"/.git/config", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	want := []string{"tools/git hooks", "team.gitconfig", ".git/local.inc"}
-	if got := gitConfigPaths(ws); !slices.Equal(got, want) {
+	if got := GitConfigPaths(ws); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := gitConfigPaths(t.TempDir()); got != nil {
+	if got := GitConfigPaths(t.TempDir()); got != nil {
 		t.Errorf("without a repository: %q", got)
 	}
 }

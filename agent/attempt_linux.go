@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// attemptDial is how long one connection may take to come about. What a wall
+// swallows without an answer is not there.
+const attemptDial = time.Second
+
+// TryWalls is the program "paddock-agent attempt": it tries from behind a wall
+// what the line on its standard input says, and prints what came of it. It
+// returns the exit status.
+func TryWalls(in io.Reader, out io.Writer) int {
+	line, err := bufio.NewReader(io.LimitReader(in, wire.MaxAttemptLine)).ReadBytes('\n')
+	if err != nil {
+		return ExitCannotStart
+	}
+	var a wire.Attempt
+	if err := json.Unmarshal(line, &a); err != nil || len(a.Write) > wire.MaxAttempts || len(a.Dial) > wire.MaxAttempts {
+		return ExitCannotStart
+	}
+	done := wire.Attempted{Nonce: a.Nonce}
+	for _, name := range a.Write {
+		done.Write = append(done.Write, outcome(attemptWrite(name, a.Nonce)))
+	}
+	for _, address := range a.Dial {
+		done.Dial = append(done.Dial, outcome(attemptCall(address, a.Nonce)))
+	}
+	if err := json.NewEncoder(out).Encode(done); err != nil {
+		return ExitCannotStart
+	}
+	return 0
+}
+
+func attemptWrite(name, nonce string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(nonce)
+	return errors.Join(err, f.Close())
+}
+
+func attemptCall(address, nonce string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), attemptDial)
+	defer cancel()
+	c, err := new(net.Dialer).DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c, nonce)
+	return errors.Join(err, c.Close())
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,292 @@
+package agent
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/internal/stdiomux"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Guest is the life of an agent behind a wall that gives it a pipe: the
+// handshake over standard input and output (wire.Guest), then connections over
+// the same two, until standard input ends; then it ends all that runs. It is
+// an ordinary process, in whatever it finds: process 1 of a container, a
+// machine without /tmp, an account on another host.
+//
+// uploaded is the directory that it was sent to, empty where it was there
+// before: both are removed at once. Guest returns the exit status.
+func Guest(uploaded string) int {
+	if uploaded != "" {
+		_ = os.Remove(filepath.Join(uploaded, "paddock-agent"))
+		_ = os.Remove(uploaded)
+	}
+	in, out, err := guestStreams()
+	if err != nil {
+		CannotStart(err)
+		return ExitCannotStart
+	}
+	input := bufio.NewReader(in)
+	line, err := wire.ReadLine(input, wire.MaxGuest)
+	if err != nil {
+		CannotStart(fmt.Errorf("cannot read the guest's line: %w", err))
+		return ExitCannotStart
+	}
+	g, failed := decodeGuest(line)
+	if g == nil {
+		CannotStart(failed)
+		return ExitCannotStart
+	}
+	ready := wire.GuestReady{Version: wire.Version, Build: wire.Build, PID: os.Getpid()}
+	var a *Agent
+	if failed == nil {
+		a, failed = newGuest(g)
+	}
+	if failed != nil {
+		ready.Failed = guestError(failed)
+	} else {
+		defer a.removeScratch()
+		ready.Workspace, ready.Seccomp = a.workspace, a.isolation.Seccomp
+	}
+	if text, err := ready.AnswerLine(g.Nonce); err != nil {
+		return ExitCannotStart
+	} else if _, err := out.Write(text); err != nil || failed != nil {
+		return ExitCannotStart
+	}
+	ln, err := stdiomux.Listen(&ahead{input, in}, out)
+	if err != nil {
+		CannotStart(err)
+		return ExitCannotStart
+	}
+	return a.beGuest(ln)
+}
+
+// ahead reads what was read ahead of the connections, too.
+type ahead struct {
+	io.Reader
+	io.Closer
+}
+
+// guestStreams takes standard input and output, which nothing else is to use.
+func guestStreams() (in, out *os.File, err error) {
+	for i, file := range []**os.File{&in, &out} {
+		if _, err := unix.IoctlGetTermios(i, unix.TCGETS); err == nil {
+			return nil, nil, hinted{errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say"}
+		}
+		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot use descriptor %d: %w", i, err)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT == unix.S_IFIFO || st.Mode&unix.S_IFMT == unix.S_IFSOCK) {
+			_ = unix.SetNonblock(fd, true) // so that no processor waits in it
+		}
+		*file = os.NewFile(uintptr(fd), "pipe")
+	}
+	// What prints by mistake must not break the pipe.
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Dup3(null, 0, 0)
+		_ = unix.Dup3(2, 1, 0)
+		_ = unix.Close(null)
+	}
+	return in, out, nil
+}
+
+// decodeGuest reads the line. Where that is of another release, it still tells
+// how to answer.
+func decodeGuest(line []byte) (*wire.Guest, error) {
+	g, err := wire.DecodeGuest(line)
+	switch {
+	case err == nil && g.Build != "" && wire.Build != "" && g.Build != wire.Build:
+		return g, hinted{fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease}
+	case err == nil:
+		return g, nil
+	}
+	var head struct {
+		Version int    `json:"version"`
+		Build   string `json:"build"`
+		Nonce   string `json:"nonce"`
+	}
+	if json.Unmarshal(line, &head) != nil || head.Nonce == "" {
+		return nil, fmt.Errorf("cannot read the guest's line: %w", err)
+	}
+	err = fmt.Errorf("cannot read the guest's line: %w", err)
+	if head.Build != wire.Build {
+		err = hinted{fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease}
+	}
+	return &wire.Guest{Nonce: head.Nonce}, err
+}
+
+// guestError types an error for the answer.
+func guestError(err error) *wire.Error {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	e = &wire.Error{Message: err.Error(), Code: wire.CodeFailed}
+	var h hinted
+	if errors.As(err, &h) {
+		e.Hint = h.hint
+	}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+	}
+	return e
+}
+
+// newGuest makes the agent that a guest's line describes.
+func newGuest(g *wire.Guest) (*Agent, error) {
+	if err := settle(false); err != nil {
+		return nil, err
+	}
+	env, err := baseEnvironment(nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range g.Env {
+		env[name] = value
+	}
+	if werr := checkEnv(g.Env); werr != nil {
+		return nil, werr
+	}
+	r := g.Rlimits
+	a := &Agent{env: env, addressSpace: r.AddressSpace, warns: true,
+		limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
+	if len(g.Isolation) > 0 {
+		if err := json.Unmarshal(g.Isolation, &a.isolation); err != nil {
+			return nil, fmt.Errorf("cannot read what isolates it: %w", err)
+		}
+	}
+	a.isolation.Seccomp = g.Seccomp
+	a.scratch = guestScratch(g.State)
+	if err := a.openGuestWorkspace(g); err != nil {
+		a.removeScratch()
+		return nil, err
+	}
+	if a.spawner, err = startGuestSpawner(g.Seccomp); err != nil {
+		a.removeScratch()
+		return nil, err
+	}
+	a.reaper, a.trees = a.spawner.reaper, a.spawner.trees
+	return a, nil
+}
+
+// openGuestWorkspace opens the workspace and the places of the agent's own.
+func (a *Agent) openGuestWorkspace(g *wire.Guest) (err error) {
+	a.workspace = g.Workspace
+	if a.workspace == "" {
+		if a.scratch == "" {
+			return hinted{errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace"}
+		}
+		a.workspace = filepath.Join(a.scratch, "workspace")
+		g.MakeWorkspace = true
+	}
+	if st, err := os.Stat(a.workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
+		if err == nil {
+			err = unix.ENOTDIR
+		}
+		return hinted{fmt.Errorf("cannot use the workspace %s: %w", a.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed"}
+	}
+	if a.files, err = openWorkspace(a.workspace); err != nil {
+		return err
+	}
+	state, secrets := stateBelow(a.scratch, "shells", "services"), filepath.Join(a.scratch, "secrets")
+	if a.scratch == "" {
+		none := func() (beneath.Dir, error) {
+			return beneath.None, errors.New("there is no directory that can be written to")
+		}
+		state, secrets = []stateDir{none, none}, "/nonexistent/paddock-secrets"
+	}
+	a.shellState, a.services, a.secretRoot = state[0], newServices(state[1]), secretsAt(secrets)
+	return nil
+}
+
+// guestScratch makes a private directory for the agent's own files, in the
+// first place that lets it. Empty: there is none.
+func guestScratch(state string) string {
+	places := []string{state}
+	if state == "" {
+		places = []string{os.Getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm", "/run"}
+	}
+	for _, dir := range places {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if made, err := os.MkdirTemp(dir, "paddock-guest-"); err == nil { // with mode 0700
+			return made
+		}
+	}
+	return ""
+}
+
+// removeScratch removes the agent's own files.
+func (a *Agent) removeScratch() {
+	if a.scratch != "" {
+		_ = os.RemoveAll(a.scratch)
+	}
+}
+
+// startGuestSpawner starts the spawner of commands: no set-id program gives
+// them anything, and a filter takes from them what work does not need.
+func startGuestSpawner(profile string) (*spawner, error) {
+	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
+	if profile != wire.NoFilter {
+		plan.Spawn = []confine.Step{{Do: confine.OpNoNew}}
+		for _, name := range []string{confine.FilterAgent, confine.FilterCommands} {
+			step := confine.Step{Do: confine.OpSeccomp, Source: name, Flags: []string{confine.FlagAllThreads}}
+			options := confine.FilterOptions{}
+			if name == confine.FilterCommands {
+				options = confine.FilterOptions{Profile: profile, Notify: true}
+				step.Flags = []string{confine.FlagNotify}
+			}
+			var err error
+			if step.Data, err = confine.Filter(name, options); err != nil {
+				return nil, fmt.Errorf("cannot make the commands' filter: %w", err)
+			}
+			plan.Spawn = append(plan.Spawn, step)
+		}
+	}
+	s, _, failed := startSpawner(plan, nil)
+	if failed == nil {
+		return s, nil
+	}
+	err := error(failed)
+	if failed.Errno != 0 {
+		err = fmt.Errorf("cannot confine commands: %s: %w", failed.Op, unix.Errno(failed.Errno))
+	}
+	if failed.Hint != "" {
+		err = hinted{err, failed.Hint}
+	}
+	return nil, err
+}
+
+// beGuest serves until the pipe or a signal ends it.
+func (a *Agent) beGuest(ln net.Listener) int {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	gone := make(chan struct{})
+	go func() {
+		_ = a.serve(ln)
+		close(gone)
+	}()
+	wire.Warm()
+	select {
+	case <-signals:
+	case <-gone:
+	}
+	return a.endTrees()
+}

@@ -1,0 +1,197 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// client is the engine's command line.
+type client struct {
+	binary string // absolute
+	name   string // as it was written
+	env    []string
+}
+
+// patience is how long one question to an engine may take.
+const patience = 30 * time.Second
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 4 << 20
+
+// passedOn are the variables of the caller's environment that an engine's
+// client needs to find its engine; it gets no others, because the engine
+// might hand them on.
+var passedOn = []string{
+	"PATH", "HOME", "USER", "TMPDIR", "LANG",
+	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
+	"CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE",
+	"CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "STORAGE_DRIVER", "STORAGE_OPTS",
+	"CONTAINERD_ADDRESS", "CONTAINERD_NAMESPACE", "NERDCTL_TOML",
+	"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
+}
+
+// clientEnv picks what is passed on from an environment.
+func clientEnv(environ []string) []string {
+	var env []string
+	for _, kv := range environ {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(passedOn, name) {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// findClient looks for the command line that a spec names.
+func findClient(o policy.Docker) (*client, error) {
+	name := o.Binary
+	if name == "" {
+		name = "docker"
+	}
+	found, err := exec.LookPath(name)
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
+	if err != nil {
+		return nil, &backend.StartError{Stage: "engine", Op: "find", Object: name,
+			Cause: fmt.Sprintf("Docker execution policy requires the '%s' CLI to be installed and available on PATH.", name),
+			Hint:  "install docker, podman or nerdctl, or name the program with --docker-binary"}
+	}
+	return &client{binary: found, name: name, env: clientEnv(os.Environ())}, nil
+}
+
+// value is a variable of the client's environment.
+func (c *client) value(name string) string {
+	for _, kv := range c.env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// answerError is a question that the engine did not answer.
+type answerError struct {
+	op     string // "inspect", "info"
+	stderr string
+	err    error
+}
+
+func (e *answerError) Error() string {
+	if e.stderr != "" {
+		return e.stderr
+	}
+	return e.err.Error()
+}
+
+func (e *answerError) Unwrap() error { return e.err }
+
+// ask runs the command line and returns what it prints. It is bounded in time
+// and in size, and has a session of its own, so that no key at the caller's
+// terminal ends it.
+func (c *client) ask(ctx context.Context, args ...string) ([]byte, error) {
+	return c.askWith(ctx, nil, args...)
+}
+
+func (c *client) askWith(ctx context.Context, stdout *limited, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	defer cancel()
+	if stdout == nil {
+		stdout = &limited{left: maxAnswer}
+	}
+	stderr := limited{left: 16 << 10}
+	cmd := exec.CommandContext(ctx, c.binary, args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err == nil && stdout.over:
+		err = errors.New("the answer is too long")
+	}
+	if err != nil {
+		return nil, &answerError{op: args[0], stderr: lastWords(stderr.Bytes()), err: err}
+	}
+	return stdout.Bytes(), nil
+}
+
+// limited keeps the beginning of what is written to it.
+type limited struct {
+	bytes.Buffer
+	left int
+	over bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.over = l.over || n < len(p)
+	l.left -= n
+	l.Buffer.Write(p[:n])
+	return len(p), nil
+}
+
+// lastWords makes one printable line of what a client said at its end:
+// engines print warnings first and advice last.
+func lastWords(text []byte) string {
+	said := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "See '") || strings.HasPrefix(line, "Run '") || strings.Contains(line, "level=warning") {
+			continue
+		}
+		if said == "" || !strings.HasPrefix(said, "Error") && !strings.HasPrefix(said, "Cannot") && !strings.HasPrefix(said, "docker: ") {
+			said = line
+		}
+	}
+	said = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(said, "?"))
+	if len(said) > 400 {
+		said = said[:400] + "…"
+	}
+	return said
+}
+
+// fail makes a StartError of a question that failed, with what to do about it.
+func (c *client) fail(op, object string, err error) *backend.StartError {
+	return &backend.StartError{Stage: "engine", Op: op, Object: object, Cause: err.Error(), Hint: c.remedy(err.Error())}
+}
+
+// remedy says what to do about an engine's words.
+func (c *client) remedy(said string) string {
+	lower := strings.ToLower(said)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(lower, w) })
+	}
+	switch {
+	case has("permission denied") && has("connect", "socket", "dial unix"):
+		return "the engine's socket is for others: join the group that owns it (which makes one as mighty as root), or use a rootless engine"
+	case has("cannot connect", "is the docker daemon running", "connection refused", "no such file or directory: connect", "error during connect", "failed to connect", "no route to host", "i/o timeout"):
+		return "start the engine, or say where it is with DOCKER_HOST or DOCKER_CONTEXT (podman: CONTAINER_HOST)"
+	case has("no answer within"):
+		return "the engine does not answer: look at it, or start it again"
+	case has("operation not permitted") && has("rlimit", "prlimit"):
+		return `the engine asks for resource limits that this host forbids: set lower ones, extra_run_args: ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"] say`
+	case has("hybrid mode not supported"):
+		return "this host's control groups are too old for the engine's runtime: choose another one, runc say"
+	case has("newuidmap", "newgidmap", "subuid"):
+		return "a rootless engine needs a range of ids: add one for the user to /etc/subuid and /etc/subgid"
+	}
+	return ""
+}

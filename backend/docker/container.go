@@ -1,0 +1,234 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// The networks of a container, as isolation names them.
+const (
+	networkNone   = "none"
+	networkHost   = "host"
+	networkEngine = "engine" // its default one
+)
+
+// Where the agent is inside: a file of the host, or one in a volume that was
+// filled through the engine.
+const (
+	agentFile   = "/.paddock-agent"
+	agentVolume = "/.paddock"
+)
+
+// copySource is where a workspace is shown, read-only, that is to be copied.
+const copySource = "/.paddock-source"
+
+// build is a container with what was found out on the way to it.
+type build struct {
+	container
+	options policy.Docker
+	uploads bool   // the agent goes through the engine into a volume
+	agent   string // its path inside
+	home    string
+	absent  []hostpath.Planting
+	shown   []hostpath.Mount
+	// degraded and lost are for the isolation.
+	degraded, lost []string
+}
+
+// newBuild makes the container that a resolved spec asks for, on an engine
+// that has its image.
+func newBuild(req backend.Request, e *engine, img *image, id string) (*build, error) {
+	spec, o := req.Spec, options(req.Spec)
+	shown, err := lookAt(req)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := newBinds(req, shown, e.sockets())
+	if err != nil {
+		return nil, err
+	}
+	b := &build{options: o, absent: bound.absent, shown: shown, container: container{
+		id: id, image: o.Image, keep: o.RemoveContainerOnExit != nil && !*o.RemoveContainerOnExit,
+		network: networkNone, hostname: spec.Hostname, shm: int64(spec.Limits.Tmp), mounts: bound.list,
+		dir: shown[0].Target, readOnly: o.ReadOnlyRootFS, extra: o.ExtraRunArgs, podman: e.kind == "podman",
+	}}
+	switch {
+	case spec.Network == networkHost:
+		b.network = networkHost
+	case o.NetworkEnabled:
+		b.network = ""
+	}
+	return b, errors.Join(b.fits(e, img), b.place(req, e, img), b.limit(spec, e), reserved(o.ExtraRunArgs), b.identify(e))
+}
+
+// lookAt gives the paths that the spec names: a workspace is where it is on
+// the host, or, as a copy, at /workspace.
+func lookAt(req backend.Request) ([]hostpath.Mount, error) {
+	shown, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return nil, err
+	}
+	if !shown[0].Copied {
+		shown[0].Target = shown[0].Source
+	}
+	first := map[string]string{agentFile: "the agent", agentVolume: "the agent", copySource: "the workspace's original"}
+	for _, m := range shown {
+		if other, taken := first[m.Target]; taken {
+			return nil, hostpath.Refuse(m.Field, m.Target, other+" is there too", "choose another target")
+		}
+		first[m.Target] = m.Field
+	}
+	return shown, nil
+}
+
+func options(spec policy.Spec) policy.Docker {
+	var o policy.Docker
+	if spec.Docker != nil {
+		o = *spec.Docker
+	}
+	if o.Image == "" {
+		o.Image = policy.DefaultImage
+	}
+	return o
+}
+
+// fits refuses an image for another machine than the engine's, and an engine
+// on another machine than the agent was made for.
+func (b *build) fits(e *engine, img *image) error {
+	switch {
+	case goArch(img.Architecture) != e.arch:
+		return e.fail("use the image", b.image, fmt.Errorf("it is made for %s, and the engine's machine is %s", img.Architecture, e.arch))
+	case e.arch != runtime.GOARCH:
+		return e.fail("use", e.name, fmt.Errorf("the engine's machine is %s, and this agent is made for %s", e.arch, runtime.GOARCH))
+	}
+	return nil
+}
+
+// place puts the agent and the writable places in memory.
+func (b *build) place(req backend.Request, e *engine, img *image) error {
+	limits := req.Spec.Limits
+	b.agent, b.uploads = agentFile, !e.local
+	if b.uploads {
+		b.agent = agentVolume + "/agent"
+		b.mounts = append(b.mounts, mount{kind: mountVolume, source: b.name(), target: agentVolume, readOnly: true, why: "Paddock's agent"})
+	} else {
+		b.mounts = append(b.mounts, mount{kind: mountBind, source: hostpath.Future(req.Agent), target: agentFile, readOnly: true, why: "Paddock's agent"})
+	}
+	if b.shown[0].Copied {
+		b.tmpfs = append(b.tmpfs, tmpfs{policy.WorkspacePath, int64(limits.Disk)})
+		if !b.uploads {
+			b.mounts = append(b.mounts, mount{kind: mountBind, source: b.shown[0].Source, target: copySource, readOnly: true, why: "what is copied from"})
+		}
+	} else if !e.local {
+		return hostpath.Refuse("workspace.mode", policy.ModeBind, "the engine runs on another machine, which does not have this directory", "use workspace mode copy")
+	}
+	b.home = policy.TmpPath
+	if b.addTmpfs(policy.TmpPath, int64(limits.Tmp)) && b.addTmpfs(policy.HomePath, int64(limits.Tmp)) {
+		b.home = policy.HomePath
+	}
+	for _, v := range img.volumes() {
+		if b.addTmpfs(v, int64(limits.Tmp)) {
+			b.lost = append(b.lost, "the image's volume "+v+" is an empty place in memory")
+		}
+	}
+	if !b.readOnly {
+		b.lost = append(b.lost, "what commands write outside of the workspace, /tmp and HOME lies on the engine's disk, without a bound, until the container ends")
+	}
+	return nil
+}
+
+// source is where the original of a workspace is inside that is copied.
+func (b *build) source() string {
+	if b.uploads {
+		return agentVolume + "/source"
+	}
+	return copySource
+}
+
+// addTmpfs adds a place in memory, unless the user has put something there.
+func (b *build) addTmpfs(target string, size int64) bool {
+	for _, m := range b.shown {
+		if _, covered := hostpath.Within(target, m.Target); covered {
+			return false
+		}
+	}
+	for _, t := range b.tmpfs {
+		if t.target == target {
+			return false
+		}
+	}
+	b.tmpfs = append(b.tmpfs, tmpfs{target, size})
+	return true
+}
+
+// limit puts the limits, and refuses those that were written and that the
+// engine cannot keep: engines themselves only warn.
+func (b *build) limit(spec policy.Spec, e *engine) error {
+	var errs []error
+	keep := func(written, can bool, field, value, word string) bool {
+		switch {
+		case can:
+			return true
+		case !written:
+		case spec.Allows(word):
+			b.degraded = append(b.degraded, word)
+		default:
+			errs = append(errs, hostpath.Refuse(field, value, "the engine cannot keep it: its host lacks that controller of control groups",
+				"use a host that has it, or allow it: --allow-degraded="+word))
+		}
+		return false
+	}
+	l := spec.Limits
+	if l.Memory > 0 && keep(true, e.memory, "limits.memory", l.Memory.String(), policy.DegradeMemory) {
+		b.memory, b.swap = int64(l.Memory), int64(l.Swap)
+		if !keep(l.Swap > 0, e.swap, "limits.swap", l.Swap.String(), policy.DegradeSwap) {
+			b.lost = append(b.lost, "the use of swap is not bounded")
+		}
+	}
+	if l.CPUs > 0 && keep(true, e.cpus, "limits.cpus", l.CPUs.String(), policy.DegradeCPUs) {
+		b.cpus = l.CPUs.String()
+	}
+	if keep(l.Processes != policy.DefaultProcesses, e.pids, "limits.processes", strconv.FormatUint(l.Processes, 10), policy.DegradeProcesses) {
+		b.pids = l.Processes
+	} else {
+		b.lost = append(b.lost, "the number of processes is not bounded by the engine")
+	}
+	for _, d := range policy.Degradations() {
+		for _, name := range b.degraded {
+			if d.Name == name {
+				b.lost = append(b.lost, d.Loss)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// identify decides whom commands run as: the owner of the workspace, so that
+// files keep one.
+func (b *build) identify(e *engine) error {
+	b.user = b.options.User
+	if b.user != "" {
+		return nil
+	}
+	ws := b.shown[0]
+	uid, gid := ws.UID, ws.GID
+	if e.rootless && int(uid) == os.Geteuid() {
+		if e.kind == "podman" {
+			b.keepID = true
+		} else {
+			uid, gid = 0, 0 // which a rootless engine maps to the caller
+		}
+	}
+	if e.remapped {
+		b.lost = append(b.lost, "the engine maps ids to others, so commands reach of the workspace what everybody reaches; set userns_mode or make it theirs")
+	}
+	b.user = fmt.Sprintf("%d:%d", uid, gid)
+	return nil
+}

@@ -1,0 +1,91 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// inspected is what an engine says of a container.
+type inspected struct {
+	ID    string `json:"Id"`
+	State struct {
+		Running bool
+		Pid     int
+	}
+	Mounts []struct {
+		Type, Name, Source, Destination string
+		RW                              bool
+	}
+	Config struct {
+		User   string
+		Env    []string
+		Labels map[string]string
+	}
+	BoundingCaps  []string // podman: what is left
+	EffectiveCaps []string
+	HostConfig    struct {
+		Privileged     bool
+		CapAdd         []string
+		CapDrop        []string
+		SecurityOpt    []string
+		NetworkMode    string
+		ReadonlyRootfs bool
+		PidsLimit      *int64
+		Memory         int64
+		MemorySwap     int64
+		NanoCpus       int64
+		CPUQuota       int64 `json:"CpuQuota"`
+		CPUPeriod      int64 `json:"CpuPeriod"`
+		IpcMode        string
+		PidMode        string
+		UTSMode        string
+		UsernsMode     string
+		CgroupnsMode   string
+		CgroupMode     string // podman's word for it
+		Tmpfs          map[string]string
+		Devices        []json.RawMessage
+		LogConfig      struct{ Type string }
+	}
+}
+
+// inspect asks for a container by its name.
+func (e *engine) inspect(ctx context.Context, name string) (*inspected, error) {
+	text, err := e.ask(ctx, "container", "inspect", name)
+	if err != nil {
+		return nil, e.fail("look at the container", name, err)
+	}
+	var found []inspected
+	if err := json.Unmarshal(text, &found); err != nil || len(found) != 1 {
+		return nil, e.fail("look at the container", name, errors.New("the engine's answer is not one container"))
+	}
+	return &found[0], nil
+}
+
+// gone asks whether a sandbox's container has ended: it is not there any more,
+// or, if it is to be kept, it does not run.
+func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
+	args := []string{"ps", "--all", "--no-trunc", "--quiet", "--filter", "label=" + label + "=" + c.id}
+	if c.keep {
+		args = append(args[:1:1], args[2:]...)
+	}
+	text, err := e.ask(ctx, args...)
+	if err != nil {
+		return false, e.fail("ask for the container", c.name(), err)
+	}
+	return strings.TrimSpace(string(text)) == "", nil
+}
+
+// cleanup are the arguments that end what a sandbox may have left on its
+// engine. They succeed where there is nothing.
+func (b *build) cleanup() [][]string {
+	if b.keep {
+		return [][]string{{"stop", "-t", "0", b.name()}}
+	}
+	all := [][]string{{"rm", "--force", "--volumes", b.name()}}
+	if b.uploads {
+		all = append(all, []string{"rm", "--force", b.loader()}, []string{"volume", "rm", "--force", b.name()})
+	}
+	return all
+}

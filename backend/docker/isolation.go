@@ -1,0 +1,104 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// look asks the engine, and the kernel where it can, what the container is.
+func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.Running) (policy.Isolation, error) {
+	iso := b.holds(spec, e)
+	got, err := e.inspect(ctx, b.name())
+	if err != nil {
+		return iso, err
+	}
+	lost, err := b.verify(got)
+	if err != nil {
+		return iso, err
+	}
+	iso.Lost = append(iso.Lost, lost...)
+	b.effective(&iso, got)
+	iso.Seccomp = r.Ready.Seccomp
+	iso.Verified = true
+	kernel, err := b.lookAtProcess(got.State.Pid)
+	if err != nil || kernel == nil {
+		return iso, err
+	}
+	if n, err := strconv.ParseUint(kernel.uid, 10, 32); err == nil {
+		iso.UIDHost = uint32(n)
+	}
+	if len(kernel.namespaces) > 0 {
+		iso.Namespaces = kernel.namespaces
+	}
+	return iso, nil
+}
+
+// holds is what a container is asked to be.
+func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
+	iso := policy.Isolation{
+		Backend: policy.BackendDocker, Level: "engine", Namespaces: []string{"mount", "pid", "ipc"},
+		Identity: "engine", Network: b.network, Capabilities: "none", NoNewPrivs: true, Seccomp: spec.Seccomp, Landlock: "none", Cgroup: "none",
+		Workspace: spec.Workspace.Mode, RootFS: b.image, NestedUserns: "seccomp", Death: "engine",
+		Degraded: slices.Clone(b.degraded), Lost: slices.Clone(b.lost), Limits: map[string]string{},
+	}
+	if b.network == "" {
+		iso.Network = networkEngine
+	}
+	if b.network != networkHost {
+		iso.Namespaces = append(iso.Namespaces, "uts", "net")
+	}
+	if e.rootless || e.remapped {
+		iso.Namespaces = append(iso.Namespaces, "user")
+	}
+	uid, _, _ := strings.Cut(b.user, ":")
+	if n, err := strconv.ParseUint(uid, 10, 32); err == nil {
+		iso.UIDInside, iso.UIDHost = uint32(n), uint32(n)
+	}
+	var groups []string
+	limit := func(on bool, group, name, by string) {
+		if on {
+			groups, iso.Limits[name] = append(groups, group), by
+		}
+	}
+	limit(b.memory > 0, "memory", "memory", fmt.Sprintf("--memory %d", b.memory))
+	limit(b.cpus != "", "cpu", "cpus", "--cpus "+b.cpus)
+	limit(b.pids > 0, "pids", "processes", fmt.Sprintf("--pids-limit %d", b.pids))
+	if len(groups) > 0 {
+		iso.Cgroup = strings.Join(groups, " ")
+	}
+	return iso
+}
+
+// effective corrects what the user's own words have changed.
+func (b *build) effective(iso *policy.Isolation, got *inspected) {
+	h := got.HostConfig
+	switch {
+	case h.Privileged:
+		iso.Capabilities = "all"
+	case len(h.CapAdd) > 0:
+		iso.Capabilities = strings.Join(h.CapAdd, " ")
+	case !dropsAll(got):
+		iso.Capabilities = "the engine's default"
+	}
+	iso.NoNewPrivs = slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)
+	if b.network != "" && h.NetworkMode != b.network {
+		iso.Network = h.NetworkMode
+	}
+	drop := func(name, mode string) {
+		if mode == "host" || strings.HasPrefix(mode, "container:") {
+			iso.Namespaces = slices.DeleteFunc(iso.Namespaces, func(s string) bool { return s == name })
+		}
+	}
+	drop("pid", h.PidMode)
+	drop("ipc", h.IpcMode)
+	drop("uts", h.UTSMode)
+	drop("net", h.NetworkMode)
+}

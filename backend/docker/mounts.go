@@ -1,0 +1,272 @@
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// binds collects the mounts of a container, parents first.
+type binds struct {
+	shown  []hostpath.Mount // what the user named, the workspace first
+	list   []mount
+	at     map[string]int      // by target: its place in list
+	absent []hostpath.Planting // what the host would obey and is not there
+	// below gives the host's mount points below a directory.
+	below func(dir string) []string
+}
+
+// maxMounts bounds the mounts of one container: engines put each of them on a
+// command line and into several files.
+const maxMounts = 1024
+
+// newBinds makes the mounts for what the user named, and for what must not be
+// changed or seen through it.
+func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
+	b := &binds{shown: shown, at: map[string]int{}, below: mountPoints}
+	if err := b.refuse(futurePath(req.StateDir), sockets); err != nil {
+		return nil, err
+	}
+	for _, m := range shown {
+		if m.Copied {
+			continue
+		}
+		b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec"})
+		if !m.Writable {
+			b.readOnlyBelow(m)
+		}
+	}
+	b.coverState(futurePath(req.StateDir))
+	self, _ := os.Executable()
+	for _, exe := range []string{self, req.Agent} {
+		if exe = hostpath.Real(exe); exe != "" {
+			b.protectAt(b.writable(exe), exe, "Paddock's own program")
+		}
+	}
+	if err := b.protections(req.Spec.Workspace.Unprotected); err != nil {
+		return nil, err
+	}
+	if len(b.list) > maxMounts {
+		return nil, hostpath.Refuse("mounts", "", "they make more than 1024 mounts", "name fewer, or make them writable")
+	}
+	return b, nil
+}
+
+func futurePath(p string) string { return hostpath.Future(p) }
+
+// add adds a mount, or makes one that is at the same place stricter.
+func (b *binds) add(m mount) {
+	if i, ok := b.at[m.target]; ok {
+		if m.kind != b.list[i].kind || m.readOnly {
+			b.list[i] = m
+		}
+		return
+	}
+	b.at[m.target] = len(b.list)
+	b.list = append(b.list, m)
+}
+
+// refuse refuses sources that commands must not reach: Paddock's own state, a
+// copy of it, and the sockets by which an engine is commanded, since who
+// reaches one has the host.
+func (b *binds) refuse(state string, sockets []string) error {
+	var errs []error
+	for _, m := range b.shown {
+		if _, ok := hostpath.Within(m.Source, state); ok && state != "" {
+			errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it is Paddock's own state", "name another directory, or move the state with PADDOCK_STATE_DIR"))
+		}
+		if _, ok := hostpath.Within(state, m.Source); ok && m.Copied {
+			errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it holds Paddock's own state, which must not be copied", "name another directory, or move the state with PADDOCK_STATE_DIR"))
+		}
+		for _, s := range sockets {
+			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
+				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readOnlyBelow makes what is mounted below a read-only source read-only too:
+// engines leave that writable, or not, as their versions go.
+func (b *binds) readOnlyBelow(m hostpath.Mount) {
+	for _, at := range b.below(m.Source) {
+		rel, _ := hostpath.Within(at, m.Source)
+		b.add(mount{kind: mountBind, source: at, target: path.Join(m.Target, rel), readOnly: true, why: "mounted below it, and as read-only"})
+	}
+}
+
+// coverState hides Paddock's state wherever a bind would show it, read-only
+// ones included: a socket can be connected to through those as well.
+func (b *binds) coverState(state string) {
+	if state == "" {
+		return
+	}
+	for _, m := range b.shown {
+		rel, ok := hostpath.Within(state, m.Source)
+		if !ok || m.Copied {
+			continue
+		}
+		if m.Writable {
+			b.pin(m, path.Dir(rel))
+		}
+		b.add(mount{kind: mountTmpfs, target: path.Join(m.Target, rel), readOnly: true, why: "Paddock's own state is not visible"})
+	}
+}
+
+// writable lists the writable mounts through which a path of the host can be
+// reached.
+func (b *binds) writable(file string) []hostpath.Mount {
+	var found []hostpath.Mount
+	for _, m := range b.shown {
+		if _, ok := hostpath.Within(file, m.Source); ok && m.Writable && !m.Copied {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// writableBelow is writable without mounts of the path itself: who names a
+// protected path as a mount has opened it there.
+func (b *binds) writableBelow(file string) []hostpath.Mount {
+	return slices.DeleteFunc(b.writable(file), func(m hostpath.Mount) bool { return m.Source == file })
+}
+
+// protectAt makes a path of the host read-only in these mounts.
+func (b *binds) protectAt(mounts []hostpath.Mount, file, why string) {
+	for _, m := range mounts {
+		rel, _ := hostpath.Within(file, m.Source)
+		if cover, ok := b.cover(m, rel); ok {
+			b.pin(m, path.Dir(cover)) // not reachable through this mount, as long as that stays in place
+			continue
+		}
+		b.pin(m, path.Dir(rel))
+		b.add(mount{kind: mountBind, source: file, target: path.Join(m.Target, rel), readOnly: true, why: why})
+	}
+}
+
+// cover finds another mount inside m that hides a path of it.
+func (b *binds) cover(m hostpath.Mount, rel string) (at string, ok bool) {
+	for _, o := range b.shown {
+		at, below := hostpath.Within(o.Target, m.Target)
+		if _, hidden := hostpath.Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// pin makes a directory below a mount, and its parents, mounts of their own:
+// the kernel renames and removes no mount point (rename(2), EBUSY), so that the
+// protection of what is in it cannot be taken elsewhere.
+func (b *binds) pin(m hostpath.Mount, rel string) {
+	if rel == "." || rel == "" {
+		return
+	}
+	b.pin(m, path.Dir(rel))
+	at := path.Join(m.Target, rel)
+	if _, ok := b.at[at]; !ok {
+		b.add(mount{kind: mountBind, source: filepath.Join(m.Source, rel), target: at, why: "a mount point cannot be renamed away"})
+	}
+}
+
+// protections makes the files of the workspace that the host executes or obeys
+// read-only.
+func (b *binds) protections(open []string) error {
+	ws := b.shown[0]
+	if ws.Copied || slices.Contains(open, "*") {
+		return nil
+	}
+	b.git(ws)
+	protected := policy.Protections()
+	for _, rel := range hostpath.GitConfigPaths(ws.Source) {
+		protected = append(protected, policy.Protected{Path: rel, Why: "the repository's configuration names it"})
+	}
+	for _, p := range protected {
+		file := filepath.Join(ws.Source, p.Path)
+		mounts := b.writableBelow(file)
+		if slices.Contains(open, p.Path) || len(mounts) == 0 {
+			continue
+		}
+		link, err := hostpath.FirstLink(ws.Source, p.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			b.expect(ws, p.Path)
+		case err != nil:
+			return &backend.StartError{Stage: "plan", Op: "protect", Object: p.Path, Cause: hostpath.Reason(err)}
+		case link != "":
+			return hostpath.Refuse(ws.Field, ws.Source, link+" is a symbolic link, so "+p.Path+" cannot be protected",
+				"replace the link, or allow changes with --unprotect "+p.Path)
+		default:
+			b.protectAt(mounts, file, p.Why)
+		}
+	}
+	return nil
+}
+
+// git protects what makes a ".git" the repository that it is.
+func (b *binds) git(ws hostpath.Mount) {
+	const commonDir = ".git/commondir"
+	git, common := filepath.Join(ws.Source, ".git"), filepath.Join(ws.Source, commonDir)
+	info, err := os.Lstat(git)
+	switch {
+	case err != nil: // each path below it is absent, and reported as such
+	case info.Mode().IsRegular():
+		b.protectAt(b.writableBelow(git), git, "git finds the repository through it")
+	case exists(common):
+		b.protectAt(b.writableBelow(common), common, "git takes its whole configuration from where it leads")
+	default:
+		b.expect(ws, commonDir)
+	}
+	for _, p := range policy.Plantings() {
+		b.expect(ws, p.Path, p.With...)
+	}
+}
+
+// expect notes a path of the workspace that is not there to be protected, if
+// commands can make it.
+func (b *binds) expect(ws hostpath.Mount, rel string, with ...string) {
+	p := hostpath.Planting{Path: rel, With: with}
+	if len(b.writableBelow(filepath.Join(ws.Source, rel))) > 0 && !p.In(ws.Source) {
+		b.absent = append(b.absent, p)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// mountPoints are the host's mount points strictly below a directory, parents
+// first.
+func mountPoints(dir string) []string {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil // no Linux: the engine shows what it has
+	}
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point
+		if len(f) < 5 {
+			continue
+		}
+		if rel, ok := hostpath.Within(unescape(f[4]), dir); ok && rel != "" {
+			found = append(found, unescape(f[4]))
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// unescape undoes the octal escapes of /proc/PID/mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}

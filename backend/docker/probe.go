@@ -1,0 +1,99 @@
+package docker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// What specs can ask for, as the probe names it.
+const (
+	canRun    = "containers"
+	canMemory = "limit memory"
+	canSwap   = "limit swap"
+	canCPUs   = "limit cpus"
+	canPids   = "limit processes, as a whole"
+)
+
+// Probe asks the engine named "docker", with the default image, what works.
+func (b *Backend) Probe(ctx context.Context) backend.Report {
+	return b.ProbeWith(ctx, policy.Docker{})
+}
+
+// ProbeWith is Probe for an engine and an image of the caller's choice.
+func (b *Backend) ProbeWith(ctx context.Context, o policy.Docker) backend.Report {
+	o = options(policy.Spec{Docker: &o})
+	r := backend.Report{Backend: b.Name()}
+	r.Features = probe(ctx, o)
+	r.Judge(canRun, canMemory, canSwap, canCPUs, canPids)
+	return r
+}
+
+func probe(ctx context.Context, o policy.Docker) []backend.Feature {
+	cli := backend.Feature{Name: "engine's command line", NeededBy: []string{canRun}}
+	c, err := findClient(o)
+	if err != nil {
+		return []backend.Feature{verdict(cli, err, "")}
+	}
+	cli = verdict(cli, nil, c.binary)
+	daemon := backend.Feature{Name: "engine", NeededBy: []string{canRun}}
+	e, err := c.reach(ctx)
+	if err != nil {
+		return []backend.Feature{cli, verdict(daemon, err, "")}
+	}
+	found := []backend.Feature{cli, verdict(daemon, nil, e.describe())}
+	img := backend.Feature{Name: "image " + o.Image, NeededBy: []string{canRun}}
+	i, err := e.image(ctx, o.Image)
+	if err == nil {
+		fit := &build{container: container{image: o.Image}}
+		err = fit.fits(e, i)
+	}
+	found = append(found, verdict(img, err, ""))
+	for _, l := range []struct {
+		name, ability string
+		ok            bool
+	}{{"memory", canMemory, e.memory}, {"swap", canSwap, e.swap}, {"cpu", canCPUs, e.cpus}, {"pids", canPids, e.pids}} {
+		f := backend.Feature{Name: "the engine's " + l.name + " limit", OK: l.ok, NeededBy: []string{l.ability}}
+		if !l.ok {
+			f.Remedy = e.limitRemedy()
+		}
+		found = append(found, f)
+	}
+	return append(found, backend.Feature{Name: "the engine's seccomp profile", OK: e.seccomp})
+}
+
+// describe is the engine in a few words.
+func (e *engine) describe() string {
+	text := e.kind + " " + e.version + ", " + e.arch
+	if e.rootless {
+		text += ", rootless"
+	}
+	if !e.local {
+		text += ", on another machine"
+	}
+	if e.cgroups != "" {
+		text += ", control groups version " + e.cgroups
+	}
+	return text
+}
+
+func (e *engine) limitRemedy() string {
+	if e.rootless {
+		return "a rootless engine limits what the service manager delegates to the user: set Delegate=yes for user@.service, on control groups version 2"
+	}
+	return "enable the controller: boot with cgroup_enable=memory swapaccount=1, or without cgroup_disable"
+}
+
+// verdict completes a feature with what was found.
+func verdict(f backend.Feature, err error, detail string) backend.Feature {
+	f.OK, f.Detail = err == nil, detail
+	var failed *backend.StartError
+	if errors.As(err, &failed) {
+		f.Detail, f.Remedy = failed.Cause, failed.Hint
+	} else if err != nil {
+		f.Detail = err.Error()
+	}
+	return f
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Plan asks the engine what it can do, and says what Start would run.
+func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
+	e, img, err := open(ctx, req.Spec)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newBuild(req, e, img, "ID")
+	if err != nil {
+		return nil, err
+	}
+	p := &confine.Plan{Version: confine.PlanVersion, Command: append([]string{e.binary}, c.args()...),
+		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.holds(req.Spec, e)}
+	r := rlimits(req.Spec.Limits)
+	p.Rlimits = confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes}
+	return p, nil
+}
+
+// Start runs a container, has the agent in it answer, and looks at what the
+// engine made before it returns.
+func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
+	e, img, err := open(ctx, req.Spec)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newBuild(req, e, img, strings.ToLower(rand.Text()[:13]))
+	if err != nil {
+		return nil, err
+	}
+	if c.uploads {
+		if err := c.upload(ctx, e, req.Agent); err != nil {
+			c.clean(e)
+			return nil, err
+		}
+	}
+	started, err := piped.Start(ctx, req, c.wall(req, e, img))
+	if err != nil {
+		c.clean(e)
+		return nil, err
+	}
+	s := &sandbox{Sandbox: started, build: c}
+	if err := s.fill(ctx); err != nil {
+		_, _ = s.Stop(context.WithoutCancel(ctx), time.Second)
+		return nil, err
+	}
+	return s, nil
+}
+
+// wall is the container as package piped wants it.
+func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
+	w := piped.Wall{
+		Backend: policy.BackendDocker,
+		Argv:    append([]string{e.binary}, b.args()...),
+		Env:     e.env,
+		Agent:   b.agent,
+		Guest: wire.Guest{Workspace: b.dir, Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
+			Seccomp: req.Spec.Seccomp},
+		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
+			return b.look(ctx, req.Spec, e, r)
+		},
+		Gone: func(ctx context.Context) (bool, error) { return e.gone(ctx, &b.container) },
+	}
+	for _, args := range b.cleanup() {
+		w.Cleanup = append(w.Cleanup, append(e.anywhere(), args...))
+	}
+	return w
+}
+
+// anywhere is the engine's command line for a process with another
+// environment: who sweeps may have been told of another engine.
+func (e *engine) anywhere() []string {
+	env, err := exec.LookPath("env")
+	if err != nil {
+		return []string{e.binary}
+	}
+	return append(append([]string{env, "-i"}, e.env...), e.binary)
+}
+
+// clean ends what a failed start has left on the engine.
+func (b *build) clean(e *engine) {
+	for _, args := range b.cleanup() {
+		_, _ = e.ask(context.Background(), args...)
+	}
+}
+
+// plainName are the names of variables that commands are given of an image.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// guestEnv is the environment of commands: the image's, and the spec's over it.
+func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
+	env := map[string]string{"PATH": policy.SearchPath}
+	for _, kv := range img.Config.Env {
+		if name, value, ok := strings.Cut(kv, "="); ok && plainName.MatchString(name) {
+			env[name] = value
+		}
+	}
+	env["HOME"] = b.home
+	for name, value := range spec.Env {
+		env[name] = value
+	}
+	return env
+}
+
+// rlimits are the limits that the agent sets in each command.
+func rlimits(l policy.Limits) wire.GuestRlimits {
+	return wire.GuestRlimits{CPUSeconds: uint64(time.Duration(l.CPUTime) / time.Second), FileSize: uint64(l.FileSize), OpenFiles: l.OpenFiles}
+}
+
+// sandbox is a container with its agent.
+type sandbox struct {
+	backend.Sandbox
+	build *build
+}
+
+// fill copies the workspace, where commands are to have a copy. The agent's
+// own program does it, inside, as the one that commands run as.
+func (s *sandbox) fill(ctx context.Context) error {
+	ws := s.build.shown[0]
+	if !ws.Copied {
+		return nil
+	}
+	client := &wire.Client{Dial: s.Dial}
+	r, err := client.Exec(ctx, wire.ExecRequest{Argv: []string{s.build.agent, "copy", s.build.source(), policy.WorkspacePath}})
+	if err == nil && r.ExitCode != 0 {
+		err = fmt.Errorf("%s", lastWords([]byte(r.Stderr)))
+	}
+	if err != nil {
+		return &backend.StartError{Stage: "setup", Op: "copy", Object: ws.Source, Cause: err.Error(),
+			Hint: "the workspace must be readable by " + s.build.user + " and fit: raise limits.disk (--disk), or use workspace mode bind"}
+	}
+	return nil
+}
+
+// Stop ends the container, and reports what commands have planted.
+func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
+	d, err := s.Sandbox.Stop(ctx, grace)
+	for _, p := range s.build.absent {
+		if p.Happened(s.build.shown[0].Source) {
+			d.Planted = append(d.Planted, p.Path)
+		}
+	}
+	return d, err
+}

@@ -1,0 +1,155 @@
+package docker
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+)
+
+// finding is one difference between what was asked for and what the engine made.
+type finding struct {
+	what string
+	// lost says what does not hold, where the user's own words brought it about.
+	lost  string
+	flags []string // the words of "run" that may bring it about
+}
+
+// verify compares a container with what was asked for. What differs ends the
+// sandbox, unless the user's own extra arguments explain it: then it is told.
+func (b *build) verify(got *inspected) (lost []string, err error) {
+	for _, f := range slices.Concat(b.rights(got), b.spaces(got), b.bounds(got), b.places(got)) {
+		if !b.loosened(f.flags...) {
+			return nil, &backend.StartError{Stage: "verify", Op: "look at", Object: b.name(), Cause: f.what,
+				Hint: "the engine did not make what it was asked for; its version and settings may say why"}
+		}
+		lost = append(lost, f.lost+" (docker.extra_run_args)")
+	}
+	return lost, nil
+}
+
+// rights are about what processes may do.
+func (b *build) rights(got *inspected) (found []finding) {
+	h := got.HostConfig
+	add := func(bad bool, what, lost string, flags ...string) {
+		if bad {
+			found = append(found, finding{what, lost, flags})
+		}
+	}
+	add(h.Privileged, "it is privileged", "the container is privileged: commands have the whole host", "privileged")
+	add(len(h.CapAdd) > 0, "capabilities were added: "+strings.Join(h.CapAdd, " "), "commands have capabilities: "+strings.Join(h.CapAdd, " "), "cap-add")
+	add(!dropsAll(got), "it keeps capabilities", "commands keep capabilities of the engine's default", "cap-drop", "cap-add")
+	add(!slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges), "no-new-privileges is not set", "programs can gain privileges", "security-opt")
+	for _, o := range h.SecurityOpt {
+		add(strings.HasPrefix(o, "seccomp") && strings.HasSuffix(o, "unconfined"), "the engine's seccomp profile is off", "the engine's seccomp profile is off", "security-opt")
+	}
+	add(len(h.Devices) > 0, "it has devices of the host", "commands have devices of the host", "device")
+	add(got.Config.User != b.user, fmt.Sprintf("it runs as %q, not as %q", got.Config.User, b.user), "commands run as "+got.Config.User, "user", "u")
+	return found
+}
+
+// dropsAll says whether no capability is left. docker repeats the word; podman
+// lists what is left.
+func dropsAll(got *inspected) bool {
+	if slices.ContainsFunc(got.HostConfig.CapDrop, func(s string) bool { return strings.EqualFold(s, "ALL") || strings.EqualFold(s, "CAP_ALL") }) {
+		return true
+	}
+	return len(got.HostConfig.CapDrop) > 0 && len(got.BoundingCaps) == 0 && len(got.EffectiveCaps) == 0
+}
+
+func isNoNewPrivileges(option string) bool {
+	return option == "no-new-privileges" || option == "no-new-privileges:true" || option == "no-new-privileges=true"
+}
+
+// spaces are about namespaces.
+func (b *build) spaces(got *inspected) (found []finding) {
+	h := got.HostConfig
+	private := func(mode, what string, flags ...string) {
+		if mode == "host" || strings.HasPrefix(mode, "container:") || strings.HasPrefix(mode, "ns:") {
+			found = append(found, finding{"the " + what + " namespace is " + mode, "commands share a " + what + " namespace: " + mode, flags})
+		}
+	}
+	private(h.PidMode, "pid", "pid")
+	private(h.IpcMode, "ipc", "ipc")
+	if b.network != networkHost {
+		private(h.UTSMode, "uts", "uts")
+	}
+	if want := b.network; want != "" && h.NetworkMode != want {
+		found = append(found, finding{fmt.Sprintf("its network is %q, not %q", h.NetworkMode, want), "the network is " + h.NetworkMode, []string{"network", "net", "pod"}})
+	} else if want == "" {
+		private(h.NetworkMode, "network", "network", "net", "pod")
+	}
+	if h.ReadonlyRootfs != b.readOnly {
+		found = append(found, finding{"the root file system is not as asked for", "the root file system is not as asked for", []string{"read-only"}})
+	}
+	return found
+}
+
+// bounds are about limits.
+func (b *build) bounds(got *inspected) (found []finding) {
+	h := got.HostConfig
+	differ := func(what string, got, want int64, flags ...string) {
+		if got != want {
+			found = append(found, finding{fmt.Sprintf("its bound of %s is %d, not %d", what, got, want),
+				fmt.Sprintf("the bound of %s is %d", what, got), flags})
+		}
+	}
+	var pids int64
+	if h.PidsLimit != nil {
+		pids = *h.PidsLimit
+	}
+	if b.pids > 0 {
+		differ("processes", pids, int64(b.pids), "pids-limit")
+	}
+	if b.memory > 0 {
+		differ("memory", h.Memory, b.memory, "memory", "m")
+	}
+	if b.memory > 0 && h.MemorySwap != -1 {
+		differ("memory with swap", h.MemorySwap, b.memory+b.swap, "memory-swap", "memory", "m")
+	}
+	if b.cpus != "" && h.NanoCpus == 0 && h.CPUQuota == 0 {
+		found = append(found, finding{"the processors are not bounded", "the processors are not bounded", []string{"cpus", "cpu-quota", "cpu-period"}})
+	}
+	return found
+}
+
+// places are about mounts: none more, none less, none writable that must not be.
+func (b *build) places(got *inspected) (found []finding) {
+	flags := []string{"mount", "volume", "v", "tmpfs", "volumes-from", "secret", "read-only-tmpfs"}
+	add := func(what string) { found = append(found, finding{what, what, flags}) }
+	want := map[string]mount{}
+	for _, m := range b.mounts {
+		want[path.Clean(m.target)] = m
+	}
+	for _, t := range b.tmpfs {
+		want[path.Clean(t.target)] = mount{kind: mountTmpfs, target: t.target}
+	}
+	seen := map[string]bool{}
+	for _, m := range got.Mounts {
+		at := path.Clean(m.Destination)
+		asked, ok := want[at]
+		switch {
+		case !ok:
+			add(fmt.Sprintf("%s %s is mounted at %s", m.Type, m.Source, at))
+		case asked.kind != m.Type, asked.kind == mountBind && path.Clean(m.Source) != asked.source, asked.kind == mountVolume && m.Name != asked.source:
+			add(fmt.Sprintf("%s is %s %s", at, m.Type, m.Source))
+		case asked.readOnly && m.RW:
+			add(at + " is writable")
+		}
+		seen[at] = true
+	}
+	for at := range got.HostConfig.Tmpfs {
+		if at = path.Clean(at); want[at].kind != mountTmpfs {
+			add("a tmpfs is mounted at " + at)
+		}
+		seen[path.Clean(at)] = true
+	}
+	for _, m := range b.mounts {
+		if !seen[path.Clean(m.target)] && m.kind != mountTmpfs {
+			add(m.target + " is not mounted")
+		}
+	}
+	return found
+}

@@ -1,0 +1,179 @@
+//go:build linux
+
+package piped
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/keeper"
+)
+
+// answerGrace is how long a keeper may take beyond the times that it was given.
+const answerGrace = 15 * time.Second
+
+// startKeeper starts the keeper, which waits for its order.
+func (s *sandbox) startKeeper(agent string) error {
+	listener, err := state.Listen(s.dir.Path)
+	if err != nil {
+		return fail("state", "listen on", state.SocketName, err, "")
+	}
+	defer listener.Close()
+	log, err := os.OpenFile(filepath.Join(s.dir.Path, state.LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fail("state", "create", state.LogName, err, "")
+	}
+	defer log.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fail("state", "socketpair", "", err, "")
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "control")
+	defer theirs.Close()
+	_ = unix.SetNonblock(pair[0], true) // so that deadlines work
+	s.control = os.NewFile(uintptr(pair[0]), "control")
+	s.cmd = &exec.Cmd{Path: agent, Args: []string{"paddock-agent", "keep"}, Env: []string{"GOMAXPROCS=2"}, Dir: "/", Stderr: log,
+		ExtraFiles: []*os.File{theirs, listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := s.cmd.Start(); err != nil {
+		_ = s.control.Close()
+		return fail("keeper", "start", agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
+	}
+	s.record.PID = s.cmd.Process.Pid
+	if s.record.Start, err = state.StartTime(s.record.PID); err == nil {
+		err = s.dir.Save(s.record)
+	}
+	if err != nil {
+		_ = s.control.Close()
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		return fail("state", "save", s.dir.Path, err, "")
+	}
+	go s.follow()
+	return nil
+}
+
+// follow reads the keeper's answers until there are no more.
+func (s *sandbox) follow() {
+	defer close(s.done)
+	in := bufio.NewReader(io.LimitReader(s.control, 1<<20))
+	for {
+		line, err := in.ReadBytes('\n')
+		var a keeper.Answer
+		if err != nil || json.Unmarshal(line, &a) != nil {
+			break
+		}
+		if a.Ended != nil {
+			s.ended = a.Ended
+			break
+		}
+		s.answers <- a // there is room for both
+	}
+	close(s.answers)
+	_ = s.cmd.Wait()
+	_ = s.control.Close()
+}
+
+// begin sends the order and awaits the agent.
+func (s *sandbox) begin(ctx context.Context, order *keeper.Order) (*keeper.Ready, error) {
+	text, err := json.Marshal(order)
+	if err != nil {
+		return nil, fail("keeper", "order", "", err, "")
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(order.Timeout))
+	if _, err := s.control.Write(append(text, '\n')); err != nil {
+		return nil, fail("keeper", "order", "", err, notAgent)
+	}
+	_ = s.control.SetWriteDeadline(time.Time{})
+	late := time.NewTimer(order.Timeout + answerGrace)
+	defer late.Stop()
+	select {
+	case a, ok := <-s.answers:
+		switch {
+		case !ok:
+			return nil, fail("keeper", "await", "its answer", errors.New("it has ended"), notAgent)
+		case a.Failed != nil:
+			return nil, &refusal{failed: *a.Failed}
+		case a.Ready == nil:
+			return nil, fail("keeper", "await", "its answer", errors.New("it cannot be understood"), notAgent)
+		}
+		return a.Ready, nil
+	case <-late.C:
+		return nil, fail("keeper", "await", "its answer", errors.New("there is none"), notAgent)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+const notAgent = "is it the paddock-agent of this release?"
+
+// refusal is a keeper's failure on its way to the caller.
+type refusal struct{ failed keeper.Failure }
+
+// Error is for nobody: explain makes a StartError of it.
+func (r *refusal) Error() string { return r.failed.Cause }
+
+// explain makes of an error what the caller is told.
+func (s *sandbox) explain(ctx context.Context, err error) error {
+	var r *refusal
+	var e *backend.StartError
+	said := ""
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &r):
+		f := r.failed
+		e = &backend.StartError{Stage: f.Stage, Op: f.Op, Object: f.Object, Errno: f.Errno, Cause: f.Cause, Hint: f.Hint}
+		if said = printable(f.Said); said != "" {
+			e.Cause += ": " + lastLines(said)
+		}
+	case errors.As(err, &e) && e.Stage == "keeper":
+		if said = printable([]byte(s.death.Log)); said != "" {
+			e.Cause += ": " + lastLines(said)
+		}
+	default:
+		return err
+	}
+	if s.wall.Explain != nil {
+		s.wall.Explain(e, said)
+	}
+	return e
+}
+
+// lastLines is the end of what was said, in one line: a failure is told last.
+func lastLines(said string) string {
+	lines := strings.FieldsFunc(said, func(r rune) bool { return r == '\n' })
+	const most = 4
+	return strings.Join(lines[max(0, len(lines)-most):], "; ")
+}
+
+// printable makes a text safe to print, but for its line ends.
+func printable(text []byte) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\r':
+			return -1
+		case r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, string(text))
+	return strings.TrimSpace(clean)
+}

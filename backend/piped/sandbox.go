@@ -1,0 +1,120 @@
+//go:build linux
+
+package piped
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/keeper"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// endTime is what a keeper gets to end the wall, beyond the grace period and
+// the times of its clean-up commands.
+const endTime = 12 * time.Second
+
+// sandbox is a running wall and its keeper.
+type sandbox struct {
+	dir       *state.Dir
+	wall      Wall
+	record    state.Record
+	cmd       *exec.Cmd
+	control   *os.File
+	answers   chan keeper.Answer // one, or none
+	isolation policy.Isolation
+	done      chan struct{}
+	ended     *keeper.Ended // nil where the keeper was killed; final with done
+
+	stop  sync.Once
+	death backend.Death
+	err   error
+}
+
+func (s *sandbox) ID() string                  { return s.dir.ID }
+func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
+func (s *sandbox) Done() <-chan struct{}       { return s.done }
+
+// pipe is a connection of which the agent is not the other end: descriptors
+// cannot be passed over it.
+type pipe struct{ net.Conn }
+
+// CloseWrite ends what is sent.
+func (p pipe) CloseWrite() error { return p.Conn.(*net.UnixConn).CloseWrite() }
+
+// Dial connects to the agent, by way of the keeper.
+func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case <-s.done:
+		return nil, backend.ErrGone
+	default:
+	}
+	conn, err := state.Dial(ctx, s.dir.Path)
+	if err == nil {
+		return pipe{conn}, nil
+	}
+	select {
+	case <-s.done:
+		return nil, backend.ErrGone
+	default:
+		return nil, err
+	}
+}
+
+// Stop ends the wall and removes the state.
+func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
+	s.stop.Do(func() {
+		s.end(grace)
+		s.death.Log = s.log()
+		s.death.Proved = s.ended != nil && s.ended.Proved
+		if s.death.Proved && s.wall.Gone != nil {
+			gone, err := s.wall.Gone(context.WithoutCancel(ctx))
+			s.death.Proved, s.err = gone && err == nil, err
+		}
+		if s.ended == nil || !s.ended.Cleaned {
+			// The next start tries again what could not be done.
+			s.dir.Abandon()
+			return
+		}
+		s.dir.Remove(nil)
+	})
+	return s.death, s.err
+}
+
+// end has the keeper end the wall, and ends the keeper where it does not.
+func (s *sandbox) end(grace time.Duration) {
+	_ = unix.Kill(s.record.PID, unix.SIGCONT) // it is not reaped before done
+	text, _ := json.Marshal(keeper.Stop{Grace: grace})
+	_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = s.control.Write(append(text, '\n'))
+	limit := time.NewTimer(grace + endTime + time.Duration(len(s.wall.Cleanup))*(cleanupTimeout+endTime))
+	defer limit.Stop()
+	select {
+	case <-s.done:
+	case <-limit.C:
+		_ = s.cmd.Process.Kill()
+		<-s.done
+	}
+}
+
+// log is what the wall and the agent wrote on their standard error.
+func (s *sandbox) log() string {
+	f, err := os.Open(filepath.Join(s.dir.Path, state.LogName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, keeper.MaxLog))
+	return string(text)
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package piped
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/keeper"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	maxTimeout     = 10 * time.Minute
+	cleanupTimeout = 10 * time.Second
+)
+
+// Start starts the wall and the agent behind it, and returns when that accepts
+// requests and the wall was looked at. On error nothing is left behind.
+func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
+	go wire.Warm()
+	order, err := w.order(req)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := state.New(req.StateDir, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &sandbox{dir: dir, wall: w, answers: make(chan keeper.Answer, 2), done: make(chan struct{})}
+	s.record = state.Record{Backend: w.Backend, Kept: true, Cleanup: order.Cleanup, Created: time.Now().UTC()}
+	// What is to be cleaned up is written down before there can be any of it.
+	err = dir.Save(s.record)
+	if err == nil {
+		err = s.startKeeper(req.Agent)
+	}
+	if err != nil {
+		dir.Remove(nil)
+		return nil, err
+	}
+	if err := s.start(ctx, order); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// start brings the sandbox to where requests are accepted.
+func (s *sandbox) start(ctx context.Context, order *keeper.Order) error {
+	ready, err := s.begin(ctx, order)
+	if err == nil {
+		err = s.look(ctx, ready)
+	}
+	if err != nil {
+		_, _ = s.Stop(context.WithoutCancel(ctx), 0)
+		return s.explain(ctx, err)
+	}
+	return nil
+}
+
+// look has the backend look at the wall, and writes down what it found.
+func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
+	s.isolation = policy.Isolation{Backend: s.wall.Backend, Namespaces: []string{}}
+	if s.wall.Verify != nil {
+		var err error
+		if s.isolation, err = s.wall.Verify(ctx, Running{ID: s.dir.ID, Keeper: s.cmd.Process.Pid, Ready: ready.Guest}); err != nil {
+			return err
+		}
+	}
+	s.record.Isolation = &s.isolation
+	if err := s.dir.Save(s.record); err != nil {
+		return fail("state", "save", s.dir.Path, err, "")
+	}
+	return nil
+}
+
+// order is what the keeper is told.
+func (w *Wall) order(req backend.Request) (*keeper.Order, error) {
+	if len(w.Argv) == 0 || w.Argv[0] == "" {
+		return nil, fail(keeper.StageWall, "start", w.Backend, errors.New("there is no command"), "")
+	}
+	o := &keeper.Order{Env: w.Env, Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
+	if o.Env == nil {
+		o.Env = Environment()
+	}
+	if o.Dir == "" {
+		o.Dir = "/"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	o.Timeout = min(o.Timeout, maxTimeout)
+	var err error
+	if o.Path, err = lookPath(w.Argv[0], o.Env); err != nil {
+		return nil, err
+	}
+	for _, argv := range w.Cleanup {
+		path, err := lookPath(argv[0], o.Env)
+		if err != nil {
+			return nil, err
+		}
+		o.Cleanup = append(o.Cleanup, append([]string{path}, argv[1:]...))
+	}
+	command := []string{w.Agent, "guest"}
+	if w.Upload {
+		if command, err = upload(o, req.Agent); err != nil {
+			return nil, err
+		}
+	}
+	if w.Quote {
+		command = []string{quote(command)}
+	}
+	o.Argv = slices.Concat(w.Argv, command)
+	g := w.Guest
+	g.Version, g.Build, g.Nonce = wire.Version, wire.Build, nonce()
+	if g.Seccomp == "" {
+		g.Seccomp = "default"
+	}
+	o.Nonce = g.Nonce
+	if o.Line, err = g.Line(); err != nil {
+		return nil, fail(keeper.StageAgent, "speak to", "the agent", err, "")
+	}
+	return o, nil
+}
+
+func nonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // which cannot fail
+	return hex.EncodeToString(b[:])
+}
+
+// quote makes one word for a shell, any shell's: in single quotes only these
+// themselves need care.
+func quote(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}
+
+// lookPath finds a program in the PATH of env, in absolute directories alone.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		path, err := filepath.Abs(name)
+		if err == nil {
+			err = executable(path)
+		}
+		if err != nil {
+			return "", fail(keeper.StageWall, "start", name, err, "name a program that exists and can be executed")
+		}
+		return path, nil
+	}
+	list := ""
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			list = value
+		}
+	}
+	found := error(exec.ErrNotFound)
+	for _, dir := range filepath.SplitList(list) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		err := executable(path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			found = err
+		}
+	}
+	if errors.Is(found, exec.ErrNotFound) {
+		found = errors.New("it is not found in PATH")
+	}
+	return "", fail(keeper.StageWall, "start", name, found, "install it, or name it by its path")
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return syscall.EISDIR
+	case info.Mode()&0o111 == 0:
+		return syscall.EACCES
+	}
+	return nil
+}
+
+// Environment is what a wall's command gets of this process's environment where
+// its backend does not say: what programs need to find their way, no secrets.
+func Environment() []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "XDG_CONFIG_HOME",
+		"XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "SSH_AUTH_SOCK", "KUBECONFIG", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "CONTAINER_HOST"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// fail makes a StartError of an operation that failed.
+func fail(stage, op, object string, err error, hint string) *backend.StartError {
+	e := &backend.StartError{Stage: stage, Op: op, Object: object, Hint: hint}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+	} else {
+		e.Cause = err.Error()
+	}
+	return e
+}

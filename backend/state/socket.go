@@ -1,0 +1,58 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// backlog is how many connections may wait for the agent; the kernel lowers it
+// to net.core.somaxconn.
+const backlog = 4096
+
+// Listen makes the socket of a sandbox's directory, which the sandbox never
+// sees. Its address goes through a directory handle, because an address has
+// room for 107 bytes only.
+func Listen(dir string) (*os.File, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Fchmod(fd, 0o600) // which the file that it is bound to has then
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: socketAddr(d)})
+	}
+	if err == nil {
+		err = unix.Listen(fd, backlog)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), SocketName), nil
+}
+
+func socketAddr(dir *os.File) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName)
+}
+
+// Dial connects to the socket of a sandbox's directory.
+func Dial(ctx context.Context, dir string) (net.Conn, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", socketAddr(d))
+}

@@ -1,0 +1,113 @@
+// Package descent finds the processes below one, and ends them.
+//
+// The one must be their subreaper (PR_SET_CHILD_SUBREAPER) and wait for all of
+// its children: then whatever they leave behind becomes its child, and none is
+// left once wait(2) says that there is no child. That is the proof; the looks
+// at /proc in between only find whom to kill.
+package descent
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// longestPause is between two rounds of killing.
+const longestPause = 200 * time.Millisecond
+
+// Process is one that was seen in /proc.
+type Process struct {
+	PID, Parent int
+	State       byte   // a letter of proc(5)
+	Born        string // in clock ticks: with the number, who it is
+}
+
+// Who tells it from every other.
+func (p Process) Who() string { return strconv.Itoa(p.PID) + " " + p.Born }
+
+// Ended says whether nothing of it runs any more.
+func (p Process) Ended() bool { return p.State == 'Z' || p.State == 'X' }
+
+// Signal sends one, unless the number is somebody else's by now.
+func (p Process) Signal(s unix.Signal) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if now, ok := read(strconv.Itoa(p.PID)); ok && now.Born == p.Born {
+		_ = unix.PidfdSendSignal(fd, s, nil, 0)
+	}
+}
+
+// Below lists all processes below one.
+func Below(pid int) []Process {
+	children := map[int][]Process{}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		if p, ok := read(name); ok {
+			children[p.Parent] = append(children[p.Parent], p)
+		}
+	}
+	found := children[pid]
+	for i := 0; i < len(found); i++ { // it grows
+		found = append(found, children[found[i].PID]...)
+	}
+	return found
+}
+
+// read reads /proc/PID/stat. The name in it, in brackets, may hold anything.
+func read(name string) (Process, bool) {
+	text, err := os.ReadFile("/proc/" + name + "/stat")
+	if err != nil {
+		return Process{}, false
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return Process{}, false
+	}
+	pid, err1 := strconv.Atoi(name)
+	parent, err2 := strconv.Atoi(string(fields[1]))
+	return Process{PID: pid, Parent: parent, State: fields[0][0], Born: string(fields[19])}, err1 == nil && err2 == nil
+}
+
+// End kills until the kernel says that there is no child any more, which closes
+// alone, and says whether it has. living lists whom to kill. They are stopped
+// first, as what stands still makes no others.
+func End(ctx context.Context, alone <-chan bool, living func() []Process) bool {
+	pause, stopped := time.Millisecond, map[string]bool{}
+	for {
+		for moving := true; moving && ctx.Err() == nil; {
+			moving = false
+			for _, p := range living() {
+				if !stopped[p.Who()] {
+					stopped[p.Who()], moving = true, true
+					p.Signal(unix.SIGSTOP)
+				}
+			}
+		}
+		for _, p := range living() {
+			p.Signal(unix.SIGKILL)
+		}
+		select {
+		case <-alone:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause): // the dead are on their way
+			pause = min(2*pause, longestPause)
+		}
+	}
+}

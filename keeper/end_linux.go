@@ -1,0 +1,97 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/internal/descent"
+)
+
+const (
+	// endGrace is how long a wall may take to end by itself once its pipe is
+	// closed. The agent ends all that it has started meanwhile.
+	endGrace = 400 * time.Millisecond
+	// endTimeout bounds the hunt for the last process.
+	endTimeout = 10 * time.Second
+)
+
+// end ends the wall, and says whether that is proved.
+func (k *keeper) end(why string, grace time.Duration) *Ended {
+	e := &Ended{Why: why, Cleaned: true, Proved: true}
+	_ = k.listener.Close()
+	if w := k.wall; w != nil {
+		if k.mux != nil {
+			_ = k.mux.Close() // with the pipes
+		}
+		_, _ = w.in.Close(), w.out.Close()
+		select {
+		case <-w.alone:
+		case <-time.After(max(grace, endGrace)):
+		}
+		e.Killed, e.Proved = endAll(w.alone)
+		e.Said = w.errors.get()
+		if bytes.Contains(e.Said, []byte(k.order.Nonce)) {
+			e.Said = nil
+		}
+	}
+	for _, argv := range k.order.Cleanup {
+		e.Cleaned = k.cleanUp(argv) && e.Cleaned
+	}
+	return e
+}
+
+// endAll kills what is below this process until nothing is.
+func endAll(alone <-chan bool) (killed int, proved bool) {
+	select {
+	case <-alone:
+		return 0, true
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	seen := map[string]bool{}
+	proved = descent.End(ctx, alone, func() []descent.Process {
+		all := descent.Below(os.Getpid())
+		for _, p := range all {
+			if !p.Ended() {
+				seen[p.Who()] = true
+			}
+		}
+		return all
+	})
+	return len(seen), proved
+}
+
+// cleanUp runs one command, and says whether it was run to its end.
+func (k *keeper) cleanUp(argv []string) bool {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(null)
+	w := &wall{status: make(chan unix.WaitStatus, 1), alone: make(chan bool)}
+	child, err := clone.Begin(&clone.Command{Path: argv[0], Argv: argv, Env: k.order.Env, Dir: "/", Umask: 0o022, Files: []int{null, null, null}, DieWithThread: true}, 0, false)
+	if err != nil {
+		return false
+	}
+	w.pid = child.PID
+	if child.Wait() != nil {
+		child.End()
+		return false
+	}
+	_ = unix.Close(child.PIDFD)
+	go w.reap()
+	ended := true
+	select {
+	case <-w.status:
+	case <-time.After(k.order.CleanupTimeout):
+		ended = false
+	}
+	_, proved := endAll(w.alone)
+	return ended && proved
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Installs the container engines that tests and benchmarks use (Debian, as
+# root). No service is started: the tests start their own.
+set -eu
+missing=
+for program in dockerd docker podman runc busybox; do
+	command -v "$program" >/dev/null || missing=yes
+done
+[ -n "$missing" ] || exit 0
+# What a package would start at its installation is not wanted.
+policy=/usr/sbin/policy-rc.d
+made=
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod +x "$policy"
+	made=yes
+	trap 'rm -f "$policy"' EXIT
+fi
+apt-get update -q
+DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+	docker.io podman runc crun busybox-static iptables
+[ -z "$made" ] || rm -f "$policy"
