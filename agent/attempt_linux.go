@@ -26,12 +26,15 @@ func TryWalls(in io.Reader, out io.Writer) int {
 		return ExitCannotStart
 	}
 	var a wire.Attempt
-	if err := json.Unmarshal(line, &a); err != nil || len(a.Write) > wire.MaxAttempts || len(a.Dial) > wire.MaxAttempts {
+	if err := json.Unmarshal(line, &a); err != nil || max(len(a.Write), len(a.Open), len(a.Dial)) > wire.MaxAttempts {
 		return ExitCannotStart
 	}
 	done := wire.Attempted{Nonce: a.Nonce}
 	for _, name := range a.Write {
 		done.Write = append(done.Write, attempted(attemptWrite(name, a.Nonce)))
+	}
+	for _, name := range a.Open {
+		done.Open = append(done.Open, attempted(attemptOpen(name)))
 	}
 	for _, address := range a.Dial {
 		done.Dial = append(done.Dial, attempted(attemptCall(address, a.Nonce)))
@@ -49,6 +52,14 @@ func attemptWrite(name, nonce string) error {
 	}
 	_, err = f.WriteString(nonce)
 	return errors.Join(err, f.Close())
+}
+
+func attemptOpen(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func attemptCall(address, nonce string) error {

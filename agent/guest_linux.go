@@ -204,7 +204,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		a.removeScratch()
 		return nil, err
 	}
-	if a.spawner, err = startGuestSpawner(g.Seccomp); err != nil {
+	if a.spawner, err = startGuestSpawner(g.Seccomp, g.KernelFiles); err != nil {
 		a.removeScratch()
 		return nil, err
 	}
@@ -269,10 +269,17 @@ func (a *Agent) removeScratch() {
 
 // startGuestSpawner starts the spawner of commands: no set-id program gives
 // them anything, and a filter takes from them what work does not need.
-func startGuestSpawner(profile string) (*spawner, error) {
+func startGuestSpawner(profile string, keepKernelFiles bool) (*spawner, error) {
 	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
 	if profile != wire.NoFilter {
 		plan.Spawn = []confine.Step{{Do: confine.OpNoNew}}
+		if keepKernelFiles {
+			step, err := kernelFiles()
+			if err != nil {
+				return nil, err
+			}
+			plan.Spawn = append(plan.Spawn, step)
+		}
 		for _, name := range []string{confine.FilterAgent, confine.FilterCommands} {
 			step := confine.Step{Do: confine.OpSeccomp, Source: name, Flags: []string{confine.FlagAllThreads}}
 			options := confine.FilterOptions{}
@@ -289,6 +296,7 @@ func startGuestSpawner(profile string) (*spawner, error) {
 	}
 	s, _, failed := startSpawner(plan, nil)
 	if failed == nil {
+		s.expendable = true
 		return s, nil
 	}
 	err := fmt.Errorf("cannot start commands: %s", failed.Cause)

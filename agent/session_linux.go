@@ -210,7 +210,7 @@ func (s *session) notRunning() error {
 
 // result tells how a command ended, and starts another shell where the
 // command has cost the session its own.
-func (s *session) result(ctx context.Context, h *sessionShell, out outcome, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
+func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
 	jobs := 0
 	if out.reported {
 		jobs = h.settleJobs()
@@ -280,8 +280,13 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
 	h.user, h.system = max(user, h.user), max(system, h.system)
 	if m := h.process.mark.stats().Memory; m != nil && m.Peak != nil {
 		r.PeakMemoryBytes, r.PeakMemorySource = *m.Peak, sourceGroup
-	} else if peak := s.agent.trees.highWater(h.process.pid); peak > 0 {
-		r.PeakMemoryBytes, r.PeakMemorySource = peak, "vmhwm"
+		return
+	}
+	if h.peak == 0 || r.DurationUS > firstLook.Microseconds() { // what is short takes little
+		h.peak = max(h.peak, s.agent.trees.highWater(h.process.pid))
+	}
+	if h.peak > 0 {
+		r.PeakMemoryBytes, r.PeakMemorySource = h.peak, "vmhwm"
 	}
 }
 

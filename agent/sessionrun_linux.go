@@ -15,10 +15,12 @@ const (
 	nudgeAfter = time.Millisecond
 	// interruptGrace is how long a round of interrupting may take, and
 	// interruptRounds how many there are before the shell is killed.
-	interruptGrace  = 150 * time.Millisecond
+	interruptGrace  = 400 * time.Millisecond
 	interruptRounds = 4
 	// maxAttempts is how often a shell that reads lines is asked for a report.
 	maxAttempts = 3
+	// askGrace is how long a shell that was interrupted may take to report.
+	askGrace = 2 * time.Second
 )
 
 // order is one command for a session's shell.
@@ -30,8 +32,8 @@ type order struct {
 	stop    <-chan struct{} // interrupts
 }
 
-// outcome is how an order ended: with a report, or with the shell's end.
-type outcome struct {
+// ending is how an order ended: with a report, or with the shell's end.
+type ending struct {
 	reported    bool
 	timedOut    bool
 	interrupted bool
@@ -46,7 +48,7 @@ type outcome struct {
 // errand is an order on its way.
 type errand struct {
 	h        *sessionShell
-	out      outcome
+	out      ending
 	word     string
 	idle     chan error // tells that the shell reads lines again
 	pending  bool       // somebody will tell
@@ -56,9 +58,9 @@ type errand struct {
 }
 
 // do gives the shell an order and returns when it has ended.
-func (h *sessionShell) do(ctx context.Context, o order) (outcome, error) {
+func (h *sessionShell) do(ctx context.Context, o order) (ending, error) {
 	h.drain()
-	e := &errand{h: h, idle: make(chan error, 1), out: outcome{proved: true}}
+	e := &errand{h: h, idle: make(chan error, 1), out: ending{proved: true}}
 	e.out.late = h.output.begin(o.record)
 	h.output.expectNone()
 	e.word = h.expect()
@@ -187,7 +189,9 @@ func (e *errand) asks() (over bool) {
 	if e.answered() {
 		return true
 	}
-	e.round.Stop()
+	if e.rounds > 0 {
+		e.round.Reset(askGrace)
+	}
 	if e.attempts++; e.attempts > maxAttempts {
 		e.out.broken = true
 		e.h.kill()
@@ -307,16 +311,33 @@ func (h *sessionShell) birth(pid int) uint64 {
 	return s.born
 }
 
-// settleJobs takes note of what lives on in the background.
+// settleJobs takes note of what lives on in the background. Where there was
+// nothing, and the kernel has made no process since, there is nothing to look for.
 func (h *sessionShell) settleJobs() (jobs int) {
-	found, _, _ := h.others(true)
+	last := h.agent.trees.lastPID()
+	if last != "" && last == h.lastPID {
+		return 0
+	}
+	found, unknown, err := h.others(true)
 	defer closeMembers(found)
-	h.old = nil
+	h.old, h.lastPID = nil, ""
+	if len(found) == 0 && unknown == 0 && err == nil {
+		h.lastPID = last
+		return 0
+	}
+	h.old = make(map[int]uint64, len(found))
 	for _, p := range found {
-		if h.old == nil {
-			h.old = make(map[int]uint64, len(found))
-		}
 		h.old[p.pid] = h.birth(p.pid)
 	}
 	return len(found)
+}
+
+// lastPID is the number of the process that was made last where the agent
+// lives, "" where that cannot be read.
+func (t *trees) lastPID() string {
+	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

@@ -70,12 +70,13 @@ func bashLine(word string, stdin bool) string {
 		redirect = fmt.Sprintf("%d>&%d %d</proc/self/fd/%d %d<&%d %d<&%d 0<&%d", shellReportFD, shellTextFD, shellTempFD, shellStdinFD,
 			shellStdinFD, shellTextFD, shellTextFD, shellReportFD, shellTempFD)
 	}
-	return fmt.Sprintf(`\builtin . /proc/self/fd/%d %s; `, shellTextFD, redirect) + bashReport(word)
+	return fmt.Sprintf(`\builtin . /proc/self/fd/%d %s;`, shellTextFD, redirect) + bashReport(word)
 }
 
+// bash reads the line byte by byte, so it is short.
 func bashReport(word string) string {
-	return fmt.Sprintf(`{ \builtin printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
-		`\builtin trap - DEBUG ERR RETURN; \builtin set +vx; \builtin declare -F exec || \builtin :; \builtin printf '\n%[1]s.\n'; PS1= PS2=; } >&%[2]d 2>&%[2]d`+"\n",
+	return fmt.Sprintf(`{ \builtin printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}";\builtin trap -p DEBUG ERR RETURN;`+
+		`\builtin trap - DEBUG ERR RETURN;\builtin set +vx;\builtin declare -F exec||\builtin :;\builtin echo;\builtin echo %[1]s.;PS1= PS2=;} >&%[2]d 2>&%[2]d`+"\n",
 		word, shellReportFD)
 }
 

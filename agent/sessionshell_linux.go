@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +34,8 @@ type sessionShell struct {
 	state   carried
 	cwd     string
 	old     map[int]uint64 // processes in the background, with their births
+	lastPID string         // that the kernel had given when there were none, "" where there were
+	peak    int64          // memory as last seen
 	user    int64          // processor time as last seen, in milliseconds
 	system  int64
 	lives   chan struct{} // closed when nothing of it is left
@@ -43,6 +47,9 @@ type sessionShell struct {
 	awaited string        // the word of the report that is waited for
 	heard   chan struct{} // gets one when that may be there
 }
+
+// wordSize is how many characters of five bits make a word that nobody guesses.
+const wordSize = 12
 
 // maxReport bounds what a shell may write to its private descriptor in one
 // command, in bytes; of more, the end is kept.
@@ -178,7 +185,7 @@ func (h *sessionShell) hear(p []byte) {
 
 // expect forgets what was written and waits for a report with another word.
 func (h *sessionShell) expect() (word string) {
-	word = rand.Text()
+	word = rand.Text()[:wordSize]
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.written, h.awaited = h.written[:0], word
@@ -274,5 +281,10 @@ func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.C
 		c.Argv = append(c.Argv, "+H")
 	}
 	c.Argv = append(c.Argv, "-i")
+	// Busybox takes the end of a job for the end of its standard input, but not
+	// for that of a file.
+	if program, err := filepath.EvalSymlinks(c.Path); err == nil && strings.HasPrefix(filepath.Base(program), "busybox") {
+		c.Argv = append(c.Argv, "/proc/self/fd/0")
+	}
 	return c, nil
 }

@@ -21,6 +21,9 @@ type spawner struct {
 	groups   *groups // nil where there are no control groups to use
 	bare     bool    // there are no walls
 	cloned   uint64  // commands, without walls
+	// expendable commands share a bound of memory with the agent, which they
+	// must not survive.
+	expendable bool
 }
 
 type spawnRequest struct {
@@ -193,6 +196,7 @@ func (s *spawner) start(c *clone.Command) (*process, error) {
 		r.process.mark.close()
 		return nil, err
 	}
+	s.expend(r.process)
 	return r.process, nil
 }
 
