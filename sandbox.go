@@ -2,6 +2,7 @@ package paddock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -16,6 +17,8 @@ type Sandbox struct {
 	wall   backend.Sandbox
 	client wire.Client
 	spec   Spec
+	// attached says that another process owns it.
+	attached bool
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed once the two below are final
@@ -38,8 +41,16 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, stopped: make(chan struct{})}, nil
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, stopped: make(chan struct{})}
+	if err := writeSpec(req.StateDir, s.ID(), req.Spec); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
+
+// Client speaks to the sandbox's agent, for what this package has no words for:
+// files, archives, shells, services, secrets. See package wire.
+func (s *Sandbox) Client() *wire.Client { return &s.client }
 
 // ID is the sandbox's random name.
 func (s *Sandbox) ID() string { return s.wall.ID() }
@@ -67,13 +78,14 @@ func (s *Sandbox) Planted() []string {
 }
 
 // Close kills everything inside and returns when the kernel has confirmed
-// that no process is left. Later calls return what the first one did.
+// that no process is left. Later calls return what the first one did. A sandbox
+// of [Attach] is only let go of.
 func (s *Sandbox) Close() error {
 	death, err := s.stop()
 	if err != nil {
 		return fmt.Errorf("cannot close sandbox %s: %w", s.ID(), err)
 	}
-	if !death.Proved {
+	if !death.Proved && !s.attached {
 		return &Error{Message: "cannot prove that every process of sandbox " + s.ID() + " has ended"}
 	}
 	return nil

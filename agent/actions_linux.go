@@ -41,6 +41,13 @@ var handlers = map[string]handler{
 	wire.CloseShell.Name:  plain((*Agent).closeShell),
 	wire.ListShells.Name:  plain((*Agent).listShells),
 
+	wire.OpenSession.Name:      waiting((*Agent).openSession),
+	wire.RunSession.Name:       waiting((*Agent).runSession),
+	wire.InterruptSession.Name: plain((*Agent).interruptSession),
+	wire.RestartSession.Name:   waiting((*Agent).restartSession),
+	wire.CloseSession.Name:     waiting((*Agent).closeSession),
+	wire.ListSessions.Name:     plain((*Agent).listSessions),
+
 	wire.StartService.Name:  plain((*Agent).startService),
 	wire.StatusService.Name: plain((*Agent).statusService),
 	wire.LogsService.Name:   plain((*Agent).logsService),
@@ -59,7 +66,8 @@ type conversation struct {
 	in      *bufio.Reader
 	line    []byte // the request
 	head    wire.Head
-	hide    []string // what its errors must not tell
+	hide    []string // what its errors must not tell, and rules for more of that
+	rules   wire.RedactRules
 	brought *passed
 }
 
@@ -236,5 +244,5 @@ func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.hidden(c.hide, werr)
+	return a.hidden(c.hide, c.rules, werr)
 }

@@ -42,7 +42,7 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 	if werr != nil {
 		return nil, werr
 	}
-	hidden, werr := a.secrets(r.RedactValues)
+	hidden, werr := a.secrets(r.RedactValues, r.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
@@ -181,6 +181,7 @@ func (x *run) settle(res *wire.ExecResult) {
 	res.SystemCPUMS = p.usage.Stime.Nano() / int64(time.Millisecond)
 	res.PeakMemoryBytes, res.PeakMemorySource = x.agent.trees.peak(x.peak, p)
 	accountGroup(res, x.used)
+	res.RedactionMatches, res.Blocked = x.secrets.matches()
 	res.Denials = x.denials(res)
 }
 

@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"encoding/base64"
+	"io"
 	"strconv"
 
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -39,6 +41,10 @@ func (a *Agent) execCaptured(ctx context.Context, r *wire.ExecRequest) (*wire.Ex
 	note := ""
 	if res.TimedOut {
 		note = "command timed out after " + strconv.FormatFloat(timeout(r).Seconds(), 'f', -1, 64) + "s"
+	}
+	if res.Blocked != "" { // what was printed before the match is not told either
+		stdout, stderr = &capture{limit: limit}, &capture{limit: limit}
+		_, _ = io.WriteString(stdout, redact.BlockedText(res.Blocked))
 	}
 	res.Stdout, res.Stderr = stdout.text(r.Encoding, ""), stderr.text(r.Encoding, note)
 	return res, nil

@@ -122,8 +122,8 @@ func (p *passed) check(r *wire.ExecRequest) *wire.Error {
 		return nil
 	case !slices.Equal(r.Pass, []string{"stdout"}) && !slices.Equal(r.Pass, []string{"stdout", "stderr"}):
 		return bad(`pass must be ["stdout"] or ["stdout","stderr"]`)
-	case !r.Stream || r.TTY != nil || r.MaxOutputBytes != 0 || len(r.RedactValues) > 0:
-		return bad("pass needs stream, and neither tty, max_output_bytes nor redact_values")
+	case !r.Stream || r.TTY != nil || r.MaxOutputBytes != 0 || len(r.RedactValues)+len(r.Redaction) > 0:
+		return bad("pass needs stream, and neither tty, max_output_bytes, redact_values nor redaction")
 	case p.excess || len(p.files) != len(r.Pass):
 		return bad("other descriptors came with it than pass names")
 	}

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/paddock-dev/paddock/internal/redact"
@@ -34,15 +36,19 @@ func (v *vault) get() (values []string, version int) {
 }
 
 // secrets are the values that one request wants to be hidden, and those of
-// the vault, as they are now.
+// the vault, as they are now; and the request's rules for what else is.
 type secrets struct {
 	vault *vault
 	extra []string
+	rules []redact.Rule
 
 	mu      sync.Mutex
 	values  []string // that ever were
 	version int
 	set     *redact.Set
+	plain   *redact.Set // without rules
+	counts  map[*hidingWriter]wire.RedactCounts
+	blocked string // the rule that ended an output first
 }
 
 // checkSecrets refuses values that leave no room for as many others.
@@ -61,14 +67,34 @@ func checkSecrets(values []string) error {
 	return err
 }
 
-// secrets begins to hide values. It refuses more of them than can be hidden.
-func (a *Agent) secrets(extra []string) (*secrets, *wire.Error) {
+// secrets begins to hide values, and what rules say. It refuses more of them
+// than can be hidden, and rules that cannot be followed.
+func (a *Agent) secrets(extra []string, rules ...wire.RedactRule) (*secrets, *wire.Error) {
 	if err := checkSecrets(extra); err != nil {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
 	}
 	s := &secrets{vault: &a.vault, extra: extra, version: -1}
+	for _, r := range rules {
+		s.rules = append(s.rules, redact.Rule(r))
+	}
+	if err := redact.CheckRules(s.rules); err != nil {
+		return nil, ruleError(err)
+	}
 	s.current()
 	return s, nil
+}
+
+// ruleError says which rule of a request cannot be followed.
+func ruleError(err error) *wire.Error {
+	object := "redaction"
+	var bad *redact.RuleError
+	if errors.As(err, &bad) {
+		object += "[" + strconv.Itoa(bad.Index) + "]"
+		if bad.Field != "" {
+			object += "." + bad.Field
+		}
+	}
+	return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot redact: " + err.Error()}
 }
 
 // current is the set to look for now, and its version.
@@ -82,12 +108,16 @@ func (s *secrets) current() (*redact.Set, int) {
 	values := slices.Concat(s.extra, s.values, installed)
 	slices.Sort(values)
 	values = slices.Compact(values)
-	set, err := redact.NewSet(values)
+	plain, err := redact.NewSet(values)
 	if err != nil { // too many were installed by and by: those of now have room
 		values = slices.Concat(s.extra, installed)
-		set, _ = redact.NewSet(values)
+		plain, _ = redact.NewSet(values)
 	}
-	s.values, s.version, s.set = values, version, set
+	set := plain
+	if len(s.rules) > 0 {
+		set, _ = redact.NewSet(values, s.rules...) // both have been checked
+	}
+	s.values, s.version, s.set, s.plain = values, version, set, plain
 	return set, version
 }
 
@@ -97,10 +127,36 @@ func (s *secrets) any() bool {
 	return set != nil
 }
 
-// text hides the values in a whole text.
+// text hides in a whole text.
 func (s *secrets) text(text string) string {
 	set, _ := s.current()
 	return set.Text(text)
+}
+
+// onlyValues hides in a text what rules have seen already.
+func (s *secrets) onlyValues(text string) string {
+	s.current()
+	s.mu.Lock()
+	plain := s.plain
+	s.mu.Unlock()
+	return plain.Text(text)
+}
+
+// matches says how often rules have matched in all writers so far, and which
+// one ended an output.
+func (s *secrets) matches() (wire.RedactCounts, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum wire.RedactCounts
+	for _, counts := range s.counts {
+		for name, n := range counts {
+			if sum == nil {
+				sum = wire.RedactCounts{}
+			}
+			sum[name] += n
+		}
+	}
+	return sum, s.blocked
 }
 
 // writer hides the values in a stream. It must be closed.
@@ -114,6 +170,7 @@ type hidingWriter struct {
 	secrets *secrets
 	version int
 	w       *redact.Writer
+	total   int64 // of matches that secrets know of
 }
 
 func (h *hidingWriter) Write(p []byte) (int, error) {
@@ -123,15 +180,42 @@ func (h *hidingWriter) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return h.w.Write(p)
+	n, err := h.w.Write(p)
+	h.note()
+	return n, err
 }
 
-func (h *hidingWriter) Close() error { return h.w.Close() }
+func (h *hidingWriter) Close() error {
+	err := h.w.Close()
+	h.note()
+	return err
+}
 
-// hidden is an error without the values of the vault and of extra. Where those
-// cannot be hidden, nothing else is told.
-func (a *Agent) hidden(extra []string, err *wire.Error) *wire.Error {
-	s, bad := a.secrets(extra)
+// note lets secrets know of new matches.
+func (h *hidingWriter) note() {
+	total := h.w.Matches()
+	if total == h.total {
+		return
+	}
+	h.total = total
+	counts := wire.RedactCounts{}
+	h.w.Counts(counts)
+	s := h.secrets
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts == nil {
+		s.counts = map[*hidingWriter]wire.RedactCounts{}
+	}
+	s.counts[h] = counts
+	if s.blocked == "" {
+		s.blocked = h.w.Blocked()
+	}
+}
+
+// hidden is an error without the values of the vault and of extra, and what
+// rules hide. Where those cannot be hidden, nothing else is told.
+func (a *Agent) hidden(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
+	s, bad := a.secrets(extra, rules...)
 	if bad != nil {
 		return bad
 	}

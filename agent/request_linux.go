@@ -78,8 +78,10 @@ func (a *Agent) decode(c *conversation, request any) error {
 	}
 	err := wire.DecodeRequest(c.line, request)
 	c.line = nil
-	if r, ok := request.(interface{ Redactions() []string }); ok {
-		c.hide = r.Redactions()
+	if r, ok := request.(interface {
+		Redactions() ([]string, wire.RedactRules)
+	}); ok {
+		c.hide, c.rules = r.Redactions()
 	}
 	return err
 }

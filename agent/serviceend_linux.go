@@ -168,17 +168,18 @@ func (s *service) view(a *Agent) *wire.Service {
 	if hidden == nil {
 		hidden, _ = a.secrets(nil)
 	}
-	r := hideRecord(s.record, hidden)
+	r := hideRecord(s.record, hidden.onlyValues) // rules have seen it already
+	r.RedactionMatches, r.Blocked = hidden.matches()
 	return &r.Service
 }
 
-// hide hides secrets in what the service has printed.
+// hide hides secrets in what the service has printed, and rules have seen.
 func (s *service) hide(a *Agent, text string) string {
 	hidden := s.secrets
 	if hidden == nil {
 		hidden, _ = a.secrets(nil)
 	}
-	return hidden.text(text)
+	return hidden.onlyValues(text)
 }
 
 func (a *Agent) stopService(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {

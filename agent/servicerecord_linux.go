@@ -158,40 +158,37 @@ func (t *services) onDisk() (names []string) {
 }
 
 // hideRecord hides secrets in what a client has written into a record.
-func hideRecord(r serviceRecord, hidden *secrets) serviceRecord {
-	if hidden == nil || !hidden.any() {
-		return r
-	}
-	r.Command, r.Cwd = hidden.text(r.Command), wire.Path(hidden.text(string(r.Cwd)))
+func hideRecord(r serviceRecord, hide func(string) string) serviceRecord {
+	r.Command, r.Cwd = hide(r.Command), wire.Path(hide(string(r.Cwd)))
 	if r.Readiness != nil {
 		var v any
 		d := json.NewDecoder(bytes.NewReader(r.Readiness))
 		d.UseNumber()
 		r.Readiness = nil // rather than with a secret
 		if d.Decode(&v) == nil {
-			r.Readiness, _ = json.Marshal(hideValue(v, hidden))
+			r.Readiness, _ = json.Marshal(hideValue(v, hide))
 		}
 	}
 	return r
 }
 
 // hideValue hides secrets in every text of a JSON value.
-func hideValue(v any, hidden *secrets) any {
+func hideValue(v any, hide func(string) string) any {
 	switch v := v.(type) {
 	case string:
-		return hidden.text(v)
+		return hide(v)
 	case []any:
 		for i := range v {
-			v[i] = hideValue(v[i], hidden)
+			v[i] = hideValue(v[i], hide)
 		}
 	case map[string]any:
 		clean := make(map[string]any, len(v))
 		for name, value := range v {
-			clean[hidden.text(name)] = hideValue(value, hidden)
+			clean[hide(name)] = hideValue(value, hide)
 		}
 		return clean
 	case json.Number:
-		if text := hidden.text(v.String()); text != v.String() {
+		if text := hide(v.String()); text != v.String() {
 			return text
 		}
 	}

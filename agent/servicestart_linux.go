@@ -33,7 +33,7 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	if err != nil {
 		return nil, err
 	}
-	hidden, werr := a.secrets(q.RedactValues)
+	hidden, werr := a.secrets(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
@@ -131,7 +131,7 @@ func (s *service) begin(command string, cwd filePath, ready *readiness, proc int
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record = hideRecord(r, s.secrets)
+	s.record = hideRecord(r, s.secrets.text)
 	s.table.removeStatus(s.name)
 	s.save()
 }

@@ -50,7 +50,7 @@ type shell struct {
 
 // startShell starts what a checked request asks for.
 func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath, dir beneath.Dir) (*shell, error) {
-	hidden, werr := a.secrets(q.RedactValues)
+	hidden, werr := a.secrets(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
@@ -154,6 +154,7 @@ func exitCode(status unix.WaitStatus) int {
 // told is the summary without what is to be hidden. s.mu is held.
 func (s *shell) told() wire.Shell {
 	r := s.summary
+	r.RedactionMatches, r.Blocked = s.secrets.matches()
 	r.Cwd = wire.Path(s.secrets.text(string(r.Cwd)))
 	return r
 }

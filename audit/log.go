@@ -93,6 +93,19 @@ func (l *Log) AppendSync(ctx context.Context, r Record) (Record, error) {
 	return r, nil
 }
 
+// Sync returns when the records that were appended before are on the disk.
+func (l *Log) Sync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == nil {
+		return nil
+	}
+	if err := l.syncNewest(); err != nil {
+		return fmt.Errorf("cannot write to the audit log in %s: %w", l.path, err)
+	}
+	return nil
+}
+
 // Close waits until all records are on the disk. A process that ends need not
 // call it.
 func (l *Log) Close() error {

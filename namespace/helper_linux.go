@@ -32,9 +32,9 @@ func Helper() {
 	}
 	if err := help(); err != nil {
 		fmt.Fprintln(os.Stderr, helperName+":", err)
-		os.Exit(1)
+		unix.Exit(1)
 	}
-	os.Exit(0)
+	unix.Exit(0) // at once: its caller waits, and there is nothing to flush
 }
 
 // helper is the state of the process that stands between the caller and the

@@ -96,7 +96,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A command that stops the helper gains nothing by it.
+// A command that stops the helper gains nothing by it. What is to be counted as
+// killed is there before the word that begins the end.
 func TestStoppedHelper(t *testing.T) {
 	arg := unique()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +106,7 @@ func TestStoppedHelper(t *testing.T) {
 		<-said.there
 		cancel()
 	}()
-	c := &Command{Argv: []string{"sh", "-c", "kill -STOP $PPID; echo ready; sleep $1", "sh", arg}, Env: environment, Stdout: said}
+	c := &Command{Argv: []string{"sh", "-c", "sleep $1 & kill -STOP $PPID; echo ready; wait", "sh", arg}, Env: environment, Stdout: said}
 	began := time.Now()
 	r, err := Run(ctx, unshare(t), c)
 	if err != nil || !r.TimedOut || !r.DeathProved || r.Killed == 0 || withArgument(arg) != 0 {

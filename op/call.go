@@ -75,7 +75,8 @@ type call struct {
 	from    time.Time
 	args    json.RawMessage // without secrets; nil where they could not be read
 	secrets []string
-	begun   uint64 // the number of its begin record, 0 where there is none
+	needs   privilege.Set // beside the operation's own, once it is known what is asked for
+	begun   uint64        // the number of its begin record, 0 where there is none
 	warned  bool
 	lost    bool // what was done could not be put on record, and must not be acknowledged
 
@@ -106,16 +107,13 @@ func (c *call) refuse() {
 
 // durable says whether the call must not be acknowledged before its record is
 // on the disk.
-func (c *call) durable() bool { return c.op.Needs != 0 }
+func (c *call) durable() bool { return c.op.Needs|c.needs != 0 }
 
 // begin puts on record what is about to be done, so that the record stands
 // also when this process is killed. What only reads leaves one record, at its end.
 func (c *call) begin(ctx context.Context) error {
 	if c.env.Audit == nil && c.durable() {
-		return &paddock.Error{
-			Message: "cannot do " + c.op.Name + ": there is no audit log to put it on record",
-			Hint:    "choose a writable directory with " + paddock.StateDirEnv,
-		}
+		return c.noLog()
 	}
 	if c.op.Hints.ReadOnly && !c.durable() {
 		return nil
@@ -127,6 +125,13 @@ func (c *call) begin(ctx context.Context) error {
 	c.warn(err)
 	c.begun = r.Seq
 	return nil
+}
+
+func (c *call) noLog() error {
+	return &paddock.Error{
+		Message: "cannot do " + c.op.Name + ": there is no audit log to put it on record",
+		Hint:    "choose a writable directory with " + paddock.StateDirEnv,
+	}
 }
 
 // ended puts on record how the call ended, and returns err, with what is

@@ -2,21 +2,27 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
 )
 
-// DoctorInput asks for nothing.
-type DoctorInput struct{}
+// DoctorInput asks about all backends, or one.
+type DoctorInput struct {
+	Backend *string `json:"backend,omitempty" flag:"backend" arg:"NAME" choices:"linux,host,docker,codex,wrapper" help:"look at this backend alone (default: all)"`
+}
 
 // DoctorOutput is what the host can do.
 type DoctorOutput struct {
-	// Usable says that the default spec can be kept here.
+	// Usable says that the default spec can be kept here; where one backend was
+	// asked about, that its default spec can.
 	Usable   bool             `json:"usable"`
 	Backends []backend.Report `json:"backends"`
 }
@@ -36,25 +42,42 @@ func doctorOp() Op {
 		Summary: "Try what this host can do, and say what to do about what is missing",
 		Doc: `Try each thing that Paddock needs of the kernel and of this host's settings, by
 doing it, and print what works, what is missing, and what to do about that.
-Then say what a spec can ask for here: the levels, networks and limits.
+Then say what a spec can ask for here: the levels, networks and limits. That is
+done for each backend, the default one first, or for the one that is named.
 
-Exit status: 0 where a sandbox with all default walls can be made here, else 1.`,
+Exit status: 0 where a sandbox with all default walls can be made here, else 1;
+with --backend, whether that backend can make one.`,
 		Examples: `  paddock doctor
+  paddock doctor --backend docker
   paddock doctor --json`,
 		Hints: Hints{ReadOnly: true},
 	}, doctor, renderDoctor)
 }
 
-func doctor(ctx context.Context, env *Env, _ DoctorInput, _ *Stream) (DoctorOutput, error) {
-	report, err := paddock.Probe(ctx, env.Options)
+// doctor probes all at once: some wait for an engine, or for a program's start.
+func doctor(ctx context.Context, env *Env, in DoctorInput, _ *Stream) (DoctorOutput, error) {
+	backends, err := env.probed(in.Backend)
 	if err != nil {
 		return DoctorOutput{}, err
 	}
-	return DoctorOutput{Usable: report.Usable, Backends: []backend.Report{report}}, nil
+	reports, errs := make([]backend.Report, len(backends)), make([]error, len(backends))
+	var all sync.WaitGroup
+	for i, be := range backends {
+		opts := env.Options
+		opts.Backend = be
+		all.Go(func() { reports[i], errs[i] = paddock.Probe(ctx, opts) })
+	}
+	all.Wait()
+	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(errs...)
 }
 
 func renderDoctor(w io.Writer, out DoctorOutput) error {
-	for _, report := range out.Backends {
+	for i, report := range out.Backends {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
 		if err := renderReport(w, report); err != nil {
 			return err
 		}
@@ -83,9 +106,13 @@ func renderReport(w io.Writer, report backend.Report) error {
 			fmt.Fprintf(&b, "\n%s: %s\n", f.Name, f.Remedy)
 		}
 	}
-	last := "usable: a sandbox with all default walls can be made here"
+	what := "a sandbox with all default walls"
+	if report.Backend != policy.DefaultBackend {
+		what = "a sandbox of backend " + report.Backend
+	}
+	last := "usable: " + what + " can be made here"
 	if !report.Usable {
-		last = "not usable: a sandbox with all default walls cannot be made here"
+		last = "not usable: " + what + " cannot be made here"
 	}
 	_, err := fmt.Fprintf(w, "%s\n%s\n", trimLines(b.String()), last)
 	return err

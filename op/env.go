@@ -5,14 +5,18 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
 // Env is what an operation finds around it; a door fills it in.
 type Env struct {
-	// Options are how sandboxes are built for this door.
+	// Options are how sandboxes are built for this door. A Backend in them is the
+	// only one.
 	Options paddock.Options
+	// Backends are those that a spec can name. None: the library's own.
+	Backends []backend.Backend
 	// LookupEnv reads the caller's environment. nil: there is none, so that
 	// nothing of a server's environment is handed to who calls from afar.
 	LookupEnv func(name string) (string, bool)

@@ -114,7 +114,11 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 		x.note("the timeout is cut to %s seconds, the most that can be asked for", executor.FormatSeconds(timeout))
 	}
 	spec.Limits.Timeout, x.timeout = timeout, executor.FormatSeconds(timeout)
-	if spec, err = paddock.Resolve(spec, x.env.Options); err != nil {
+	opts, err := x.env.options(spec)
+	if err != nil {
+		return ExecuteOutput{}, err
+	}
+	if spec, err = paddock.Resolve(spec, opts); err != nil {
 		return ExecuteOutput{}, err
 	}
 	x.spec = spec

@@ -6,17 +6,24 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // Open opens a sandbox for the operation. It is the only way to one: the
-// ceiling of the principal is applied here, and the sandbox is put on record.
-// Under a ceiling no symbolic link is followed to what a spec names.
+// ceiling of the principal is applied here, the privilege for a backend without
+// walls is asked for, and the sandbox is put on record. Under a ceiling no
+// symbolic link is followed to what a spec names.
 func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, error) {
-	spec, err := e.below(spec)
+	spec, opts, err := e.admit(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	sandbox, err := paddock.Open(ctx, spec, e.options())
+	if e.call != nil && e.backendOf(spec) == policy.BackendHost {
+		if err := e.call.demand(privilege.UnsandboxedExec); err != nil {
+			return nil, err
+		}
+	}
+	sandbox, err := paddock.Open(ctx, spec, opts)
 	if err == nil && e.call != nil {
 		e.call.opened(sandbox.ID())
 	}
@@ -25,17 +32,24 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 
 // Plan is what Open would do, and the spec with its defaults.
 func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy.Spec, error) {
-	spec, err := e.below(spec)
+	spec, opts, err := e.admit(ctx, spec)
 	if err != nil {
 		return nil, policy.Spec{}, err
 	}
-	return paddock.Plan(ctx, spec, e.options())
+	return paddock.Plan(ctx, spec, opts)
 }
 
-func (e *Env) options() paddock.Options {
-	o := e.Options
-	o.NoLinks = o.NoLinks || e.Ceiling != nil
-	return o
+// admit is what stands before every sandbox.
+func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock.Options, error) {
+	spec, err := e.below(spec)
+	if err != nil {
+		return policy.Spec{}, paddock.Options{}, err
+	}
+	if err := e.privileged(ctx, spec); err != nil {
+		return policy.Spec{}, paddock.Options{}, err
+	}
+	opts, err := e.options(spec)
+	return spec, opts, err
 }
 
 // below applies the ceiling.

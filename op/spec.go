@@ -41,6 +41,7 @@ type SpecInput struct {
 	Swap      *policy.Size     `json:"swap,omitempty" flag:"swap" arg:"SIZE" help:"swap beside --memory (default: 0)"`
 	CPUs      *policy.CPUs     `json:"cpus,omitempty" flag:"cpus" arg:"N" help:"processors' time that all commands together may use, 1.5 say"`
 	Disk      *policy.Size     `json:"disk,omitempty" flag:"disk" arg:"SIZE" help:"size of a workspace of mode copy (default: 1GiB)"`
+	BackendInput
 }
 
 // spec is what was asked for, the file's words and the fields' together. All
@@ -59,6 +60,7 @@ func (in SpecInput) spec(env *Env) (policy.Spec, error) {
 	spec.AllowDegraded = append(spec.AllowDegraded, in.degraded()...)
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
 	err := errors.Join(
+		in.apply(&spec),
 		in.limits(&spec.Limits),
 		setText(&spec.Workspace.Source, in.Workspace, "workspace"),
 		setText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),

@@ -42,7 +42,8 @@ type Ceiling struct {
 	Unprotected []string `json:"unprotected,omitempty"`
 	// Mounts contains the sources that may be mounted. Default: none.
 	Mounts []Place `json:"mounts,omitempty"`
-	// Network are the networks that may be named. Default: "none".
+	// Network are the networks that may be used, by name or by default: "none",
+	// "host", "engine" ([NetworkEngine]). Default: "none".
 	Network []string `json:"network,omitempty"`
 	// Env are the variables of the caller's environment that may be handed on,
 	// by name; "LC_*" is all that start with "LC_". Default: none.
@@ -50,6 +51,12 @@ type Ceiling struct {
 	// AllowDegraded are the words of [Degradations] that may be used. Default:
 	// none.
 	AllowDegraded []string `json:"allow_degraded,omitempty"`
+	// Docker, Codex and Wrapper bound the options of the backends of these
+	// names, which Backends must name too. Without them next to nothing may be
+	// written there.
+	Docker  *DockerCeiling  `json:"docker,omitempty"`
+	Codex   *CodexCeiling   `json:"codex,omitempty"`
+	Wrapper *WrapperCeiling `json:"wrapper,omitempty"`
 	// Limits are maxima; 0 is none. A spec that leaves a limit open gets the
 	// maximum, or the limit's own default where that is less.
 	//
@@ -101,12 +108,18 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 		return Spec{}, err
 	}
 	a := applier{c: c}
-	a.word("backend", "backends", cmp.Or(s.Backend, DefaultBackend), c.backends())
-	a.word("level", "levels", cmp.Or(s.Level, LevelFull), c.levels())
+	backend := cmp.Or(s.Backend, DefaultBackend)
+	a.word("backend", "backends", backend, c.backends())
+	if backend == BackendLinux || s.Level != "" {
+		a.word("level", "levels", cmp.Or(s.Level, LevelFull), c.levels())
+	}
 	a.word("seccomp", "seccomp", cmp.Or(s.Seccomp, "default"), c.profiles())
-	a.word("network", "network", cmp.Or(s.Network, "none"), c.networks())
-	a.rootFS(cmp.Or(s.RootFS, RootHost))
-	a.workspace(s.Workspace)
+	a.network(s)
+	if backend == BackendLinux || s.RootFS != "" {
+		a.rootFS(cmp.Or(s.RootFS, RootHost))
+	}
+	a.options(s)
+	a.workspace(s)
 	for i, m := range s.Mounts {
 		a.source(index("mounts", i)+".source", "mounts", m.Source, m.Mode == "rw", c.Mounts)
 	}
@@ -123,10 +136,7 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 // PassEnv refuses a variable of the caller's environment that may not be
 // handed on. The error is a [*CeilingError].
 func (c *Ceiling) PassEnv(name string) error {
-	if c == nil || slices.ContainsFunc(c.Env, func(allowed string) bool {
-		prefix, all := strings.CutSuffix(allowed, "*")
-		return allowed == name || all && strings.HasPrefix(name, prefix)
-	}) {
+	if c == nil || slices.ContainsFunc(c.Env, func(allowed string) bool { return matches(allowed, name) }) {
 		return nil
 	}
 	a := applier{c: c}
@@ -182,9 +192,12 @@ func (a *applier) rootFS(written string) {
 	a.source("rootfs", "rootfs", written, false, places)
 }
 
-func (a *applier) workspace(w Workspace) {
+func (a *applier) workspace(s Spec) {
+	w := s.Workspace
 	write := w.Access != "ro" && w.Mode != ModeCopy
-	a.source("workspace.source", "workspace", w.Source, write, a.c.Workspace)
+	if w.Source != "" || !s.elsewhere() {
+		a.source("workspace.source", "workspace", w.Source, write, a.c.Workspace)
+	}
 	for i, name := range w.Unprotected {
 		if !slices.Contains(a.c.Unprotected, "*") {
 			a.word(index("workspace.unprotected", i), "unprotected", name, a.c.Unprotected)

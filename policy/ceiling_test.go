@@ -44,7 +44,7 @@ func TestCeiling(t *testing.T) {
 	}{
 		{"defaults", nil, nil, "", ""},
 		{"backend linux", nil, func(s *Spec) { s.Backend = "linux" }, "", ""},
-		{"another backend", nil, func(s *Spec) { s.Backend = "host" }, "ceiling.backends", "backend"},
+		{"another backend", nil, func(s *Spec) { s.Backend = "docker" }, "ceiling.backends", "backend"},
 		{"level full", nil, func(s *Spec) { s.Level = LevelFull }, "", ""},
 		{"level landlock", nil, func(s *Spec) { s.Level = LevelLandlock }, "ceiling.levels", "level"},
 		{"level landlock, allowed", func(c *Ceiling) { c.Levels = []string{LevelLandlock} }, func(s *Spec) { s.Level = LevelLandlock }, "", ""},
@@ -240,7 +240,7 @@ func TestCeilingValidate(t *testing.T) {
 		want   string
 	}{
 		{func(c *Ceiling) { *c = Ceiling{} }, "cannot use workspace: no directory may be a workspace, and every spec has one"},
-		{func(c *Ceiling) { c.Backends = []string{"docker"} }, `cannot use backends[0] "docker": there is none of this name`},
+		{func(c *Ceiling) { c.Backends = []string{"vm"} }, `cannot use backends[0] "vm": there is none of this name`},
 		{func(c *Ceiling) { c.Backends = []string{} }, "cannot use backends: it allows nothing, and every spec needs one"},
 		{func(c *Ceiling) { c.Levels = []string{"full", "none"} }, `cannot use levels[1] "none": there is none of this name`},
 		{func(c *Ceiling) { c.Levels = []string{} }, "cannot use levels: it allows nothing, and every spec needs one"},

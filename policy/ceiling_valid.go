@@ -17,10 +17,10 @@ const maxAllowed = 1024
 // field of the ceiling.
 func (c *Ceiling) Validate() error {
 	var r resolver
-	r.words("backends", c.Backends, DefaultBackend)
+	r.words("backends", c.Backends, Backends()...)
 	r.words("levels", c.Levels, LevelFull, LevelLandlock)
 	r.words("seccomp", c.Seccomp, "default", "strict", "debug")
-	r.words("network", c.Network, "none", "host")
+	r.words("network", c.Network, "none", "host", NetworkEngine)
 	r.roots(c.RootFS)
 	r.places("workspace", c.Workspace)
 	r.places("mounts", c.Mounts)
@@ -34,6 +34,7 @@ func (c *Ceiling) Validate() error {
 	}
 	r.passed(c.Env)
 	r.degradations(c.AllowDegraded)
+	r.optionLists(c)
 	r.maxima(c.Limits)
 	r.contradictions(c)
 	return errors.Join(r.errs...)

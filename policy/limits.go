@@ -10,10 +10,10 @@ func (r *resolver) limits(l Limits) Limits {
 	if l.Output == 0 {
 		l.Output = DefaultOutput
 	}
-	if l.Tmp == 0 {
+	if l.Tmp == 0 && r.keeps("limits.tmp") {
 		l.Tmp = DefaultTmp
 	}
-	if l.Processes == 0 {
+	if l.Processes == 0 && r.keeps("limits.processes") {
 		l.Processes = DefaultProcesses
 	}
 	if inBounds(r, "limits.max_timeout", l.MaxTimeout, minTimeout, maxTimeout, Duration.String) && l.MaxTimeout > 0 && l.Timeout == 0 {

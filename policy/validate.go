@@ -48,30 +48,38 @@ type Base struct {
 	Home string
 }
 
-// Resolve returns the spec with every default filled in, sources and targets
-// made absolute, durations rounded as [Limits] says, and mounts ordered so that
-// a target comes after the targets that contain it. What it returns is valid, and
+// Resolve returns the spec with every default filled in that its backend has,
+// sources and targets made absolute, durations rounded as [Limits] says, and
+// mounts ordered so that a target comes after the targets that contain it. What
+// the backend cannot keep is refused ([Fields]). What it returns is valid, and
 // resolves to itself.
 //
 // It is a function of text alone and touches no file. The error joins one
 // [*FieldError] for each field that cannot be used, in the spec's order.
 func (s Spec) Resolve(base Base) (Spec, error) {
-	r := resolver{base: base}
-	choose(&r, "backend", &s.Backend, DefaultBackend)
-	choose(&r, "level", &s.Level, LevelFull, LevelLandlock)
-	choose(&r, "seccomp", &s.Seccomp, "default", "strict", "debug")
-	s.RootFS = r.rootFS(s.RootFS)
+	r := resolver{base: base, fields: Fields()}
+	choose(&r, "backend", &s.Backend, Backends()...)
+	r.backend = s.Backend // of one that is not known, the rest is checked as if it kept all
+	r.kept(s)
+	r.options(&s)
+	r.word("level", &s.Level, LevelFull, LevelLandlock)
+	r.word("seccomp", &s.Seccomp, "default", "strict", "debug")
+	if s.RootFS != "" || r.keeps("rootfs") {
+		s.RootFS = r.rootFS(s.RootFS)
+	}
 	s.AllowDegraded = r.degradations(s.AllowDegraded)
-	s.Workspace = r.workspace(s.Workspace)
+	s.Workspace = r.workspace(s.Workspace, s.elsewhere())
 	s.Mounts = r.mounts(s.Mounts)
-	choose(&r, "network", &s.Network, "none", "host")
-	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 {
+	r.network(&s)
+	if s.Workspace.Mode == ModeCopy && s.Limits.Disk == 0 && r.keeps("limits.disk") {
 		s.Limits.Disk = DefaultDisk
 	}
 	s.Limits = r.limits(s.Limits)
 	s.Env = maps.Clone(s.Env)
 	r.env(s.Env)
-	r.hostname(&s.Hostname)
+	if s.Hostname != "" || r.keeps("hostname") {
+		r.hostname(&s.Hostname)
+	}
 	s.Commands = r.commands(s.Commands)
 	r.combine(s)
 	if len(r.errs) > 0 {
@@ -82,8 +90,10 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 
 // resolver gathers what is wrong with a spec.
 type resolver struct {
-	base Base
-	errs []error
+	base    Base
+	backend string
+	fields  []FieldRow
+	errs    []error
 }
 
 func (r *resolver) refuse(field, value, reason, hint string) {
@@ -105,24 +115,44 @@ func choose(r *resolver, field string, value *string, choices ...string) {
 	r.refuse(field, *value, reason, "")
 }
 
-func (r *resolver) workspace(w Workspace) Workspace {
-	const field = "workspace.source"
-	if w.Source == "" {
-		w.Source = "."
+// word is choose for fields that not every backend keeps: there nothing is
+// filled in.
+func (r *resolver) word(field string, value *string, choices ...string) {
+	if *value != "" || r.keeps(field) {
+		choose(r, field, value, choices...)
 	}
-	if source, ok := r.hostPath(field, w.Source); ok {
-		if source == "/" {
-			r.refuse(field, w.Source, "the whole host cannot be a workspace", "name a directory below /")
-		} else if top := within(source, kernelDirs()); top != "" {
-			r.refuse(field, w.Source, top+" belongs to the kernel", "")
-		}
-		w.Source = source
+}
+
+// workspace checks the workspace. Elsewhere, where an agent is uploaded, there
+// is no directory of the host to be one.
+func (r *resolver) workspace(w Workspace, elsewhere bool) Workspace {
+	switch {
+	case !elsewhere:
+		fill(&w.Source, ".")
+		w.Source = r.workspaceSource(w.Source)
+	case w.Source != "":
+		r.refuse("workspace.source", w.Source, "the agent is uploaded, and no directory of the host is seen where it runs",
+			"name a directory there with wrapper.workspace")
 	}
 	choose(r, "workspace.mode", &w.Mode, ModeBind, ModeCopy)
 	choose(r, "workspace.access", &w.Access, "rw", "ro")
 	w.Unprotected = slices.Clone(w.Unprotected)
 	r.unprotected(w.Unprotected)
 	return w
+}
+
+func (r *resolver) workspaceSource(written string) string {
+	const field = "workspace.source"
+	source, ok := r.hostPath(field, written)
+	switch {
+	case !ok:
+		return written
+	case source == "/":
+		r.refuse(field, written, "the whole host cannot be a workspace", "name a directory below /")
+	case within(source, kernelDirs()) != "":
+		r.refuse(field, written, within(source, kernelDirs())+" belongs to the kernel", "")
+	}
+	return source
 }
 
 func (r *resolver) unprotected(paths []string) {

@@ -89,7 +89,7 @@ func TestResolveErrors(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{Backend: "linus"}, `backend "linus": it must be "linux"`},
+		{Spec{Backend: "linus"}, `backend "linus": it must be "linux" or "host" or "docker" or "codex" or "wrapper"`},
 		{Spec{Network: "bridge"}, `network "bridge": it must be "none" or "host"`},
 		{Spec{Workspace: Workspace{Mode: "overlay"}}, `workspace.mode "overlay": it must be "bind" or "copy"`},
 		{Spec{Workspace: Workspace{Mode: "copy", Access: "ro"}}, `workspace.access "ro": commands would get a copy that they cannot change`},

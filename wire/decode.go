@@ -160,6 +160,10 @@ func decodeError(line, message []byte) error {
 // requestError says which field of the request v is wrong, and what it must be.
 func requestError(err error, v any) *Error {
 	var mismatch *json.UnmarshalTypeError
+	var typed *Error
+	if errors.As(err, &typed) {
+		return typed
+	}
 	if !errors.As(err, &mismatch) || mismatch.Field == "" {
 		return Errorf(CodeBadRequest, "cannot read the request: %v", err)
 	}

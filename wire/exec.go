@@ -47,6 +47,9 @@ type ExecRequest struct {
 	// split over several reads. They go with Pass no more than secrets that
 	// the agent has installed do: it does not see those streams.
 	RedactValues []string `json:"redact_values,omitempty"`
+	// Redaction are rules for more that is replaced. As RedactValues, they do
+	// not go with Pass.
+	Redaction RedactRules `json:"redaction,omitempty"`
 	// Detach lets processes that the command leaves behind live on.
 	Detach bool `json:"detach,omitempty"`
 	// Encoding of Stdin and of the captured output: "" (text, invalid UTF-8
@@ -119,6 +122,11 @@ type ExecResult struct {
 	Survivors       int  `json:"survivors"`
 	SurvivorsKilled int  `json:"survivors_killed"`
 	DeathProved     bool `json:"death_proved"`
+
+	// RedactionMatches counts what rules have replaced; Blocked names the rule
+	// that ended the output, if one did.
+	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
+	Blocked          string       `json:"blocked,omitempty"`
 
 	Denials         Denials `json:"denials,omitempty"`
 	DenialsComplete bool    `json:"denials_complete"`

@@ -97,6 +97,7 @@ func (r *ExecResult) fromPeer() error {
 	r.ID = printable(r.ID)
 	r.Signal = printable(r.Signal)
 	r.PeakMemorySource = printable(r.PeakMemorySource)
+	r.Blocked = printable(r.Blocked)
 	for i := range r.Denials {
 		d := &r.Denials[i]
 		d.Layer, d.Rule = printable(d.Layer), printable(d.Rule)

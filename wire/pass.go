@@ -119,7 +119,7 @@ func pipeInfo(w io.Writer) (info os.FileInfo) {
 // output where it is a pipe, and the error output where it is the same one, so
 // that their order is kept.
 func passable(q *ExecRequest, s Streams) []string {
-	if q.TTY != nil || q.MaxOutputBytes != 0 || len(q.RedactValues) > 0 {
+	if q.TTY != nil || q.MaxOutputBytes != 0 || len(q.RedactValues)+len(q.Redaction) > 0 {
 		return nil
 	}
 	out := pipeInfo(s.Stdout)

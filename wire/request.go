@@ -10,14 +10,16 @@ import (
 // envOwner names the request in the error about its environment.
 func (*ExecRequest) envOwner() string { return "exec" }
 
-// Redactions gives the values that no answer to the request may tell.
-func (r *ExecRequest) Redactions() []string { return r.RedactValues }
+// Redactions gives the values and the rules for what no answer to the request may tell.
+func (r *ExecRequest) Redactions() ([]string, RedactRules) { return r.RedactValues, r.Redaction }
 
-// Redactions gives the values that no answer to the request may tell.
-func (q *OpenShellRequest) Redactions() []string { return q.RedactValues }
+// Redactions gives the values and the rules for what no answer to the request may tell.
+func (q *OpenShellRequest) Redactions() ([]string, RedactRules) { return q.RedactValues, q.Redaction }
 
-// Redactions gives the values that no answer to the request may tell.
-func (q *StartServiceRequest) Redactions() []string { return q.RedactValues }
+// Redactions gives the values and the rules for what no answer to the request may tell.
+func (q *StartServiceRequest) Redactions() ([]string, RedactRules) {
+	return q.RedactValues, q.Redaction
+}
 
 // checkText refuses text that JSON cannot carry: encoding would replace the
 // bytes in silence, and another command would run than the one asked for.

@@ -22,6 +22,8 @@ type StartServiceRequest struct {
 	Env             map[string]string `json:"env,omitempty"`
 	// RedactValues are replaced by [REDACTED] in the service's logs and record.
 	RedactValues []string `json:"redact_values,omitempty"`
+	// Redaction are rules for more that is replaced.
+	Redaction RedactRules `json:"redaction,omitempty"`
 }
 
 func (q *StartServiceRequest) setDefaults() {
@@ -59,6 +61,10 @@ type Service struct {
 	ExitCode    *int            `json:"exit_code"` // -N where signal N ended it
 	PID         *int            `json:"pid"`
 	StopReason  *string         `json:"stop_reason"` // process_exited_before_ready, readiness_timeout, sigterm or sigkill
+	// RedactionMatches counts what rules have replaced in the logs so far;
+	// Blocked names the rule that ended a log, if one did.
+	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
+	Blocked          string       `json:"blocked,omitempty"`
 }
 
 // StopServiceResult is a service's record after stop_service, with what its

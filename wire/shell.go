@@ -13,6 +13,8 @@ type OpenShellRequest struct {
 	Env map[string]string `json:"env,omitempty"`
 	// RedactValues are replaced by [REDACTED] in all that the shell prints.
 	RedactValues []string `json:"redact_values,omitempty"`
+	// Redaction are rules for more that is replaced.
+	Redaction RedactRules `json:"redaction,omitempty"`
 }
 
 func (q *OpenShellRequest) setDefaults() { q.Cwd, q.Cols, q.Rows = workspaceRoot, 120, 30 }
@@ -80,6 +82,10 @@ type Shell struct {
 	StartedAt float64  `json:"started_at"` // seconds since 1970
 	EndedAt   *float64 `json:"ended_at"`
 	ExitCode  *int     `json:"exit_code"` // -N where signal N ended it
+	// RedactionMatches counts what rules have replaced so far; Blocked names
+	// the rule that ended the output, if one did.
+	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
+	Blocked          string       `json:"blocked,omitempty"`
 }
 
 // ReadShellResult is a part of what a shell has printed, redacted.

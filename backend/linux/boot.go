@@ -62,11 +62,12 @@ func (s *sandbox) boot(ctx context.Context) error {
 	return nil
 }
 
-// save tells later starts who the agent is, should this process be killed.
-func (s *sandbox) save() error {
+// save tells later starts who the agent is, should this process be killed, and
+// in the end who attaches what holds.
+func (s *sandbox) save(isolation *policy.Isolation) error {
 	start, err := state.StartTime(s.pid)
 	if err == nil {
-		err = s.dir.save(s.pid, start)
+		err = s.dir.save(s.pid, start, isolation)
 	}
 	if err != nil {
 		return fail("state", "save", s.dir.Path, err, "")
@@ -87,7 +88,7 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	// it waits until the walls have been looked at.
 	s.spare, _ = state.Dial(context.Background(), s.dir.Path)
 	s.spareAt = time.Now()
-	saved, looked := s.save(), verifyClone(s.pid, s.plan.plan)
+	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
 	booted, err := confine.ReadBooted(s.control)
 	if err != nil {
 		return nil, fail("boot", "await the agent", "", err, notAgent)

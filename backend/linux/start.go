@@ -46,6 +46,10 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 		dir.remove()
 		return nil, err
 	}
+	if err := s.save(&s.isolation); err != nil {
+		_, _ = s.Stop(ctx, 0)
+		return nil, err
+	}
 	return s, nil
 }
 

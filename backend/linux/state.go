@@ -18,6 +18,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Beside the directories of package state there are
@@ -31,7 +32,8 @@ type stateDir struct {
 	// scratch is a directory of the landlock level, empty where there is none.
 	scratch string
 	// group is the directory of its control group, empty where it has none.
-	group string
+	group   string
+	created time.Time
 }
 
 // settle is how long a lent id may be somebody's who is about to write down
@@ -83,9 +85,15 @@ func idFile(root string, uid uint32) string {
 	return filepath.Join(root, "ids", strconv.FormatUint(uint64(uid), 10))
 }
 
-// save tells later starts what the sandbox is.
-func (d *stateDir) save(pid int, start uint64) error {
-	return d.Save(state.Record{Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: d.scratch, Cgroup: d.group, Created: time.Now().UTC()})
+// save tells later starts what the sandbox is, and, once its isolation is known,
+// who attaches.
+func (d *stateDir) save(pid int, start uint64, isolation *policy.Isolation) error {
+	if d.created.IsZero() {
+		d.created = time.Now().UTC()
+	}
+	return d.Save(state.Record{
+		Backend: "linux", PID: pid, Start: start, UID: d.uid, Scratch: d.scratch, Cgroup: d.group, Created: d.created, Isolation: isolation,
+	})
 }
 
 // remove gives everything back, the lock last.

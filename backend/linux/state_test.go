@@ -126,7 +126,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.save(1<<30, 1); err != nil {
+	if err := d.save(1<<30, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(d.Path, state.SocketName)

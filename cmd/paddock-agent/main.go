@@ -28,6 +28,8 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "boot":
 		os.Exit(agent.Main())
+	case len(os.Args) == 2 && os.Args[1] == "attempt":
+		os.Exit(agent.TryWalls(os.Stdin, os.Stdout))
 	case len(os.Args) == 4 && os.Args[1] == "copy":
 		os.Exit(copyTree(os.Args[2], os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "keep":

@@ -29,6 +29,7 @@ func (a *app) env() (*op.Env, error) {
 	}
 	where := a.where()
 	return &op.Env{
+		Backends:   backends(),
 		Audit:      log,
 		Warn:       warn,
 		LookupEnv:  os.LookupEnv,

@@ -45,6 +45,7 @@ type Set struct {
 	// look at single bytes.
 	first string
 	start [256]bool
+	rules []rule
 }
 
 // node is a state of the automaton: a prefix of some value. Node 0 is the
@@ -57,9 +58,13 @@ type node struct {
 	label          byte  // its last byte
 }
 
-// NewSet makes a set; empty values and doubles are ignored. Its only error is
-// that values are beyond the bounds.
-func NewSet(values []string) (*Set, error) {
+// NewSet makes a set; empty values and doubles are ignored. Its only errors
+// are that values are beyond the bounds, and a *RuleError.
+func NewSet(values []string, rules ...Rule) (*Set, error) {
+	compiled, err := compileRules(rules)
+	if err != nil {
+		return nil, err
+	}
 	total := 0
 	for _, v := range values {
 		if total += len(v); len(v) > MaxValue {
@@ -72,10 +77,10 @@ func NewSet(values []string) (*Set, error) {
 	case total > MaxTotal:
 		return nil, fmt.Errorf("all values together have more than %d bytes", MaxTotal)
 	}
-	if values = variants(values); len(values) == 0 {
+	if values = variants(values); len(values) == 0 && len(rules) == 0 {
 		return nil, nil
 	}
-	s := &Set{nodes: make([]node, 1, total+1)}
+	s := &Set{nodes: make([]node, 1, total+1), rules: compiled}
 	for _, v := range values {
 		s.add(v)
 	}

@@ -7,8 +7,9 @@ import (
 
 // Writer replaces values in a stream. It is for one goroutine.
 type Writer struct {
-	set *Set
-	dst io.Writer
+	set    *Set
+	dst    io.Writer // or filter, which then writes to it
+	filter *filter   // nil without rules
 
 	state int32
 	// held are the bytes from position base on that were neither passed on
@@ -31,11 +32,49 @@ type span struct {
 }
 
 // NewWriter returns a writer that passes on to dst what cannot be part of a
-// value. Close passes on the rest.
-func NewWriter(set *Set, dst io.Writer) *Writer { return &Writer{set: set, dst: dst} }
+// value or a match. Close passes on the rest.
+func NewWriter(set *Set, dst io.Writer) *Writer {
+	w := &Writer{set: set, dst: dst}
+	if set != nil && len(set.rules) > 0 {
+		w.filter = newFilter(set.rules, dst)
+		w.dst = w.filter
+	}
+	return w
+}
+
+// Counts adds to counts how many matches each rule has had, by its name.
+func (w *Writer) Counts(counts map[string]int64) {
+	if w.filter == nil {
+		return
+	}
+	for i, n := range w.filter.counts {
+		if n > 0 {
+			counts[w.filter.rules[i].Name] += n
+		}
+	}
+}
+
+// Matches is how many matches all rules have had.
+func (w *Writer) Matches() (n int64) {
+	if w.filter != nil {
+		for _, k := range w.filter.counts {
+			n += k
+		}
+	}
+	return n
+}
+
+// Blocked is the name of the rule that ended the output, empty while it goes
+// on. What is written afterwards is taken and passed on to nobody.
+func (w *Writer) Blocked() string {
+	if w.filter == nil || w.filter.blocked < 0 {
+		return ""
+	}
+	return w.filter.rules[w.filter.blocked].Name
+}
 
 // Use has the writer look for another set's values from what it holds back
-// on. Where a value of the set before lies within that, more is replaced than
+// on; its rules stay as they are. Where a value of the set before lies within that, more is replaced than
 // the value.
 func (w *Writer) Use(set *Set) error {
 	if n := len(w.spans); n > 0 {
@@ -53,7 +92,7 @@ func (w *Writer) Use(set *Set) error {
 
 // Write takes all of p, or fails as dst does.
 func (w *Writer) Write(p []byte) (int, error) {
-	if w.set == nil {
+	if !w.set.hasValues() {
 		return w.dst.Write(p)
 	}
 	n := len(p)
@@ -177,9 +216,15 @@ const maxKept = 64 << 10
 
 // Close passes on what was held back. It does not close dst.
 func (w *Writer) Close() error {
-	if w.set != nil {
+	if w.set.hasValues() {
 		w.flush(w.base + int64(len(w.held)))
 		w.state = 0
 	}
-	return w.pass()
+	err := w.pass()
+	if w.filter != nil && err == nil {
+		err = w.filter.Close()
+	}
+	return err
 }
+
+func (s *Set) hasValues() bool { return s != nil && s.first != "" }

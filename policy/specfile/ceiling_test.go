@@ -12,7 +12,10 @@ import (
 )
 
 const ceilingYAML = `
-backends: [linux]
+backends: [linux, docker, codex, wrapper]
+docker: {binary: [podman], images: ["debian:*"], users: ["1000"], extra_run_args: [--init]}
+codex: {binary: [codex], config_overrides: [a.b, c=1]}
+wrapper: {commands: [[ssh, host], [bwrap]], agents: [/opt/agent], workspaces: [/work]}
 levels: [full, landlock]
 seccomp: [strict]
 rootfs: [host, /images]
@@ -28,10 +31,14 @@ limits: {memory: 1GiB, swap: 0, timeout: 10m}
 
 func TestLoadCeiling(t *testing.T) {
 	want := &policy.Ceiling{
-		Backends: []string{"linux"}, Levels: []string{"full", "landlock"}, Seccomp: []string{"strict"}, RootFS: []string{"host", "/images"},
+		Backends: []string{"linux", "docker", "codex", "wrapper"}, Levels: []string{"full", "landlock"}, Seccomp: []string{"strict"}, RootFS: []string{"host", "/images"},
 		Workspace: []policy.Place{{Source: "/srv/agents", Mode: "rw"}}, Unprotected: []string{".envrc"}, Mounts: []policy.Place{{Source: "/data"}},
 		Network: []string{"none", "host"}, Env: []string{"LANG", "LC_*"}, AllowDegraded: []string{"memory"},
 		Limits: policy.Limits{Memory: policy.GiB, Timeout: policy.Duration(10 * time.Minute)},
+		Docker: &policy.DockerCeiling{Binary: []string{"podman"}, Images: []string{"debian:*"}, Users: []string{"1000"}, ExtraRunArgs: []string{"--init"}},
+		Codex:  &policy.CodexCeiling{Binary: []string{"codex"}, ConfigOverrides: []string{"a.b", "c=1"}},
+		Wrapper: &policy.WrapperCeiling{Commands: [][]string{{"ssh", "host"}, {"bwrap"}}, Agents: []string{"/opt/agent"},
+			Workspaces: []string{"/work"}},
 	}
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(path, []byte(ceilingYAML), 0o600); err != nil {

@@ -24,6 +24,8 @@ type decoder struct {
 	errs  []error
 	// zeroOK says that the zero value of the field at hand is a word of its own.
 	zeroOK bool
+	// nullOK says that null is a word for what is not written.
+	nullOK bool
 }
 
 // document decodes the whole tree into the struct that into points to.
@@ -52,6 +54,9 @@ func (d *decoder) refuse(e *policy.FieldError) {
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 	d.lines[path] = line
 	if isNull(n) {
+		if d.nullOK {
+			return
+		}
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "it is null", Hint: leaveOut})
 		return
 	}
@@ -71,10 +76,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		if !d.is(n, yaml.MappingNode, "a mapping of names to values", path, line) {
 			return
 		}
-		if v.Type().Elem().Kind() == reflect.Slice {
-			d.lists(n, v, path)
-		} else {
+		if v.Type().Elem().Kind() == reflect.String {
 			d.variables(n, v, path)
+		} else {
+			d.entries(n, v, path)
 		}
 	case reflect.Slice:
 		if d.is(n, yaml.SequenceNode, "a list", path, line) {
@@ -84,6 +89,14 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, line int) {
 		d.word(n, v, path, line)
 	case reflect.Uint64:
 		d.count(n, v, path, line)
+	case reflect.Int64:
+		d.integer(n, v, path, line)
+	case reflect.Float64:
+		d.number(n, v, path, line)
+	case reflect.Bool:
+		d.boolean(n, v, path, line)
+	case reflect.Interface:
+		d.whatever(n, v, path, line)
 	default:
 		d.refuse(&policy.FieldError{Field: path, Line: line, Reason: "a spec file cannot hold it"})
 	}
@@ -114,18 +127,21 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 				Reason: "unknown key", Hint: suggest(key.Value, fields)})
 			continue
 		}
-		d.zeroOK = v.Type().Field(i).Tag.Get("zero") == "ok"
-		d.value(value, v.Field(i), policy.FieldPath(path, key.Value), key.Line)
-		d.zeroOK = false
+		tag := v.Type().FieldByIndex(i).Tag
+		d.zeroOK, d.nullOK = tag.Get("zero") == "ok", tag.Get("null") == "ok" && isNull(value)
+		d.value(value, v.FieldByIndex(i), policy.FieldPath(path, key.Value), key.Line)
+		d.zeroOK, d.nullOK = false, false
 	}
 }
 
-// fieldsOf gives the index of each field by its json name.
-func fieldsOf(t reflect.Type) map[string]int {
-	fields := make(map[string]int, t.NumField())
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[name] = i
+// fieldsOf gives the index of each field by its json name, those of embedded
+// structs too.
+func fieldsOf(t reflect.Type) map[string][]int {
+	fields := make(map[string][]int, t.NumField())
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			fields[name] = f.Index
+		}
 	}
 	return fields
 }
@@ -148,8 +164,8 @@ func (d *decoder) variables(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(all)
 }
 
-// lists decodes a map of lists.
-func (d *decoder) lists(n *yaml.Node, v reflect.Value, path string) {
+// entries decodes a map of lists, or of anything.
+func (d *decoder) entries(n *yaml.Node, v reflect.Value, path string) {
 	all := reflect.MakeMapWithSize(v.Type(), len(n.Content)/2)
 	for key, value := range d.pairs(n, path) {
 		one := reflect.New(v.Type().Elem()).Elem()

@@ -34,6 +34,10 @@ limits: {timeout: 120s, max_timeout: 5m, output: 1.5MiB, cpu_time: 1m30s, file_s
 env: {LANG: C.UTF-8, PORT: 8080, MODE: 0644, DEBUG: true, RATIO: 1.50, EMPTY: "", NO: no, DAY: 2024-01-02}
 hostname: box
 commands: {allow: [git, go, python3], subcommands: {pip: [install, uninstall]}}
+docker: {binary: podman, image: debian, network_enabled: true, user: "1000:1000", read_only_rootfs: true,
+  remove_container_on_exit: false, extra_run_args: [--label, a=b]}
+codex: {binary: codex2, platform: linux, config_overrides: {a.b: true, c: [1, x, 1.5, {d: no}], e: {f: "1"}}}
+wrapper: {command: [ssh, host], agent: /opt/agent, quote: never, workspace: /work}
 `
 
 func fullSpec() policy.Spec {
@@ -49,6 +53,11 @@ func fullSpec() policy.Spec {
 			"RATIO": "1.50", "EMPTY": "", "NO": "no", "DAY": "2024-01-02"},
 		Hostname: "box",
 		Commands: &policy.Commands{Allow: []string{"git", "go", "python3"}, Subcommands: map[string][]string{"pip": {"install", "uninstall"}}},
+		Docker: &policy.Docker{Binary: "podman", Image: "debian", NetworkEnabled: true, User: "1000:1000", ReadOnlyRootFS: true,
+			RemoveContainerOnExit: new(bool), ExtraRunArgs: []string{"--label", "a=b"}},
+		Codex: &policy.Codex{Binary: "codex2", Platform: "linux", ConfigOverrides: map[string]any{
+			"a.b": true, "c": []any{int64(1), "x", 1.5, map[string]any{"d": "no"}}, "e": map[string]any{"f": "1"}}},
+		Wrapper: &policy.Wrapper{Command: []string{"ssh", "host"}, Agent: "/opt/agent", Quote: "never", Workspace: "/work"},
 	}
 }
 
@@ -66,7 +75,7 @@ func TestDecode(t *testing.T) {
 // to the document that TestDecode reads.
 func TestDecodeKnowsEveryField(t *testing.T) {
 	spec := fullSpec()
-	for _, v := range []any{spec, spec.Workspace, spec.Limits, spec.Mounts[1]} {
+	for _, v := range []any{spec, spec.Workspace, spec.Limits, spec.Mounts[1], *spec.Docker, *spec.Codex, *spec.Wrapper} {
 		for field, value := range reflect.ValueOf(v).Fields() {
 			if value.IsZero() {
 				t.Errorf("%T.%s is not in the document", v, field.Name)
@@ -116,6 +125,15 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {timeout: -3s}", `f:1: cannot use limits.timeout "-3s": it must not be negative`, ""},
 		{"limits: {output: true}", `f:1: cannot use limits.output "true": it does not start with a number`, ""},
 		{"limits: {tmp: [1]}", `f:1: cannot use limits.tmp: it must be a text`, ""},
+		{"docker: {network_enabled: yes please}", `f:1: cannot use docker.network_enabled "yes please": it must be true or false`, ""},
+		{`docker: {network_enabled: "true"}`, `f:1: cannot use docker.network_enabled "true": it must be true or false`, "remove the quotes"},
+		{"docker: {network_enabled: 1}", `f:1: cannot use docker.network_enabled "1": it must be true or false`, ""},
+		{"docker: {image: 3}", `f:1: cannot use docker.image "3": it must be a text, not a number`, "put it in quotes"},
+		{"codex: {config_overrides: {a: null}}", `f:1: cannot use codex.config_overrides.a: it is null`, absent},
+		{"codex: {config_overrides: {a: .nan}}", `f:1: cannot use codex.config_overrides.a ".nan": it must be a finite number`, ""},
+		{"codex: {config_overrides: {a: 0x10}}", `f:1: cannot use codex.config_overrides.a "0x10": it must be a whole number of 64 bits, in digits`, ""},
+		{"codex: {config_overrides: {a: [~]}}", `f:1: cannot use codex.config_overrides.a[0]: it is null`, absent},
+		{"wrapper: {command: ssh}", `f:1: cannot use wrapper.command "ssh": it must be a list`, "put the value in brackets: [value]"},
 		{"limits: {output: 0}", `f:1: cannot use limits.output "0": 0 would count as not given`, absent},
 		{"limits: {timeout: 0s}", `f:1: cannot use limits.timeout "0s": 0 would count as not given`, absent},
 		{"limits: {processes: 0}", `f:1: cannot use limits.processes "0": 0 would count as not given`, absent},
@@ -128,12 +146,12 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {processes: 99999999999999999999}", `f:1: cannot use limits.processes "99999999999999999999": it is too large`, ""},
 		{"limits: []", `f:1: cannot use limits: it must be a mapping of keys to values`, ""},
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
-		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, commands, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace"},
+		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace, wrapper"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},
-		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, commands, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace"},
+		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace, wrapper"},
 		{"network: none\n\nnetwork: host\n", `f:3: cannot use network: it is given twice, first on line 1`, ""},
 		{"env:\n  A: 1\n  A: 2\n", `f:3: cannot use env.A: it is given twice, first on line 2`, ""},
 		{"network:\nhostname: a", `f:1: cannot use network: it is null`, absent},

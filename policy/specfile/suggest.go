@@ -9,7 +9,7 @@ import (
 
 // suggest gives a hint for an unknown key: the one that was probably meant,
 // or all there are.
-func suggest(key string, known map[string]int) string {
+func suggest(key string, known map[string][]int) string {
 	names := slices.Sorted(maps.Keys(known))
 	best, least := "", 3
 	for _, name := range names {

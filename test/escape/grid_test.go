@@ -43,16 +43,20 @@ type row struct {
 	absent   string
 }
 
-// column is who starts a sandbox of which level.
+// column is who starts a sandbox of which level of backend linux, or behind
+// which other wall.
 type column struct {
 	Who, Level string
 }
 
 func (c column) String() string {
-	if c.Level == policy.LevelLandlock {
+	switch c.Level {
+	case policy.LevelFull:
+		return c.Who
+	case policy.LevelLandlock:
 		return "landlock, " + c.Who
 	}
-	return c.Who
+	return c.Level
 }
 
 // grid is what came of one list of attacks.

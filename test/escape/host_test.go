@@ -41,6 +41,11 @@ type host struct {
 func newHost(t *testing.T, c column) *host {
 	t.Helper()
 	requireWalls(t, c.Level)
+	return hostFor(t, c)
+}
+
+func hostFor(t *testing.T, c column) *host {
+	t.Helper()
 	h := &host{column: c, dir: hostDir(t), programs: binDir, token: fmt.Sprintf("paddock-escape-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	h.inside, h.outside, h.tools = filepath.Join(h.dir, "inside"), filepath.Join(h.dir, "outside"), filepath.Join(h.dir, "tools")
 	h.workspace(t, h.inside)
@@ -48,7 +53,7 @@ func newHost(t *testing.T, c column) *host {
 	h.makeTools(t)
 	passSmallNumbers(t)
 	h.state, h.agent = filepath.Join(h.inside, "state"), h.inside+"/bin/paddock-agent"
-	if c.Level == policy.LevelLandlock { // which refuses what it cannot cover
+	if c.Level != policy.LevelFull { // which alone can cover them
 		h.state, h.agent = filepath.Join(h.dir, "state"), filepath.Join(binDir, "paddock-agent")
 		mkdir(t, h.state, 0o700)
 		write(t, h.state+"/secret", "of another sandbox", 0o600)
@@ -185,7 +190,7 @@ func (h *host) workspace(t *testing.T, dir string) {
 	write(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
 	write(t, filepath.Join(dir, ".envrc"), "true\n", 0o644)
 	write(t, filepath.Join(dir, "own.txt"), "the workspace's", 0o644)
-	if h.Level == policy.LevelLandlock && dir == h.inside {
+	if h.Level != policy.LevelFull && dir == h.inside {
 		return
 	}
 	mkdir(t, filepath.Join(dir, "state"), 0o700)

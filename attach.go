@@ -1,0 +1,84 @@
+package paddock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// specName is the file of a sandbox's directory that says what was asked for,
+// without the environment, in which there may be secrets.
+const specName = "spec.json"
+
+// Attach finds a running sandbox by its [Sandbox.ID], and drives it beside its
+// owner: another process of the same user, with the same directory of state. ctx
+// bounds the finding alone.
+//
+// The sandbox stays its owner's. [Sandbox.Close] of what Attach returns only
+// lets go of it, and it ends when its owner closes it or ends. Its Spec is what
+// the owner asked for, without Env.
+//
+// A text that is no id, an id that is not known and a sandbox that has ended
+// are errors for which errors.Is(err, [ErrClosed]) is true.
+func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
+	what := "attach to sandbox " + strconv.Quote(id[:min(len(id), 40)])
+	state, err := opts.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	wall, err := attach(state, id)
+	if err != nil {
+		return nil, attachError(what, err)
+	}
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, attached: true, stopped: make(chan struct{})}
+	if s.spec, err = readSpec(state, id); err == nil {
+		_, err = s.client.Hello(ctx)
+	}
+	if err != nil {
+		_ = s.Close()
+		return nil, attachError(what, err)
+	}
+	return s, nil
+}
+
+func attachError(what string, err error) error {
+	if errors.Is(err, backend.ErrGone) {
+		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
+			Hint: "a sandbox lives as long as the process that opened it, and is known to who has its directory of state"}
+	}
+	return agentError(what, err)
+}
+
+// writeSpec leaves what was asked for where Attach finds it. A wall without a
+// directory of state cannot be attached to.
+func writeSpec(state, id string, spec Spec) error {
+	spec.Env = nil
+	text, err := json.Marshal(spec)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(state, "sandboxes", id, specName), text, 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot keep the spec of sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+func readSpec(state, id string) (Spec, error) {
+	var spec Spec
+	text, err := os.ReadFile(filepath.Join(state, "sandboxes", id, specName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec, backend.ErrGone // it is there before Open returns
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &spec)
+	}
+	return spec, err
+}

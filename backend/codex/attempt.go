@@ -1,0 +1,157 @@
+//go:build linux
+
+package codex
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// attemptName begins the names of files that attempts make and remove.
+const attemptName = ".paddock-attempt-"
+
+// kernelFiles are such as only root can write; the wall of a new CLI takes root's
+// capabilities away, and these ask for none.
+var kernelFiles = []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger"}
+
+// reached is what an attempt found to be open, as the host side sees it.
+type reached struct {
+	inside, outside []string // directories that a file was made in
+	refused         []string // directories that none could be made in
+	kernel          bool     // files that the kernel obeys can be written
+	network         bool
+	why             map[string]string // what the kernel said of each directory, as told from inside
+}
+
+// attempt runs the agent's program behind the wall with the order to do what
+// must work and what must not, and looks at what came of it.
+func (w *wall) attempt(ctx context.Context) (*reached, error) {
+	nonce := rand.Text()
+	port, err := listen(nonce)
+	if err != nil {
+		return nil, cannot("listen on", "127.0.0.1", err.Error(), "")
+	}
+	defer port.end()
+	outside, inside := w.elsewhere(), w.writable()
+	a := wire.Attempt{Nonce: nonce, Open: kernelFiles, Dial: []string{port.address()}}
+	for _, dir := range slices.Concat(inside, outside) {
+		a.Write = append(a.Write, filepath.Join(dir, attemptName+nonce))
+	}
+	defer func() {
+		for _, file := range a.Write {
+			_ = os.Remove(file)
+		}
+	}()
+	line, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	p, err := run(ctx, w.home, w.dir, string(line)+"\n", append(w.command(), w.req.Agent, "attempt"))
+	done, answered := answer(p.out.Bytes(), nonce, len(a.Write))
+	if err != nil || !answered {
+		if err == nil {
+			err = errors.New("the program inside did not answer")
+		}
+		return nil, failedRun("run a program behind", w.id.path, p, err)
+	}
+	r := &reached{network: port.end(), why: map[string]string{}}
+	r.kernel = slices.Contains(done.Open, "")
+	for i, dir := range slices.Concat(inside, outside) {
+		_, err := os.Lstat(a.Write[i])
+		switch {
+		case err == nil && i < len(inside):
+			r.inside = append(r.inside, dir)
+		case err == nil:
+			r.outside = append(r.outside, dir)
+		case i < len(inside):
+			r.refused = append(r.refused, dir)
+			r.why[dir] = shorten(done.Write[i])
+		}
+	}
+	return r, nil
+}
+
+// elsewhere are directories that the caller can write, as far as they are
+// there, and that commands must not.
+func (w *wall) elsewhere() []string {
+	dirs := []string{w.home.outside, os.TempDir(), "/tmp", "/dev/shm", filepath.Dir(w.workspace)}
+	if dir, err := os.UserHomeDir(); err == nil {
+		dirs = append(dirs, dir)
+	}
+	if w.dir != w.workspace {
+		dirs = append(dirs, w.workspace)
+	}
+	slices.Sort(dirs)
+	return slices.DeleteFunc(slices.Compact(dirs), func(dir string) bool {
+		return !filepath.IsAbs(dir) || slices.ContainsFunc(w.writable(), func(root string) bool {
+			_, inside := hostpath.Within(hostpath.Real(dir), root)
+			return inside
+		})
+	})
+}
+
+// answer finds the program's line in what was printed: banners may stand
+// around it.
+func answer(out []byte, nonce string, writes int) (wire.Attempted, bool) {
+	for line := range bytes.Lines(out) {
+		var done wire.Attempted
+		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == writes && len(done.Open) == len(kernelFiles) {
+			return done, true
+		}
+	}
+	return wire.Attempted{}, false
+}
+
+// judge says what is wrong with the wall, and keeps what the overrides open.
+func (w *wall) judge(r *reached) error {
+	w.kernel = r.kernel
+	network := w.req.Spec.Network == networkHost
+	switch {
+	case slices.Contains(r.outside, w.home.outside):
+		return w.open("a file could be written in " + w.home.outside)
+	case len(r.outside) > 0 && !w.custom:
+		return w.open("a file could be written in " + strings.Join(r.outside, ", "))
+	case r.network && !network:
+		return w.open("a port of the host could be called")
+	case network && !r.network:
+		return &policy.FieldError{Field: "network", Value: networkHost, Reason: "behind the sandbox of codex no port of the host could be called",
+			Hint: "leave codex.config_overrides out, or use backend linux"}
+	}
+	for _, dir := range r.outside {
+		w.lost = append(w.lost, "Commands can write "+dir+", as codex.config_overrides have it.")
+	}
+	for _, dir := range r.refused {
+		if dir == w.home.scratch {
+			w.temporary = false
+			w.lost = append(w.lost, "Commands have no directory for temporary files.")
+			continue
+		}
+		e := &policy.FieldError{Field: "workspace.access", Value: "rw", Reason: "behind the sandbox of codex nothing can be written in " + dir + ": " + r.why[dir]}
+		if w.custom {
+			e.Hint = "write workspace.access: ro, or leave codex.config_overrides out"
+		}
+		return e
+	}
+	return nil
+}
+
+const hintNoWall = "this version of the codex CLI builds no wall on this kernel: use backend linux"
+
+func (w *wall) open(what string) error {
+	hint := hintNoWall
+	if w.custom {
+		hint = "codex.config_overrides open its sandbox: leave them out, or use backend host, which promises no wall"
+	}
+	return cannot("confine with", w.id.path, "its sandbox does not hold: "+what, hint)
+}

@@ -1,0 +1,108 @@
+//go:build linux
+
+package codex
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Backend is the codex backend. Its zero value is ready for use.
+type Backend struct{}
+
+// New returns the codex backend.
+func New() *Backend { return &Backend{} }
+
+// Name is "codex".
+func (*Backend) Name() string { return policy.BackendCodex }
+
+// startTimeout bounds the start of the CLI up to the agent's answer.
+const startTimeout = 60 * time.Second
+
+// Plan says what Start would do with a resolved spec. The CLI is asked how it
+// takes its arguments, but nothing is run behind it.
+func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
+	look, remove, err := lookHome()
+	if err != nil {
+		return nil, cannot("create", os.TempDir(), err.Error(), "")
+	}
+	defer remove()
+	w, err := newWall(ctx, req, look)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(req.StateDir, homesDir)
+	w, err = w.at(placesIn(filepath.Join(dir, "sandbox-ID"), filepath.Join(dir, "shared")))
+	if err != nil {
+		return nil, err
+	}
+	g := w.guest()
+	return &confine.Plan{
+		Version: confine.PlanVersion, Command: w.command(), Rlimits: rlimits(g.Rlimits), Env: g.Env,
+		Workspace: w.workspace, Scratch: w.home.scratch, Holds: w.promised(),
+	}, nil
+}
+
+// Start attempts the wall, starts the agent behind it and looks at that.
+func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
+	h, err := stateHome(req.StateDir)
+	if err != nil {
+		return nil, &backend.StartError{Stage: "state", Op: "create", Object: filepath.Join(req.StateDir, homesDir), Cause: err.Error(),
+			Hint: "choose a writable directory with PADDOCK_STATE_DIR"}
+	}
+	started := false
+	defer func() {
+		if !started {
+			_ = os.RemoveAll(h.base)
+		}
+	}()
+	w, err := newWall(ctx, req, h)
+	if err != nil {
+		return nil, err
+	}
+	found, err := w.attempt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.judge(found); err != nil {
+		return nil, err
+	}
+	s, err := piped.Start(ctx, req, piped.Wall{
+		Backend: b.Name(), Argv: w.command(), Env: h.env(), Dir: w.dir, Agent: req.Agent, Guest: w.guest(),
+		Cleanup: [][]string{{"rm", "-rf", "--", h.base}}, StartTimeout: startTimeout, Verify: w.verify,
+	})
+	started = err == nil
+	return s, err
+}
+
+// guest is what the agent is told.
+func (w *wall) guest() wire.Guest {
+	l := w.req.Spec.Limits
+	g := wire.Guest{
+		Workspace: w.workspace, Seccomp: w.req.Spec.Seccomp, KernelFiles: w.kernel,
+		Rlimits: wire.GuestRlimits{
+			CPUSeconds: uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
+			FileSize:   uint64(l.FileSize), OpenFiles: l.OpenFiles, Processes: l.Processes, Data: uint64(l.Memory),
+		},
+		Env: map[string]string{},
+	}
+	if w.temporary {
+		g.Env["TMPDIR"], g.Env["HOME"] = w.home.scratch, w.home.scratch
+	}
+	for name, value := range w.req.Spec.Env {
+		g.Env[name] = value
+	}
+	return g
+}
+
+func rlimits(r wire.GuestRlimits) confine.Rlimits {
+	return confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}
+}

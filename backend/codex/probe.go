@@ -1,0 +1,93 @@
+//go:build linux
+
+package codex
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// What specs can ask for, as the probe names it.
+const (
+	canSandbox = "sandbox"
+	canNetwork = "network host"
+)
+
+// Probe looks for the CLI and tries its sandbox on a directory of its own,
+// with the agent's program that lies beside this one, as far as there is one.
+func (b *Backend) Probe(ctx context.Context) backend.Report {
+	r := backend.Report{Backend: b.Name()}
+	defer r.Judge(canSandbox, canNetwork)
+	cli := backend.Feature{Name: "codex CLI", NeededBy: []string{canSandbox, canNetwork}}
+	id, err := find("codex")
+	if err != nil {
+		cli.Detail, cli.Remedy = err.Error(), "npm install -g @openai/codex"
+		r.Features = append(r.Features, cli)
+		return r
+	}
+	h, remove, err := lookHome()
+	if err != nil {
+		cli.Detail = err.Error()
+		r.Features = append(r.Features, cli)
+		return r
+	}
+	defer remove()
+	platform, err := platform(platformAuto)
+	var d dialect
+	if err == nil {
+		d, err = askDialect(ctx, h, id, platform)
+	}
+	cli.OK, cli.Detail = err == nil, id.path+", "+d.String()
+	if err != nil {
+		cli.Detail, cli.Remedy = err.Error(), hintVersion
+	}
+	r.Features = append(r.Features, cli)
+	if cli.OK {
+		r.Features = append(r.Features, tryDefault(ctx, h))
+	}
+	return r
+}
+
+// tryDefault tries out the wall that a spec without settings gets.
+func tryDefault(ctx context.Context, h home) backend.Feature {
+	f := backend.Feature{Name: "codex sandbox", NeededBy: []string{canSandbox, canNetwork}, Remedy: hintPanic}
+	agent, err := besideThis()
+	if err != nil {
+		f.OK, f.Detail, f.Remedy = true, "not tried: "+err.Error(), ""
+		return f
+	}
+	workspace := filepath.Join(h.base, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		f.Detail = err.Error()
+		return f
+	}
+	spec := policy.Spec{Backend: policy.BackendCodex, Workspace: policy.Workspace{Source: workspace}, Network: "none"}
+	w, err := newWall(ctx, backend.Request{Spec: spec, Agent: agent}, h)
+	if err == nil {
+		var found *reached
+		if found, err = w.attempt(ctx); err == nil {
+			err = w.judge(found)
+		}
+	}
+	if err != nil {
+		f.Detail = err.Error()
+		return f
+	}
+	f.OK, f.Detail, f.Remedy = true, "writes outside of the workspace and calls to the host failed, as they must", ""
+	return f
+}
+
+// besideThis is the agent's program where it is installed beside this one.
+func besideThis() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	agent := filepath.Join(filepath.Dir(self), "paddock-agent")
+	_, err = os.Stat(agent)
+	return agent, err
+}

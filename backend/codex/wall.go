@@ -1,0 +1,122 @@
+//go:build linux
+
+package codex
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// wall is what one sandbox is built with.
+type wall struct {
+	req      backend.Request
+	id       binaryID
+	platform string
+	dialect  dialect
+	written  settings // by the spec
+	settings settings // all that are handed over
+	home     home
+	// workspace is free of symbolic links.
+	workspace string
+	// dir is where the CLI is started, which is what its sandbox makes
+	// writable; argv is its command line, up to the command inside.
+	dir  string
+	argv []string
+	// temporary: commands can write their directory for temporary files.
+	temporary bool
+	// kernel: files that the kernel obeys can be written, if the agent does not
+	// keep commands from them.
+	kernel bool
+	// custom: overrides of the spec have a say in what can be written.
+	custom bool
+	// lost are sentences about what the attempts showed to be open because the
+	// overrides say so.
+	lost []string
+}
+
+// newWall makes the command line for a resolved spec.
+func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
+	var o policy.Codex
+	if req.Spec.Codex != nil {
+		o = *req.Spec.Codex
+	}
+	places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
+	if err != nil {
+		return nil, err
+	}
+	w := &wall{req: req, home: h, workspace: places[0].Source}
+	if w.platform, err = platform(o.Platform); err != nil {
+		return nil, &policy.FieldError{Field: "codex.platform", Value: o.Platform, Reason: err.Error()}
+	}
+	if w.written, err = readOverrides(o.ConfigOverrides); err != nil {
+		return nil, err
+	}
+	w.custom = w.written.own() || slices.ContainsFunc([]string{keyMode, keyRoots, keySlashTmp, keyTmpdir}, func(k string) bool { return w.written[k] != "" })
+	if w.id, err = find(cmp.Or(o.Binary, "codex")); err != nil {
+		return nil, err
+	}
+	if w.dialect, err = askDialect(ctx, h, w.id, w.platform); err != nil {
+		return nil, err
+	}
+	return w.at(h)
+}
+
+// at completes the wall for the directories of a sandbox.
+func (w *wall) at(h home) (*wall, error) {
+	done := *w
+	done.home, done.settings, done.temporary = h, maps.Clone(w.written), true
+	done.kernel = os.Geteuid() == 0 // until it is known
+	if done.dir = w.workspace; w.req.Spec.Workspace.Access == "ro" {
+		done.dir = h.scratch
+	}
+	if err := done.settings.fill(w.req.Spec.Network, h.scratch); err != nil {
+		return nil, err
+	}
+	done.argv = w.dialect.arguments(w.id.path, w.platform, done.settings)
+	return &done, done.ownFiles()
+}
+
+// command is the command line up to the agent's own. The environment of the
+// CLI ends there: the agent gets what it needs.
+func (w *wall) command() []string {
+	tmp := w.home.scratch
+	if !w.temporary {
+		tmp = "/tmp"
+	}
+	return append(slices.Clone(w.argv), "env", "-i", "PATH="+policy.SearchPath, "HOME="+tmp, "TMPDIR="+tmp)
+}
+
+// writable are the directories that commands may write.
+func (w *wall) writable() []string {
+	if w.dir == w.home.scratch {
+		return []string{w.home.scratch}
+	}
+	return []string{w.workspace, w.home.scratch}
+}
+
+// ownFiles refuses a workspace that holds what the next sandbox is made with:
+// this wall covers nothing.
+func (w *wall) ownFiles() error {
+	if w.dir != w.workspace {
+		return nil
+	}
+	own := []string{w.req.Agent, w.id.path, w.home.base}
+	if self, err := os.Executable(); err == nil {
+		own = append(own, self)
+	}
+	for _, file := range own {
+		at := hostpath.Future(file)
+		if _, inside := hostpath.Within(at, w.workspace); inside {
+			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", which sandboxes are made with",
+				"name another directory, or use backend linux, which covers it")
+		}
+	}
+	return nil
+}

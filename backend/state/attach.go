@@ -1,0 +1,120 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+var isID = regexp.MustCompile(`^pd-[a-z2-7]{13}$`)
+
+// Attached is a running sandbox of another process of the same user. Stop lets
+// go of it: it ends with its owner.
+type Attached struct {
+	dir       string
+	id        string
+	isolation policy.Isolation
+	pidfd     int
+	dial      func(ctx context.Context, dir string) (net.Conn, error)
+	let       *os.File // its closing wakes watch
+	done      chan struct{}
+	once      sync.Once
+}
+
+// Attach finds the sandbox of this id below root. What is no id, is not known,
+// or has ended is an error that wraps [backend.ErrGone].
+func Attach(root, id string) (*Attached, error) {
+	gone := func(why string) error { return fmt.Errorf("%w: %s", backend.ErrGone, why) }
+	if !isID.MatchString(id) {
+		return nil, gone("it is no name of one")
+	}
+	dir := filepath.Join(root, "sandboxes", id)
+	r, err := Read(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, gone("there is none of this name")
+	case err != nil:
+		return nil, err
+	case r.Isolation == nil:
+		return nil, errors.New("it is being started")
+	}
+	// The lock is not asked: to take it, be it for a moment, would look like
+	// an owner to others.
+	fd, err := unix.PidfdOpen(r.PID, 0)
+	if err != nil || !Alive(r.PID, r.Start) {
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		return nil, gone("its agent has ended")
+	}
+	wake, let, err := os.Pipe()
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, pidfd: fd, dial: Dial, let: let, done: make(chan struct{})}
+	if r.Kept {
+		a.dial = DialKept
+	}
+	go a.watch(wake)
+	return a, nil
+}
+
+// watch waits for the end of the agent, or of its keeper, or for Stop.
+func (a *Attached) watch(wake *os.File) {
+	fds := []unix.PollFd{{Fd: int32(a.pidfd), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	_ = wake.Close()
+	_ = unix.Close(a.pidfd)
+	close(a.done)
+}
+
+// ID is the sandbox's name.
+func (a *Attached) ID() string { return a.id }
+
+// Isolation is what its owner has found to hold.
+func (a *Attached) Isolation() policy.Isolation { return a.isolation }
+
+// Done is closed when the sandbox has ended, or was let go of.
+func (a *Attached) Done() <-chan struct{} { return a.done }
+
+// Dial connects to the agent.
+func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case <-a.done:
+		return nil, backend.ErrGone
+	default:
+	}
+	conn, err := a.dial(ctx, a.dir)
+	if err != nil && ctx.Err() == nil {
+		// Its owner removes the socket before it says that all has ended.
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+			return nil, backend.ErrGone
+		}
+	}
+	return conn, err
+}
+
+// Stop lets go of the sandbox, which lives on. It proves nothing.
+func (a *Attached) Stop(context.Context, time.Duration) (backend.Death, error) {
+	a.once.Do(func() { _ = a.let.Close() })
+	<-a.done
+	return backend.Death{}, nil
+}

@@ -1,0 +1,173 @@
+package execution
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// The bounds of numbers; those of policy.Limits.
+const (
+	leastTimeout = 0.001
+	mostTimeout  = 7 * 24 * 3600
+	mostLines    = 1 << 31
+	mostBytes    = 1 << 30
+	mostCPUTime  = 365 * 24 * 3600
+	leastMemory  = 4 << 20
+)
+
+// Error is one thing in a policy that cannot be used.
+type Error struct {
+	// Field is its name, "max_output_lines".
+	Field string
+	// Message is the whole text, a sentence. Those of the contract are its own.
+	Message string
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// checker gathers what is wrong.
+type checker []error
+
+func (c *checker) refuse(field, format string, args ...any) {
+	*c = append(*c, &Error{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) base(b Base) {
+	c.seconds("command_timeout", b.CommandTimeout)
+	c.seconds("startup_timeout", b.StartupTimeout)
+	c.seconds("termination_timeout", b.TerminationTimeout)
+	switch {
+	case b.MaxOutputLines <= 0:
+		c.refuse("max_output_lines", "max_output_lines must be positive.")
+	case b.MaxOutputLines > mostLines:
+		c.refuse("max_output_lines", "max_output_lines must be at most %d.", int64(mostLines))
+	}
+	c.whole("max_output_bytes", b.MaxOutputBytes, 1, mostBytes)
+}
+
+func (c *checker) seconds(field string, s float64) {
+	switch {
+	case math.IsNaN(s):
+		c.refuse(field, "%s must be a number of seconds.", field)
+	case s <= 0:
+		c.refuse(field, "%s must be positive.", field)
+	case s < leastTimeout:
+		c.refuse(field, "%s must be at least a millisecond.", field)
+	case s > mostTimeout:
+		c.refuse(field, "%s must be at most %d seconds.", field, mostTimeout)
+	}
+}
+
+// whole checks a number that may be left out.
+func (c *checker) whole(field string, n *int64, least, most int64) {
+	switch {
+	case n == nil:
+	case *n <= 0:
+		c.refuse(field, "%s must be positive if provided.", field)
+	case *n < least:
+		c.refuse(field, "%s must be at least %d.", field, least)
+	case *n > most:
+		c.refuse(field, "%s must be at most %d.", field, most)
+	}
+}
+
+func (c *checker) filled(field, value string) {
+	if value == "" {
+		c.refuse(field, "%s must be a non-empty string.", field)
+	}
+}
+
+func (c *checker) cpus(text *string) {
+	if text == nil {
+		return
+	}
+	if *text == "" {
+		c.refuse("cpus", "cpus must be a non-empty string when provided.")
+		return
+	}
+	n, err := policy.ParseCPUs(*text)
+	if err != nil || n < 10 { // thousandths; the least that a kernel takes
+		c.refuse("cpus", "cpus must be a number of processors of at least 0.01, such as \"1.5\", not %s.", strconv.QuoteToASCII(cut(*text)))
+	}
+}
+
+func cut(s string) string { return s[:min(len(s), 40)] }
+
+// fields are what the spec's own checks refuse, under the policy's names.
+func (c *checker) fields(spec policy.Spec, names map[string]string) {
+	_, err := spec.Resolve(policy.Base{Dir: "/workspace"})
+	for _, e := range policy.FieldErrors(err) {
+		for field, name := range names {
+			if rest, ok := strings.CutPrefix(e.Field, field); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				c.refuse(name+rest, "%s cannot be used: %s.", name+rest, e.Reason)
+			}
+		}
+	}
+}
+
+// Check is for [Policy].
+func (p *HostExecutionPolicy) Check() error {
+	var c checker
+	c.base(p.Base)
+	c.whole("cpu_time_seconds", p.CPUTimeSeconds, 1, mostCPUTime)
+	c.whole("memory_bytes", p.MemoryBytes, leastMemory, math.MaxInt64)
+	if !p.CreateProcessGroup {
+		c.refuse("create_process_group", "create_process_group must be true: every command has a session of its own.")
+	}
+	return errors.Join(c...)
+}
+
+// Check is for [Policy].
+func (p *CodexSandboxExecutionPolicy) Check() error {
+	var c checker
+	c.base(p.Base)
+	c.filled("binary", p.Binary)
+	c.fields(p.Spec(), map[string]string{"codex.binary": "binary", "codex.platform": "platform", "codex.config_overrides": "config_overrides"})
+	return errors.Join(c...)
+}
+
+// Check is for [Policy].
+func (p *DockerExecutionPolicy) Check() error {
+	var c checker
+	c.base(p.Base)
+	c.whole("memory_bytes", p.MemoryBytes, leastMemory, math.MaxInt64)
+	if p.CPUTimeSeconds != nil {
+		c.refuse("cpu_time_seconds", "DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
+	}
+	c.cpus(p.CPUs)
+	if p.User != nil && *p.User == "" {
+		c.refuse("user", "user must be a non-empty string when provided.")
+	}
+	c.filled("binary", p.Binary)
+	c.filled("image", p.Image)
+	c.fields(p.Spec(), map[string]string{
+		"docker.binary": "binary", "docker.image": "image", "docker.user": "user", "docker.extra_run_args": "extra_run_args",
+	})
+	return errors.Join(c...)
+}
+
+// Check is for [Policy].
+func (p *LinuxExecutionPolicy) Check() error {
+	var c checker
+	c.base(p.Base)
+	c.whole("cpu_time_seconds", p.CPUTimeSeconds, 1, mostCPUTime)
+	c.whole("memory_bytes", p.MemoryBytes, leastMemory, math.MaxInt64)
+	c.cpus(p.CPUs)
+	return errors.Join(c...)
+}
+
+// Check is for [Policy].
+func (p *WrapperExecutionPolicy) Check() error {
+	var c checker
+	c.base(p.Base)
+	c.fields(p.Spec(), map[string]string{
+		"wrapper.command": "command", "wrapper.agent": "agent", "wrapper.quote": "quote", "wrapper.workspace": "workspace",
+	})
+	return errors.Join(c...)
+}

@@ -1,0 +1,163 @@
+// Package execution holds execution policies as data: the settings by which an
+// agent's shell is launched and constrained, with the names, units, defaults
+// and error texts that their users know.
+//
+//	{"type": "docker", "image": "debian", "memory_bytes": 268435456, "max_output_lines": 200}
+//
+// A policy becomes two things: [Policy.Spec] is the sandbox, and
+// [Policy.Session] what the persistent shell in it is opened with. It enforces
+// nothing. policy/specfile reads policies from YAML and JSON.
+//
+// The types "host", "codex" and "docker" are those of a contract; "linux" and
+// "wrapper" are Paddock's own.
+package execution
+
+import "github.com/paddock-dev/paddock/policy"
+
+// The defaults of [Base].
+const (
+	DefaultCommandTimeout     = 30.0 // seconds
+	DefaultStartupTimeout     = 30.0
+	DefaultTerminationTimeout = 10.0
+	DefaultMaxOutputLines     = 100
+)
+
+// The words for the types.
+const (
+	TypeHost    = "host"
+	TypeCodex   = "codex"
+	TypeDocker  = "docker"
+	TypeLinux   = "linux"
+	TypeWrapper = "wrapper"
+)
+
+// Types are the words for the types.
+func Types() []string { return []string{TypeHost, TypeCodex, TypeDocker, TypeLinux, TypeWrapper} }
+
+// Policy is one of the policies of this package.
+type Policy interface {
+	// Check says what cannot be used, as joined [*Error]s in the order of the
+	// fields; nil where all can.
+	Check() error
+	// Spec is the sandbox that the policy asks for; its workspace is the
+	// caller's to say. It is meant for policies that pass Check.
+	Spec() policy.Spec
+	// Session is what the shell is opened with.
+	Session() Session
+}
+
+// New is a policy of a type with its defaults, nil where there is no such type.
+// It is a pointer, so that it can be decoded into.
+func New(name string) Policy {
+	base := Base{DefaultCommandTimeout, DefaultStartupTimeout, DefaultTerminationTimeout, DefaultMaxOutputLines, nil}
+	switch name {
+	case TypeHost:
+		return &HostExecutionPolicy{Base: base, CreateProcessGroup: true}
+	case TypeCodex:
+		return &CodexSandboxExecutionPolicy{Base: base, Binary: policy.BackendCodex, Platform: "auto"}
+	case TypeDocker:
+		return &DockerExecutionPolicy{Base: base, Binary: policy.BackendDocker, Image: policy.DefaultImage, RemoveContainerOnExit: true}
+	case TypeLinux:
+		return &LinuxExecutionPolicy{Base: base}
+	case TypeWrapper:
+		return &WrapperExecutionPolicy{Base: base}
+	}
+	return nil
+}
+
+// Base is what all policies have. Times are in seconds.
+type Base struct {
+	// CommandTimeout ends a command, with all it started. Default: 30.
+	CommandTimeout float64 `json:"command_timeout"`
+	// StartupTimeout bounds the start of the shell and each startup command.
+	// Default: 30.
+	StartupTimeout float64 `json:"startup_timeout"`
+	// TerminationTimeout is what the shell gets to end by itself. Default: 10.
+	TerminationTimeout float64 `json:"termination_timeout"`
+	// MaxOutputLines bounds the lines that are kept of a command. Default: 100.
+	MaxOutputLines int64 `json:"max_output_lines"`
+	// MaxOutputBytes bounds their bytes. nil: only the sandbox's own bound does.
+	MaxOutputBytes *int64 `json:"max_output_bytes" null:"ok"`
+}
+
+// Session is what a persistent shell is opened with.
+type Session struct {
+	CommandTimeout     policy.Duration
+	StartupTimeout     policy.Duration
+	TerminationTimeout policy.Duration
+	MaxOutputLines     int64
+	MaxOutputBytes     policy.Size // 0: none
+}
+
+// HostExecutionPolicy runs the shell on the host itself, behind no wall.
+type HostExecutionPolicy struct {
+	Base
+	// CPUTimeSeconds bounds the processor time of each process. nil: nothing does.
+	CPUTimeSeconds *int64 `json:"cpu_time_seconds" null:"ok"`
+	// MemoryBytes bounds the memory of each process. nil: nothing does.
+	MemoryBytes *int64 `json:"memory_bytes" null:"ok"`
+	// CreateProcessGroup must be true, the default: each command has a session
+	// of its own, else a kill would reach whoever started it.
+	CreateProcessGroup bool `json:"create_process_group"`
+}
+
+// CodexSandboxExecutionPolicy runs the shell in the sandbox of the codex
+// command line.
+type CodexSandboxExecutionPolicy struct {
+	Base
+	// Binary is its name or path. Default: "codex".
+	Binary string `json:"binary"`
+	// Platform is "auto" (default), "linux" or "macos".
+	Platform string `json:"platform"`
+	// ConfigOverrides are settings by dotted key.
+	ConfigOverrides map[string]any `json:"config_overrides" null:"ok"`
+}
+
+// DockerExecutionPolicy runs the shell in a container.
+type DockerExecutionPolicy struct {
+	Base
+	// Binary is the engine's command line. Default: "docker".
+	Binary string `json:"binary"`
+	// Image is what the container is made from. Default: [policy.DefaultImage].
+	Image string `json:"image"`
+	// RemoveContainerOnExit removes the container at the end. Default: true.
+	RemoveContainerOnExit bool `json:"remove_container_on_exit"`
+	// NetworkEnabled gives the container the engine's network. Default: false.
+	NetworkEnabled bool `json:"network_enabled"`
+	// ExtraRunArgs are handed to the engine before the image. They can undo
+	// every wall.
+	ExtraRunArgs []string `json:"extra_run_args" null:"ok"`
+	// MemoryBytes bounds the memory of the container. nil: nothing does.
+	MemoryBytes *int64 `json:"memory_bytes" null:"ok"`
+	// CPUTimeSeconds is refused: CPUs takes its place.
+	CPUTimeSeconds *int64 `json:"cpu_time_seconds" null:"ok"`
+	// CPUs is a number of processors, "1.5". nil: all of them.
+	CPUs *string `json:"cpus" null:"ok" zero:"ok"`
+	// ReadOnlyRootFS makes all but the workspace and /tmp read-only. Default: false.
+	ReadOnlyRootFS bool `json:"read_only_rootfs"`
+	// User is whom commands run as. nil: the workspace's owner.
+	User *string `json:"user" null:"ok" zero:"ok"`
+}
+
+// LinuxExecutionPolicy runs the shell behind the walls of the kernel.
+type LinuxExecutionPolicy struct {
+	Base
+	// CPUTimeSeconds bounds the processor time of each process. nil: nothing does.
+	CPUTimeSeconds *int64 `json:"cpu_time_seconds" null:"ok"`
+	// MemoryBytes bounds the memory of all commands together. nil: nothing does.
+	MemoryBytes *int64 `json:"memory_bytes" null:"ok"`
+	// CPUs is a number of processors, "1.5". nil: all of them.
+	CPUs *string `json:"cpus" null:"ok" zero:"ok"`
+	// NetworkEnabled gives commands the host's network. Default: false.
+	NetworkEnabled bool `json:"network_enabled"`
+}
+
+// WrapperExecutionPolicy runs the shell behind a command that runs the command
+// which follows it. Its fields are those of [policy.Wrapper].
+type WrapperExecutionPolicy struct {
+	Base
+	Command   []string `json:"command"`
+	Agent     string   `json:"agent"`
+	Quote     string   `json:"quote"`
+	Workspace string   `json:"workspace"`
+}

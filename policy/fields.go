@@ -1,0 +1,228 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Backends are the words that [Spec].Backend can be, the default first.
+func Backends() []string {
+	return []string{BackendLinux, BackendHost, BackendDocker, BackendCodex, BackendWrapper}
+}
+
+// Support is what becomes of a field of a spec where one backend is named.
+type Support struct {
+	// Reason says why the field is refused; empty where it is kept.
+	Reason string
+	// Remedy says what to do instead, where there is something to say.
+	Remedy string
+	// Allow is the word of [Degradations] that makes a refused field one that
+	// is kept in part; empty where there is none.
+	Allow string
+}
+
+// Kept says whether what is written is kept as it is written.
+func (s Support) Kept() bool { return s.Reason == "" }
+
+// FieldRow is a row of [Fields]: a field of a spec, or one value of it, and
+// what each backend makes of it.
+type FieldRow struct {
+	// Field is the path of the field, "limits.memory". Value is the value that
+	// the row is about; empty stands for all that no other row names.
+	Field, Value string
+	// By is the support, by backend; one that is not there keeps the field.
+	By map[string]Support
+
+	written func(Spec) []writtenValue
+}
+
+// Support is what the backend makes of the field.
+func (f FieldRow) Support(backend string) Support { return f.By[backend] }
+
+// writtenValue is a field as it is written, with its index where it is in a list.
+type writtenValue struct{ field, value string }
+
+// Fields is the table of what each backend keeps of a spec. What is refused
+// there is refused by [Spec.Resolve], as a [*FieldError], where it is written;
+// defaults are filled in where they are kept alone.
+func Fields() []FieldRow {
+	return slices.Concat(wallFields(), workspaceFields(), limitFields(), optionFields())
+}
+
+// others is the same answer of every backend that is not named in but.
+func others(s Support, but ...string) map[string]Support {
+	by := map[string]Support{}
+	for _, b := range Backends() {
+		if !slices.Contains(but, b) {
+			by[b] = s
+		}
+	}
+	return by
+}
+
+// with gives one backend an answer of its own.
+func with(by map[string]Support, backend string, s Support) map[string]Support {
+	by[backend] = s
+	return by
+}
+
+func wallFields() []FieldRow {
+	const remedy = "leave it out, or use backend linux"
+	root := others(Support{Reason: "the programs are those of the host", Remedy: remedy}, BackendLinux)
+	root = with(root, BackendDocker, Support{Reason: "the programs are those of the image", Remedy: "name an image with docker.image"})
+	root = with(root, BackendWrapper, Support{Reason: "the wrapper decides which programs there are", Remedy: "say it in wrapper.command"})
+	return []FieldRow{
+		{Field: "level", written: text("level", func(s Spec) string { return s.Level }),
+			By: others(Support{Reason: "this backend has one level", Remedy: remedy}, BackendLinux)},
+		{Field: "seccomp", written: text("seccomp", func(s Spec) string { return s.Seccomp }),
+			By: map[string]Support{BackendHost: {Reason: "this backend has no walls", Remedy: remedy}}},
+		{Field: "rootfs", written: text("rootfs", func(s Spec) string { return s.RootFS }), By: root},
+		{Field: "network", Value: "none", written: text("network", func(s Spec) string { return s.Network }),
+			By: map[string]Support{
+				BackendHost:    {Reason: "commands use the host's network", Remedy: remedy},
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in wrapper.command"},
+			}},
+		{Field: "network", Value: "host", written: text("network", func(s Spec) string { return s.Network }),
+			By: map[string]Support{
+				BackendWrapper: {Reason: "the wrapper decides about the network", Remedy: "say it in wrapper.command"},
+			}},
+		{Field: "hostname", written: text("hostname", func(s Spec) string { return s.Hostname }),
+			By: others(Support{Reason: "this backend sets no host name", Remedy: remedy}, BackendLinux, BackendDocker)},
+		{Field: "commands", written: func(s Spec) []writtenValue { return present("commands", s.Commands != nil) },
+			By: others(Support{Reason: "this backend cannot keep other programs from being executed", Remedy: "use backend linux"}, BackendLinux)},
+		{Field: "env", written: func(Spec) []writtenValue { return nil }},
+		{Field: "allow_degraded", written: func(Spec) []writtenValue { return nil }},
+	}
+}
+
+func workspaceFields() []FieldRow {
+	const (
+		there = "commands work where the workspace is"
+		seen  = "what commands see of the host is not this backend's to say"
+		use   = "use backend linux or docker"
+	)
+	wrapped := Support{Reason: "the wrapper decides what commands see", Remedy: "say it in wrapper.command"}
+	mounts := others(Support{Reason: seen, Remedy: use}, BackendLinux, BackendDocker)
+	access := others(Support{Reason: "this backend cannot make it read-only", Remedy: use}, BackendLinux, BackendDocker, BackendCodex)
+	return []FieldRow{
+		{Field: "workspace.source", written: func(Spec) []writtenValue { return nil }},
+		{Field: "workspace.mode", Value: ModeCopy, written: text("workspace.mode", func(s Spec) string { return s.Workspace.Mode }),
+			By: others(Support{Reason: there, Remedy: use}, BackendLinux, BackendDocker)},
+		{Field: "workspace.access", Value: "ro", written: text("workspace.access", func(s Spec) string { return s.Workspace.Access }),
+			By: with(access, BackendWrapper, wrapped)},
+		{Field: "workspace.unprotected", written: func(Spec) []writtenValue { return nil }},
+		{Field: "mounts", written: func(s Spec) []writtenValue {
+			var all []writtenValue
+			for i, m := range s.Mounts {
+				all = append(all, writtenValue{index("mounts", i), m.Source})
+			}
+			return all
+		}, By: with(mounts, BackendWrapper, wrapped)},
+	}
+}
+
+func limitFields() []FieldRow {
+	const remedy = "use backend linux or docker"
+	unbounded := func(what string) map[string]Support {
+		return others(Support{Reason: "this backend cannot bound " + what, Remedy: remedy}, BackendLinux, BackendDocker)
+	}
+	inPart := func(what, word string) map[string]Support {
+		return others(Support{Reason: "this backend bounds " + what, Remedy: remedy + ", or allow it: --allow-degraded=" + word, Allow: word},
+			BackendLinux, BackendDocker)
+	}
+	high := unbounded("it")
+	high = with(high, BackendDocker, Support{Reason: "engines have no such limit", Remedy: "use limits.memory"})
+	return []FieldRow{
+		limit("timeout", func(l Limits) string { return orNothing(l.Timeout) }, nil),
+		limit("max_timeout", func(l Limits) string { return orNothing(l.MaxTimeout) }, nil),
+		limit("output", func(l Limits) string { return orNothing(l.Output) }, nil),
+		limit("cpu_time", func(l Limits) string { return orNothing(l.CPUTime) }, nil),
+		limit("file_size", func(l Limits) string { return orNothing(l.FileSize) }, nil),
+		limit("open_files", func(l Limits) string { return count(l.OpenFiles) }, nil),
+		limit("processes", func(l Limits) string { return count(l.Processes) },
+			inPart("the processes of all that its user runs", DegradeProcesses)),
+		limit("tmp", func(l Limits) string { return orNothing(l.Tmp) }, unbounded("temporary files")),
+		limit("memory", func(l Limits) string { return orNothing(l.Memory) },
+			inPart("the memory of each process alone", DegradeMemory)),
+		limit("memory_high", func(l Limits) string { return orNothing(l.MemoryHigh) }, high),
+		limit("swap", func(l Limits) string { return orNothing(l.Swap) }, unbounded("the use of swap")),
+		limit("cpus", func(l Limits) string { return orNothing(l.CPUs) }, unbounded("the use of processors")),
+		limit("disk", func(l Limits) string { return orNothing(l.Disk) }, unbounded("a directory")),
+	}
+}
+
+func optionFields() []FieldRow {
+	option := func(backend string, written func(Spec) bool) FieldRow {
+		return FieldRow{Field: backend, written: func(s Spec) []writtenValue { return present(backend, written(s)) },
+			By: others(Support{Reason: "it is for backend " + backend, Remedy: "name backend " + backend + ", or leave it out"}, backend)}
+	}
+	return []FieldRow{
+		option(BackendDocker, func(s Spec) bool { return s.Docker != nil }),
+		option(BackendCodex, func(s Spec) bool { return s.Codex != nil }),
+		option(BackendWrapper, func(s Spec) bool { return s.Wrapper != nil }),
+	}
+}
+
+func limit(name string, value func(Limits) string, by map[string]Support) FieldRow {
+	field := "limits." + name
+	return FieldRow{Field: field, By: by, written: text(field, func(s Spec) string { return value(s.Limits) })}
+}
+
+func text(field string, value func(Spec) string) func(Spec) []writtenValue {
+	return func(s Spec) []writtenValue {
+		if v := value(s); v != "" {
+			return []writtenValue{{field, v}}
+		}
+		return nil
+	}
+}
+
+func present(field string, there bool) []writtenValue {
+	if !there {
+		return nil
+	}
+	return []writtenValue{{field: field}}
+}
+
+// orNothing is a limit as text, empty where it is not written.
+func orNothing[T interface {
+	~int64
+	String() string
+}](v T) string {
+	if v == 0 {
+		return ""
+	}
+	return v.String()
+}
+
+func count(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// keeps says whether the backend keeps a field whatever its value is, so that
+// a default may be filled in.
+func (r *resolver) keeps(field string) bool {
+	return !slices.ContainsFunc(r.fields, func(row FieldRow) bool {
+		return row.Field == field && !row.Support(r.backend).Kept()
+	})
+}
+
+// kept refuses what is written and the backend cannot keep.
+func (r *resolver) kept(s Spec) {
+	for _, row := range r.fields {
+		support := row.Support(s.Backend)
+		if support.Kept() || support.Allow != "" && s.Allows(support.Allow) {
+			continue
+		}
+		for _, w := range row.written(s) {
+			if row.Value == "" || row.Value == w.value {
+				reason := strings.Replace(support.Reason, "this backend", "backend "+s.Backend, 1)
+				r.refuse(w.field, w.value, reason, support.Remedy)
+			}
+		}
+	}
+}
