@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -70,7 +71,27 @@ func Guest(uploaded string) int {
 		CannotStart(err)
 		return ExitCannotStart
 	}
-	return a.beGuest(ln)
+	return a.beGuest(&closing{Listener: ln})
+}
+
+// closing is a listener whose agent lets nobody look at it any more once the
+// first connection has come: until then the host side may see what the wall has
+// made of it (namespaces(7), which the kernel shows of what can be traced).
+type closing struct {
+	net.Listener
+	once sync.Once
+}
+
+// Accept waits for a connection.
+func (c *closing) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	c.once.Do(func() {
+		if derr := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); derr != nil && err == nil {
+			_ = conn.Close()
+			conn, err = nil, derr
+		}
+	})
+	return conn, err
 }
 
 // ahead reads what was read ahead of the connections, too.
@@ -151,6 +172,9 @@ func guestError(err error) *wire.Error {
 // newGuest makes the agent that a guest's line describes.
 func newGuest(g *wire.Guest) (*Agent, error) {
 	if err := settle(false); err != nil {
+		return nil, err
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing
 		return nil, err
 	}
 	env, err := baseEnvironment(nil)

@@ -117,3 +117,31 @@ func TestTwice(t *testing.T) {
 		t.Error("the first one's end has opened .git for the second")
 	}
 }
+
+// What a killed start has left goes with a later one, and what a sandbox uses
+// does not.
+func TestSweepHomes(t *testing.T) {
+	root := t.TempDir()
+	old, used := filepath.Join(root, homesDir, "sandbox-1"), filepath.Join(root, homesDir, "sandbox-2")
+	record := filepath.Join(root, "sandboxes", "pd-x")
+	for _, dir := range []string{old, used, record} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(dir, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(record, "state.json"), []byte(`{"cleanup":[["rm","-rf","--","`+used+`"]]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := stateHome(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{old: false, used: true, h.base: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}

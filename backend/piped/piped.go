@@ -24,6 +24,7 @@ type Wall struct {
 	// Backend is the name of the backend.
 	Backend string
 	// Argv is the wall's command. The agent's is appended: Agent and "guest".
+	// Empty: there is no wall, and the agent is started itself.
 	Argv []string
 	// Env is the wall's environment, NAME=VALUE. nil is what programs need at
 	// least: PATH, HOME, USER, LANG and the like of this process, nothing else.

@@ -46,13 +46,6 @@ func (s *sandbox) ID() string                  { return s.dir.ID }
 func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
 func (s *sandbox) Done() <-chan struct{}       { return s.done }
 
-// pipe is a connection of which the agent is not the other end: descriptors
-// cannot be passed over it.
-type pipe struct{ net.Conn }
-
-// CloseWrite ends what is sent.
-func (p pipe) CloseWrite() error { return p.Conn.(*net.UnixConn).CloseWrite() }
-
 // Dial connects to the agent, by way of the keeper.
 func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	select {
@@ -60,9 +53,9 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
-	conn, err := state.Dial(ctx, s.dir.Path)
+	conn, err := state.DialKept(ctx, s.dir.Path)
 	if err == nil {
-		return pipe{conn}, nil
+		return conn, nil
 	}
 	select {
 	case <-s.done:
