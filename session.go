@@ -221,3 +221,29 @@ func (n *Session) ask(ctx context.Context, what string, limit time.Duration, do 
 	}
 	return nil
 }
+
+// DefaultSessionTimeout is that of a session's commands.
+const DefaultSessionTimeout = 30 * time.Second
+
+// SessionSummary is what a session is now, by the agent's word.
+type SessionSummary struct {
+	State     string // ready, busy or ended
+	Dir       string // of the shell, after the last command
+	Commands  int64  // that were run
+	Restarts  int64
+	StartedAt float64 // seconds since 1970
+}
+
+// Summary asks the agent for the session's state.
+func (n *Session) Summary(ctx context.Context) (SessionSummary, error) {
+	list, err := n.sandbox.client.ListSessions(ctx)
+	if err != nil {
+		return SessionSummary{}, agentError("look at the session", err)
+	}
+	for _, s := range list {
+		if s.SessionID == n.id {
+			return SessionSummary{s.State, string(s.Cwd), s.Commands, s.Restarts, s.StartedAt}, nil
+		}
+	}
+	return SessionSummary{}, &Error{Message: "cannot look at the session: it was closed", Code: wire.CodeNotFound}
+}
