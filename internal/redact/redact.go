@@ -40,12 +40,10 @@ const (
 // Set is a set of values. It is immutable and safe for concurrent use. The
 // nil Set is empty.
 type Set struct {
-	nodes []node
-	// first holds the bytes that values begin with, start the same for a
-	// look at single bytes.
-	first string
-	start [256]bool
-	rules []rule
+	nodes  []node
+	start  [256]bool // the bytes that values begin with
+	shifts *shifts   // nil without values, and where one is very short
+	rules  []rule
 }
 
 // node is a state of the automaton: a prefix of some value. Node 0 is the
@@ -85,6 +83,9 @@ func NewSet(values []string, rules ...Rule) (*Set, error) {
 		s.add(v)
 	}
 	s.link()
+	if len(values) > 0 {
+		s.shifts = newShifts(values)
+	}
 	return s, nil
 }
 
@@ -116,10 +117,7 @@ func (s *Set) add(value string) {
 		at = next
 	}
 	s.nodes[at].ends = at
-	if !s.start[value[0]] {
-		s.start[value[0]] = true
-		s.first += value[:1]
-	}
+	s.start[value[0]] = true
 }
 
 // child is the node one byte longer, 0 where there is none.
