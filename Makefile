@@ -49,12 +49,6 @@ vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
 	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
 
-test-engines: ## run the tests that need docker and podman, none of them skipped (first, as root: make engines-deps)
-	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./test/engines ./backend/docker
-
-engines-deps: ## install docker and podman for test-engines; no service is started (Debian, as root)
-	@sh test/engines/deps.sh
-
 redis-deps: ## install the Redis server for test-redis (Debian, as root)
 	@command -v redis-server >/dev/null || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }

@@ -30,6 +30,12 @@ type wall struct {
 func startWall(o *Order) (*wall, error) {
 	w := &wall{ended: make(chan bool), alone: make(chan bool)}
 	var theirs [3]int
+	made := 0
+	defer func() {
+		for _, fd := range theirs[:made] {
+			_ = unix.Close(fd)
+		}
+	}()
 	var err error
 	var errs *os.File
 	for i, p := range []struct {
@@ -39,7 +45,7 @@ func startWall(o *Order) (*wall, error) {
 		if theirs[i], *p.ours, err = pipe(p.reader); err != nil {
 			return nil, err
 		}
-		defer unix.Close(theirs[i])
+		made++
 	}
 	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:], DieWithThread: true}, 0, false)
 	if err != nil {

@@ -48,7 +48,7 @@ func newFilter(rules []rule, dst io.Writer) *filter {
 	return f
 }
 
-// maxStep is how much of a long write is looked at at once, so that it stays
+// maxStep is how much of a long write is looked at in one go, so that it stays
 // in the processor's cache between rules.
 const maxStep = 32 << 10
 
