@@ -166,7 +166,7 @@ func lookPath(name string, env []string) (string, error) {
 			list = value
 		}
 	}
-	found := error(exec.ErrNotFound)
+	found := exec.ErrNotFound
 	for _, dir := range filepath.SplitList(list) {
 		if !filepath.IsAbs(dir) {
 			continue
