@@ -17,13 +17,15 @@ import (
 	"github.com/paddock-dev/paddock/backend/backendtest"
 	"github.com/paddock-dev/paddock/backend/codex"
 	"github.com/paddock-dev/paddock/backend/docker"
+	"github.com/paddock-dev/paddock/backend/host"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/backend/wrapper"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/test/engines"
 )
 
 func backends() []backend.Backend {
-	return []backend.Backend{linux.New(), docker.New(), codex.New()}
+	return []backend.Backend{linux.New(), host.New(), docker.New(), codex.New(), wrapper.New()}
 }
 
 func TestMain(m *testing.M) { os.Exit(backendtest.Main(m, backends()...)) }
@@ -78,5 +80,19 @@ func TestCodex(t *testing.T) {
 		c.Missing = "codex is not installed here"
 	}
 	c.Spec.Codex = &policy.Codex{Binary: path}
+	backendtest.Run(t, c)
+}
+
+func TestHost(t *testing.T) { backendtest.Run(t, backendtest.Config{Name: "host", Backend: host.New()}) }
+
+// TestWrapper takes bubblewrap for the wrapper, which shows all of the host but
+// /var/tmp, and lets the workspace alone be changed.
+func TestWrapper(t *testing.T) {
+	c := backendtest.Config{Name: "wrapper", Backend: wrapper.New()}
+	c.Spec.Wrapper = &policy.Wrapper{Command: []string{"/bin/sh", "-c", `exec bwrap --ro-bind / / --tmpfs /tmp --tmpfs /var/tmp --bind "$PWD" "$PWD" ` +
+		`--ro-bind "${1%/*}" "${1%/*}" --dev /dev --proc /proc --unshare-all --die-with-parent -- "$@"`, "sh"}}
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		c.Missing = "bubblewrap is not installed here"
+	}
 	backendtest.Run(t, c)
 }
