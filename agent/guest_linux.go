@@ -238,6 +238,9 @@ func (a *Agent) openGuestWorkspace(g *wire.Guest) (err error) {
 		}
 		state, secrets = []stateDir{none, none}, "/nonexistent/paddock-secrets"
 	}
+	if g.Secrets != "" {
+		secrets = g.Secrets
+	}
 	a.shellState, a.services, a.secretRoot = state[0], newServices(state[1]), secretsAt(secrets)
 	return nil
 }
