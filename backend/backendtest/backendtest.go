@@ -41,6 +41,9 @@ type Config struct {
 	Spec policy.Spec
 	// Remote says that its workspace is no directory of the host.
 	Remote bool
+	// Base is where the directories of its tests are made, on the host. Default:
+	// /var/tmp, since some walls leave /tmp open to all.
+	Base string
 	// Missing says why it cannot be run here; empty where it can.
 	Missing string
 	// Left lists what it has left outside of Paddock's own directories and of
@@ -82,7 +85,11 @@ func Run(t *testing.T, c Config) {
 		t.Skipf("backend %s is not run: %s", c.Name, c.Missing)
 	}
 	h := newHost(t, c)
-	var shared *box
+	shared, err := h.open(t.Context(), nil)
+	if err != nil {
+		column.missing = "it cannot be started"
+		t.Fatal(err)
+	}
 	for _, cl := range cells() {
 		t.Run(strings.ReplaceAll(cl.name, "/", "."), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), cellTime)
@@ -91,7 +98,7 @@ func Run(t *testing.T, c Config) {
 			switch {
 			case cl.opens != nil:
 				b, err = h.open(ctx, cl.opens)
-			case shared == nil || shared.ended():
+			case shared.ended(): // a cell has cost its life
 				shared, err = h.open(ctx, nil)
 				b = shared
 			}
@@ -104,10 +111,8 @@ func Run(t *testing.T, c Config) {
 			column.judge(t, cl.name, outcome(err), err)
 		})
 	}
-	if shared != nil {
-		if err := shared.close(); err != nil {
-			t.Error(err)
-		}
+	if err := shared.close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -122,7 +127,7 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return yes
-	case errors.As(err, &field), errors.As(err, &start),
+	case errors.As(err, &field), errors.As(err, &start) && start.Stage == "plan", // what the host cannot keep
 		errors.As(err, &own) && own.Code == wire.CodeUnsupported, errors.As(err, &agent) && agent.Code == wire.CodeUnsupported:
 		return refused
 	}

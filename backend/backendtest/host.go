@@ -4,6 +4,7 @@ package backendtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,8 +31,7 @@ type host struct {
 
 func newHost(t *testing.T, c Config) *host {
 	t.Helper()
-	// Not in /tmp, which some walls leave open to all.
-	dir, err := os.MkdirTemp("/var/tmp", "paddock-backend-")
+	dir, err := os.MkdirTemp(cmp.Or(c.Base, "/var/tmp"), "paddock-backend-") //nolint:usetesting // where it is matters
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func build() error {
 	if programs.dir != "" {
 		return nil
 	}
-	dir, err := os.MkdirTemp("/var/tmp", "paddock-backend-bin-")
+	dir, err := os.MkdirTemp("/tmp", "paddock-backend-bin-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}

@@ -16,18 +16,19 @@ import (
 )
 
 func TestWrapperBwrap(t *testing.T) {
-	wrapped(t, "wrapper=bwrap", false, "bwrap", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--symlink", "usr/bin", "/bin",
+	wrapped(t, backendtest.Config{Name: "wrapper=bwrap"}, "bwrap", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--symlink", "usr/bin", "/bin",
 		"--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
 		"--ro-bind", "AGENT", "AGENT", "--bind", "WORKSPACE", "WORKSPACE", "--unshare-all", "--die-with-parent", "--")
 }
 
 func TestWrapperFirejail(t *testing.T) {
-	wrapped(t, "wrapper=firejail", false, "firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", "--read-write=WORKSPACE", "--")
+	// It has a /var/tmp of its own.
+	wrapped(t, backendtest.Config{Name: "wrapper=firejail", Base: "/tmp"}, "firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", "--read-write=WORKSPACE", "--")
 }
 
-func wrapped(t *testing.T, name string, remote bool, command ...string) {
+func wrapped(t *testing.T, c backendtest.Config, command ...string) {
 	t.Helper()
-	c := backendtest.Config{Name: name, Backend: wrapper.New(), Remote: remote, Spec: policy.Spec{Wrapper: &policy.Wrapper{Command: command}}}
+	c.Backend, c.Spec.Wrapper = wrapper.New(), &policy.Wrapper{Command: command}
 	if _, err := exec.LookPath(command[0]); err != nil {
 		c.Missing = command[0] + " is not installed here"
 	}
@@ -63,6 +64,6 @@ func TestWrapperSSH(t *testing.T) {
 	if err := os.WriteFile(file("config"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wrapped(t, name, true, "ssh", "-F", "none", "-i", file("user"), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR",
+	wrapped(t, backendtest.Config{Name: name, Remote: true}, "ssh", "-F", "none", "-i", file("user"), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR",
 		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ProxyCommand="+server+" -i -f "+file("config"), me.Username+"@localhost")
 }
