@@ -50,7 +50,7 @@ answer is what a model should be told. With "op" a line asks for an operation
 by its name: session_open, session_run, session_restart, session_close and
 session_list, with that operation's own fields. "id" is repeated in the answer.
 
-Exit status: the last command's; 125 Paddock could not open the session.`,
+Exit status: the last command's, with --json 0; 125 Paddock could not open the session.`,
 		Examples: `  # a shell that stays
   paddock session -w ~/src/app
 
@@ -245,11 +245,8 @@ func (t *talk) command(ctx context.Context, text string) error {
 	return t.print(out)
 }
 
-// settle takes note of how a command of the main session ended.
+// settle takes note of how a command ended.
 func (t *talk) settle(out SessionRunOutput) {
-	if out.SessionID != mainSession {
-		return
-	}
 	switch {
 	case out.TimedOut:
 		t.status = statusTimedOut
@@ -258,7 +255,7 @@ func (t *talk) settle(out SessionRunOutput) {
 	case out.ExitCode != nil:
 		t.status = *out.ExitCode
 	}
-	t.over = out.ShellEnded && !t.stream.Lines
+	t.over = out.ShellEnded
 }
 
 func (t *talk) print(out SessionRunOutput) error {
