@@ -17,13 +17,17 @@ type Texts []string
 // UnmarshalJSON reads a string or a list of strings.
 func (t *Texts) UnmarshalJSON(data []byte) error {
 	var one string
+	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
+	if string(data) == "null" {
+		return errors.New(takes)
+	}
 	if json.Unmarshal(data, &one) == nil {
 		*t = Texts{one}
 		return nil
 	}
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {
-		return errors.New("it must be a command, or a list of commands")
+		return errors.New(takes)
 	}
 	*t = list
 	return nil
