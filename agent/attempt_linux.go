@@ -7,11 +7,12 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/resolve"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -54,13 +55,17 @@ func attemptWrite(name, nonce string) error {
 }
 
 func attemptCall(address, nonce string) error {
-	to, err := netip.ParseAddrPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), attemptDial)
 	defer cancel()
-	c, err := new(net.Dialer).DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	c, err := resolve.Dial(ctx, host, uint16(n), false)
 	if err != nil {
 		return err
 	}
