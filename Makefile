@@ -20,30 +20,19 @@ HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin \) -prune -o 
 BUILD ?= $(COMMIT).$(HASH)
 STAMP  = -X github.com/paddock-dev/paddock/wire.Build=$(BUILD)
 
-# What makes the agent small: functions begin on 8 bytes instead of 32, and what
-# is called a few times for each request is not copied into its callers.
-COLD  := $(addprefix github.com/paddock-dev/paddock/,agent confine cgroup keeper) \
-	archive/tar context errors flag fmt golang.org/x/sys/unix net net/url os regexp/syntax time
-SMALL := $(COLD:%=-gcflags=%=-l)
-
 LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build agent demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## build bin/paddock, bin/paddock-redis and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock
-	@$(MAKE) --no-print-directory agent
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-agent
 	CGO_ENABLED=0 $(GO) build -trimpath -tags redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-redis ./cmd/paddock
-
-agent: ## build bin/paddock-agent alone (static)
-	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath $(SMALL) -ldflags "-s -w -funcalign=8 $(STAMP)" -o $(BIN)/ ./cmd/paddock-agent
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
@@ -60,9 +49,23 @@ vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
 	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
 
+test-engines: ## run the tests that need docker and podman, none of them skipped (first, as root: make engines-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./test/engines ./backend/docker
+
+engines-deps: ## install docker and podman for test-engines; no service is started (Debian, as root)
+	@sh test/engines/deps.sh
+
 redis-deps: ## install the Redis server for test-redis (Debian, as root)
 	@command -v redis-server >/dev/null || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
+
+test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./backend/... ./keeper ./test/engines ./test/backends
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
+
+engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
+	@sh test/engines/codex.sh
+	@sh test/engines/deps.sh
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

@@ -41,6 +41,13 @@ var handlers = map[string]handler{
 	wire.CloseShell.Name:  plain((*Agent).closeShell),
 	wire.ListShells.Name:  plain((*Agent).listShells),
 
+	wire.OpenSession.Name:      waiting((*Agent).openSession),
+	wire.RunSession.Name:       waiting((*Agent).runSession),
+	wire.InterruptSession.Name: plain((*Agent).interruptSession),
+	wire.RestartSession.Name:   waiting((*Agent).restartSession),
+	wire.CloseSession.Name:     waiting((*Agent).closeSession),
+	wire.ListSessions.Name:     plain((*Agent).listSessions),
+
 	wire.StartService.Name:  plain((*Agent).startService),
 	wire.StatusService.Name: plain((*Agent).statusService),
 	wire.LogsService.Name:   plain((*Agent).logsService),

@@ -61,6 +61,7 @@ type Agent struct {
 	files        beneath.Dir // the same, as the agent reaches it
 	running      registry
 	shells       shells
+	sessions     sessions
 	services     *services
 	shellState   stateDir
 	secretRoot   *secretRoot

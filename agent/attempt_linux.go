@@ -2,17 +2,14 @@ package agent
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
-	"github.com/paddock-dev/paddock/internal/resolve"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -29,15 +26,18 @@ func TryWalls(in io.Reader, out io.Writer) int {
 		return ExitCannotStart
 	}
 	var a wire.Attempt
-	if err := json.Unmarshal(line, &a); err != nil || len(a.Write) > wire.MaxAttempts || len(a.Dial) > wire.MaxAttempts {
+	if err := json.Unmarshal(line, &a); err != nil || max(len(a.Write), len(a.Open), len(a.Dial)) > wire.MaxAttempts {
 		return ExitCannotStart
 	}
 	done := wire.Attempted{Nonce: a.Nonce}
 	for _, name := range a.Write {
-		done.Write = append(done.Write, outcome(attemptWrite(name, a.Nonce)))
+		done.Write = append(done.Write, attempted(attemptWrite(name, a.Nonce)))
+	}
+	for _, name := range a.Open {
+		done.Open = append(done.Open, attempted(attemptOpen(name)))
 	}
 	for _, address := range a.Dial {
-		done.Dial = append(done.Dial, outcome(attemptCall(address, a.Nonce)))
+		done.Dial = append(done.Dial, attempted(attemptCall(address, a.Nonce)))
 	}
 	if err := json.NewEncoder(out).Encode(done); err != nil {
 		return ExitCannotStart
@@ -54,18 +54,16 @@ func attemptWrite(name, nonce string) error {
 	return errors.Join(err, f.Close())
 }
 
+func attemptOpen(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 func attemptCall(address, nonce string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), attemptDial)
-	defer cancel()
-	c, err := resolve.Dial(ctx, host, uint16(n), false)
+	c, err := net.DialTimeout("tcp", address, attemptDial)
 	if err != nil {
 		return err
 	}
@@ -73,7 +71,7 @@ func attemptCall(address, nonce string) error {
 	return errors.Join(err, c.Close())
 }
 
-func outcome(err error) string {
+func attempted(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -34,7 +34,8 @@ func TestTryWalls(t *testing.T) {
 	closed := gone.Addr().String()
 	_ = gone.Close()
 	defer l.Close()
-	a := wire.Attempt{Nonce: "n", Write: []string{filepath.Join(dir, "new"), there, link, filepath.Join(dir, "no", "where")}, Dial: []string{open, closed, "nonsense"}}
+	a := wire.Attempt{Nonce: "n", Write: []string{filepath.Join(dir, "new"), there, link, filepath.Join(dir, "no", "where")},
+		Open: []string{there, dir, filepath.Join(dir, "no", "where")}, Dial: []string{open, closed, "nonsense"}}
 	line, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,11 @@ func TestTryWalls(t *testing.T) {
 	for i, want := range []string{"", "file exists", "file exists", "no such file"} {
 		if !strings.Contains(got.Write[i], want) || want == "" && got.Write[i] != "" {
 			t.Errorf("writing %s: %q, want %q", a.Write[i], got.Write[i], want)
+		}
+	}
+	for i, want := range []string{"", "is a directory", "no such file"} {
+		if !strings.Contains(got.Open[i], want) || want == "" && got.Open[i] != "" {
+			t.Errorf("opening %s: %q, want %q", a.Open[i], got.Open[i], want)
 		}
 	}
 	for i, want := range []string{"", "refused", "missing port"} {

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"encoding/hex"
+	"crypto/rand"
 	"errors"
 	"os"
 	"time"
@@ -142,13 +142,7 @@ func checkMode(mode *uint32) error {
 }
 
 // hiddenName is a name that nobody else uses, for what is being made.
-func hiddenName(prefix string) string {
-	b := make([]byte, 15)
-	if _, err := unix.Getrandom(b, 0); err != nil {
-		panic(err) // the kernel has always answered this since it started
-	}
-	return prefix + hex.EncodeToString(b)
-}
+func hiddenName(prefix string) string { return prefix + rand.Text() }
 
 func timestamp(t unix.Timespec) string {
 	return time.Unix(t.Unix()).UTC().Format(time.RFC3339Nano)

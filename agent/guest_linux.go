@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -70,7 +71,27 @@ func Guest(uploaded string) int {
 		CannotStart(err)
 		return ExitCannotStart
 	}
-	return a.beGuest(ln)
+	return a.beGuest(&closing{Listener: ln})
+}
+
+// closing is a listener whose agent lets nobody look at it any more once the
+// first connection has come: until then the host side may see what the wall has
+// made of it (namespaces(7), which the kernel shows of what can be traced).
+type closing struct {
+	net.Listener
+	once sync.Once
+}
+
+// Accept waits for a connection.
+func (c *closing) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	c.once.Do(func() {
+		if derr := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); derr != nil && err == nil {
+			_ = conn.Close()
+			conn, err = nil, derr
+		}
+	})
+	return conn, err
 }
 
 // ahead reads what was read ahead of the connections, too.
@@ -153,6 +174,12 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	if err := settle(false); err != nil {
 		return nil, err
 	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing
+		return nil, err
+	}
+	if _, err := nothing(); err != nil {
+		return nil, hinted{fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices"}
+	}
 	env, err := baseEnvironment(nil)
 	if err != nil {
 		return nil, err
@@ -177,7 +204,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		a.removeScratch()
 		return nil, err
 	}
-	if a.spawner, err = startGuestSpawner(g.Seccomp); err != nil {
+	if a.spawner, err = startGuestSpawner(g.Seccomp, g.KernelFiles); err != nil {
 		a.removeScratch()
 		return nil, err
 	}
@@ -242,10 +269,17 @@ func (a *Agent) removeScratch() {
 
 // startGuestSpawner starts the spawner of commands: no set-id program gives
 // them anything, and a filter takes from them what work does not need.
-func startGuestSpawner(profile string) (*spawner, error) {
+func startGuestSpawner(profile string, keepKernelFiles bool) (*spawner, error) {
 	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
 	if profile != wire.NoFilter {
 		plan.Spawn = []confine.Step{{Do: confine.OpNoNew}}
+		if keepKernelFiles {
+			step, err := kernelFiles()
+			if err != nil {
+				return nil, err
+			}
+			plan.Spawn = append(plan.Spawn, step)
+		}
 		for _, name := range []string{confine.FilterAgent, confine.FilterCommands} {
 			step := confine.Step{Do: confine.OpSeccomp, Source: name, Flags: []string{confine.FlagAllThreads}}
 			options := confine.FilterOptions{}
@@ -262,9 +296,10 @@ func startGuestSpawner(profile string) (*spawner, error) {
 	}
 	s, _, failed := startSpawner(plan, nil)
 	if failed == nil {
+		s.expendable = true
 		return s, nil
 	}
-	err := error(failed)
+	err := fmt.Errorf("cannot start commands: %s", failed.Cause)
 	if failed.Errno != 0 {
 		err = fmt.Errorf("cannot confine commands: %s: %w", failed.Op, unix.Errno(failed.Errno))
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/internal/resolve"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
 )
 
@@ -62,7 +60,7 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	old := unix.Umask(0o177) // from its first moment on; nothing else runs yet
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	ln, err := net.Listen("unix", path)
 	unix.Umask(old)
 	if err != nil {
 		return nil, causeOf(err)
@@ -81,7 +79,7 @@ func removeStale(path string) error {
 	case st.Mode()&os.ModeSocket == 0:
 		return errors.New("there is something that is no socket")
 	}
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	conn, err := net.Dial("unix", path)
 	if err == nil {
 		conn.Close()
 		return errors.New("somebody serves there already")
@@ -124,18 +122,12 @@ func checkPeer(conn net.Conn) error {
 // listenTCP wants a token, or the word of whoever starts the agent that every
 // user of the machine may do what the agent may.
 func listenTCP(address string, c *Config) (net.Listener, error) {
-	host, port, err := net.SplitHostPort(address)
-	n, numErr := strconv.ParseUint(port, 10, 16)
-	if err != nil || numErr != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, hinted{fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint}
 	}
-	addr := &net.TCPAddr{Port: int(n)}
-	if host != "" { // else every address of this machine
-		found, err := resolve.Lookup(context.Background(), host, false)
-		if err != nil {
-			return nil, err
-		}
-		addr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(found[0], uint16(n)))
+	addr, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, err
 	}
 	if err := mayListen(addr, c); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/clone"
-	"github.com/paddock-dev/paddock/internal/resolve"
 )
 
 // How long one look at each type of readiness may take.
@@ -123,10 +123,10 @@ func tcpReadiness(r *readiness, fields map[string]any) error {
 	if !ok || err != nil || n == 0 || strings.ContainsAny(host, ":\x00") {
 		return badField("readiness", "readiness address must be HOST:PORT, with an IPv4 address or a name")
 	}
-	host = strings.TrimSpace(host)
+	address = net.JoinHostPort(strings.TrimSpace(host), strconv.FormatUint(n, 10))
 	r.limit = tcpLimit
 	r.look = func(ctx context.Context, _ *clone.Command) bool {
-		conn, err := resolve.Dial(ctx, host, uint16(n), true)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
 		if err != nil {
 			return false
 		}

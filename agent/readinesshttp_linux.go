@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"strconv"
 	"time"
-
-	"github.com/paddock-dev/paddock/internal/resolve"
 )
 
 // maxHTTPHead bounds what is read of an answer, in bytes.
@@ -22,14 +21,11 @@ var errHTTP = errors.New("the answer is not HTTP")
 // GET and follows nothing, which is all that readiness needs: a whole client
 // would be the largest part of the agent.
 func httpStatus(ctx context.Context, u *url.URL) (int, error) {
-	port := uint64(80)
-	if text := u.Port(); text != "" {
-		var err error
-		if port, err = strconv.ParseUint(text, 10, 16); err != nil {
-			return 0, err
-		}
+	port := u.Port()
+	if port == "" {
+		port = "80"
 	}
-	conn, err := resolve.Dial(ctx, u.Hostname(), uint16(port), false)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return 0, err
 	}

@@ -130,3 +130,19 @@ func (r *reaper) signal(p *process, group int, sig unix.Signal) error {
 	}
 	return unix.Kill(-group, sig)
 }
+
+// signalOne sends to p alone, if it still exists.
+func (r *reaper) signalOne(p *process, sig unix.Signal) error { return r.signal(p, -p.pid, sig) }
+
+// resume lets p go on where it was stopped, and has not been seen so.
+func (r *reaper) resume(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var info unix.Siginfo
+	if r.procs[p.pid] != p || unix.Waitid(unix.P_PID, p.pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WALL, nil) != nil {
+		return
+	}
+	if info.Signo != 0 {
+		_ = unix.Kill(p.pid, unix.SIGCONT)
+	}
+}

@@ -21,6 +21,9 @@ type spawner struct {
 	groups   *groups // nil where there are no control groups to use
 	bare     bool    // there are no walls
 	cloned   uint64  // commands, without walls
+	// expendable commands share a bound of memory with the agent, which they
+	// must not survive.
+	expendable bool
 }
 
 type spawnRequest struct {
@@ -107,7 +110,11 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	}
 	s, err := bareSpawner()
 	if err != nil {
-		return nil, nil, &confine.Error{Stage: "setup", Op: "spawner", Cause: err.Error()}
+		e := &confine.Error{Stage: "setup", Op: "spawner", Cause: err.Error()}
+		if h, ok := err.(hinted); ok { //nolint:errorlint // it is never wrapped
+			e.Hint = h.hint
+		}
+		return nil, nil, e
 	}
 	var failed *confine.Error
 	if s.groups, failed = openGroups(&applier, plan); failed != nil {
@@ -189,6 +196,7 @@ func (s *spawner) start(c *clone.Command) (*process, error) {
 		r.process.mark.close()
 		return nil, err
 	}
+	s.expend(r.process)
 	return r.process, nil
 }
 

@@ -6,13 +6,15 @@ import (
 	"bytes"
 	"compress/bzip2"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/ulikunitz/xz"
+
 	"github.com/paddock-dev/paddock/internal/beneath"
-	"github.com/paddock-dev/paddock/internal/xz"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -24,8 +26,8 @@ const (
 	// and the bytes of their names.
 	maxMembers = 1 << 18
 	maxNames   = 64 << 20
-	// maxDictionary bounds the memory that an xz stream asks for, in bytes;
-	// xz -9 takes as much.
+	// maxDictionary bounds the memory that the first block of an xz stream
+	// asks for, in bytes; xz -9 takes as much.
 	maxDictionary = 64 << 20
 	// maxPadding bounds what follows a compressed archive's end, in bytes.
 	maxPadding = 16 << 20
@@ -50,8 +52,10 @@ func openArchive(r io.Reader) (*inflated, error) {
 		plain, err = gzip.NewReader(br)
 	case bytes.HasPrefix(head, []byte("BZh")):
 		plain = bzip2.NewReader(br)
-	case bytes.HasPrefix(head, []byte(xz.Magic)):
-		plain = xz.NewReader(br, maxDictionary)
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		if err = checkDictionary(head); err == nil {
+			plain, err = xz.NewReader(br)
+		}
 	}
 	if err != nil {
 		return nil, badArchive(err)
@@ -63,11 +67,8 @@ func openArchive(r io.Reader) (*inflated, error) {
 // stays that.
 func badArchive(err error) error {
 	var werr *wire.Error
-	switch {
-	case errors.As(err, &werr):
+	if errors.As(err, &werr) {
 		return werr
-	case errors.Is(err, xz.ErrDictionary):
-		return tooLarge("archive needs too much memory to be decompressed")
 	}
 	return badField("archive", "cannot read the archive: "+err.Error())
 }
@@ -105,6 +106,30 @@ func (i *inflated) finish() error {
 		return tooLarge("archive has too much behind its end")
 	}
 	return err
+}
+
+// checkDictionary looks at how much memory the first block of an xz stream
+// asks for (The .xz File Format, sections 3.1 and 5.3.1).
+func checkDictionary(head []byte) error {
+	const streamHeader = 12
+	if len(head) < streamHeader+6 {
+		return io.ErrUnexpectedEOF
+	}
+	flags, rest := head[streamHeader+1], head[streamHeader+2:]
+	for _, present := range []byte{0x40, 0x80} { // the block's sizes
+		if flags&present != 0 {
+			_, n := binary.Uvarint(rest)
+			rest = rest[max(n, 0):]
+		}
+	}
+	if len(rest) < 3 || rest[0] != 0x21 || rest[1] != 1 { // not LZMA2 alone
+		return nil // the reader says what it thinks of that
+	}
+	bits := rest[2] & 0x3f
+	if size := int64(2|bits&1) << (bits/2 + 11); size > maxDictionary {
+		return tooLarge("archive needs too much memory to be decompressed")
+	}
+	return nil
 }
 
 // tarMember is a member of an archive that may be unpacked, as far as can be told

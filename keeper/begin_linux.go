@@ -35,7 +35,7 @@ func (k *keeper) begin() (*Ready, *Failure) {
 	defer close(begun)
 	go func() {
 		select {
-		case <-k.gone: // then nobody waits for an agent
+		case <-k.over: // then nobody waits for an agent
 			_, _ = w.in.SetDeadline(time.Unix(1, 0)), w.out.SetDeadline(time.Unix(1, 0))
 		case <-begun:
 		}
@@ -196,8 +196,8 @@ func (h *handshake) fail(stage, op, object string, err error) *Failure {
 	case errors.Is(err, io.EOF):
 		f.Cause = "it closed its standard output"
 		select {
-		case ws := <-h.wall.status:
-			f.Cause = describe(ws)
+		case <-h.wall.ended:
+			f.Cause = describe(h.wall.status)
 		case <-time.After(lastWords):
 		}
 	}

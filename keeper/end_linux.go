@@ -31,6 +31,7 @@ func (k *keeper) end(why string, grace time.Duration) *Ended {
 		_, _ = w.in.Close(), w.out.Close()
 		select {
 		case <-w.alone:
+			e.Exited, e.Status = w.status.Exited(), w.status.ExitStatus()
 		case <-time.After(max(grace, endGrace)):
 		}
 		e.Killed, e.Proved = endAll(w.alone)
@@ -74,7 +75,7 @@ func (k *keeper) cleanUp(argv []string) bool {
 		return false
 	}
 	defer unix.Close(null)
-	w := &wall{status: make(chan unix.WaitStatus, 1), alone: make(chan bool)}
+	w := &wall{ended: make(chan bool), alone: make(chan bool)}
 	child, err := clone.Begin(&clone.Command{Path: argv[0], Argv: argv, Env: k.order.Env, Dir: "/", Umask: 0o022, Files: []int{null, null, null}, DieWithThread: true}, 0, false)
 	if err != nil {
 		return false
@@ -88,7 +89,7 @@ func (k *keeper) cleanUp(argv []string) bool {
 	go w.reap()
 	ended := true
 	select {
-	case <-w.status:
+	case <-w.ended:
 	case <-time.After(k.order.CleanupTimeout):
 		ended = false
 	}

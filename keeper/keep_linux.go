@@ -27,8 +27,8 @@ type keeper struct {
 	wall     *wall
 	rest     []byte           // that was read with the agent's answer
 	mux      *stdiomux.Dialer // nil until the agent serves
-	gone     chan struct{}    // closed when the owner is gone
-	stop     chan Stop        // of the owner
+	over     chan struct{}    // closed when the owner wants the end, or is gone
+	told     *Stop            // behind over: what it said, nil where it is gone
 }
 
 // Main is the life of a keeper. It returns the exit status.
@@ -64,12 +64,12 @@ func newKeeper() (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{control: os.NewFile(ControlFD, "control"), gone: make(chan struct{}), stop: make(chan Stop, 1)}
+	k := &keeper{control: os.NewFile(ControlFD, "control"), over: make(chan struct{})}
 	socket := os.NewFile(ListenFD, "listen")
 	if k.listener, err = net.FileListener(socket); err != nil {
 		return nil, err
 	}
-	_ = socket.Close() // the listener has a duplicate
+	_ = socket.Close()                                               // the listener has a duplicate
 	line, err := wire.ReadLine(bufio.NewReader(k.control), MaxOrder) // nothing follows it until there is an answer
 	if err == nil {
 		err = json.Unmarshal(line, &k.order)
@@ -82,12 +82,10 @@ func newKeeper() (*keeper, error) {
 
 // obey waits for the owner's word, or its end.
 func (k *keeper) obey() {
-	defer close(k.gone)
-	in := json.NewDecoder(io.LimitReader(k.control, 4<<10))
+	defer close(k.over)
 	var s Stop
-	if in.Decode(&s) == nil {
-		k.stop <- s
-		_, _ = io.Copy(io.Discard, k.control)
+	if json.NewDecoder(io.LimitReader(k.control, 4<<10)).Decode(&s) == nil {
+		k.told = &s
 	}
 }
 
@@ -112,13 +110,14 @@ func (k *keeper) live() (why string, grace time.Duration) {
 	}
 	k.answer(Answer{Ready: ready})
 	select {
-	case s := <-k.stop:
-		return "", s.Grace
-	case <-k.gone:
+	case <-k.over:
+		if k.told != nil {
+			return "", k.told.Grace
+		}
 		return "its owner is gone", 0
 	case <-served:
 		return "the pipe to the agent has ended", 0
-	case <-k.wall.alone:
-		return "the wall has ended", 0
+	case <-k.wall.ended:
+		return "the wall's command: " + describe(k.wall.status), 0
 	}
 }

@@ -21,13 +21,14 @@ type wall struct {
 	in, out *os.File
 	errors  *tail
 	pid     int
-	status  chan unix.WaitStatus // its own
-	alone   chan bool            // closed when there is no child any more
+	ended   chan bool       // closed when the command has
+	status  unix.WaitStatus // behind ended
+	alone   chan bool       // closed when there is no child any more
 }
 
 // startWall starts the command. The calling thread must live as long as it.
 func startWall(o *Order) (*wall, error) {
-	w := &wall{status: make(chan unix.WaitStatus, 1), alone: make(chan bool)}
+	w := &wall{ended: make(chan bool), alone: make(chan bool)}
 	var theirs [3]int
 	var err error
 	var errs *os.File
@@ -89,7 +90,8 @@ func (w *wall) reap() {
 		case err != nil:
 			return
 		case pid == w.pid:
-			w.status <- ws
+			w.status = ws
+			close(w.ended)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestFieldValue(t *testing.T) {
 func TestTable(t *testing.T) {
 	names := make(map[string]bool)
 	for _, o := range Table() {
-		if o.Name == "" || names[o.Name] || len(o.CLI) == 0 || o.Summary == "" || o.Doc == "" || o.Examples == "" {
+		if o.Name == "" || names[o.Name] || len(o.CLI) == 0 != o.Lasting || o.Summary == "" || o.Doc == "" || o.Examples == "" != o.Lasting {
 			t.Errorf("operation %q is not described, or named twice", o.Name)
 		}
 		names[o.Name] = true

@@ -11,6 +11,8 @@ type Attempt struct {
 	Nonce string `json:"nonce"`
 	// Write are absolute paths of files to make.
 	Write []string `json:"write,omitempty"`
+	// Open are absolute paths of files to open for writing, and to leave as they are.
+	Open []string `json:"open,omitempty"`
 	// Dial are addresses to connect to, HOST:PORT of TCP.
 	Dial []string `json:"dial,omitempty"`
 }
@@ -20,6 +22,7 @@ type Attempt struct {
 type Attempted struct {
 	Nonce string   `json:"nonce"`
 	Write []string `json:"write,omitempty"`
+	Open  []string `json:"open,omitempty"`
 	Dial  []string `json:"dial,omitempty"`
 }
 

@@ -53,6 +53,9 @@ type Guest struct {
 	// Seccomp is the profile of the commands' filter: "default", "strict",
 	// "debug", or NoFilter, with which commands keep set-id programs too.
 	Seccomp string `json:"seccomp"`
+	// KernelFiles keeps commands from writing below /proc and /sys, by Landlock,
+	// where the wall does not. It goes with a filter alone.
+	KernelFiles bool `json:"protect_kernel_files,omitempty"`
 	// Isolation is what hello tells of the walls, any JSON.
 	Isolation json.RawMessage `json:"isolation,omitempty"`
 }

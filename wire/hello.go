@@ -13,7 +13,7 @@ type HelloRequest struct {
 // Features is what an agent of this version can do, as its hello tells it.
 func Features() []string {
 	return []string{"exec", "stream", "tty", "keep_alive", "pass", "files", "archives", "secrets", "redaction",
-		"shells", "services", "usage", "signal", "kill"}
+		"shells", "sessions", "services", "usage", "signal", "kill"}
 }
 
 // HelloResult tells what an agent is and what it can do.

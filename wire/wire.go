@@ -75,6 +75,13 @@ var (
 	CloseShell  = Action[ShellRequest, CloseShellResult]{Name: "close_shell"}
 	ListShells  = Action[ListShellsRequest, ListShellsResult]{Name: "list_shells"}
 
+	OpenSession      = Action[OpenSessionRequest, Session]{Name: "open_session"}
+	RunSession       = Action[RunSessionRequest, RunSessionResult]{Name: "run_session"}
+	InterruptSession = Action[SessionRequest, InterruptSessionResult]{Name: "interrupt_session"}
+	RestartSession   = Action[SessionRequest, Session]{Name: "restart_session"}
+	CloseSession     = Action[SessionRequest, CloseSessionResult]{Name: "close_session"}
+	ListSessions     = Action[ListSessionsRequest, ListSessionsResult]{Name: "list_sessions"}
+
 	StartService  = Action[StartServiceRequest, Service]{Name: "start_service"}
 	StatusService = Action[ServiceRequest, Service]{Name: "status_service"}
 	LogsService   = Action[LogsServiceRequest, LogsServiceResult]{Name: "logs_service"}

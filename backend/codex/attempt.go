@@ -21,10 +21,15 @@ import (
 // attemptName begins the names of files that attempts make and remove.
 const attemptName = ".paddock-attempt-"
 
+// kernelFiles are such as only root can write; the wall of a new CLI takes root's
+// capabilities away, and these ask for none.
+var kernelFiles = []string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger"}
+
 // reached is what an attempt found to be open, as the host side sees it.
 type reached struct {
 	inside, outside []string // directories that a file was made in
 	refused         []string // directories that none could be made in
+	kernel          bool     // files that the kernel obeys can be written
 	network         bool
 	why             map[string]string // what the kernel said of each directory, as told from inside
 }
@@ -39,7 +44,7 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 	}
 	defer port.end()
 	outside, inside := w.elsewhere(), w.writable()
-	a := wire.Attempt{Nonce: nonce, Dial: []string{port.address()}}
+	a := wire.Attempt{Nonce: nonce, Open: kernelFiles, Dial: []string{port.address()}}
 	for _, dir := range slices.Concat(inside, outside) {
 		a.Write = append(a.Write, filepath.Join(dir, attemptName+nonce))
 	}
@@ -61,6 +66,7 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 		return nil, failedRun("run a program behind", w.id.path, p, err)
 	}
 	r := &reached{network: port.end(), why: map[string]string{}}
+	r.kernel = slices.Contains(done.Open, "")
 	for i, dir := range slices.Concat(inside, outside) {
 		_, err := os.Lstat(a.Write[i])
 		switch {
@@ -100,7 +106,7 @@ func (w *wall) elsewhere() []string {
 func answer(out []byte, nonce string, writes int) (wire.Attempted, bool) {
 	for line := range bytes.Lines(out) {
 		var done wire.Attempted
-		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == writes {
+		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == writes && len(done.Open) == len(kernelFiles) {
 			return done, true
 		}
 	}
@@ -109,6 +115,7 @@ func answer(out []byte, nonce string, writes int) (wire.Attempted, bool) {
 
 // judge says what is wrong with the wall, and keeps what the overrides open.
 func (w *wall) judge(r *reached) error {
+	w.kernel = r.kernel
 	network := w.req.Spec.Network == networkHost
 	switch {
 	case slices.Contains(r.outside, w.home.outside):

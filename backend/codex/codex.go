@@ -87,7 +87,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 func (w *wall) guest() wire.Guest {
 	l := w.req.Spec.Limits
 	g := wire.Guest{
-		Workspace: w.workspace, Seccomp: w.req.Spec.Seccomp,
+		Workspace: w.workspace, Seccomp: w.req.Spec.Seccomp, KernelFiles: w.kernel,
 		Rlimits: wire.GuestRlimits{
 			CPUSeconds: uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
 			FileSize:   uint64(l.FileSize), OpenFiles: l.OpenFiles, Processes: l.Processes, Data: uint64(l.Memory),

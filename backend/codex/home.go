@@ -3,8 +3,10 @@
 package codex
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // home are the private directories of one sandbox, or of one look at the CLI.
@@ -51,6 +53,7 @@ func stateHome(root string) (home, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return home{}, err
 	}
+	sweepHomes(root)
 	base, err := os.MkdirTemp(dir, "sandbox-")
 	if err != nil {
 		return home{}, err
@@ -75,4 +78,38 @@ func lookHome() (home, func(), error) {
 		remove()
 	}
 	return h, remove, err
+}
+
+// abandoned is how old a home must be that no sandbox's record names, to be one
+// that a killed start has left: a start takes less.
+const abandoned = 10 * time.Minute
+
+// sweepHomes removes what starts have left that were killed before there was a
+// record of them; all others are removed with their sandbox.
+func sweepHomes(root string) {
+	homes, _ := filepath.Glob(filepath.Join(root, homesDir, "sandbox-*"))
+	var records []byte
+	for _, home := range homes {
+		info, err := os.Lstat(home)
+		if err != nil || time.Since(info.ModTime()) < abandoned {
+			continue
+		}
+		if records == nil {
+			records = allRecords(root)
+		}
+		if !bytes.Contains(records, []byte(home)) {
+			_ = os.RemoveAll(home)
+		}
+	}
+}
+
+// allRecords are the records of all sandboxes, one after the other.
+func allRecords(root string) []byte {
+	all := []byte{'\n'}
+	files, _ := filepath.Glob(filepath.Join(root, "sandboxes", "*", "state.json"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // it may have gone with its sandbox
+		all = append(all, text...)
+	}
+	return all
 }

@@ -24,6 +24,9 @@ func (w *wall) promised() policy.Isolation {
 			"What codex calls a sandbox is a version's own; this one was tried out, once, before the start.",
 		},
 	}
+	if w.kernel {
+		i.Landlock = "files of the kernel"
+	}
 	if s.Limits.Memory > 0 {
 		i.Degraded = append(i.Degraded, policy.DegradeMemory)
 	}

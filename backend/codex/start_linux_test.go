@@ -50,6 +50,10 @@ func TestStart(t *testing.T) {
 		{"home", `echo text > "$HOME/f" && cat "$HOME/f"`, "text\n", false},
 		{"outside", "echo text > " + filepath.Dir(ws) + "/beside", "", true},
 		{"/tmp", "echo text > /tmp/" + filepath.Base(ws), "", true},
+		{"the kernel's settings", "true >> /proc/sys/kernel/core_pattern", "", true},
+		{"the kernel's requests", "true >> /proc/sysrq-trigger", "", true},
+		{"standard output by its name", "echo text > /dev/stdout", "text\n", false},
+		{"files between directories", "mkdir -p d/e && echo text > d/f && mv d/f d/e/f && cat d/e/f", "text\n", false},
 		{"a set-id file", "touch p && chmod 4755 p", "", true},
 		{"the CLI's settings are not told", "env | grep -c CODEX", "0\n", true},
 	} {
@@ -111,5 +115,33 @@ func TestTwice(t *testing.T) {
 	}
 	if res := sh(t, second, "mkdir -p .git/hooks"); res.ExitCode == 0 {
 		t.Error("the first one's end has opened .git for the second")
+	}
+}
+
+// What a killed start has left goes with a later one, and what a sandbox uses
+// does not.
+func TestSweepHomes(t *testing.T) {
+	root := t.TempDir()
+	old, used := filepath.Join(root, homesDir, "sandbox-1"), filepath.Join(root, homesDir, "sandbox-2")
+	record := filepath.Join(root, "sandboxes", "pd-x")
+	for _, dir := range []string{old, used, record} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(dir, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(record, "state.json"), []byte(`{"cleanup":[["rm","-rf","--","`+used+`"]]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := stateHome(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{old: false, used: true, h.base: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, err
 			return i, unseen("look at", err)
 		}
 	} else {
-		i.Landlock = "files"
+		i.Landlock = "files, by the CLI"
 		i.Lost = append(i.Lost, "Commands see the host's processes, and signal those of the caller.", "They have no terminals.")
 	}
 	i.Verified = true

@@ -31,6 +31,9 @@ type wall struct {
 	argv []string
 	// temporary: commands can write their directory for temporary files.
 	temporary bool
+	// kernel: files that the kernel obeys can be written, if the agent does not
+	// keep commands from them.
+	kernel bool
 	// custom: overrides of the spec have a say in what can be written.
 	custom bool
 	// lost are sentences about what the attempts showed to be open because the
@@ -69,6 +72,7 @@ func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 func (w *wall) at(h home) (*wall, error) {
 	done := *w
 	done.home, done.settings, done.temporary = h, maps.Clone(w.written), true
+	done.kernel = os.Geteuid() == 0 // until it is known
 	if done.dir = w.workspace; w.req.Spec.Workspace.Access == "ro" {
 		done.dir = h.scratch
 	}

@@ -86,7 +86,7 @@ func (b *build) effective(iso *policy.Isolation, got *inspected) {
 	case len(h.CapAdd) > 0:
 		iso.Capabilities = strings.Join(h.CapAdd, " ")
 	case !dropsAll(got):
-		iso.Capabilities = "the engine's default"
+		iso.Capabilities = keeps(got)
 	}
 	iso.NoNewPrivs = slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)
 	if b.network != "" && h.NetworkMode != b.network {

@@ -40,7 +40,7 @@ func (b *build) rights(got *inspected) (found []finding) {
 	}
 	add(h.Privileged, "it is privileged", "the container is privileged: commands have the whole host", "privileged")
 	add(len(h.CapAdd) > 0, "capabilities were added: "+strings.Join(h.CapAdd, " "), "commands have capabilities: "+strings.Join(h.CapAdd, " "), "cap-add")
-	add(!dropsAll(got), "it keeps capabilities", "commands keep capabilities of the engine's default", "cap-drop", "cap-add")
+	add(!dropsAll(got), "it keeps capabilities: "+strings.Join(got.EffectiveCaps, " "), "commands have capabilities: "+keeps(got), "cap-drop", "cap-add")
 	add(!slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges), "no-new-privileges is not set", "programs can gain privileges", "security-opt")
 	for _, o := range h.SecurityOpt {
 		add(strings.HasPrefix(o, "seccomp") && strings.HasSuffix(o, "unconfined"), "the engine's seccomp profile is off", "the engine's seccomp profile is off", "security-opt")
@@ -57,6 +57,14 @@ func dropsAll(got *inspected) bool {
 		return true
 	}
 	return len(got.HostConfig.CapDrop) > 0 && len(got.BoundingCaps) == 0 && len(got.EffectiveCaps) == 0
+}
+
+// keeps names the capabilities that were not dropped.
+func keeps(got *inspected) string {
+	if len(got.EffectiveCaps) == 0 {
+		return "the engine's default"
+	}
+	return strings.Join(got.EffectiveCaps, " ")
 }
 
 func isNoNewPrivileges(option string) bool {

@@ -25,6 +25,10 @@ import (
 // the times of its clean-up commands.
 const endTime = 12 * time.Second
 
+// elsewhereGrace is what an agent gets to end what it has started, and to say
+// so, where nobody else can tell. It is no longer than it takes.
+const elsewhereGrace = 5 * time.Second
+
 // sandbox is a running wall and its keeper.
 type sandbox struct {
 	dir       *state.Dir
@@ -46,13 +50,6 @@ func (s *sandbox) ID() string                  { return s.dir.ID }
 func (s *sandbox) Isolation() policy.Isolation { return s.isolation }
 func (s *sandbox) Done() <-chan struct{}       { return s.done }
 
-// pipe is a connection of which the agent is not the other end: descriptors
-// cannot be passed over it.
-type pipe struct{ net.Conn }
-
-// CloseWrite ends what is sent.
-func (p pipe) CloseWrite() error { return p.Conn.(*net.UnixConn).CloseWrite() }
-
 // Dial connects to the agent, by way of the keeper.
 func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	select {
@@ -60,9 +57,9 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
-	conn, err := state.Dial(ctx, s.dir.Path)
+	conn, err := state.DialKept(ctx, s.dir.Path)
 	if err == nil {
-		return pipe{conn}, nil
+		return conn, nil
 	}
 	select {
 	case <-s.done:
@@ -75,9 +72,13 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 // Stop ends the wall and removes the state.
 func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
 	s.stop.Do(func() {
+		elsewhere := s.wall.Elsewhere != nil && s.wall.Elsewhere()
+		if elsewhere {
+			grace = max(grace, elsewhereGrace)
+		}
 		s.end(grace)
 		s.death.Log = s.log()
-		s.death.Proved = s.ended != nil && s.ended.Proved
+		s.death.Proved = s.ended != nil && s.ended.Proved && (!elsewhere || s.ended.Exited && s.ended.Status == 0)
 		if s.death.Proved && s.wall.Gone != nil {
 			gone, err := s.wall.Gone(context.WithoutCancel(ctx))
 			s.death.Proved, s.err = gone && err == nil, err

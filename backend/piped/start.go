@@ -88,9 +88,6 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 
 // order is what the keeper is told.
 func (w *Wall) order(req backend.Request) (*keeper.Order, error) {
-	if len(w.Argv) == 0 || w.Argv[0] == "" {
-		return nil, fail(keeper.StageWall, "start", w.Backend, errors.New("there is no command"), "")
-	}
 	o := &keeper.Order{Env: w.Env, Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
 	if o.Env == nil {
 		o.Env = Environment()
@@ -103,9 +100,6 @@ func (w *Wall) order(req backend.Request) (*keeper.Order, error) {
 	}
 	o.Timeout = min(o.Timeout, maxTimeout)
 	var err error
-	if o.Path, err = lookPath(w.Argv[0], o.Env); err != nil {
-		return nil, err
-	}
 	for _, argv := range w.Cleanup {
 		path, err := lookPath(argv[0], o.Env)
 		if err != nil {
@@ -123,6 +117,9 @@ func (w *Wall) order(req backend.Request) (*keeper.Order, error) {
 		command = []string{quote(command)}
 	}
 	o.Argv = slices.Concat(w.Argv, command)
+	if o.Path, err = lookPath(o.Argv[0], o.Env); err != nil {
+		return nil, err
+	}
 	g := w.Guest
 	g.Version, g.Build, g.Nonce = wire.Version, wire.Build, nonce()
 	if g.Seccomp == "" {

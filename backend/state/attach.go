@@ -28,6 +28,7 @@ type Attached struct {
 	id        string
 	isolation policy.Isolation
 	pidfd     int
+	dial      func(ctx context.Context, dir string) (net.Conn, error)
 	let       *os.File // its closing wakes watch
 	done      chan struct{}
 	once      sync.Once
@@ -64,7 +65,10 @@ func Attach(root, id string) (*Attached, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, pidfd: fd, let: let, done: make(chan struct{})}
+	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, pidfd: fd, dial: Dial, let: let, done: make(chan struct{})}
+	if r.Kept {
+		a.dial = DialKept
+	}
 	go a.watch(wake)
 	return a, nil
 }
@@ -98,7 +102,7 @@ func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
-	conn, err := Dial(ctx, a.dir)
+	conn, err := a.dial(ctx, a.dir)
 	if err != nil && ctx.Err() == nil {
 		// Its owner removes the socket before it says that all has ended.
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {

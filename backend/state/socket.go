@@ -56,3 +56,19 @@ func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	var dialer net.Dialer
 	return dialer.DialContext(ctx, "unix", socketAddr(d))
 }
+
+// kept is a connection of which the agent is not the other end, but a keeper:
+// no descriptors can be passed over it.
+type kept struct{ net.Conn }
+
+// CloseWrite ends what is sent.
+func (k kept) CloseWrite() error { return k.Conn.(*net.UnixConn).CloseWrite() }
+
+// DialKept is [Dial] for a sandbox with a keeper (Record.Kept).
+func DialKept(ctx context.Context, dir string) (net.Conn, error) {
+	conn, err := Dial(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return kept{conn}, nil
+}

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/paddock-dev/paddock/internal/sha256"
+	"crypto/sha256"
 )
 
 // BlockedText is what stands for an output with a match of a rule that blocks.

@@ -103,12 +103,9 @@ func (e *Engine) unmount() {
 	}
 }
 
-// removeGroups removes the control groups below which the engine made its own,
-// unless others did so before. Only empty ones can be removed.
+// removeGroups removes the control groups below which the engine made its own.
+// Only empty ones can be removed.
 func (e *Engine) removeGroups() {
-	if e.groups == "" {
-		return
-	}
 	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
 		found, _ := filepath.Glob(pattern + e.groups)
 		for _, dir := range found {

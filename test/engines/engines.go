@@ -55,9 +55,6 @@ type Engine struct {
 	groups string   // the name of the control groups that are this engine's own
 }
 
-// podmanGroups is the name of the groups below which podman makes its own.
-const podmanGroups = "libpod_parent"
-
 // startTime bounds the start of a daemon.
 const startTime = 30 * time.Second
 
@@ -107,6 +104,7 @@ func OwnDocker(ctx context.Context) (*Engine, error) {
 // Restart starts the daemon, also after it was killed.
 func (e *Engine) Restart(ctx context.Context) error {
 	e.stopDaemon()
+	e.forgetContainerd()
 	log, err := os.Create(e.dir + "/log")
 	if err != nil {
 		return err
@@ -138,6 +136,20 @@ func (e *Engine) Restart(ctx context.Context) error {
 	}
 }
 
+// forgetContainerd removes the note of a containerd that has died with its
+// daemon. Where nobody reaps it, the next daemon would take it for alive.
+func (e *Engine) forgetContainerd() {
+	note := e.dir + "/exec/containerd/containerd.pid"
+	pid, err := os.ReadFile(note)
+	if err != nil {
+		return
+	}
+	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+	if err != nil || strings.Contains(string(stat), ") Z ") {
+		_ = os.Remove(note)
+	}
+}
+
 func (e *Engine) lastWords() string {
 	text, _ := os.ReadFile(e.dir + "/log")
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -157,9 +169,8 @@ func Podman(ctx context.Context) (*Engine, error) {
 	if e.dir, err = os.MkdirTemp("", "pd-engine-"); err != nil {
 		return nil, err
 	}
-	if found, _ := filepath.Glob("/sys/fs/cgroup/*/" + podmanGroups); len(found) == 0 {
-		e.groups = podmanGroups
-	}
+	e.groups = filepath.Base(e.dir)
+	e.RunArgs = append(e.RunArgs, "--cgroup-parent", "/"+e.groups)
 	runtime := ""
 	if _, err := exec.LookPath("runc"); err == nil {
 		runtime = " --runtime runc" // crun refuses hosts with both versions of control groups
@@ -167,7 +178,7 @@ func Podman(ctx context.Context) (*Engine, error) {
 	script := fmt.Sprintf("#!/bin/sh\nexec %s --root %s/root --runroot %s/run --tmpdir %s/tmp --cgroup-manager cgroupfs --events-backend none%s \"$@\"\n",
 		binary, e.dir, e.dir, e.dir, runtime)
 	e.Binary = e.dir + "/podman"
-	if err := os.WriteFile(e.Binary, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(e.Binary, []byte(script), 0o700); err != nil {
 		return nil, err
 	}
 	if _, err := e.Run(ctx, nil, "info"); err != nil {

@@ -42,7 +42,7 @@ func (r recipe) archive() ([]byte, error) {
 		}
 	}
 	for _, dir := range []string{"bin/", "etc/", "proc/", "sys/", "dev/", "tmp/"} {
-		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, "") // also /tmp, which many images have right, but not all
+		add(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, "")
 	}
 	for name, content := range r.files {
 		add(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, content)

@@ -45,6 +45,12 @@ func otherWalls() []otherWall {
 			return container(t, engines.Podman)
 		}},
 		{policy.BackendCodex, behindCodex},
+		{"bwrap", func(_ *testing.T, dir string) (backend.Backend, policy.Spec, error) {
+			return wrapped("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", dir, dir, "--unshare-all", "--die-with-parent", "--")
+		}},
+		{"firejail", func(_ *testing.T, dir string) (backend.Backend, policy.Spec, error) {
+			return wrapped("firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", "--read-write="+dir, "--")
+		}},
 		{policy.BackendHost, func(*testing.T, string) (backend.Backend, policy.Spec, error) { return nil, policy.Spec{}, nil }},
 	}
 }
@@ -75,6 +81,14 @@ func behindCodex(*testing.T, string) (backend.Backend, policy.Spec, error) {
 		return nil, policy.Spec{}, errors.New("codex is not installed here")
 	}
 	return codex.New(), policy.Spec{Codex: &policy.Codex{Binary: path}}, nil
+}
+
+// wrapped is a wall that is any command, by its arguments.
+func wrapped(command ...string) (backend.Backend, policy.Spec, error) {
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return nil, policy.Spec{}, errors.New(command[0] + " is not installed here")
+	}
+	return piper(command), policy.Spec{Wrapper: &policy.Wrapper{Command: command}}, nil
 }
 
 // wallAttacks are those of the grid that mean the same behind every wall: what

@@ -1,0 +1,353 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// session is one shell at a time, and what it was opened with.
+type session struct {
+	agent   *Agent
+	request *wire.OpenSessionRequest
+	secrets *secrets
+	turn    chan struct{} // holds one token while nobody uses the shell
+	stop    chan struct{} // gets one to interrupt the command that runs
+
+	mu      sync.Mutex
+	shell   *sessionShell // nil where the last one has ended and was buried
+	summary wire.Session
+	busy    bool // a command runs
+}
+
+// span is a checked timeout.
+func span(s float64) time.Duration { return time.Duration(math.Ceil(s * float64(time.Second))) }
+
+// describe is the summary, as it is now.
+func (s *session) describe() *wire.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.summary
+	r.Cwd = wire.Path(s.secrets.text(string(r.Cwd)))
+	switch {
+	case s.shell == nil || s.shell.ended():
+		r.State = "ended"
+	case s.busy:
+		r.State = "busy"
+	default:
+		r.State = "ready"
+	}
+	return &r
+}
+
+// take waits for the shell to be free.
+func (s *session) take(ctx context.Context) error {
+	select {
+	case <-s.turn:
+		return nil
+	case <-ctx.Done():
+		return &wire.Error{Code: wire.CodeGone, Object: s.request.SessionID, Message: "cannot wait for the session: the client has gone"}
+	}
+}
+
+func (s *session) give() { s.turn <- struct{}{} }
+
+// start starts the shell, and runs the startup commands in it.
+func (s *session) start(ctx context.Context) error {
+	q := s.request
+	cwd, dir, err := s.agent.workingDirectory(string(q.Cwd))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	c, werr := s.agent.sessionCommand(q, s.agent.real(cwd))
+	if werr != nil {
+		return werr
+	}
+	h, err := s.agent.startSessionShell(q.SessionID, c, dir, s.secrets)
+	if err != nil {
+		return startError(c.Argv[0], c.Dir, err)
+	}
+	s.mu.Lock()
+	s.shell, s.summary.ExitCode, s.summary.Cwd = h, nil, wire.Path(cwd.text)
+	s.mu.Unlock()
+	if err = h.boot(span(q.StartupTimeout)); err == nil {
+		err = s.startup(ctx, h)
+	}
+	if err != nil {
+		s.bury(true)
+	}
+	return err
+}
+
+// boot has the shell put its descriptors in place.
+func (h *sessionShell) boot(limit time.Duration) error {
+	word := h.expect()
+	_, _ = h.input.WriteString(bootLine(word))
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-h.heard:
+			r, ok := h.reported()
+			if !ok {
+				continue
+			}
+			h.bash = r.flags == "bash"
+			h.drain()
+			h.output.begin(lateRecord()) // the prompt, and what the shell has to say about terminals
+			return nil
+		case <-h.process.done:
+			return &wire.Error{Code: wire.CodeStart, Message: "cannot start the session: its shell has ended with " + describeStatus(h.process.status),
+				Hint: "it must be a POSIX shell that reads commands from its standard input and takes the option -i"}
+		case <-timer.C:
+			return &wire.Error{Code: wire.CodeTimeout, Message: "cannot start the session: its shell does not answer",
+				Hint: "it must be a POSIX shell that reads commands from its standard input and takes the option -i"}
+		}
+	}
+}
+
+func describeStatus(status unix.WaitStatus) string {
+	if status.Signaled() {
+		return unix.SignalName(status.Signal())
+	}
+	return "exit status " + strconv.Itoa(status.ExitStatus())
+}
+
+// startup runs the startup commands, of which none may fail.
+func (s *session) startup(ctx context.Context, h *sessionShell) error {
+	for _, text := range s.request.StartupCommands {
+		rec := newRecord(s.request.MaxOutputLines, defaultSessionOutput, "")
+		out, err := h.do(ctx, order{text: text, timeout: span(s.request.StartupTimeout), record: rec})
+		if err != nil {
+			return err
+		}
+		status := strconv.Itoa(h.state.status)
+		if !out.reported {
+			status = strconv.Itoa(exitCode(h.process.status))
+		}
+		if out.timedOut {
+			status = "None"
+		}
+		if status != "0" || !out.reported {
+			return &wire.Error{Code: wire.CodeConflict, Object: "startup_commands",
+				Message: "Startup command '" + shorten(text, maxName) + "' failed with exit code " + status}
+		}
+		h.settleJobs()
+	}
+	h.output.begin(lateRecord())
+	return nil
+}
+
+// bury gives up a shell that has ended, or that is to end now.
+func (s *session) bury(kill bool) (killed int, proved bool) {
+	s.mu.Lock()
+	h := s.shell
+	s.mu.Unlock()
+	if h == nil {
+		return 0, true
+	}
+	if kill && !h.ended() {
+		killed, _ = s.agent.trees.kill(h.process.mark)
+	}
+	_ = h.input.SetWriteDeadline(time.Unix(1, 0))
+	<-h.lives
+	code := exitCode(h.process.status)
+	s.mu.Lock()
+	s.shell, s.summary.ExitCode = nil, &code
+	s.mu.Unlock()
+	h.release()
+	return killed + h.killed, h.proved
+}
+
+// run runs one command, whose turn it is.
+func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []byte) (*wire.RunSessionResult, error) {
+	s.mu.Lock()
+	h := s.shell
+	s.mu.Unlock()
+	if h == nil || h.ended() {
+		s.bury(false)
+		return nil, s.notRunning()
+	}
+	select {
+	case <-s.stop:
+	default:
+	}
+	s.setBusy(true)
+	defer s.setBusy(false)
+	own := s.request
+	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultSessionOutput), q.Encoding)
+	out, err := h.do(ctx, order{text: q.Command, stdin: stdin, record: rec, stop: s.stop,
+		timeout: span(cmp.Or(q.Timeout, own.CommandTimeout))})
+	if err != nil {
+		return nil, err
+	}
+	return s.result(ctx, h, out, rec, q), nil
+}
+
+func (s *session) setBusy(busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = busy
+	if busy {
+		s.summary.Commands++
+	}
+}
+
+func (s *session) notRunning() error {
+	id := s.request.SessionID
+	return &wire.Error{Code: wire.CodeConflict, Object: id, Message: "session " + id + " is not running: its shell has ended",
+		Hint: "restart it, which starts a new shell without the state of the old one"}
+}
+
+// result tells how a command ended, and starts another shell where the
+// command has cost the session its own.
+func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
+	jobs := 0
+	if out.reported {
+		jobs = h.settleJobs()
+	}
+	late := lateRecord()
+	h.output.begin(late) // lets go of what was held back
+	r := &wire.RunSessionResult{SessionID: s.request.SessionID, Encoding: q.Encoding, Output: rec.output(),
+		TimedOut: out.timedOut, Interrupted: out.interrupted, DurationUS: out.took.Microseconds(),
+		TotalLines: rec.totalLines, StdoutBytes: rec.total[sessionStdout], StderrBytes: rec.total[sessionStderr],
+		TruncatedByLines: rec.byLines, TruncatedByBytes: rec.byBytes, Jobs: jobs,
+		SurvivorsKilled: out.killed, DeathProved: out.proved, StateKept: out.reported, ShellEnded: !out.reported}
+	r.TotalBytes = r.StdoutBytes + r.StderrBytes
+	if out.late.total[0]+out.late.total[1] > 0 {
+		r.Late, r.LateBytes = out.late.output(), out.late.total[0]+out.late.total[1]
+	}
+	s.account(h, r)
+	if out.rescued {
+		r.Note = "a function with the name builtin was removed: the session cannot work beside it"
+	}
+	if out.reported {
+		r.ExitCode = h.state.status
+		s.moved(h.cwd)
+	} else {
+		r.ExitCode = exitCode(h.process.status)
+		if h.process.status.Signaled() {
+			r.Signal = unix.SignalName(h.process.status.Signal())
+		}
+		s.bury(false)
+		if out.broken || out.timedOut || out.interrupted {
+			s.replace(ctx, r)
+		}
+	}
+	if out.timedOut {
+		r.ExitCode = 124
+	}
+	r.Cwd = s.describe().Cwd
+	return r
+}
+
+// replace starts another shell in place of one that was killed.
+func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
+	r.Note = "the shell did not let itself be interrupted, and was killed with all its state"
+	if !r.TimedOut && !r.Interrupted {
+		r.Note = "the shell could not be spoken to any more, and was killed with all its state"
+	}
+	if err := s.start(context.WithoutCancel(ctx)); err != nil {
+		r.Note += "; no other could be started: " + s.secrets.text(err.Error())
+		return
+	}
+	r.ShellEnded, r.Restarted = false, true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.summary.Restarts++
+}
+
+// moved takes note of the shell's directory, in the protocol's words.
+func (s *session) moved(cwd string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.summary.Cwd = wire.Path(shorten(cwd, unix.PathMax))
+}
+
+// account fills in what was used.
+func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
+	user, system := h.cpu()
+	r.UserCPUMS, r.SystemCPUMS = max(0, user-h.user), max(0, system-h.system)
+	h.user, h.system = max(user, h.user), max(system, h.system)
+	if m := h.process.mark.stats().Memory; m != nil && m.Peak != nil {
+		r.PeakMemoryBytes, r.PeakMemorySource = *m.Peak, sourceGroup
+		return
+	}
+	if h.peak == 0 || r.DurationUS > firstLook.Microseconds() { // what is short takes little
+		h.peak = max(h.peak, s.agent.trees.highWater(h.process.pid))
+	}
+	if h.peak > 0 {
+		r.PeakMemoryBytes, r.PeakMemorySource = h.peak, "vmhwm"
+	}
+}
+
+// cpu is the processor time that the shell and what it has waited for took, or
+// its whole tree where a control group counts that.
+func (h *sessionShell) cpu() (user, system int64) {
+	if h.ended() {
+		u := h.process.usage
+		return u.Utime.Nano() / int64(time.Millisecond), u.Stime.Nano() / int64(time.Millisecond)
+	}
+	if c := h.process.mark.stats().CPU; c != nil {
+		return c.User.Milliseconds(), c.System.Milliseconds()
+	}
+	stat, err := readStat(h.agent.trees.proc, h.process.pid)
+	if err != nil {
+		return h.user, h.system
+	}
+	return millis(stat.user), millis(stat.system)
+}
+
+// close runs the shutdown commands, asks the shell to end, and ends it.
+func (s *session) close(ctx context.Context) *wire.CloseSessionResult {
+	q := s.request
+	s.mu.Lock()
+	h := s.shell
+	s.mu.Unlock()
+	res := &wire.CloseSessionResult{Closed: true, DeathProved: true}
+	if h != nil && !h.ended() {
+		for _, text := range q.ShutdownCommands { // of which none can keep the session open
+			out, err := h.do(ctx, order{text: text, timeout: span(q.CommandTimeout), record: newRecord(0, 0, "")})
+			if err != nil || !out.reported {
+				break
+			}
+		}
+		h.leave(span(q.TerminationTimeout))
+	}
+	res.Killed, res.DeathProved = s.bury(true)
+	res.Session = *s.describe()
+	return res
+}
+
+// leave asks the shell to end, and waits so long for it.
+func (h *sessionShell) leave(limit time.Duration) {
+	_ = h.input.SetWriteDeadline(time.Now().Add(limit))
+	_, _ = h.input.WriteString("\\exit\n")
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-h.process.done:
+	case <-timer.C:
+	}
+}
+
+// decodeStdin is a command's standard input.
+func decodeStdin(q *wire.RunSessionRequest) ([]byte, error) {
+	if q.Encoding != "base64" {
+		return []byte(q.Stdin), nil
+	}
+	raw, err := base64.StdEncoding.DecodeString(q.Stdin)
+	if err != nil {
+		return nil, badField("stdin", "stdin must be base64")
+	}
+	return raw, nil
+}

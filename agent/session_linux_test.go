@@ -1,0 +1,441 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// sessionBox is a sandbox with one session in it.
+type sessionBox struct {
+	*box
+	id string
+}
+
+// openSession opens a session in a sandbox of its own.
+func openSession(t *testing.T, q wire.OpenSessionRequest) *sessionBox {
+	t.Helper()
+	b := start(t)
+	return b.session(q)
+}
+
+func (b *box) session(q wire.OpenSessionRequest) *sessionBox {
+	b.t.Helper()
+	if q.SessionID == "" {
+		q.SessionID = "s"
+	}
+	if _, err := wire.Call(b.context(), b.client, wire.OpenSession, q); err != nil {
+		b.t.Fatalf("cannot open the session: %v", err)
+	}
+	return &sessionBox{b, q.SessionID}
+}
+
+func (s *sessionBox) try(q wire.RunSessionRequest) (wire.RunSessionResult, error) {
+	q.SessionID = s.id
+	return wire.Call(s.context(), s.client, wire.RunSession, q)
+}
+
+// do runs a command that must be answered.
+func (s *sessionBox) do(q wire.RunSessionRequest) wire.RunSessionResult {
+	s.t.Helper()
+	r, err := s.try(q)
+	if err != nil {
+		s.t.Fatalf("cannot run %q: %v", q.Command, err)
+	}
+	return r
+}
+
+func (s *sessionBox) sh(command string) wire.RunSessionResult {
+	s.t.Helper()
+	return s.do(wire.RunSessionRequest{Command: command})
+}
+
+func (s *sessionBox) restart() {
+	s.t.Helper()
+	if _, err := wire.Call(s.context(), s.client, wire.RestartSession, wire.SessionRequest{SessionID: s.id}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// printed is one stream of a result.
+func printed(r wire.RunSessionResult, stream string) string {
+	var b strings.Builder
+	for _, c := range r.Output {
+		if c.Stream == stream {
+			b.WriteString(c.Data)
+		}
+	}
+	return b.String()
+}
+
+// shellsHere are the shells that sessions are tested with.
+func shellsHere(t *testing.T) map[string][]string {
+	t.Helper()
+	list := map[string][]string{}
+	for name, argv := range map[string][]string{"bash": {"/bin/bash"}, "dash": {"/bin/dash"}, "busybox": {"/bin/busybox", "ash"}} {
+		if _, err := os.Stat(argv[0]); err == nil {
+			list[name] = argv
+		} else if path, err := exec.LookPath(argv[0][5:]); err == nil {
+			list[name] = append([]string{path}, argv[1:]...)
+		}
+	}
+	return list
+}
+
+// oddity is a command, or several, and what comes of the last.
+type oddity struct {
+	name     string
+	before   []string // commands
+	command  string
+	stdin    string
+	out, err string // err is contained
+	code     int
+	ended    bool
+	bash     bool // needs it
+}
+
+var oddities = []oddity{
+	{name: "nothing", command: ""},
+	{name: "a comment", command: "# x"},
+	{name: "status", command: "false", code: 1},
+	{name: "a status that is asked for", before: []string{"(exit 7)"}, command: "echo $?", out: "7\n"},
+	{name: "state", before: []string{"a=1; cd /tmp; f() { echo f$1; }; umask 027"}, command: "f $a; pwd; umask", out: "f1\n/tmp\n0027\n"},
+	{name: "no newline at the end", command: "printf x", out: "x"},
+	{name: "both streams", command: "echo o; echo e >&2; echo o2", out: "o\no2\n", err: "e\n"},
+	{name: "no input", command: "read x; echo $?; cat", out: "1\n"},
+	{name: "input", command: "read x; echo [$x]; cat", stdin: "a\nb", out: "[a]\nb"},
+	{name: "input and then none", before: []string{"cat </dev/null"}, command: "cat"},
+	{name: "syntax error", command: "if; then", err: "yntax error", code: 2},
+	{name: "an open quote", command: `echo "x`, err: "", code: 2},
+	{name: "after an open quote", before: []string{`echo 'x`}, command: "echo fine", out: "fine\n"},
+	{name: "an open heredoc", command: "cat <<E\nx", out: "x"},
+	{name: "an open if", command: "if true; then", code: 2},
+	{name: "an open brace", command: "{ echo x", code: 2},
+	{name: "a brace too many", command: "}", code: 2},
+	{name: "not found", command: "no_such_command_here", err: "not found", code: 127},
+	{name: "set -u", command: "set -u; echo $no_such_variable; echo z", err: "no_such_variable"},
+	{name: "after set -u", before: []string{"set -u; echo $no_such_variable", "set +u"}, command: "echo [$no_such_variable]", out: "[]\n"},
+	{name: "a variable with an error", command: "echo ${no_such?bad}; echo z", err: "bad"},
+	{name: "readonly", before: []string{"readonly r=1"}, command: "r=2; echo z", err: "r"},
+	{name: "after readonly", before: []string{"readonly r=1", "r=2"}, command: "echo $r", out: "1\n"},
+	{name: "shift", before: []string{"shift 5"}, command: "echo x", out: "x\n"},
+	{name: "a file that is not there", before: []string{". /no/such/file"}, command: "echo x", out: "x\n"},
+	{name: "exit", command: "exit 3", code: 3, ended: true},
+	{name: "exit and its trap", before: []string{"trap 'echo bye' EXIT"}, command: "exit", out: "bye\n", ended: true},
+	{name: "exec", command: "exec echo x", out: "x\n", ended: true},
+	{name: "exec of nothing", command: "exec /no/such/program", err: "o", code: 127, ended: true},
+	{name: "set -e", command: "set -e; false; echo z", code: 1, ended: true},
+	{name: "set -e goes on", before: []string{"set -e"}, command: "false || true; echo x", out: "x\n"},
+	{name: "killed", command: "kill -9 $$", code: -9, ended: true},
+	{name: "stopped", command: "kill -STOP $$; echo x", out: "x\n"},
+	{name: "noexec", before: []string{"set -n"}, command: "echo x", out: "x\n", bash: true},
+	{name: "a job", command: "sleep 100 >/dev/null 2>&1 & echo x", out: "x\n"},
+	{name: "a job that holds the pipes", command: "sleep 100 & echo x", out: "x\n"},
+	{name: "wait for a job", before: []string{"true & p=$!"}, command: "wait $p; echo $?", out: "0\n"},
+	{name: "no output any more", before: []string{"exec 1>&-"}, command: "true"},
+	{name: "another descriptor", before: []string{"exec 3>&1"}, command: "echo x >&3", out: "x\n"},
+	{name: "output to a file", before: []string{"exec 4>&1 >/tmp/f; echo x; exec >&4 4>&-"}, command: "cat /tmp/f", out: "x\n"},
+	{name: "descriptor ten", before: []string{"exec 10>/tmp/ten", "echo x >&10"}, command: "cat /tmp/ten", out: "x\n", bash: true},
+	{name: "own descriptors are closed", command: "ls /proc/self/fd | sort -n | tail -1", out: "3\n"},
+	{name: "DEBUG", before: []string{"trap 'echo D' DEBUG"}, command: "true; true", out: "D\nD\n", bash: true},
+	{name: "ERR", before: []string{"trap 'echo E' ERR"}, command: "false", out: "E\n", code: 1, bash: true},
+	{name: "traps stay", before: []string{"trap 'echo E' ERR", "true"}, command: "trap -p ERR", out: "trap -- 'echo E' ERR\n", bash: true},
+	{name: "set -x", before: []string{"set -x"}, command: "echo x", out: "x\n", err: "+ echo x\n"},
+	{name: "after set -x", before: []string{"set -x", "set +x"}, command: "echo x; echo y >&2", out: "x\n", err: "y\n"},
+	{name: "eval is a function", before: []string{"eval() { echo mine; }"}, command: "eval x; echo y", out: "mine\ny\n", bash: true},
+	{name: "printf is a function", before: []string{"printf() { echo mine; }"}, command: "printf x", out: "mine\n"},
+	{name: "command is a function", before: []string{"command() { echo mine; }"}, command: "command x", out: "mine\n"},
+	{name: "exec is a function", before: []string{"exec() { echo mine; }"}, command: "exec x; cat", out: "mine\n", bash: true},
+	{name: "builtin is a function", before: []string{"builtin() { echo mine; }"}, command: "builtin echo x", out: "x\n", bash: true},
+	{name: "an alias", before: []string{"alias hi='echo hello'"}, command: "hi", out: "hello\n"},
+	{name: "aliases of ours", before: []string{"alias printf=false set=false command=false eval=false exec=false trap=false"}, command: "echo x", out: "x\n"},
+	{name: "IFS", before: []string{"IFS=0123456789"}, command: "echo x", out: "x\n"},
+	{name: "no positional", before: []string{"set -- a b"}, command: "echo $# $2", out: "2 b\n"},
+	{name: "return", command: "return 4", code: 4, bash: true},
+	{name: "break", command: "break; echo x", out: "x\n"},
+	{name: "a prompt", before: []string{"PS1='prompt> '; PS2='more> '; PS4='trace '"}, command: "echo x", out: "x\n"},
+	{name: "a directory that is gone", before: []string{"mkdir /tmp/gone; cd /tmp/gone; rmdir /tmp/gone"}, command: "echo x", out: "x\n"},
+	{name: "ulimit", before: []string{"ulimit -n 64"}, command: "ulimit -n", out: "64\n"},
+	{name: "quotes", command: `echo 'it'"'"'s' "a\"b" \'`, out: "it's a\"b '\n"},
+	{name: "lines", command: "echo a\necho b\n\necho c", out: "a\nb\nc\n"},
+	{name: "a here document", command: "cat <<'E'\n$x `y`\nE\n", out: "$x `y`\n"},
+	{name: "an array", before: []string{"declare -A m=([a]=1); x=(1 2 3)"}, command: `echo ${m[a]} ${#x[@]}`, out: "1 3\n", bash: true},
+	{name: "options of the shell", before: []string{"shopt -s extglob"}, command: "case ab in @(ab|c)) echo x;; esac", out: "x\n", bash: true},
+	{name: "text with a dash", command: "-x", code: 127},
+}
+
+func TestSessionOddities(t *testing.T) {
+	for name, argv := range shellsHere(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openSession(t, wire.OpenSessionRequest{ShellCommand: argv, CommandTimeout: 10})
+			for _, tt := range oddities {
+				if tt.bash && name != "bash" {
+					continue
+				}
+				tt.check(t, s)
+				s.restart()
+			}
+		})
+	}
+}
+
+func (tt oddity) check(t *testing.T, s *sessionBox) {
+	t.Helper()
+	for _, c := range tt.before {
+		if r := s.sh(c); r.TimedOut || r.ShellEnded || r.Restarted {
+			t.Errorf("%s: %q: %+v", tt.name, c, r)
+			return
+		}
+	}
+	r := s.do(wire.RunSessionRequest{Command: tt.command, Stdin: tt.stdin})
+	anyCode := tt.err != "" && tt.code == 0 && r.ExitCode > 0 && r.ExitCode < 3 // shells differ
+	if strings.TrimSuffix(printed(r, "stdout"), "\n") != strings.TrimSuffix(tt.out, "\n") || !strings.Contains(printed(r, "stderr"), tt.err) || r.ExitCode != tt.code && !anyCode {
+		t.Errorf("%s: stdout %q, stderr %q, status %d, want %q, %q, %d", tt.name, printed(r, "stdout"), printed(r, "stderr"), r.ExitCode, tt.out, tt.err, tt.code)
+	}
+	if r.ShellEnded != tt.ended || r.StateKept == tt.ended || r.TimedOut || r.Restarted || !r.DeathProved || r.LateBytes != 0 {
+		t.Errorf("%s: %+v", tt.name, r)
+	}
+	if !tt.ended {
+		return
+	}
+	var refused *wire.Error
+	if _, err := s.try(wire.RunSessionRequest{Command: "true"}); !errors.As(err, &refused) || refused.Code != wire.CodeConflict {
+		t.Errorf("%s: the next command: %v", tt.name, err)
+	}
+}
+
+// A command whose time is up ends with all it has started; the shell stays
+// where it lets itself be interrupted.
+func TestSessionTimeout(t *testing.T) {
+	for name, argv := range shellsHere(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openSession(t, wire.OpenSessionRequest{ShellCommand: argv})
+			for _, tt := range []struct {
+				command string
+				kept    bool
+			}{
+				{"echo before; sleep 100; echo after", true},
+				{"echo before; while :; do :; done", true},
+				{"echo before; f() { while :; do sleep 100; done; }; f; echo after", true},
+				{"echo before; (trap '' INT; sleep 100; sleep 100) ; sleep 100", true},
+				{"echo before; setsid sleep 100 & setsid sleep 100; wait", true},
+				{"echo before; sleep 100 | sleep 100; echo after", true},
+				{"echo before; trap '' INT; while :; do :; done", false},
+				{"echo before; exec sleep 100", false},
+			} {
+				s.sh("state=kept; sleep 300 &")
+				r := s.do(wire.RunSessionRequest{Command: tt.command, Timeout: 0.3})
+				if !r.TimedOut || r.ExitCode != 124 || r.StateKept != tt.kept || r.Restarted == tt.kept || r.ShellEnded || !r.DeathProved || printed(r, "stdout") != "before\n" {
+					t.Errorf("%q: %+v", tt.command, r)
+				}
+				want := "kept\n"
+				if !tt.kept {
+					want = "\n"
+				}
+				r = s.sh("echo $state")
+				if got := printed(r, "stdout"); got != want || tt.kept != (r.Jobs > 0) || len(r.Late) > 0 {
+					t.Errorf("after %q: %q, %+v", tt.command, got, r)
+				}
+				s.restart()
+			}
+		})
+	}
+}
+
+// However much is printed, the answer is bounded, and says how much it was.
+func TestSessionBounds(t *testing.T) {
+	t.Parallel()
+	s := openSession(t, wire.OpenSessionRequest{})
+	r := s.sh("head -c 104857600 /dev/zero | tr '\\0' x")
+	if r.TotalBytes != 100<<20 || r.TotalLines != 1 || !r.TruncatedByBytes || r.TruncatedByLines || len(printed(r, "stdout")) != 1<<20 {
+		t.Errorf("100 MiB on one line: %d bytes, %d lines, %d kept", r.TotalBytes, r.TotalLines, len(printed(r, "stdout")))
+	}
+	r = s.sh("seq 1000; echo e >&2")
+	if r.TotalLines != 1001 || !r.TruncatedByLines || r.TruncatedByBytes || strings.Count(printed(r, "stdout"), "\n") != 100 {
+		t.Errorf("many lines: %d, %q", r.TotalLines, printed(r, "stdout"))
+	}
+	r = s.do(wire.RunSessionRequest{Command: "printf 'aé€'", MaxOutputBytes: 5})
+	if printed(r, "stdout") != "aé" || !r.TruncatedByBytes || r.TotalBytes != 6 {
+		t.Errorf("a cut character: %+v", r)
+	}
+	r = s.do(wire.RunSessionRequest{Command: `printf 'a\377\303'; printf '\251'; cat`, Stdin: "AP8=", Encoding: "base64"})
+	if printed(r, "stdout") == "" || r.Encoding != "base64" {
+		t.Errorf("base64: %+v", r)
+	}
+	r = s.sh(`printf 'a\377\303'; sleep 0.05; printf '\251'`)
+	if printed(r, "stdout") != "a\uFFFDé" {
+		t.Errorf("a split character: %q", printed(r, "stdout"))
+	}
+	r = s.sh("for i in 1 2 3; do echo o$i; sleep 0.05; echo e$i >&2; sleep 0.05; done")
+	var order strings.Builder
+	for _, c := range r.Output {
+		order.WriteString(c.Stream[3:4] + c.Data)
+	}
+	if order.String() != "oo1\nee1\noo2\nee2\noo3\nee3\n" {
+		t.Errorf("the order: %q", r.Output)
+	}
+	long := "x='" + strings.Repeat("y", 1<<20) + "'; echo ${#x}"
+	if r = s.sh(long); printed(r, "stdout") != "1048576\n" {
+		t.Errorf("a long command: %+v", r)
+	}
+	if r = s.sh("export big=$(head -c 100000 /dev/zero | tr '\\0' e); env | wc -c"); r.ExitCode != 0 {
+		t.Errorf("a large environment: %+v", r)
+	}
+}
+
+// What a job prints when no command runs comes with the next one, apart.
+func TestSessionLateOutput(t *testing.T) {
+	t.Parallel()
+	s := openSession(t, wire.OpenSessionRequest{})
+	r := s.sh("(while ! test -e go; do sleep 0.01; done; echo late; touch gone; sleep 100) & echo now")
+	if printed(r, "stdout") != "now\n" || r.Jobs == 0 {
+		t.Fatalf("%+v", r)
+	}
+	b := s.box
+	b.sh("touch go; while ! test -e gone; do sleep 0.01; done")
+	r = s.sh("echo next")
+	if printed(r, "stdout") != "next\n" || len(r.Late) != 1 || r.Late[0] != (wire.SessionChunk{Stream: "stdout", Data: "late\n"}) || r.LateBytes != 5 {
+		t.Errorf("%+v", r)
+	}
+	r = s.sh("kill %1; wait; echo done")
+	if r.Jobs != 0 || printed(r, "stdout") != "done\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A command ends when its client asks for it, or goes.
+func TestSessionInterrupt(t *testing.T) {
+	t.Parallel()
+	s := openSession(t, wire.OpenSessionRequest{})
+	done := make(chan wire.RunSessionResult, 1)
+	go func() {
+		r, _ := s.try(wire.RunSessionRequest{Command: "x=1; touch begun; sleep 100; touch wrong"})
+		done <- r
+	}()
+	begun := func() { s.box.sh("while ! test -e begun; do sleep 0.01; done; rm begun") }
+	begun()
+	if r, err := wire.Call(s.context(), s.client, wire.InterruptSession, wire.SessionRequest{SessionID: s.id}); err != nil || !r.Interrupted {
+		t.Fatal(r, err)
+	}
+	if r := <-done; !r.Interrupted || r.TimedOut || !r.StateKept || r.ExitCode != 130 {
+		t.Errorf("%+v", r)
+	}
+	ctx, cancel := context.WithCancel(s.context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := wire.Call(ctx, s.client, wire.RunSession, wire.RunSessionRequest{SessionID: s.id, Command: "touch begun; sleep 100; touch wrong"})
+		gone <- err
+	}()
+	begun()
+	cancel()
+	<-gone
+	if r := s.sh("echo $x; ls"); printed(r, "stdout") != "1\n" {
+		t.Errorf("%+v", r)
+	}
+	if r, err := wire.Call(s.context(), s.client, wire.InterruptSession, wire.SessionRequest{SessionID: s.id}); err != nil || r.Interrupted {
+		t.Error("an interrupt of nothing", r, err)
+	}
+}
+
+// Commands of several clients wait for each other.
+func TestSessionTurns(t *testing.T) {
+	t.Parallel()
+	s := openSession(t, wire.OpenSessionRequest{})
+	s.sh("n=0")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { _, _ = s.try(wire.RunSessionRequest{Command: "n=$((n+1))"}) })
+	}
+	all.Wait()
+	if r := s.sh("echo $n"); printed(r, "stdout") != "20\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSessionStartAndEnd(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	open := func(q wire.OpenSessionRequest) error {
+		_, err := wire.Call(b.context(), b.client, wire.OpenSession, q)
+		return err
+	}
+	for _, tt := range []struct {
+		q    wire.OpenSessionRequest
+		code wire.Code
+		want string
+	}{
+		{wire.OpenSessionRequest{}, wire.CodeBadRequest, "session_id is required"},
+		{wire.OpenSessionRequest{SessionID: "../x"}, wire.CodeBadRequest, "session_id is invalid"},
+		{wire.OpenSessionRequest{SessionID: "x", ShellCommand: []string{}}, wire.CodeBadRequest, "Shell command must contain at least one argument."},
+		{wire.OpenSessionRequest{SessionID: "x", MaxOutputLines: -1}, wire.CodeBadRequest, "max_output_lines must be positive."},
+		{wire.OpenSessionRequest{SessionID: "x", CommandTimeout: -1}, wire.CodeBadRequest, "command_timeout must be above 0 and at most 2147483647"},
+		{wire.OpenSessionRequest{SessionID: "x", Cwd: "/workspace/none"}, wire.CodeNotFound, ""},
+		{wire.OpenSessionRequest{SessionID: "x", ShellCommand: []string{"/no/shell"}}, wire.CodeNotFound, ""},
+		{wire.OpenSessionRequest{SessionID: "x", ShellCommand: []string{"/bin/false"}}, wire.CodeStart, "cannot start the session: its shell has ended with exit status 1"},
+		{wire.OpenSessionRequest{SessionID: "x", ShellCommand: []string{"/bin/sleep", "100"}, StartupTimeout: 0.2}, wire.CodeStart, ""},
+		{wire.OpenSessionRequest{SessionID: "x", ShellCommand: []string{"/bin/sh", "-c", "sleep 100"}, StartupTimeout: 0.2}, wire.CodeTimeout, "cannot start the session: its shell does not answer"},
+		{wire.OpenSessionRequest{SessionID: "x", StartupCommands: []string{"true", "(exit 4)"}}, wire.CodeConflict, "Startup command '(exit 4)' failed with exit code 4"},
+		{wire.OpenSessionRequest{SessionID: "x", StartupCommands: []string{"exit 5"}}, wire.CodeConflict, "Startup command 'exit 5' failed with exit code 5"},
+		{wire.OpenSessionRequest{SessionID: "x", StartupCommands: []string{"sleep 100"}, StartupTimeout: 0.2}, wire.CodeConflict, "Startup command 'sleep 100' failed with exit code None"},
+	} {
+		var e *wire.Error
+		if err := open(tt.q); !errors.As(err, &e) || e.Code != tt.code || tt.want != "" && e.Message != tt.want {
+			t.Errorf("%+v: %v, want %s %q", tt.q, err, tt.code, tt.want)
+		}
+	}
+	s := b.session(wire.OpenSessionRequest{SessionID: "a", StartupCommands: []string{"x=1; cd /tmp"}, ShutdownCommands: []string{"echo $x >/workspace/shut", "sleep 100 &"}})
+	if err := open(wire.OpenSessionRequest{SessionID: "a"}); err == nil {
+		t.Error("two sessions have one id")
+	}
+	if r := s.sh("echo $x; pwd; echo $PPID >/dev/null; x=2"); printed(r, "stdout") != "1\n/tmp\n" || r.Cwd != "/tmp" {
+		t.Errorf("%+v", r)
+	}
+	list, err := wire.Call(b.context(), b.client, wire.ListSessions, wire.ListSessionsRequest{})
+	if err != nil || len(list.Sessions) != 1 || list.Sessions[0].State != "ready" || list.Sessions[0].Commands != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	end, err := wire.Call(b.context(), b.client, wire.CloseSession, wire.SessionRequest{SessionID: "a"})
+	if err != nil || !end.Closed || !end.DeathProved || end.ExitCode == nil || *end.ExitCode != 0 || end.State != "ended" {
+		t.Errorf("%+v, %v", end, err)
+	}
+	if text := b.sh("cat shut").Stdout; text != "2\n" {
+		t.Errorf("the shutdown command wrote %q", text)
+	}
+	if _, err := s.try(wire.RunSessionRequest{Command: "true"}); err == nil {
+		t.Error("a closed session runs commands")
+	}
+}
+
+// Secrets are hidden in all that is told of a session.
+func TestSessionRedacts(t *testing.T) {
+	t.Parallel()
+	s := openSession(t, wire.OpenSessionRequest{RedactValues: []string{"hunter2"}})
+	r := s.sh("printf hun; sleep 0.02; echo ter2; echo hunter2 >&2; mkdir -p /tmp/hunter2; cd /tmp/hunter2")
+	if printed(r, "stdout") != "[REDACTED]\n" || printed(r, "stderr") != "[REDACTED]\n" || r.Cwd != "/tmp/[REDACTED]" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSessionLeaksNothing(t *testing.T) {
+	b := start(t)
+	b.leaksNothing(func() {
+		s := b.session(wire.OpenSessionRequest{})
+		s.sh("sleep 100 & echo x")
+		s.sh("if")
+		s.do(wire.RunSessionRequest{Command: "sleep 100", Timeout: 0.05})
+		s.sh("exit 1")
+		s.restart()
+		s.sh("true")
+		if _, err := wire.Call(b.context(), b.client, wire.CloseSession, wire.SessionRequest{SessionID: s.id}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"sync"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Bounds of what is kept of a session's output, in bytes.
+const (
+	defaultSessionOutput = 1 << 20
+	// maxLate is of what background jobs print between two commands.
+	maxLate = 64 << 10
+)
+
+// The streams of a session, as indexes.
+const (
+	sessionStdout = iota
+	sessionStderr
+)
+
+var streamNames = [2]string{"stdout", "stderr"}
+
+// record keeps the beginning of two streams in the order in which they came,
+// within bounds of lines and bytes, and counts all of them.
+type record struct {
+	maxLines, maxBytes int64 // no bound of lines is 0
+	base64             bool
+
+	kept       int64
+	totalLines int64
+	total      [2]int64
+	inLine     [2]bool
+	drop       [2]bool // the rest of the line
+	byLines    bool
+	byBytes    bool
+	chunks     []recorded
+}
+
+type recorded struct {
+	stream int
+	data   []byte
+}
+
+// write takes what one stream has printed.
+func (r *record) write(stream int, p []byte) {
+	for len(p) > 0 {
+		if !r.inLine[stream] {
+			r.inLine[stream] = true
+			r.totalLines++
+			if r.drop[stream] = r.maxLines > 0 && r.totalLines > r.maxLines; r.drop[stream] {
+				r.byLines = true
+			}
+		}
+		line := p
+		if i := bytes.IndexByte(p, '\n'); i >= 0 {
+			line, r.inLine[stream] = p[:i+1], false
+		}
+		if !r.drop[stream] {
+			r.keep(stream, line)
+		}
+		p = p[len(line):]
+	}
+}
+
+// keep keeps what there is room for, and no part of a character.
+func (r *record) keep(stream int, p []byte) {
+	if room := r.maxBytes - r.kept; r.byBytes || int64(len(p)) > room {
+		if r.byBytes || room < 0 {
+			return
+		}
+		r.byBytes = true
+		if p = p[:room]; !r.base64 {
+			p = trimPartialEnd(p)
+		}
+	}
+	if len(p) == 0 {
+		return
+	}
+	r.kept += int64(len(p))
+	last := len(r.chunks) - 1
+	if len(r.chunks) >= wire.MaxSessionChunks { // each stream goes on in its last piece
+		for last > 0 && r.chunks[last].stream != stream {
+			last--
+		}
+	}
+	if last < 0 || r.chunks[last].stream != stream && len(r.chunks) < wire.MaxSessionChunks {
+		r.chunks = append(r.chunks, recorded{stream: stream})
+		last = len(r.chunks) - 1
+	}
+	r.chunks[last].data = append(r.chunks[last].data, p...)
+}
+
+// output is what was kept, as it crosses the wire.
+func (r *record) output() []wire.SessionChunk {
+	list := make([]wire.SessionChunk, 0, len(r.chunks))
+	for _, c := range r.chunks {
+		text := string(c.data)
+		if r.base64 {
+			text = base64.StdEncoding.EncodeToString(c.data)
+		}
+		list = append(list, wire.SessionChunk{Stream: streamNames[c.stream], Data: text})
+	}
+	return list
+}
+
+// sessionOutput is where a session's output goes: to the record of the command
+// that runs, or to that of what comes between two.
+type sessionOutput struct {
+	secrets *secrets
+
+	mu       sync.Mutex
+	rec      *record
+	writers  [2]io.WriteCloser
+	newlines int // so many pieces of standard error that are a line feed are the shell's own
+}
+
+// recordWriter is one stream of a record.
+type recordWriter struct {
+	rec    *record
+	stream int
+}
+
+func (w recordWriter) Write(p []byte) (int, error) {
+	w.rec.write(w.stream, p)
+	return len(p), nil
+}
+
+// begin starts another record and gives the one before, complete.
+func (o *sessionOutput) begin(next *record) *record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.rec
+	for _, w := range o.writers {
+		if w != nil {
+			_ = w.Close()
+		}
+	}
+	o.rec = next
+	for stream := range o.writers {
+		var w io.Writer = recordWriter{next, stream}
+		var text *decoder
+		if !next.base64 {
+			text = &decoder{dst: w}
+			w = text
+		}
+		o.writers[stream] = &cleaning{WriteCloser: o.secrets.writer(w), text: text}
+	}
+	return before
+}
+
+// cleaning hides secrets in a stream, and makes it text.
+type cleaning struct {
+	io.WriteCloser
+	text *decoder // nil where bytes stay as they are
+}
+
+// Close lets go of what was held back.
+func (c *cleaning) Close() error {
+	err := c.WriteCloser.Close()
+	if c.text != nil {
+		_ = c.text.Close()
+	}
+	return err
+}
+
+// take takes what one stream has printed.
+func (o *sessionOutput) take(stream int, p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.newlines > 0 && stream == sessionStderr && len(p) > 0 && p[0] == '\n' {
+		o.newlines--
+		p = p[1:]
+	}
+	o.rec.total[stream] += int64(len(p))
+	_, _ = o.writers[stream].Write(p)
+}
+
+// expectNewline drops the line feed with which a shell answers an interrupt.
+func (o *sessionOutput) expectNewline() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.newlines++
+}
+
+// expectNone drops nothing from now on.
+func (o *sessionOutput) expectNone() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.newlines = 0
+}
+
+// newRecord is one within the bounds of a command.
+func newRecord(lines, size int64, encoding string) *record {
+	return &record{maxLines: lines, maxBytes: size, base64: encoding == "base64"}
+}
+
+func lateRecord() *record { return &record{maxBytes: maxLate} }

@@ -1,0 +1,343 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// nudgeAfter is when a shell that has said nothing is looked at: it does
+	// not report where an error has cost it the rest of its line, and then
+	// reads another.
+	nudgeAfter = time.Millisecond
+	// interruptGrace is how long a round of interrupting may take, and
+	// interruptRounds how many there are before the shell is killed.
+	interruptGrace  = 400 * time.Millisecond
+	interruptRounds = 4
+	// maxAttempts is how often a shell that reads lines is asked for a report.
+	maxAttempts = 3
+	// askGrace is how long a shell that was interrupted may take to report.
+	askGrace = 2 * time.Second
+)
+
+// order is one command for a session's shell.
+type order struct {
+	text    string
+	stdin   []byte
+	timeout time.Duration
+	record  *record
+	stop    <-chan struct{} // interrupts
+}
+
+// ending is how an order ended: with a report, or with the shell's end.
+type ending struct {
+	reported    bool
+	timedOut    bool
+	interrupted bool
+	broken      bool // the shell was killed because it did not answer
+	rescued     bool // a function with the name builtin was removed
+	killed      int
+	proved      bool
+	late        *record
+	took        time.Duration
+}
+
+// errand is an order on its way.
+type errand struct {
+	h        *sessionShell
+	out      ending
+	word     string
+	idle     chan error // tells that the shell reads lines again
+	pending  bool       // somebody will tell
+	attempts int
+	rounds   int // of interrupting
+	round    *time.Timer
+}
+
+// do gives the shell an order and returns when it has ended.
+func (h *sessionShell) do(ctx context.Context, o order) (ending, error) {
+	h.drain()
+	e := &errand{h: h, idle: make(chan error, 1), out: ending{proved: true}}
+	e.out.late = h.output.begin(o.record)
+	h.output.expectNone()
+	e.word = h.expect()
+	line, err := h.line(o, e.word)
+	if err != nil {
+		return e.out, err
+	}
+	from := time.Now()
+	e.send(line)
+	e.wait(ctx, o)
+	e.finish()
+	e.out.took = time.Since(from)
+	return e.out, nil
+}
+
+// drain takes what the shell's pipes hold.
+func (h *sessionShell) drain() {
+	for _, t := range h.streams {
+		t.drain()
+	}
+}
+
+// line is what hands an order over.
+func (h *sessionShell) line(o order, word string) (string, error) {
+	withStdin := len(o.stdin) > 0
+	if withStdin {
+		if err := fill(h.stdin, o.stdin); err != nil {
+			return "", err
+		}
+	}
+	if !h.bash {
+		return otherLine(o.text, word, h.state, withStdin), nil
+	}
+	if err := fill(h.text, []byte(bashText(o.text, h.state, withStdin))); err != nil {
+		return "", err
+	}
+	return bashLine(word, withStdin), nil
+}
+
+// send writes a line to a shell that waits for one. What has no room in the
+// pipe goes on beside.
+func (e *errand) send(line string) {
+	if len(line) <= os.Getpagesize() {
+		_, _ = e.h.input.WriteString(line)
+		return
+	}
+	e.pending = true
+	go func() {
+		_, _ = e.h.input.WriteString(line)
+		e.settle()
+	}()
+}
+
+// look has idle tell when the shell reads lines again.
+func (e *errand) look() {
+	if !e.pending {
+		e.pending = true
+		go e.settle()
+	}
+}
+
+// settle waits until the shell has read all of its line, and then until it
+// reads another, which is empty.
+func (e *errand) settle() {
+	err := consumed(e.h.input)
+	if err == nil {
+		if _, err = e.h.input.WriteString("\n"); err == nil {
+			err = consumed(e.h.input)
+		}
+	}
+	e.idle <- err
+}
+
+// wait returns when the shell has reported or ended.
+func (e *errand) wait(ctx context.Context, o order) {
+	expired := time.NewTimer(o.timeout)
+	nudge := time.NewTimer(nudgeAfter)
+	e.round = time.NewTimer(o.timeout)
+	e.round.Stop()
+	defer func() { expired.Stop(); nudge.Stop(); e.round.Stop() }()
+	stop, gone := o.stop, ctx.Done()
+	for {
+		select {
+		case <-e.h.heard:
+			if e.answered() {
+				return
+			}
+		case <-e.h.process.done:
+			return
+		case err := <-e.idle:
+			if e.pending = false; err == nil && e.asks() {
+				return
+			}
+		case <-nudge.C:
+			e.look()
+		case <-expired.C:
+			e.out.timedOut, stop, gone = true, nil, nil
+			e.interrupt()
+		case <-stop:
+			e.out.interrupted, stop, gone = true, nil, nil
+			expired.Stop()
+			e.interrupt()
+		case <-gone:
+			e.out.interrupted, stop, gone = true, nil, nil
+			expired.Stop()
+			e.interrupt()
+		case <-e.round.C:
+			e.interrupt()
+		}
+	}
+}
+
+// answered takes the report, where it is there.
+func (e *errand) answered() bool {
+	r, ok := e.h.reported()
+	if ok {
+		e.out.reported = true
+		e.h.state, e.h.cwd = r.carried, r.cwd
+	}
+	return ok
+}
+
+// asks asks a shell that reads lines, and has not reported, for its report. It
+// says whether that is over.
+func (e *errand) asks() (over bool) {
+	if e.answered() {
+		return true
+	}
+	if e.rounds > 0 {
+		e.round.Reset(askGrace)
+	}
+	if e.attempts++; e.attempts > maxAttempts {
+		e.out.broken = true
+		e.h.kill()
+		return true
+	}
+	line := otherReport(e.word)
+	if e.h.bash {
+		line = bashReport(e.word)
+		if e.out.rescued = e.attempts > 1; e.out.rescued {
+			line = bashRescue + line
+		}
+	}
+	e.send("\n" + line)
+	e.look()
+	return false
+}
+
+// interrupt is one round of ending what the shell does and keeping the shell:
+// as a terminal would, and where that is not heard, by killing all processes
+// of the command but the shell. In the end the shell goes too.
+func (e *errand) interrupt() {
+	h := e.h
+	h.output.expectNewline()
+	switch e.rounds {
+	case 0:
+		_ = h.agent.reaper.signal(h.process, h.process.pid, unix.SIGINT)
+	case interruptRounds:
+		e.out.broken = true
+		killed, _ := h.agent.trees.kill(h.process.mark)
+		e.out.killed += killed
+		return
+	default:
+		killed, proved := h.killOthers()
+		e.out.killed, e.out.proved = e.out.killed+killed, proved
+		_ = h.agent.reaper.signalOne(h.process, unix.SIGINT)
+	}
+	e.rounds++
+	_ = h.agent.reaper.signalOne(h.process, unix.SIGCONT)
+	e.round.Reset(interruptGrace)
+	e.look()
+}
+
+// finish sees to what the order has left.
+func (e *errand) finish() {
+	h := e.h
+	if !e.out.reported {
+		_ = h.input.SetWriteDeadline(time.Unix(1, 0))
+		<-h.process.done
+		<-h.lives
+		e.out.killed, e.out.proved = e.out.killed+h.killed, h.proved
+	}
+	if e.pending {
+		<-e.idle // the shell reads, or nobody waits any more
+	}
+	if e.out.reported && (e.out.timedOut || e.out.interrupted) {
+		killed, proved := h.killOthers()
+		e.out.killed, e.out.proved = e.out.killed+killed, proved
+	}
+	h.drain()
+}
+
+// killOthers ends the processes of the shell's tree that began with the order.
+func (h *sessionShell) killOthers() (killed int, proved bool) {
+	deadline := time.Now().Add(killTimeout)
+	seen := map[int]bool{}
+	for time.Now().Before(deadline) {
+		found, unknown, err := h.others(false)
+		if err != nil || len(found) == 0 {
+			return len(seen), err == nil && unknown == 0
+		}
+		sig := unix.SIGKILL
+		if len(seen) > 0 && anyNew(seen, found) {
+			sig = unix.SIGSTOP // the stopped make no others
+		}
+		for _, p := range found {
+			seen[p.pid] = true
+			_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+		}
+		if sig == unix.SIGKILL {
+			awaitEnd(found, deadline)
+		}
+		closeMembers(found)
+	}
+	return len(seen), false
+}
+
+func closeMembers(list []member) {
+	for _, p := range list {
+		unix.Close(p.pidfd)
+	}
+}
+
+// others are the members of the tree but the shell; with old, those too that
+// were there before the order.
+func (h *sessionShell) others(old bool) (list []member, unknown int, err error) {
+	found, unknown, err := h.agent.trees.members(h.process.mark)
+	for _, p := range found {
+		if p.pid == h.process.pid || !old && h.isOld(p.pid) {
+			unix.Close(p.pidfd)
+			continue
+		}
+		list = append(list, p)
+	}
+	return list, unknown, err
+}
+
+func (h *sessionShell) isOld(pid int) bool {
+	born, ok := h.old[pid]
+	return ok && born == h.birth(pid)
+}
+
+func (h *sessionShell) birth(pid int) uint64 {
+	s, err := readStat(h.agent.trees.proc, pid)
+	if err != nil {
+		return 0
+	}
+	return s.born
+}
+
+// settleJobs takes note of what lives on in the background. Where there was
+// nothing, and the kernel has made no process since, there is nothing to look for.
+func (h *sessionShell) settleJobs() (jobs int) {
+	last := h.agent.trees.lastPID()
+	if last != "" && last == h.lastPID {
+		return 0
+	}
+	found, unknown, err := h.others(true)
+	defer closeMembers(found)
+	h.old, h.lastPID = nil, ""
+	if len(found) == 0 && unknown == 0 && err == nil {
+		h.lastPID = last
+		return 0
+	}
+	h.old = make(map[int]uint64, len(found))
+	for _, p := range found {
+		h.old[p.pid] = h.birth(p.pid)
+	}
+	return len(found)
+}
+
+// lastPID is the number of the process that was made last where the agent
+// lives, "" where that cannot be read.
+func (t *trees) lastPID() string {
+	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

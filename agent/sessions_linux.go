@@ -1,0 +1,269 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// maxStdin bounds the standard input of a command in a session, in bytes.
+const maxStdin = 8 << 20
+
+// sessions are those that were opened and not closed yet.
+type sessions struct {
+	mu    sync.Mutex
+	byID  map[string]*session // nil while one is being opened or closed
+	stops chan os.Signal      // tells of stopped shells while there is any session
+}
+
+func (s *sessions) reserve(a *Agent, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.byID[id]; taken {
+		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + pyRepr(id) + " already exists"}
+	}
+	if len(s.byID) >= wire.MaxSessions {
+		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close_session frees one"}
+	}
+	if s.byID == nil {
+		s.byID = map[string]*session{}
+	}
+	if len(s.byID) == 0 {
+		s.stops = make(chan os.Signal, 1)
+		signal.Notify(s.stops, unix.SIGCHLD)
+		go a.watchStops(s.stops)
+	}
+	s.byID[id] = nil
+	return nil
+}
+
+// put keeps the session that has an id now, or frees the id where there is none.
+func (s *sessions) put(id string, one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one != nil {
+		s.byID[id] = one
+		return
+	}
+	delete(s.byID, id)
+	if len(s.byID) == 0 {
+		signal.Stop(s.stops)
+		close(s.stops)
+	}
+}
+
+func (s *sessions) find(id string) (*session, error) {
+	if id = strings.TrimSpace(id); id == "" {
+		return nil, badField("session_id", "session_id is required")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.byID[id]; one != nil {
+		return one, nil
+	}
+	return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + pyRepr(id) + " does not exist"}
+}
+
+// remove takes a session out; only one of those who close it at once does.
+func (s *sessions) remove(id string) (*session, error) {
+	one, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID[one.request.SessionID] != one {
+		return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + pyRepr(id) + " does not exist"}
+	}
+	s.byID[one.request.SessionID] = nil
+	return one, nil
+}
+
+func (s *sessions) all() (list []*session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
+		if one := s.byID[id]; one != nil {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// watchStops lets shells go on that have stopped themselves: nobody else can.
+func (a *Agent) watchStops(stops <-chan os.Signal) {
+	for range stops {
+		for _, s := range a.sessions.all() {
+			s.mu.Lock()
+			h := s.shell
+			s.mu.Unlock()
+			if h != nil {
+				a.reaper.resume(h.process)
+			}
+		}
+	}
+}
+
+// checkSession refuses what no session can be made of.
+func checkSession(q *wire.OpenSessionRequest) error {
+	q.SessionID = strings.TrimSpace(q.SessionID)
+	switch {
+	case q.SessionID == "":
+		return badField("session_id", "session_id is required")
+	case !stateName(q.SessionID):
+		return badField("session_id", "session_id is invalid")
+	case q.ShellCommand != nil && (len(q.ShellCommand) == 0 || q.ShellCommand[0] == ""):
+		return badField("shell_command", "Shell command must contain at least one argument.")
+	}
+	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {
+		if strings.IndexByte(text, 0) >= 0 {
+			return badField("command", "cannot open the session: a NUL byte cannot be part of a command")
+		}
+	}
+	for name, v := range map[string]float64{"command_timeout": q.CommandTimeout, "startup_timeout": q.StartupTimeout, "termination_timeout": q.TerminationTimeout} {
+		if !(v > 0 && v <= math.MaxInt32) {
+			return badField(name, name+" must be above 0 and at most 2147483647")
+		}
+	}
+	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 1)
+}
+
+func checkOutput(lines, size, least int64) error {
+	switch {
+	case lines < least:
+		return badField("max_output_lines", "max_output_lines must be positive.")
+	case size < 0 || size > wire.MaxSessionOutput:
+		return badField("max_output_bytes", "max_output_bytes must be positive, and at most 2097152")
+	}
+	return nil
+}
+
+func (a *Agent) openSession(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Session, error) {
+	if err := checkSession(q); err != nil {
+		return nil, err
+	}
+	hidden, werr := a.secrets(q.RedactValues)
+	if werr != nil {
+		return nil, werr
+	}
+	if err := a.sessions.reserve(a, q.SessionID); err != nil {
+		return nil, err
+	}
+	s := &session{agent: a, request: q, secrets: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
+	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *now()}
+	if err := s.start(ctx); err != nil {
+		a.sessions.put(q.SessionID, nil)
+		return nil, err
+	}
+	s.give()
+	a.sessions.put(q.SessionID, s)
+	return s.describe(), nil
+}
+
+func (a *Agent) runSession(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
+	s, err := a.sessions.find(q.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRun(q); err != nil {
+		return nil, err
+	}
+	stdin, err := decodeStdin(q)
+	if err != nil {
+		return nil, err
+	}
+	if len(stdin) > maxStdin {
+		return nil, badField("stdin", "stdin must have at most 8388608 bytes")
+	}
+	if err := s.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.give()
+	return s.run(ctx, q, stdin)
+}
+
+func checkRun(q *wire.RunSessionRequest) error {
+	switch {
+	case strings.IndexByte(q.Command, 0) >= 0:
+		return badField("command", "cannot run the command: a NUL byte cannot be part of it")
+	case !(q.Timeout >= 0 && q.Timeout <= math.MaxInt32):
+		return badField("timeout", "timeout must be from 0 to 2147483647")
+	case q.Encoding != "" && q.Encoding != "base64":
+		return badField("encoding", `encoding must be "base64" or absent`)
+	}
+	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
+}
+
+func (a *Agent) interruptSession(q *wire.SessionRequest) (*wire.InterruptSessionResult, error) {
+	s, err := a.sessions.find(q.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		select {
+		case s.stop <- struct{}{}:
+		default:
+		}
+	}
+	return &wire.InterruptSessionResult{SessionID: q.SessionID, Interrupted: s.busy}, nil
+}
+
+func (a *Agent) restartSession(ctx context.Context, q *wire.SessionRequest) (*wire.Session, error) {
+	s, err := a.sessions.find(q.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.give()
+	s.bury(true)
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.summary.Restarts++
+	s.mu.Unlock()
+	return s.describe(), nil
+}
+
+// closeSession ends a session. A command that runs in it is interrupted.
+func (a *Agent) closeSession(ctx context.Context, q *wire.SessionRequest) (*wire.CloseSessionResult, error) {
+	s, err := a.sessions.remove(q.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if s.busy {
+		select {
+		case s.stop <- struct{}{}:
+		default:
+		}
+	}
+	s.mu.Unlock()
+	ctx = context.WithoutCancel(ctx) // what has begun to end ends
+	_ = s.take(ctx)
+	r := s.close(ctx)
+	s.give() // who has waited is told that it is over
+	a.sessions.put(s.request.SessionID, nil)
+	return r, nil
+}
+
+func (a *Agent) listSessions(*wire.ListSessionsRequest) (*wire.ListSessionsResult, error) {
+	r := &wire.ListSessionsResult{Sessions: []wire.Session{}}
+	for _, s := range a.sessions.all() {
+		r.Sessions = append(r.Sessions, *s.describe())
+	}
+	return r, nil
+}

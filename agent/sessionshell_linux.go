@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// sessionShell is one shell process of a session, and the descriptors that it
+// shares with the agent.
+type sessionShell struct {
+	agent   *Agent
+	process *process
+	running string   // its id in the registry
+	input   *os.File // what it reads its lines from, of one page
+	text    *os.File // memory, which it has at shellTextFD
+	stdin   *os.File // memory, which it has at shellStdinFD
+	report  *tap
+	streams [2]*tap
+	output  *sessionOutput
+	bash    bool
+	state   carried
+	cwd     string
+	old     map[int]uint64 // processes in the background, with their births
+	lastPID string         // that the kernel had given when there were none, "" where there were
+	peak    int64          // memory as last seen
+	user    int64          // processor time as last seen, in milliseconds
+	system  int64
+	lives   chan struct{} // closed when nothing of it is left
+	killed  int           // after its own end
+	proved  bool
+
+	mu      sync.Mutex
+	written []byte        // by the shell, and not understood
+	awaited string        // the word of the report that is waited for
+	heard   chan struct{} // gets one when that may be there
+}
+
+// wordSize is how many characters of five bits make a word that nobody guesses.
+const wordSize = 12
+
+// maxReport bounds what a shell may write to its private descriptor in one
+// command, in bytes; of more, the end is kept.
+const maxReport = 256 << 10
+
+// startSessionShell starts the shell of a session, which is not ready yet.
+func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
+	h := &sessionShell{agent: a, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
+	h.output.begin(lateRecord())
+	s := &stdio{}
+	var report *os.File
+	defer func() {
+		s.closeChild()
+		if err != nil {
+			closeFiles(present(h.input, h.text, h.stdin, report, s.stdout, s.stderr))
+		}
+	}()
+	var given [6]int
+	if report, err = h.pipes(s, &given); err != nil {
+		return nil, err
+	}
+	high, err := above(given[:], dir.FD())
+	if err == nil {
+		c.Files, c.DirFD = high[:len(given)], high[len(given)]
+		h.process, err = a.spawner.start(c)
+	}
+	for _, fd := range high {
+		unix.Close(fd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.running = a.running.add("session", id, h.process)
+	return h, h.listen(s, report)
+}
+
+// pipes makes what the shell gets, and the agent's ends of that.
+func (h *sessionShell) pipes(s *stdio, given *[6]int) (report *os.File, err error) {
+	for _, p := range []struct {
+		child      *int
+		own        **os.File
+		childReads bool
+	}{{&given[0], &h.input, true}, {&given[1], &s.stdout, false}, {&given[2], &s.stderr, false}, {&given[5], &report, false}} {
+		if *p.child, *p.own, err = s.pipe(p.childReads); err != nil {
+			return report, err
+		}
+	}
+	if err = onePage(h.input); err != nil {
+		return report, err
+	}
+	if h.stdin, err = memoryFile("stdin"); err != nil {
+		return report, err
+	}
+	if h.text, err = memoryFile("command"); err != nil {
+		return report, err
+	}
+	given[3], given[4] = int(h.stdin.Fd()), int(h.text.Fd())
+	return report, nil
+}
+
+// above copies descriptors to where a child does not need the number for another.
+func above(given []int, dir int) (high []int, err error) {
+	for _, fd := range append(given, dir) {
+		if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(given)+1); err != nil {
+			return high, os.NewSyscallError("fcntl", err)
+		}
+		high = append(high, fd)
+	}
+	return high, nil
+}
+
+// present are the files that are there.
+func present(files ...*os.File) (list []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// onePage makes a pipe so small that consumed works.
+func onePage(pipe *os.File) error {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) { _, err = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, os.Getpagesize()) })
+	return errors.Join(failed, err)
+}
+
+// memoryFile is a file that nothing but the agent can write to.
+func memoryFile(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	if err := unix.Fchmod(fd, 0o444); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// listen begins to read what the shell says.
+func (h *sessionShell) listen(s *stdio, report *os.File) (err error) {
+	if h.report, err = openTap(report, h.hear); err != nil {
+		return err
+	}
+	for i, f := range []*os.File{s.stdout, s.stderr} {
+		if h.streams[i], err = openTap(f, func(p []byte) { h.output.take(i, p) }); err != nil {
+			return err
+		}
+	}
+	go h.await()
+	return nil
+}
+
+// hear takes what the shell writes to its private descriptor.
+func (h *sessionShell) hear(p []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.written = append(h.written, p...); len(h.written) > maxReport {
+		h.written = append([]byte(nil), h.written[len(h.written)-maxReport:]...)
+	}
+	if bytes.Contains(h.written, []byte("\n"+h.awaited+".")) {
+		select {
+		case h.heard <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// expect forgets what was written and waits for a report with another word.
+func (h *sessionShell) expect() (word string) {
+	word = rand.Text()[:wordSize]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.written, h.awaited = h.written[:0], word
+	select {
+	case <-h.heard:
+	default:
+	}
+	return word
+}
+
+// reported gives the report that is waited for, where it is there.
+func (h *sessionShell) reported() (shellReport, bool) {
+	h.report.drain()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return parseReport(h.written, h.awaited)
+}
+
+// await sees to the shell's end: of itself, then of its tree, then of its output.
+func (h *sessionShell) await() {
+	<-h.process.done
+	h.killed, h.proved = h.agent.trees.kill(h.process.mark)
+	h.agent.running.remove(h.running)
+	h.process.mark.close()
+	for _, t := range h.streams {
+		select {
+		case <-t.done:
+		case <-time.After(outputGrace): // something unkillable holds the pipe
+		}
+		t.drain()
+	}
+	close(h.lives)
+}
+
+// release gives back what an ended shell held.
+func (h *sessionShell) release() {
+	<-h.lives
+	h.report.close()
+	for _, t := range h.streams {
+		t.close()
+	}
+	closeFiles(present(h.input, h.text, h.stdin))
+}
+
+// kill ends the shell and its tree.
+func (h *sessionShell) kill() {
+	_, _ = h.agent.trees.kill(h.process.mark)
+	<-h.process.done
+	<-h.lives
+}
+
+// ended says whether the shell's process has.
+func (h *sessionShell) ended() bool {
+	select {
+	case <-h.process.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// fill writes a memory file anew.
+func fill(f *os.File, content []byte) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(content, 0)
+	return err
+}
+
+// sessionCommand is the shell of a request: bash where there is one and none is named.
+func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
+	own, werr := commandEnv(q.Env)
+	if werr != nil {
+		return nil, werr
+	}
+	env := a.baseEnv(dir, own)
+	argv := q.ShellCommand
+	if argv == nil {
+		argv = []string{"/bin/bash"}
+		if unix.Access(argv[0], unix.X_OK) != nil {
+			argv[0] = "/bin/sh"
+		}
+	}
+	c := &clone.Command{Dir: dir, Umask: 0o022, Rlimits: a.rlimits(q.Limits), Env: asList(env)}
+	c.Path, werr = lookPath(argv[0], searchPath(env), dir)
+	if werr != nil {
+		return nil, werr
+	}
+	c.Argv = append([]string{argv[0]}, argv[1:]...)
+	if path.Base(argv[0]) == "bash" {
+		c.Argv = append([]string{argv[0], "--norc", "--noediting"}, argv[1:]...)
+		c.Argv = append(c.Argv, "+H")
+	}
+	c.Argv = append(c.Argv, "-i")
+	// Busybox takes the end of a job for the end of its standard input, but not
+	// for that of a file.
+	if program, err := filepath.EvalSymlinks(c.Path); err == nil && strings.HasPrefix(filepath.Base(program), "busybox") {
+		c.Argv = append(c.Argv, "/proc/self/fd/0")
+	}
+	return c, nil
+}

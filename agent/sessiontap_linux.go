@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// tap reads a pipe as it is written to, and on demand: what is in the pipe at a
+// moment can be taken at that moment, in order.
+type tap struct {
+	file *os.File
+	take func([]byte)
+	done chan struct{} // closed at the pipe's end
+
+	raw syscall.RawConn
+	mu  sync.Mutex // held from a read until what was read is taken
+}
+
+// openTap begins to read. The file must not block.
+func openTap(file *os.File, take func([]byte)) (*tap, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	t := &tap{file: file, take: take, done: make(chan struct{}), raw: raw}
+	go t.run()
+	return t, nil
+}
+
+func (t *tap) run() {
+	defer close(t.done)
+	wide := false
+	_ = t.raw.Read(func(fd uintptr) (ended bool) {
+		for {
+			n, ended := t.once(int(fd))
+			if n >= bulk && !wide {
+				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize)
+				wide = true
+			}
+			if n == 0 {
+				return ended
+			}
+		}
+	})
+}
+
+// once reads and takes; n is 0 where there is nothing.
+func (t *tap) once(fd int) (n int, ended bool) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		n, err := unix.Read(fd, *buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return 0, err != unix.EAGAIN
+		case n == 0:
+			return 0, true
+		}
+		t.take((*buf)[:n])
+		return n, false
+	}
+}
+
+// drain takes what is in the pipe now. Whoever writes on meanwhile does not
+// hold it up.
+func (t *tap) drain() {
+	_ = t.raw.Control(func(fd uintptr) {
+		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		for err == nil && left > 0 {
+			n, _ := t.once(int(fd))
+			if n == 0 {
+				return
+			}
+			left -= n
+		}
+		t.mu.Lock() // what another has read is taken now, too
+		defer t.mu.Unlock()
+	})
+}
+
+// close ends the reading.
+func (t *tap) close() {
+	_ = t.file.Close()
+	<-t.done
+}
+
+// consumed waits until all that was written to a pipe has been read from it. The
+// pipe must have room for one page only, so that the kernel tells when it is empty.
+func consumed(pipe *os.File) error {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Write(func(fd uintptr) bool {
+		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		return err != nil || left == 0
+	})
+}

@@ -1,0 +1,135 @@
+//go:build linux
+
+// Package host runs commands on the host itself: no walls, the caller's own
+// identity, and limits for each process. It is for those who may do all that
+// anyway; every result says that nothing is kept from commands.
+//
+// What it gives is order: a session for each command, a clean environment,
+// limits that are set before a program begins, and an end. The agent runs below
+// a keeper (package piped), which adopts and ends whatever is left behind; the
+// end is proved by descent. Commands of the same user could trace the agent, and
+// could start programs through others that run on the host: of these nothing is
+// known.
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Backend is the host backend. Its zero value is ready for use.
+type Backend struct{}
+
+// New returns the host backend.
+func New() *Backend { return &Backend{} }
+
+// Name is "host".
+func (*Backend) Name() string { return policy.BackendHost }
+
+// Probe says what the host lets the backend do.
+func (b *Backend) Probe(context.Context) backend.Report {
+	r := backend.Report{Backend: b.Name()}
+	proc := backend.Feature{Name: "/proc", NeededBy: []string{canRun}, Remedy: "mount a proc of this pid namespace at /proc"}
+	self, err := os.Readlink("/proc/self")
+	proc.OK = err == nil
+	if proc.Detail = "process " + self; err != nil {
+		proc.Detail = hostpath.Reason(err)
+	}
+	r.Features = append(r.Features, proc)
+	r.Judge(canRun)
+	return r
+}
+
+const canRun = "commands"
+
+// Plan says what Start would do with a resolved spec.
+func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
+	workspace, err := locate(req)
+	if err != nil {
+		return nil, err
+	}
+	g := guest(req, workspace)
+	r := g.Rlimits
+	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: []string{req.Agent, "guest"},
+		Rlimits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data},
+		Env:     g.Env, Workspace: workspace, Holds: promised(req.Spec)}, nil
+}
+
+// Start starts the agent.
+func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
+	workspace, err := locate(req)
+	if err != nil {
+		return nil, err
+	}
+	return piped.Start(ctx, req, piped.Wall{
+		Backend: b.Name(), Agent: req.Agent, Env: []string{}, Dir: workspace, Guest: guest(req, workspace),
+		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) { return verify(req.Spec, r) },
+	})
+}
+
+// locate finds the workspace.
+func locate(req backend.Request) (string, error) {
+	places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
+	if err != nil {
+		return "", err
+	}
+	return places[0].Source, nil
+}
+
+// guest is what the agent is told. Commands find what the caller finds, and no
+// other part of its environment.
+func guest(req backend.Request, workspace string) wire.Guest {
+	env := map[string]string{}
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env[name] = value
+		}
+	}
+	for name, value := range req.Spec.Env {
+		env[name] = value
+	}
+	return wire.Guest{Workspace: workspace, Env: env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: wire.NoFilter}
+}
+
+// promised is the isolation: none.
+func promised(s policy.Spec) policy.Isolation {
+	uid := uint32(os.Geteuid())
+	i := policy.Isolation{
+		Backend: policy.BackendHost, Level: "none", Namespaces: []string{}, UIDInside: uid, UIDHost: uid, Identity: "caller", Network: "host",
+		Capabilities: "the caller's", Seccomp: wire.NoFilter, Landlock: "none", Cgroup: "none", Workspace: policy.ModeBind, RootFS: policy.RootHost,
+		NestedUserns: "", Death: "descent",
+		Lost: []string{
+			"commands read, change and remove every file that the caller can",
+			"commands see the host's processes, and signal and trace those of the caller, this one's agent among them",
+			"commands use the host's network, and all that listens on it",
+			"set-id programs give commands what they give the caller",
+			"what commands have others on the host start for them is not ended with the sandbox",
+			"temporary files lie on the host's disk, without a bound",
+		},
+	}
+	piped.TellLimits(&i, s.Limits)
+	return i
+}
+
+// verify looks whether the agent is what it is said to be: no more confined
+// than the caller is.
+func verify(s policy.Spec, r piped.Running) (policy.Isolation, error) {
+	i := promised(s)
+	seen := piped.Look(r)
+	if seen == nil {
+		return i, &backend.StartError{Stage: "verify", Op: "find", Object: "the agent", Cause: errors.New("its process is not below its keeper").Error()}
+	}
+	i.Namespaces, i.NoNewPrivs, i.Verified = seen.Namespaces, seen.NoNewPrivs, !seen.Hidden
+	if seen.Capabilities == "" {
+		i.Capabilities = "none"
+	}
+	return i, nil
+}

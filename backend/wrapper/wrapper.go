@@ -1,0 +1,171 @@
+//go:build linux
+
+// Package wrapper makes a wall of any command that runs the command which
+// follows it: bwrap, firejail, ssh, kubectl exec, a script.
+//
+// What such a wall keeps is its author's to say. Where the agent turns out to
+// be a process of this host, its namespaces, its identity and its capabilities
+// are read from the kernel, and the isolation says what is missing; where it is
+// elsewhere, the isolation says that nothing was looked at. What the wrapper lets
+// commands see of files is never looked at. Paddock's own filter of system calls
+// stands behind every wrapper.
+//
+// The agent is seen at its own path ("shared"), is at another ("/path"), or is
+// sent through the wrapper's standard input to a shell behind it ("upload").
+package wrapper
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Backend is the wrapper backend. Its zero value is ready for use.
+type Backend struct{}
+
+// New returns the wrapper backend.
+func New() *Backend { return &Backend{} }
+
+// Name is "wrapper".
+func (*Backend) Name() string { return policy.BackendWrapper }
+
+// known are wrappers that a probe looks for.
+var known = []struct{ name, remedy string }{
+	{"bwrap", "install bubblewrap"}, {"firejail", "install firejail"}, {"ssh", "install an SSH client"}, {"kubectl", "install kubectl"},
+}
+
+// Probe says which of the usual wrappers are there. Any command can be one, so
+// none is needed.
+func (b *Backend) Probe(context.Context) backend.Report {
+	r := backend.Report{Backend: b.Name()}
+	for _, k := range known {
+		f := backend.Feature{Name: k.name, NeededBy: []string{"wrapper " + k.name}, Remedy: k.remedy}
+		if path, err := exec.LookPath(k.name); err == nil {
+			f.OK, f.Detail, f.Remedy = true, path, ""
+		}
+		r.Features = append(r.Features, f)
+	}
+	names := []string{"wrapper COMMAND"}
+	for _, k := range known {
+		names = append(names, "wrapper "+k.name)
+	}
+	r.Judge(names...)
+	return r
+}
+
+// Plan says what Start would do with a resolved spec.
+func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
+	w, err := newWall(req)
+	if err != nil {
+		return nil, err
+	}
+	command := append(slices.Clone(w.Argv), w.Agent, "guest")
+	if w.Upload {
+		command = append(slices.Clone(w.Argv), "/bin/sh", "-c", "(takes the agent in, checks it and runs it)")
+	}
+	r := w.Guest.Rlimits
+	i := promised(req.Spec)
+	i.Lost = append(i.Lost, "what the wrapper does is known once it runs")
+	return &confine.Plan{Version: confine.PlanVersion, Namespaces: []confine.Namespace{}, Command: command,
+		Rlimits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data},
+		Env:     w.Guest.Env, Workspace: w.Guest.Workspace, Holds: i}, nil
+}
+
+// Start starts the wrapper, and the agent behind it.
+func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
+	w, err := newWall(req)
+	if err != nil {
+		return nil, err
+	}
+	return piped.Start(ctx, req, *w)
+}
+
+// newWall makes the wall of a resolved spec.
+func newWall(req backend.Request) (*piped.Wall, error) {
+	var o policy.Wrapper
+	if req.Spec.Wrapper != nil {
+		o = *req.Spec.Wrapper
+	}
+	if len(o.Command) == 0 {
+		return nil, hostpath.Refuse("wrapper.command", "", "it is empty", "write the command that the agent's command follows: [ssh, host]")
+	}
+	workspace := "/"
+	if o.Agent != policy.AgentUpload {
+		places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
+		if err != nil {
+			return nil, err
+		}
+		workspace = places[0].Source
+	}
+	elsewhere := false
+	w := &piped.Wall{
+		Backend: policy.BackendWrapper, Argv: o.Command, Dir: workspace, Agent: o.Agent, Quote: o.Quote == policy.QuoteAlways,
+		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp},
+		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
+			i, here := seen(req.Spec, r)
+			elsewhere = !here
+			return i, nil
+		},
+		Elsewhere: func() bool { return elsewhere },
+		Explain:   explain,
+	}
+	switch o.Agent {
+	case policy.AgentUpload:
+		w.Upload, w.Agent = true, ""
+		w.Guest.MakeWorkspace = true
+	case policy.AgentShared, "":
+		w.Agent = req.Agent
+		if err := ownFiles(req, workspace); err != nil {
+			return nil, err
+		}
+		fallthrough
+	default:
+		if w.Guest.Workspace == "" {
+			w.Guest.Workspace = workspace
+		}
+	}
+	return w, nil
+}
+
+// ownFiles refuses a workspace that holds what the next sandbox is made with:
+// nothing is covered here.
+func ownFiles(req backend.Request, workspace string) error {
+	for _, file := range []string{req.Agent, req.StateDir} {
+		at := hostpath.Future(file)
+		if _, inside := hostpath.Within(at, workspace); inside {
+			return hostpath.Refuse("workspace.source", workspace, "commands could change "+at+", which sandboxes are made with",
+				"name another directory, or use backend linux, which covers it")
+		}
+	}
+	return nil
+}
+
+// explain knows what common wrappers say when they fail.
+func explain(e *backend.StartError, said string) {
+	for _, k := range []struct{ text, hint string }{
+		{"Permission denied (", "the SSH server takes none of the keys: nobody can be asked for a password here; add a key to the agent, or name one with ssh -i"},
+		{"Host key verification failed", "connect once by hand with ssh, and accept the host's key"},
+		{"Could not resolve hostname", "check the name of the host"},
+		{"Connection refused", "nothing listens there: check the host and the port"},
+		{"execvp " + agentName, "the wrapper does not show the agent: bind its directory, or send it with wrapper.agent: upload"},
+		{agentName + ": No such file", "the wrapper does not show the agent: bind its directory, or send it with wrapper.agent: upload"},
+		{agentName + ": not found", "the wrapper does not show the agent: bind its directory, or send it with wrapper.agent: upload"},
+		{"No permissions to creat", "user namespaces are forbidden here: see paddock doctor"},
+		{"is no flag", "the agent there is of another release: send this one with wrapper.agent: upload"},
+	} {
+		if e.Hint == "" && strings.Contains(said, k.text) {
+			e.Hint = k.hint
+		}
+	}
+}
+
+// agentName is the file name of the agent.
+const agentName = "paddock-agent"
