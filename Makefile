@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,8 @@ lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/...
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) run --allow-parallel-runners --build-tags redis ./cmd/paddock
+
+linter: $(LINT) ## build the linter, once
 
 $(LINT):
 	@mkdir -p $(TOOLS)
