@@ -40,6 +40,9 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 		Argv: c.Args, Cwd: c.Dir, Env: env, ClearEnv: c.Env != nil,
 		TTY: c.TTY, Stream: true, Detach: c.Detach,
 	}
+	for _, rule := range c.sandbox.spec.Redaction {
+		req.Redaction = append(req.Redaction, wire.RedactRule(rule))
+	}
 	if c.Timeout > 0 {
 		seconds := c.Timeout.Seconds()
 		req.TimeoutSeconds = &seconds

@@ -30,13 +30,7 @@ func measureEngine(ctx context.Context, b *bench) (err error) {
 		return nil
 	}
 	defer e.Close()
-	for _, kv := range e.Env { // the backend finds the engine as a user's would
-		name, value, _ := strings.Cut(kv, "=")
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
-		defer os.Unsetenv(name)
-	}
+	defer findable(e)()
 	s, err := b.openContainer(ctx, e)
 	if err != nil {
 		return err
@@ -67,6 +61,21 @@ func measureEngine(ctx context.Context, b *bench) (err error) {
 	b.add(times(fmt.Sprintf("exec of /bin/true in a running container, %d rounds", rounds), time.Microsecond, peer, ours, peer),
 		atMost(promised, float64(ours.sample.median())/float64(time.Millisecond), 5, "ms"))
 	return nil
+}
+
+// findable makes an engine the one that the backend finds, as a user's would
+// be, until the function that it returns is called.
+func findable(e *engines.Engine) (undo func()) {
+	for _, kv := range e.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		_ = os.Setenv(name, value)
+	}
+	return func() {
+		for _, kv := range e.Env {
+			name, _, _ := strings.Cut(kv, "=")
+			_ = os.Unsetenv(name)
+		}
+	}
 }
 
 // openContainer starts a sandbox of the docker backend.

@@ -29,9 +29,14 @@ type wall struct {
 // startWall starts the command. The calling thread must live as long as it.
 func startWall(o *Order) (*wall, error) {
 	w := &wall{ended: make(chan bool), alone: make(chan bool)}
-	var theirs [3]int
+	theirs := [3]int{-1, -1, -1}
 	var err error
 	var errs *os.File
+	defer func() {
+		for _, fd := range theirs {
+			_ = unix.Close(fd)
+		}
+	}()
 	for i, p := range []struct {
 		ours   **os.File
 		reader bool
@@ -39,7 +44,6 @@ func startWall(o *Order) (*wall, error) {
 		if theirs[i], *p.ours, err = pipe(p.reader); err != nil {
 			return nil, err
 		}
-		defer unix.Close(theirs[i])
 	}
 	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:], DieWithThread: true}, 0, false)
 	if err != nil {

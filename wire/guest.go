@@ -46,6 +46,9 @@ type Guest struct {
 	// State is a directory for the agent's own files, which it makes a private
 	// one in. Empty: it looks for one that lets it.
 	State string `json:"state,omitempty"`
+	// Secrets is the directory in which commands find secrets, below one that
+	// exists. Empty: in the private one.
+	Secrets string `json:"secrets,omitempty"`
 	// Env is laid over the agent's base environment of commands.
 	Env map[string]string `json:"env,omitempty"`
 	// Rlimits bound each process of every command.
@@ -113,8 +116,11 @@ func DecodeGuest(line []byte) (*Guest, error) {
 		return g, fmt.Errorf("it speaks version %d of the protocol, and this is version %d", g.Version, Version)
 	case !isNonce(g.Nonce):
 		return nil, errors.New("it has no nonce")
-	case g.Workspace != "" && !path.IsAbs(g.Workspace) || strings.IndexByte(g.Workspace, 0) >= 0:
-		return g, fmt.Errorf("workspace %q is no absolute path", g.Workspace)
+	}
+	for _, p := range []struct{ name, path string }{{"workspace", g.Workspace}, {"state", g.State}, {"secrets", g.Secrets}} {
+		if p.path != "" && !path.IsAbs(p.path) || strings.IndexByte(p.path, 0) >= 0 {
+			return g, fmt.Errorf("%s %q is no absolute path", p.name, p.path)
+		}
 	}
 	return g, nil
 }

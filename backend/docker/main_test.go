@@ -103,13 +103,9 @@ func use(t *testing.T, e *engines.Engine, err error) {
 // request is for a sandbox of an image, over a new workspace.
 func request(t *testing.T, e *engines.Engine, change ...func(*policy.Spec)) backend.Request {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "paddock-docker-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := t.TempDir()
 	ws := filepath.Join(dir, "ws")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(ws, 0o755)); err != nil {
+	if err := os.Mkdir(ws, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	spec := policy.Spec{Workspace: policy.Workspace{Source: ws}}
@@ -120,7 +116,7 @@ func request(t *testing.T, e *engines.Engine, change ...func(*policy.Spec)) back
 	}
 	options := spec.Docker
 	spec.Docker = nil
-	spec, err = spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
+	spec, err := spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (r *refusal) Error() string { return r.failed.Cause }
 func (s *sandbox) explain(ctx context.Context, err error) error {
 	var r *refusal
 	var e *backend.StartError
-	said := ""
+	var said string
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -166,7 +166,7 @@ func lookPath(name string, env []string) (string, error) {
 			list = value
 		}
 	}
-	found := error(exec.ErrNotFound)
+	found := exec.ErrNotFound
 	for _, dir := range filepath.SplitList(list) {
 		if !filepath.IsAbs(dir) {
 			continue
@@ -176,7 +176,7 @@ func lookPath(name string, env []string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		if !errors.Is(err, os.ErrNotExist) {
+		if _, serr := os.Stat(path); serr == nil { // it is there, and of no use
 			found = err
 		}
 	}

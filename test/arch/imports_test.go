@@ -26,6 +26,7 @@ var allowRules = []allowRule{
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
+	{"keeper", []string{module + "/internal/clone", module + "/internal/descent", module + "/internal/relay", module + "/internal/stdiomux", "wire", "golang.org/x/sys"}, "it is part of the agent's program, outside every wall"},
 	{"namespace", []string{"cgroup", module + "/internal/clone", module + "/internal/descent", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 

