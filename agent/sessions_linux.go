@@ -15,9 +15,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// maxSessions is how many there may be at a time.
-const maxSessions = 32
-
 // maxStdin bounds the standard input of a command in a session, in bytes.
 const maxStdin = 8 << 20
 
@@ -34,7 +31,7 @@ func (s *sessions) reserve(a *Agent, id string) error {
 	if _, taken := s.byID[id]; taken {
 		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + pyRepr(id) + " already exists"}
 	}
-	if len(s.byID) >= maxSessions {
+	if len(s.byID) >= wire.MaxSessions {
 		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close_session frees one"}
 	}
 	if s.byID == nil {
@@ -116,6 +113,14 @@ func (a *Agent) watchStops(stops <-chan os.Signal) {
 	}
 }
 
+// firstWord is the first of an argument list, "" where there is none.
+func firstWord(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return argv[0]
+}
+
 // checkSession refuses what no session can be made of.
 func checkSession(q *wire.OpenSessionRequest) error {
 	q.SessionID = strings.TrimSpace(q.SessionID)
@@ -124,7 +129,7 @@ func checkSession(q *wire.OpenSessionRequest) error {
 		return badField("session_id", "session_id is required")
 	case !stateName(q.SessionID):
 		return badField("session_id", "session_id is invalid")
-	case q.ShellCommand != nil && (len(q.ShellCommand) == 0 || q.ShellCommand[0] == ""):
+	case q.ShellCommand != nil && firstWord(q.ShellCommand) == "":
 		return badField("shell_command", "Shell command must contain at least one argument.")
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {
@@ -144,7 +149,7 @@ func checkOutput(lines, size, least int64) error {
 	switch {
 	case lines < least:
 		return badField("max_output_lines", "max_output_lines must be positive.")
-	case size < 0 || size > maxSessionOutput:
+	case size < 0 || size > wire.MaxSessionOutput:
 		return badField("max_output_bytes", "max_output_bytes must be positive, and at most 2097152")
 	}
 	return nil

@@ -83,7 +83,8 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 		return nil, err
 	}
 	h.running = a.running.add("session", id, h.process)
-	return h, h.listen(s, report)
+	err = h.listen(s, report)
+	return h, err
 }
 
 // pipes makes what the shell gets, and the agent's ends of that.
@@ -97,7 +98,7 @@ func (h *sessionShell) pipes(s *stdio, given *[6]int) (report *os.File, err erro
 			return report, err
 		}
 	}
-	if err = onePage(h.input); err != nil {
+	if err := onePage(h.input); err != nil {
 		return report, err
 	}
 	if h.stdin, err = memoryFile("stdin"); err != nil {
@@ -156,11 +157,11 @@ func memoryFile(name string) (*os.File, error) {
 
 // listen begins to read what the shell says.
 func (h *sessionShell) listen(s *stdio, report *os.File) (err error) {
-	if h.report, err = openTap(report, h.hear); err != nil {
+	if h.report, err = openTap(report, nil, h.hear); err != nil {
 		return err
 	}
 	for i, f := range []*os.File{s.stdout, s.stderr} {
-		if h.streams[i], err = openTap(f, func(p []byte) { h.output.take(i, p) }); err != nil {
+		if h.streams[i], err = openTap(f, h.streams[0], func(p []byte) { h.output.take(i, p) }); err != nil {
 			return err
 		}
 	}

@@ -36,9 +36,14 @@ type Config struct {
 	// its name, see [Main].
 	Backend backend.Backend
 	// Spec is what its specs have in common; Backend and Workspace are filled in.
+	// In the words of Wrapper.Command, WORKSPACE is the workspace, and AGENT the
+	// agent.
 	Spec policy.Spec
 	// Remote says that its workspace is no directory of the host.
 	Remote bool
+	// Base is where the directories of its tests are made, on the host. Default:
+	// /var/tmp, since some walls leave /tmp open to all.
+	Base string
 	// Missing says why it cannot be run here; empty where it can.
 	Missing string
 	// Left lists what it has left outside of Paddock's own directories and of
@@ -68,7 +73,7 @@ type cell struct {
 const cellTime = 2 * time.Minute
 
 func cells() []cell {
-	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), fileCells(), limitCells(), wallCells(), lifeCells())
+	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), sessionCells(), fileCells(), limitCells(), wallCells(), lifeCells())
 }
 
 // Run takes one wall through the suite.
@@ -80,7 +85,11 @@ func Run(t *testing.T, c Config) {
 		t.Skipf("backend %s is not run: %s", c.Name, c.Missing)
 	}
 	h := newHost(t, c)
-	var shared *box
+	shared, err := h.open(t.Context(), nil)
+	if err != nil {
+		column.missing = "it cannot be started"
+		t.Fatal(err)
+	}
 	for _, cl := range cells() {
 		t.Run(strings.ReplaceAll(cl.name, "/", "."), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), cellTime)
@@ -89,7 +98,7 @@ func Run(t *testing.T, c Config) {
 			switch {
 			case cl.opens != nil:
 				b, err = h.open(ctx, cl.opens)
-			case shared == nil || shared.ended():
+			case shared.ended(): // a cell has cost its life
 				shared, err = h.open(ctx, nil)
 				b = shared
 			}
@@ -102,10 +111,8 @@ func Run(t *testing.T, c Config) {
 			column.judge(t, cl.name, outcome(err), err)
 		})
 	}
-	if shared != nil {
-		if err := shared.close(); err != nil {
-			t.Error(err)
-		}
+	if err := shared.close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -120,7 +127,7 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return yes
-	case errors.As(err, &field), errors.As(err, &start),
+	case errors.As(err, &field), errors.As(err, &start) && start.Stage == "plan", // what the host cannot keep
 		errors.As(err, &own) && own.Code == wire.CodeUnsupported, errors.As(err, &agent) && agent.Code == wire.CodeUnsupported:
 		return refused
 	}

@@ -129,11 +129,11 @@ func filesRoundTrip(ctx context.Context, b *box) error {
 		return err
 	}
 	r, err := wire.Call(ctx, b.wire, wire.ReadWorkspaceFile, wire.ReadWorkspaceFileRequest{Path: "/workspace/files/new/one", MaxBytes: 100})
-	if err = errors.Join(err, same(string(r.ContentB64), text)); err != nil {
+	if err := errors.Join(err, same(string(r.ContentB64), text)); err != nil {
 		return err
 	}
 	st, err := wire.Call(ctx, b.wire, wire.Stat, wire.StatRequest{Path: "/workspace/files/new/one"})
-	if err = errors.Join(err, same(st.SizeBytes, int64(len(text)))); err != nil {
+	if err := errors.Join(err, same(st.SizeBytes, int64(len(text)))); err != nil {
 		return err
 	}
 	if _, err := wire.Call(ctx, b.wire, wire.Move, wire.MoveRequest{Path: "/workspace/files/new/one", Target: "/workspace/files/two"}); err != nil {
@@ -144,7 +144,7 @@ func filesRoundTrip(ctx context.Context, b *box) error {
 	for _, e := range list.Entries {
 		paths = append(paths, string(e.Path))
 	}
-	if err = errors.Join(err, same(strings.Join(paths, " "), "/workspace/files/new /workspace/files/two")); err != nil {
+	if err := errors.Join(err, same(strings.Join(paths, " "), "/workspace/files/new /workspace/files/two")); err != nil {
 		return err
 	}
 	d, err := wire.Call(ctx, b.wire, wire.DeleteWorkspacePath, wire.DeleteRequest{Path: "/workspace/files", Recursive: true})

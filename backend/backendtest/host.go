@@ -4,6 +4,7 @@ package backendtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,8 +31,7 @@ type host struct {
 
 func newHost(t *testing.T, c Config) *host {
 	t.Helper()
-	// Not in /tmp, which some walls leave open to all.
-	dir, err := os.MkdirTemp("/var/tmp", "paddock-backend-")
+	dir, err := os.MkdirTemp(cmp.Or(c.Base, "/var/tmp"), "paddock-backend-") //nolint:usetesting // where it is matters
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,14 @@ func (h *host) open(ctx context.Context, change func(*policy.Spec)) (*box, error
 			return nil, err
 		}
 		b.dir, spec.Workspace.Source = dir, dir
+	}
+	if w := spec.Wrapper; w != nil {
+		own := *w
+		own.Command = nil
+		for _, word := range w.Command {
+			own.Command = append(own.Command, strings.NewReplacer("WORKSPACE", b.dir, "AGENT", programs.agent).Replace(word))
+		}
+		spec.Wrapper = &own
 	}
 	if change != nil {
 		change(&spec)
@@ -200,7 +208,7 @@ func build() error {
 	if programs.dir != "" {
 		return nil
 	}
-	dir, err := os.MkdirTemp("/var/tmp", "paddock-backend-bin-")
+	dir, err := os.MkdirTemp("/tmp", "paddock-backend-bin-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}

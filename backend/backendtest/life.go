@@ -95,7 +95,7 @@ func lifeCells() []cell {
 			}
 			serr := sweep()
 			before, err := b.remains(ctx)
-			if err = errors.Join(serr, err); err != nil {
+			if err := errors.Join(serr, err); err != nil {
 				return err
 			}
 			mark := newMark()

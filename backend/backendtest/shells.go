@@ -25,7 +25,7 @@ func terminalCells() []cell {
 			return errors.Join(cmd.Run(), same(strings.TrimSpace(out.String()), "33 101"))
 		}},
 		{name: "terminal: resized, and interrupted by a key", do: func(ctx context.Context, b *box) error {
-			cmd := b.s.Command(ctx, "sh", "-c", "read x; stty size; cat")
+			cmd := b.s.Command(ctx, "sh", "-c", `read x; stty size; exec sh -c "echo in; exec cat"`) // a shell that waits could swallow the key
 			cmd.TTY = &paddock.TTY{Rows: 24, Cols: 80}
 			in, err := cmd.StdinPipe()
 			if err != nil {
@@ -41,7 +41,7 @@ func terminalCells() []cell {
 			err = cmd.Resize(50, 120)
 			_, werr := io.WriteString(in, "\n")
 			text := ""
-			for buf := make([]byte, 256); !strings.Contains(text, "50 120"); {
+			for buf := make([]byte, 256); !strings.Contains(text, "50 120\r\nin\r\n"); {
 				n, rerr := out.Read(buf)
 				text += string(buf[:n])
 				if rerr != nil {

@@ -40,6 +40,10 @@ func TestLinux(t *testing.T) {
 	backendtest.Run(t, c)
 }
 
+func TestHost(t *testing.T) {
+	backendtest.Run(t, backendtest.Config{Name: "host", Backend: host.New()})
+}
+
 func TestDocker(t *testing.T) { container(t, "docker", engines.Docker) }
 func TestPodman(t *testing.T) { container(t, "podman", engines.Podman) }
 
@@ -83,7 +87,9 @@ func TestCodex(t *testing.T) {
 	backendtest.Run(t, c)
 }
 
-func TestHost(t *testing.T) { backendtest.Run(t, backendtest.Config{Name: "host", Backend: host.New()}) }
+func TestHost(t *testing.T) {
+	backendtest.Run(t, backendtest.Config{Name: "host", Backend: host.New()})
+}
 
 // TestWrapper takes bubblewrap for the wrapper, which shows all of the host but
 // /var/tmp, and lets the workspace alone be changed.
