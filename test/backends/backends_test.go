@@ -86,19 +86,3 @@ func TestCodex(t *testing.T) {
 	c.Spec.Codex = &policy.Codex{Binary: path}
 	backendtest.Run(t, c)
 }
-
-func TestHost(t *testing.T) {
-	backendtest.Run(t, backendtest.Config{Name: "host", Backend: host.New()})
-}
-
-// TestWrapper takes bubblewrap for the wrapper, which shows all of the host but
-// /var/tmp, and lets the workspace alone be changed.
-func TestWrapper(t *testing.T) {
-	c := backendtest.Config{Name: "wrapper", Backend: wrapper.New()}
-	c.Spec.Wrapper = &policy.Wrapper{Command: []string{"/bin/sh", "-c", `exec bwrap --ro-bind / / --tmpfs /tmp --tmpfs /var/tmp --bind "$PWD" "$PWD" ` +
-		`--ro-bind "${1%/*}" "${1%/*}" --dev /dev --proc /proc --unshare-all --die-with-parent -- "$@"`, "sh"}}
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		c.Missing = "bubblewrap is not installed here"
-	}
-	backendtest.Run(t, c)
-}
