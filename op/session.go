@@ -50,7 +50,7 @@ answer is what a model should be told. With "op" a line asks for an operation
 by its name: session_open, session_run, session_restart, session_close and
 session_list, with that operation's own fields. "id" is repeated in the answer.
 
-Exit status: the last command's; 125 Paddock could not open the session.`,
+Exit status: the last command's, with --json 0; 125 Paddock could not open the session.`,
 		Examples: `  # a shell that stays
   paddock session -w ~/src/app
 
@@ -96,6 +96,7 @@ type talk struct {
 	status   int
 	commands int64
 	over     bool
+	held     string // the beginning of a command whose lines go on
 }
 
 // all takes lines until there are no more, until the shell has ended, or until a
@@ -112,10 +113,7 @@ func (t *talk) all(ctx context.Context) error {
 		}
 		select {
 		case l := <-lines:
-			if l.err != nil {
-				return l.end()
-			}
-			if err := t.take(ctx, l.text); err != nil {
+			if err := t.line(ctx, l); err != nil || l.err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -158,7 +156,11 @@ func (t *talk) prompt() error {
 	if t.stream.Terminal == nil || t.stream.Lines {
 		return nil
 	}
-	_, err := io.WriteString(t.stream.Stdout, "$ ")
+	prompt := "$ "
+	if t.held != "" {
+		prompt = "> "
+	}
+	_, err := io.WriteString(t.stream.Stdout, prompt)
 	return err
 }
 
@@ -213,6 +215,27 @@ func readLine(in *bufio.Reader) (string, error) {
 	}
 }
 
+// line takes a line, or the end of them. Lines that end in a backslash are put
+// together for the shell to join.
+func (t *talk) line(ctx context.Context, l line) error {
+	if l.err != nil && t.held == "" {
+		return l.end()
+	}
+	text := t.held + l.text
+	t.held = ""
+	if slashes := len(text) - len(strings.TrimRight(text, `\`)); l.err == nil && slashes%2 == 1 && !t.stream.Lines {
+		if len(text) > MaxInput {
+			return fmt.Errorf("cannot read the next command: it is longer than %d bytes", MaxInput)
+		}
+		t.held = text + "\n"
+		return nil
+	}
+	if err := t.take(ctx, text); err != nil || l.err == nil {
+		return err
+	}
+	return l.end()
+}
+
 // take runs one line.
 func (t *talk) take(ctx context.Context, text string) error {
 	t.commands++
@@ -245,11 +268,8 @@ func (t *talk) command(ctx context.Context, text string) error {
 	return t.print(out)
 }
 
-// settle takes note of how a command of the main session ended.
+// settle takes note of how a command ended.
 func (t *talk) settle(out SessionRunOutput) {
-	if out.SessionID != mainSession {
-		return
-	}
 	switch {
 	case out.TimedOut:
 		t.status = statusTimedOut
@@ -258,7 +278,7 @@ func (t *talk) settle(out SessionRunOutput) {
 	case out.ExitCode != nil:
 		t.status = *out.ExitCode
 	}
-	t.over = out.ShellEnded && !t.stream.Lines
+	t.over = out.ShellEnded
 }
 
 func (t *talk) print(out SessionRunOutput) error {

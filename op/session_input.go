@@ -17,13 +17,17 @@ type Texts []string
 // UnmarshalJSON reads a string or a list of strings.
 func (t *Texts) UnmarshalJSON(data []byte) error {
 	var one string
+	const takes = "startup_commands and shutdown_commands take a command, or a list of commands"
+	if string(data) == "null" {
+		return errors.New(takes)
+	}
 	if json.Unmarshal(data, &one) == nil {
 		*t = Texts{one}
 		return nil
 	}
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {
-		return errors.New("it must be a command, or a list of commands")
+		return errors.New(takes)
 	}
 	*t = list
 	return nil
@@ -48,7 +52,7 @@ type SessionInput struct {
 	TerminationTimeout *policy.Duration `json:"termination_timeout,omitempty" flag:"termination-timeout" arg:"DUR" help:"time that the shell has to end by itself (default: 10s)"`
 	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100)"`
 	MaxOutputBytes     *policy.Size     `json:"max_output_bytes,omitempty" flag:"max-output-bytes" arg:"SIZE" help:"bytes that are kept of a command's output, at most 2MiB (default: --max-output, else 1MiB)"`
-	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
+	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact-value" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
 }
 
 // plan is what a session is opened with.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,9 +26,6 @@ func (t *talk) answer(ctx context.Context, text []byte) error {
 	id, out, err := t.ask(ctx, text)
 	if err != nil {
 		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: hintOf(err)})
-	}
-	if run, ok := out.(SessionRunOutput); ok {
-		t.settle(run)
 	}
 	answer, err := withID(id, out)
 	if err != nil {
@@ -54,6 +52,9 @@ func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out an
 		fields["session_id"] = json.RawMessage(`"` + mainSession + `"`)
 	}
 	delete(fields, "op")
+	if c := bytes.TrimSpace(fields["command"]); o.Name == t.run.Name && len(c) > 0 && c[0] != '"' && string(fields["restart"]) != "true" {
+		return id, nil, &paddock.Error{Message: needCommand}
+	}
 	input, err := json.Marshal(fields)
 	if err != nil {
 		return id, nil, err
@@ -84,16 +85,11 @@ func withID(id json.RawMessage, out any) (any, error) {
 	if id == nil {
 		return out, nil
 	}
-	text, err := json.Marshal(out)
+	text, err := json.Marshal(out) // an object that is never empty
 	if err != nil {
 		return nil, err
 	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, err
-	}
-	fields["id"] = id
-	return fields, nil
+	return json.RawMessage(`{"id":` + string(id) + "," + string(text[1:])), nil
 }
 
 func (t *talk) write(answer any) error {

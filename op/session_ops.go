@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,7 @@ type SessionOpenInput struct {
 // SessionRunInput asks for a command in a session, or for a new shell in it.
 type SessionRunInput struct {
 	SessionID      string           `json:"session_id" help:"which session"`
-	Command        ToolCommand      `json:"command,omitempty"`
+	Command        *string          `json:"command,omitempty" help:"what the shell is to run, any number of lines"`
 	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
 	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
 	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
@@ -30,41 +29,13 @@ type SessionRunInput struct {
 	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
 }
 
-// ToolCommand is a command text, as a tool for models takes it: what is no text
-// is refused in the tool's own words.
-type ToolCommand struct {
-	Text  string
-	Given bool
-	wrong bool
-}
-
-// UnmarshalJSON reads any JSON.
-func (c *ToolCommand) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil
-	}
-	c.Given = true
-	c.wrong = json.Unmarshal(data, &c.Text) != nil
-	return nil
-}
-
-// MarshalJSON writes the text.
-func (c ToolCommand) MarshalJSON() ([]byte, error) { return json.Marshal(c.Text) }
-
-// JSONSchema is for [Schematic].
-func (ToolCommand) JSONSchema() string {
-	return `{"type": "string", "description": "what the shell is to run, any number of lines"}`
-}
-
 // check is the tool's own.
 func (in SessionRunInput) check() error {
 	switch {
-	case in.Command.Given && in.Restart:
+	case in.Command != nil && in.Restart:
 		return &paddock.Error{Message: needOne}
-	case !in.Command.Given && !in.Restart:
+	case in.Command == nil && !in.Restart:
 		return &paddock.Error{Message: needEither}
-	case in.Command.wrong:
-		return &paddock.Error{Message: needCommand}
 	case in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0"}
 	case in.MaxOutputBytes != nil && (*in.MaxOutputBytes == 0 || *in.MaxOutputBytes > maxSessionOutput):
@@ -140,7 +111,7 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (S
 			DeathProved: true, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
 	}
 	p := k.plan
-	c := paddock.SessionCommand{Text: in.Command.Text, Stdin: []byte(in.Stdin)}
+	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
 	if in.Timeout != nil {
 		c.Timeout = time.Duration(*in.Timeout)
 		p.opts.CommandTimeout = c.Timeout

@@ -65,7 +65,7 @@ func (e *Env) openSession(ctx context.Context, in SessionInput, key sessionKey) 
 		return nil, err
 	}
 	opts := p.opts
-	opts.ID = "session"
+	opts.ID = key.id
 	if k.shell, err = k.sandbox.OpenSession(ctx, opts); err != nil {
 		return nil, err
 	}
