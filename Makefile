@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,12 @@ vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 
 test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
 	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
+
+test-engines: ## run the tests that need docker and podman, none of them skipped (first, as root: make engines-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./test/engines ./backend/docker
+
+engines-deps: ## install docker and podman for test-engines; no service is started (Debian, as root)
+	@sh test/engines/deps.sh
 
 redis-deps: ## install the Redis server for test-redis (Debian, as root)
 	@command -v redis-server >/dev/null || { apt-get update -q && \

@@ -80,11 +80,10 @@ func findable(e *engines.Engine) (undo func()) {
 
 // openContainer starts a sandbox of the docker backend.
 func (b *bench) openContainer(ctx context.Context, e *engines.Engine) (backend.Sandbox, error) {
-	spec, err := paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}}.Resolve(policy.Base{Dir: "/"})
+	spec, err := paddock.Spec{Backend: policy.BackendDocker, Workspace: paddock.Workspace{Source: b.workspace},
+		Docker: &policy.Docker{Binary: e.Binary, Image: engines.Shell, ExtraRunArgs: e.RunArgs}}.Resolve(policy.Base{Dir: "/"})
 	if err != nil {
 		return nil, err
 	}
-	spec.Backend = policy.BackendDocker
-	spec.Docker = &policy.Docker{Binary: e.Binary, Image: engines.Shell, ExtraRunArgs: e.RunArgs}
 	return docker.New().Start(ctx, backend.Request{Spec: spec, Agent: b.agent, StateDir: b.state})
 }

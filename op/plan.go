@@ -83,7 +83,7 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	if len(p.Command) > 0 {
 		b.WriteString("\nthe wall\n")
 		for _, word := range p.Command {
-			if strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {
 				word = strconv.Quote(word)
 			}
 			b.WriteString("  " + word + "\n")

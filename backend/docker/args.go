@@ -25,7 +25,7 @@ type container struct {
 	readOnly bool   // the root file system
 	user     string
 	extra    []string // the user's own words
-	podman   bool     // the engine knows podman's own flags
+	kind     string   // of engine, whose words it takes
 	keepID   bool     // a rootless podman: the caller has the same id inside
 }
 
@@ -86,14 +86,15 @@ func (c *container) hardening() []string {
 	args := []string{
 		"--cap-drop", "ALL",
 		"--security-opt", "no-new-privileges",
-		"--ipc", "private",
 		"--shm-size", itoa(c.shm),
-		"--log-driver", "none", // output is nobody's but the caller's
 		"--stop-timeout", "0", // the agent has ended commands before; nothing waits for it
 		"--pull", "never", // a download is no part of a start
 		"--entrypoint", "", // the image's would run first
 	}
-	if c.podman && c.readOnly {
+	if c.kind != nerdctl { // which has a private one always, and no log of what is attached
+		args = append(args, "--ipc", "private", "--log-driver", "none") // output is nobody's but the caller's
+	}
+	if c.kind == podman && c.readOnly {
 		args = append(args, "--read-only-tmpfs=false") // podman would add places without a bound
 	}
 	if c.keepID {
@@ -152,7 +153,7 @@ func (c *container) text(t tmpfs) string {
 	owner := ""
 	uid, gid, numbers := strings.Cut(c.user, ":")
 	switch {
-	case c.podman:
+	case c.kind == podman:
 		owner = ",U"
 	case numbers && isNumber(uid) && isNumber(gid):
 		owner = ",uid=" + uid + ",gid=" + gid

@@ -18,7 +18,7 @@ func plain() container {
 // Each option makes the words that shells in containers are usually run with,
 // in their usual order.
 func TestArgs(t *testing.T) {
-	hardened := "--cap-drop ALL --security-opt no-new-privileges --ipc private --shm-size 1073741824 --log-driver none --stop-timeout 0 --pull never --entrypoint "
+	hardened := "--cap-drop ALL --security-opt no-new-privileges --shm-size 1073741824 --stop-timeout 0 --pull never --entrypoint  --ipc private --log-driver none"
 	for _, tt := range []struct {
 		name   string
 		change func(*container)
@@ -41,7 +41,10 @@ func TestArgs(t *testing.T) {
 			"run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --pids-limit 4096 --mount type=bind,src=/w,dst=/w -w /w " + hardened + " --net=mine IMG"},
 		{"kept, and no bound of processes", func(c *container) { c.keep, c.pids = true, 0 },
 			"run -i --name paddock-ID --label dev.paddock.sandbox=ID --network none --hostname paddock --mount type=bind,src=/w,dst=/w -w /w " + hardened + " IMG"},
-		{"podman, read-only", func(c *container) { c.podman, c.readOnly, c.keepID = true, true, true },
+		{"nerdctl", func(c *container) { c.kind = nerdctl },
+			"run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --network none --hostname paddock --pids-limit 4096 --mount type=bind,src=/w,dst=/w -w /w " +
+				strings.TrimSuffix(hardened, " --ipc private --log-driver none") + " IMG"},
+		{"podman, read-only", func(c *container) { c.kind, c.readOnly, c.keepID = podman, true, true },
 			"run -i --rm --name paddock-ID --label dev.paddock.sandbox=ID --network none --hostname paddock --pids-limit 4096 --mount type=bind,src=/w,dst=/w -w /w --read-only " +
 				hardened + " --read-only-tmpfs=false --userns keep-id IMG"},
 	} {

@@ -66,7 +66,7 @@ func findClient(o policy.Docker) (*client, error) {
 	if err != nil {
 		return nil, &backend.StartError{Stage: "engine", Op: "find", Object: name,
 			Cause: fmt.Sprintf("Docker execution policy requires the '%s' CLI to be installed and available on PATH.", name),
-			Hint:  "install docker, podman or nerdctl, or name the program with --docker-binary"}
+			Hint:  "install docker, podman or nerdctl, or name the program with --engine"}
 	}
 	return &client{binary: found, name: name, env: clientEnv(os.Environ())}, nil
 }

@@ -57,7 +57,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	b := &build{options: o, absent: bound.absent, shown: shown, container: container{
 		id: id, image: o.Image, keep: o.RemoveContainerOnExit != nil && !*o.RemoveContainerOnExit,
 		network: networkNone, hostname: spec.Hostname, shm: int64(spec.Limits.Tmp), mounts: bound.list,
-		dir: shown[0].Target, readOnly: o.ReadOnlyRootFS, extra: o.ExtraRunArgs, podman: e.kind == "podman",
+		dir: shown[0].Target, readOnly: o.ReadOnlyRootFS, extra: o.ExtraRunArgs, kind: e.kind,
 	}}
 	switch {
 	case spec.Network == networkHost:
@@ -221,14 +221,14 @@ func (b *build) identify(e *engine) error {
 	ws := b.shown[0]
 	uid, gid := ws.UID, ws.GID
 	if e.rootless && int(uid) == os.Geteuid() {
-		if e.kind == "podman" {
+		if e.kind == podman {
 			b.keepID = true
 		} else {
 			uid, gid = 0, 0 // which a rootless engine maps to the caller
 		}
 	}
 	if e.remapped {
-		b.lost = append(b.lost, "the engine maps ids to others, so commands reach of the workspace what everybody reaches; set userns_mode or make it theirs")
+		b.lost = append(b.lost, "the engine maps ids to others, so commands reach of the workspace what everybody reaches, unless extra_run_args say --userns=host")
 	}
 	b.user = fmt.Sprintf("%d:%d", uid, gid)
 	return nil

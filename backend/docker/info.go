@@ -9,10 +9,17 @@ import (
 	"strings"
 )
 
+// The kinds of engine.
+const (
+	docker  = "docker"
+	podman  = "podman"
+	nerdctl = "nerdctl"
+)
+
 // engine is an engine that answers.
 type engine struct {
 	*client
-	kind                     string // "docker", "podman" or "nerdctl": whose words it speaks
+	kind                     string // whose words it takes
 	version                  string
 	arch                     string // as Go names it
 	rootless                 bool
@@ -61,7 +68,7 @@ func (c *client) reach(ctx context.Context) (*engine, error) {
 	if err != nil {
 		return nil, c.fail("reach the engine with", c.name, err)
 	}
-	if e.kind != "podman" {
+	if e.kind != podman {
 		e.local = isLocal(c.endpoint(ctx))
 	} else if host := c.value("CONTAINER_HOST"); host != "" {
 		e.local = isLocal(host) // a service of this host counts as remote for podman
@@ -80,7 +87,7 @@ func (c *client) parseInfo(text []byte) (*engine, error) {
 	}
 	if h := i.Host; h != nil {
 		has := func(controller string) bool { return slices.Contains(h.CgroupControllers, controller) }
-		return &engine{client: c, kind: "podman", version: i.Version.Version, arch: goArch(h.Arch), rootless: h.Security.Rootless,
+		return &engine{client: c, kind: podman, version: i.Version.Version, arch: goArch(h.Arch), rootless: h.Security.Rootless,
 			local: !h.ServiceIsRemote, seccomp: h.Security.SeccompEnabled, cgroups: strings.TrimPrefix(h.CgroupVersion, "v"),
 			memory: has("memory"), swap: has("memory"), cpus: has("cpu"), pids: has("pids")}, nil
 	}
@@ -96,9 +103,9 @@ func (c *client) parseInfo(text []byte) (*engine, error) {
 			return name == "name="+word || name == word
 		})
 	}
-	kind := "docker"
-	if strings.Contains(c.name, "nerdctl") {
-		kind = "nerdctl"
+	kind := docker
+	if strings.Contains(c.name, nerdctl) {
+		kind = nerdctl
 	}
 	return &engine{client: c, kind: kind, version: i.ServerVersion, arch: goArch(i.Architecture), rootless: option("rootless"),
 		remapped: option("userns"), seccomp: option("seccomp"), cgroups: i.CgroupVersion,
