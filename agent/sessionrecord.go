@@ -12,14 +12,9 @@ import (
 // Bounds of what is kept of a session's output, in bytes.
 const (
 	defaultSessionOutput = 1 << 20
-	maxSessionOutput     = 2 << 20
 	// maxLate is of what background jobs print between two commands.
 	maxLate = 64 << 10
 )
-
-// maxChunks is how often a record may go from one stream to the other: beyond
-// that, each stream goes on in its last piece.
-const maxChunks = 8192
 
 // The streams of a session, as indexes.
 const (
@@ -87,12 +82,12 @@ func (r *record) keep(stream int, p []byte) {
 	}
 	r.kept += int64(len(p))
 	last := len(r.chunks) - 1
-	if len(r.chunks) >= maxChunks {
+	if len(r.chunks) >= wire.MaxSessionChunks { // each stream goes on in its last piece
 		for last > 0 && r.chunks[last].stream != stream {
 			last--
 		}
 	}
-	if last < 0 || r.chunks[last].stream != stream {
+	if last < 0 || r.chunks[last].stream != stream && len(r.chunks) < wire.MaxSessionChunks {
 		r.chunks = append(r.chunks, recorded{stream: stream})
 		last = len(r.chunks) - 1
 	}

@@ -15,9 +15,6 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// maxSessions is how many there may be at a time.
-const maxSessions = 32
-
 // maxStdin bounds the standard input of a command in a session, in bytes.
 const maxStdin = 8 << 20
 
@@ -34,7 +31,7 @@ func (s *sessions) reserve(a *Agent, id string) error {
 	if _, taken := s.byID[id]; taken {
 		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + pyRepr(id) + " already exists"}
 	}
-	if len(s.byID) >= maxSessions {
+	if len(s.byID) >= wire.MaxSessions {
 		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close_session frees one"}
 	}
 	if s.byID == nil {
@@ -144,7 +141,7 @@ func checkOutput(lines, size, least int64) error {
 	switch {
 	case lines < least:
 		return badField("max_output_lines", "max_output_lines must be positive.")
-	case size < 0 || size > maxSessionOutput:
+	case size < 0 || size > wire.MaxSessionOutput:
 		return badField("max_output_bytes", "max_output_bytes must be positive, and at most 2097152")
 	}
 	return nil

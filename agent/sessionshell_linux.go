@@ -156,11 +156,11 @@ func memoryFile(name string) (*os.File, error) {
 
 // listen begins to read what the shell says.
 func (h *sessionShell) listen(s *stdio, report *os.File) (err error) {
-	if h.report, err = openTap(report, h.hear); err != nil {
+	if h.report, err = openTap(report, nil, h.hear); err != nil {
 		return err
 	}
 	for i, f := range []*os.File{s.stdout, s.stderr} {
-		if h.streams[i], err = openTap(f, func(p []byte) { h.output.take(i, p) }); err != nil {
+		if h.streams[i], err = openTap(f, h.streams[0], func(p []byte) { h.output.take(i, p) }); err != nil {
 			return err
 		}
 	}

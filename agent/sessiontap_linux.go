@@ -13,19 +13,22 @@ import (
 type tap struct {
 	file *os.File
 	take func([]byte)
-	done chan struct{} // closed at the pipe's end
+	// first, where not nil, is drained before each read: of what two pipes hold
+	// nobody can tell what was written first, and so it is always the same.
+	first *tap
+	done  chan struct{} // closed at the pipe's end
 
 	raw syscall.RawConn
 	mu  sync.Mutex // held from a read until what was read is taken
 }
 
 // openTap begins to read. The file must not block.
-func openTap(file *os.File, take func([]byte)) (*tap, error) {
+func openTap(file *os.File, first *tap, take func([]byte)) (*tap, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	t := &tap{file: file, take: take, done: make(chan struct{}), raw: raw}
+	t := &tap{file: file, first: first, take: take, done: make(chan struct{}), raw: raw}
 	go t.run()
 	return t, nil
 }
@@ -35,6 +38,9 @@ func (t *tap) run() {
 	wide := false
 	_ = t.raw.Read(func(fd uintptr) (ended bool) {
 		for {
+			if t.first != nil {
+				t.first.drain()
+			}
 			n, ended := t.once(int(fd))
 			if n >= bulk && !wide {
 				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize)

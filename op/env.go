@@ -28,6 +28,9 @@ type Env struct {
 	// Ceiling is the most that a spec of the principal's may ask for. nil:
 	// whatever the library takes.
 	Ceiling *policy.Ceiling
+	// Sessions keeps sessions for a door that lasts, which closes it at its end.
+	// nil: none is kept.
+	Sessions *Sessions
 	// Audit takes a record of each call. nil: none is kept, and what needs a
 	// privilege is refused.
 	Audit *audit.Log
@@ -53,6 +56,9 @@ type Stream struct {
 	// Stdout and Stderr take output as it comes. Where Stdout is nil, output
 	// is captured, bounded, into the operation's answer.
 	Stdout, Stderr io.Writer
+	// Lines says that what an operation with [Streams.Lines] reads and writes are
+	// JSON objects, one a line.
+	Lines bool
 	// Signals are names ("SIGINT") to be handed on to what is run. "SIGWINCH"
 	// also says that Terminal may have another size.
 	Signals <-chan string

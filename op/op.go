@@ -40,7 +40,10 @@ type Desc struct {
 	Description string
 	Schema      json.RawMessage
 	// Needs are the privileges that its principal must hold.
-	Needs   privilege.Set
+	Needs privilege.Set
+	// Lasting operations are for doors that outlive a call ([Env.Sessions]); they
+	// have no command of their own.
+	Lasting bool
 	Hints   Hints
 	Streams Streams
 }
@@ -60,6 +63,11 @@ type Hints struct {
 // Streams says which live streams an operation can use.
 type Streams struct {
 	In, Out bool
+	// Lines says that it can read and write JSON objects, one a line, and then
+	// has no other output.
+	Lines bool
+	// Interrupts says that SIGINT ends what runs inside, and never the operation.
+	Interrupts bool
 }
 
 // Op is one row of the table.
@@ -128,7 +136,7 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp(), planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{runOp(), executeOp()}, sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }

@@ -47,8 +47,10 @@ type SpecInput struct {
 
 // spec is what was asked for, the file's words and the fields' together. All
 // that is wrong with the fields is told at once.
-func (in SpecInput) spec(env *Env) (policy.Spec, error) {
-	var spec policy.Spec
+func (in SpecInput) spec(env *Env) (policy.Spec, error) { return in.over(env, policy.Spec{}) }
+
+// over is spec with another spec in place of the empty one.
+func (in SpecInput) over(env *Env, spec policy.Spec) (policy.Spec, error) {
 	if err := env.reads("spec_file", in.SpecFile); err != nil {
 		return policy.Spec{}, err
 	}

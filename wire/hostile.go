@@ -22,26 +22,32 @@ type Denials []Denial
 
 // UnmarshalJSON reads the list and stops at MaxDenials.
 func (d *Denials) UnmarshalJSON(data []byte) error {
+	return decodeList(data, (*[]Denial)(d), MaxDenials, "denials")
+}
+
+// decodeList reads a list and stops where it is too long: an element of three
+// bytes may take a hundred in memory.
+func decodeList[T any](data []byte, into *[]T, most int, name string) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	open, err := dec.Token()
 	if err != nil || open == nil {
 		return err
 	}
 	if open != json.Delim('[') {
-		return errors.New("denials must be a list")
+		return errors.New(name + " must be a list")
 	}
-	var list Denials
+	var list []T
 	for dec.More() {
-		if len(list) == MaxDenials {
-			return fmt.Errorf("more than %d denials", MaxDenials)
+		if len(list) == most {
+			return fmt.Errorf("more than %d %s", most, name)
 		}
-		var one Denial
+		var one T
 		if err := dec.Decode(&one); err != nil {
 			return err
 		}
 		list = append(list, one)
 	}
-	*d = list
+	*into = list
 	return nil
 }
 

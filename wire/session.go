@@ -1,5 +1,15 @@
 package wire
 
+// Bounds of what is told of sessions. What exceeds one is an error when decoded.
+const (
+	// MaxSessionChunks is how many pieces the output of a command may have.
+	MaxSessionChunks = 8192
+	// MaxSessions is how many sessions there may be at a time.
+	MaxSessions = 32
+	// MaxSessionOutput is how much of a command's output may be asked for, in bytes.
+	MaxSessionOutput = 2 << 20
+)
+
 // OpenSessionRequest starts a session: one shell that stays, and is given
 // commands one at a time.
 type OpenSessionRequest struct {
@@ -87,13 +97,16 @@ type SessionChunk struct {
 	Data   string `json:"data"`
 }
 
+// SessionChunks are a command's output, of at most MaxSessionChunks pieces.
+type SessionChunks []SessionChunk
+
 // RunSessionResult is how a command in a session ended.
 type RunSessionResult struct {
 	SessionID string `json:"session_id"`
 	// Output is what was printed, in the order in which it arrived: exact for
 	// each stream, and between the two as close as two pipes can tell.
-	Output   []SessionChunk `json:"output"`
-	Encoding string         `json:"encoding,omitempty"`
+	Output   SessionChunks `json:"output"`
+	Encoding string        `json:"encoding,omitempty"`
 	// ExitCode is the command's status, -N where the shell itself ended by
 	// signal N, and 124 where the command timed out.
 	ExitCode    int    `json:"exit_code"`
@@ -118,8 +131,8 @@ type RunSessionResult struct {
 	TruncatedByBytes bool  `json:"truncated_by_bytes"`
 	// Late is what background jobs printed between the command before and this
 	// one, of LateBytes in all; at most 64 KiB of it are kept.
-	Late      []SessionChunk `json:"late,omitempty"`
-	LateBytes int64          `json:"late_bytes,omitempty"`
+	Late      SessionChunks `json:"late,omitempty"`
+	LateBytes int64         `json:"late_bytes,omitempty"`
 	// Jobs counts processes in the background that live on.
 	Jobs int `json:"jobs"`
 	// SurvivorsKilled counts processes that were killed, because the command
@@ -155,7 +168,10 @@ type ListSessionsRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 }
 
+// SessionList is a list of sessions, of at most MaxSessions.
+type SessionList []Session
+
 // ListSessionsResult is every session, sorted by id.
 type ListSessionsResult struct {
-	Sessions []Session `json:"sessions"`
+	Sessions SessionList `json:"sessions"`
 }

@@ -76,7 +76,11 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 	}
 	in := newInput(o)
 	in.addFlags(cmd)
-	asJSON := cmd.Flags().Bool("json", false, "print one JSON object instead of text")
+	help := "print one JSON object instead of text"
+	if o.Streams.Lines {
+		help = "read and print JSON objects, one a line"
+	}
+	asJSON := cmd.Flags().Bool("json", false, help)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		input, err := in.encode(args)
 		if err != nil {
@@ -106,7 +110,7 @@ func (a *app) call(o op.Op, input []byte, asJSON bool) error {
 	if s, ok := out.(op.Statuser); ok {
 		a.status = s.ExitStatus()
 	}
-	if !asJSON {
+	if !asJSON || o.Streams.Lines {
 		return o.Render(os.Stdout, out)
 	}
 	enc := json.NewEncoder(os.Stdout)

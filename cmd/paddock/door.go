@@ -29,6 +29,8 @@ type door struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stream op.Stream
+	// interrupts says that INT never ends the operation.
+	interrupts bool
 
 	signals  chan os.Signal
 	names    chan string
@@ -46,7 +48,8 @@ func openDoor(s op.Streams, captured bool) *door {
 	if !s.Out {
 		return d
 	}
-	if !captured {
+	d.interrupts, d.stream.Lines = s.Interrupts, s.Lines && captured
+	if !captured || s.Lines {
 		d.stream.Stdout, d.stream.Stderr = os.Stdout, os.Stderr
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
@@ -90,7 +93,7 @@ func (d *door) handOn() {
 			continue
 		}
 		count[s]++
-		if number == syscall.SIGINT || number == syscall.SIGTERM {
+		if number == syscall.SIGINT && !d.interrupts || number == syscall.SIGTERM {
 			if count[s] == lastWarning {
 				d.cancel(&interrupted{number})
 			} else if count[s] > lastWarning {

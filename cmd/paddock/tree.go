@@ -17,7 +17,7 @@ import (
 func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	wanted := commandOf(ops, args)
 	made := map[string]*cobra.Command{"": root}
-	byLength := slices.Clone(ops)
+	byLength := slices.DeleteFunc(slices.Clone(ops), func(o op.Op) bool { return o.Lasting })
 	slices.SortStableFunc(byLength, func(a, b op.Op) int { return len(a.CLI) - len(b.CLI) })
 	for _, o := range byLength {
 		cmd := a.command(o, startsWith(o.CLI, wanted))

@@ -1,0 +1,307 @@
+package op
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/paddock-dev/paddock"
+)
+
+// SessionOutput is how a session at the command line ended.
+type SessionOutput struct {
+	Status   int   `json:"status"` // of the last command
+	Commands int64 `json:"commands"`
+}
+
+// ExitStatus is the last command's, or the shell's where a command has ended it.
+func (o SessionOutput) ExitStatus() int { return o.Status }
+
+// mainSession is the name of the session that the flags describe.
+const mainSession = "main"
+
+func sessionOp() Op {
+	return New(Desc{
+		Name:    "session",
+		CLI:     []string{"session"},
+		Summary: "Keep one shell in a sandbox, and give it commands",
+		Doc: sessionDoc + `
+
+Each line of standard input is a command, and the next is read when it has
+ended; a line that ends in "\" goes on with the next one. At a terminal there is
+a prompt. The end of input ends the session, and so does a command that ends the
+shell. SIGINT interrupts the command that runs.
+
+Without --workspace the session has an empty workspace, which is removed at its
+end. Of a command's output, 100 lines are kept (--max-output-lines), and a
+command may take 30 seconds (--command-timeout); when its time is up, it ends
+with all it has started, and the shell stays where that is possible.
+
+With --json each line is a JSON object, and so is each answer. {"command": "…"}
+runs a command, and {"restart": true} starts a new shell; "stdin", "timeout",
+"max_output_lines" and "max_output_bytes" may be beside them. "text" in the
+answer is what a model should be told. With "op" a line asks for an operation
+by its name: session_open, session_run, session_restart, session_close and
+session_list, with that operation's own fields. "id" is repeated in the answer.
+
+Exit status: the last command's, with --json 0; 125 Paddock could not open the session.`,
+		Examples: `  # a shell that stays
+  paddock session -w ~/src/app
+
+  # for programs
+  printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`,
+		Hints:   Hints{Destructive: true, LongRunning: true},
+		Streams: Streams{In: true, Out: true, Lines: true, Interrupts: true},
+	}, session, func(io.Writer, SessionOutput) error { return nil })
+}
+
+// session opens the session and gives it the lines of standard input.
+func session(ctx context.Context, env *Env, in SessionInput, stream *Stream) (out SessionOutput, err error) {
+	if stream.Stdin == nil || stream.Stdout == nil {
+		return out, &paddock.Error{Message: "cannot keep a session: this door has no live streams"}
+	}
+	own := *env
+	own.Sessions = &Sessions{}
+	defer func() { err = errors.Join(err, own.Sessions.Close()) }()
+	key, err := own.Sessions.reserve(own.principal(), mainSession)
+	if err != nil {
+		return out, err
+	}
+	k, err := own.openSession(ctx, in, key)
+	own.Sessions.put(key, k)
+	if err != nil {
+		return out, err
+	}
+	if err := tellLost(stream.Stderr, k.sandbox.Isolation()); err != nil {
+		return out, err
+	}
+	t := &talk{env: &own, main: k, stream: stream, run: sessionRunOp()}
+	err = t.all(ctx)
+	return SessionOutput{t.status, t.commands}, err
+}
+
+// talk is the exchange of lines.
+type talk struct {
+	env      *Env
+	main     *keptSession
+	stream   *Stream
+	run      Op
+	running  atomic.Bool
+	status   int
+	commands int64
+	over     bool
+	held     string // the beginning of a command whose lines go on
+}
+
+// all takes lines until there are no more, until the shell has ended, or until a
+// signal says so.
+func (t *talk) all(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := make(chan line)
+	go readLines(t.stream.Stdin, lines, ctx.Done())
+	defer t.watch(ctx, cancel)()
+	for !t.over {
+		if err := t.prompt(); err != nil {
+			return err
+		}
+		select {
+		case l := <-lines:
+			if err := t.line(ctx, l); err != nil || l.err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// watch hands signals on: INT to the command, others to the whole.
+func (t *talk) watch(ctx context.Context, cancel func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case name := <-t.stream.Signals:
+				t.signal(ctx, name, cancel)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (t *talk) signal(ctx context.Context, name string, cancel func()) {
+	switch name {
+	case "SIGINT":
+		if t.running.Load() {
+			_ = t.main.shell.Interrupt(ctx) // the command's answer tells what came of it
+		}
+	case "SIGTERM", "SIGHUP", "SIGQUIT":
+		t.status = 128 + map[string]int{"SIGHUP": 1, "SIGQUIT": 3, "SIGTERM": 15}[name]
+		cancel()
+	}
+}
+
+func (t *talk) prompt() error {
+	if t.stream.Terminal == nil || t.stream.Lines {
+		return nil
+	}
+	prompt := "$ "
+	if t.held != "" {
+		prompt = "> "
+	}
+	_, err := io.WriteString(t.stream.Stdout, prompt)
+	return err
+}
+
+// line is one line of input, or why there is none.
+type line struct {
+	text string
+	err  error
+}
+
+// end is how the session ends where there are no more lines.
+func (l line) end() error {
+	if errors.Is(l.err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("cannot read the next command: %w", l.err)
+}
+
+// readLines reads until the end, in bounds.
+func readLines(r io.Reader, lines chan<- line, done <-chan struct{}) {
+	in := bufio.NewReader(r)
+	for {
+		text, err := readLine(in)
+		if err == nil || text != "" {
+			select {
+			case lines <- line{text: text}:
+			case <-done:
+				return
+			}
+		}
+		if err != nil {
+			select {
+			case lines <- line{err: err}:
+			case <-done:
+			}
+			return
+		}
+	}
+}
+
+// readLine reads a line of at most [MaxInput] bytes.
+func readLine(in *bufio.Reader) (string, error) {
+	var text bytes.Buffer
+	for {
+		part, err := in.ReadSlice('\n')
+		if text.Len()+len(part) > MaxInput {
+			return "", fmt.Errorf("the line is longer than %d bytes", MaxInput)
+		}
+		text.Write(part)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return strings.TrimSuffix(text.String(), "\n"), err
+		}
+	}
+}
+
+// line takes a line, or the end of them. Lines that end in a backslash are put
+// together for the shell to join.
+func (t *talk) line(ctx context.Context, l line) error {
+	if l.err != nil && t.held == "" {
+		return l.end()
+	}
+	text := t.held + l.text
+	t.held = ""
+	if slashes := len(text) - len(strings.TrimRight(text, `\`)); l.err == nil && slashes%2 == 1 && !t.stream.Lines {
+		if len(text) > MaxInput {
+			return fmt.Errorf("cannot read the next command: it is longer than %d bytes", MaxInput)
+		}
+		t.held = text + "\n"
+		return nil
+	}
+	if err := t.take(ctx, text); err != nil || l.err == nil {
+		return err
+	}
+	return l.end()
+}
+
+// take runs one line.
+func (t *talk) take(ctx context.Context, text string) error {
+	t.commands++
+	t.running.Store(true)
+	defer t.running.Store(false)
+	if t.stream.Lines {
+		return t.answer(ctx, []byte(text))
+	}
+	return t.command(ctx, text)
+}
+
+// command runs a line as a command, and prints what it printed.
+func (t *talk) command(ctx context.Context, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	input, err := json.Marshal(map[string]string{"session_id": mainSession, "command": text})
+	if err != nil {
+		return err
+	}
+	res, err := t.run.Call(ctx, t.env, input, nil)
+	out, ok := res.(SessionRunOutput)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil || !ok {
+		return err
+	}
+	t.settle(out)
+	return t.print(out)
+}
+
+// settle takes note of how a command ended.
+func (t *talk) settle(out SessionRunOutput) {
+	switch {
+	case out.TimedOut:
+		t.status = statusTimedOut
+	case out.ExitCode != nil && *out.ExitCode < 0:
+		t.status = statusSignal - *out.ExitCode
+	case out.ExitCode != nil:
+		t.status = *out.ExitCode
+	}
+	t.over = out.ShellEnded
+}
+
+func (t *talk) print(out SessionRunOutput) error {
+	for _, c := range append(out.Late, out.Chunks...) {
+		w := t.stream.Stdout
+		if c.Stream == "stderr" {
+			w = t.stream.Stderr
+		}
+		if _, err := io.WriteString(w, c.Data); err != nil {
+			return err
+		}
+	}
+	note := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(t.stream.Stderr, "paddock: "+format+"\n", args...)
+	}
+	if out.TimedOut {
+		note("%s", strings.TrimPrefix(out.Text, "Error: "))
+	}
+	if out.TruncatedByLines || out.TruncatedByBytes {
+		note("output truncated (observed %d lines, %d bytes)", out.TotalLines, out.TotalBytes)
+	}
+	if out.Note != "" {
+		note("%s", out.Note)
+	}
+	return nil
+}

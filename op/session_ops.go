@@ -1,0 +1,224 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// SessionOpenInput asks for a session that outlives the call.
+type SessionOpenInput struct {
+	SessionInput
+	SessionID string `json:"session_id,omitempty" help:"a name for the session (default: a random one)" max:"64"`
+}
+
+// SessionRunInput asks for a command in a session, or for a new shell in it.
+type SessionRunInput struct {
+	SessionID      string           `json:"session_id" help:"which session"`
+	Command        *string          `json:"command,omitempty" help:"what the shell is to run, any number of lines"`
+	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
+	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
+	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
+	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines that are kept (default: the session's)" min:"1" max:"2147483648"`
+	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
+}
+
+// check is the tool's own.
+func (in SessionRunInput) check() error {
+	switch {
+	case in.Command != nil && in.Restart:
+		return &paddock.Error{Message: needOne}
+	case in.Command == nil && !in.Restart:
+		return &paddock.Error{Message: needEither}
+	case in.Timeout != nil && *in.Timeout <= 0:
+		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0"}
+	case in.MaxOutputBytes != nil && (*in.MaxOutputBytes == 0 || *in.MaxOutputBytes > maxSessionOutput):
+		return &policy.FieldError{Field: "max_output_bytes", Reason: "it must be from 1 byte to 2MiB"}
+	}
+	return nil
+}
+
+// SessionNameInput names a session.
+type SessionNameInput struct {
+	SessionID string `json:"session_id" help:"which session"`
+}
+
+func sessionOps() []Op {
+	return []Op{sessionOp(), sessionOpenOp(), sessionRunOp(), sessionRestartOp(), sessionCloseOp(), sessionListOp()}
+}
+
+const sessionDoc = `A session is one shell that stays, in a sandbox of its own: its directory,
+variables, functions and options persist from one command to the next. It lives
+until it is closed, or until the door that keeps it closes.`
+
+func sessionOpenOp() Op {
+	return New(Desc{
+		Name: "session_open", Summary: "Open a session: a shell that stays, in a sandbox of its own",
+		Doc:     sessionDoc + "\n\nWithout a workspace it gets an empty one, which is removed with it.",
+		Lasting: true,
+		Hints:   Hints{Destructive: true, LongRunning: true},
+	}, func(ctx context.Context, env *Env, in SessionOpenInput, _ *Stream) (SessionOpenOutput, error) {
+		key, err := env.Sessions.reserve(env.principal(), in.SessionID)
+		if err != nil {
+			return SessionOpenOutput{}, err
+		}
+		k, err := env.openSession(ctx, in.SessionInput, key)
+		if !env.Sessions.put(key, k) && err == nil {
+			err = errors.Join(errNoSessions, k.close())
+		}
+		if err != nil {
+			return SessionOpenOutput{}, err
+		}
+		return SessionOpenOutput{SessionID: key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+			Temporary: k.scratch != "", Isolation: k.sandbox.Isolation()}, nil
+	}, func(w io.Writer, out SessionOpenOutput) error {
+		_, err := fmt.Fprintln(w, out.SessionID)
+		return err
+	})
+}
+
+func sessionRunOp() Op {
+	return New(Desc{
+		Name: "session_run", Summary: "Run a command in a session",
+		Doc: sessionDoc + `
+
+A command that exceeds its time ends with all it has started; the shell stays
+where it lets itself be interrupted, and the answer says whether it did.`,
+		Lasting: true,
+		Hints:   Hints{Destructive: true, LongRunning: true},
+	}, sessionRun, renderSessionRun)
+}
+
+// sessionRun runs a command, or restarts the shell.
+func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (SessionRunOutput, error) {
+	if err := in.check(); err != nil {
+		return SessionRunOutput{}, err
+	}
+	k, err := env.Sessions.find(env.principal(), in.SessionID)
+	if err != nil {
+		return SessionRunOutput{}, err
+	}
+	if in.Restart {
+		out, err := k.restart(ctx)
+		none := 0
+		return SessionRunOutput{SessionID: out.SessionID, Status: out.Status, Text: out.Text, ExitCode: &none, Restarted: err == nil,
+			DeathProved: true, RedactionMatches: map[string]int64{}, Chunks: []SessionChunk{}}, err
+	}
+	p := k.plan
+	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
+	if in.Timeout != nil {
+		c.Timeout = time.Duration(*in.Timeout)
+		p.opts.CommandTimeout = c.Timeout
+	}
+	if in.MaxOutputLines != nil {
+		c.MaxLines = int64(*in.MaxOutputLines)
+		p.opts.MaxLines = c.MaxLines
+	}
+	if in.MaxOutputBytes != nil {
+		c.MaxBytes = int64(*in.MaxOutputBytes)
+		p.opts.MaxBytes = c.MaxBytes
+	}
+	r, err := k.shell.Run(ctx, c)
+	if r == nil {
+		return SessionRunOutput{}, err
+	}
+	return newSessionRunOutput(k.key.id, r, p), err
+}
+
+func renderSessionRun(w io.Writer, out SessionRunOutput) error {
+	_, err := fmt.Fprintln(w, out.Text)
+	return err
+}
+
+// restart gives the session a new shell.
+func (k *keptSession) restart(ctx context.Context) (SessionRestartOutput, error) {
+	if err := k.shell.Restart(ctx); err != nil {
+		return SessionRestartOutput{}, &restartError{err}
+	}
+	return SessionRestartOutput{SessionID: k.key.id, Status: "success", Text: restarted}, nil
+}
+
+// restartError is a restart that failed, in the words of the contract.
+type restartError struct{ cause error }
+
+// Error names the cause as well.
+func (e *restartError) Error() string { return restartFailed + " " + e.cause.Error() }
+
+// Unwrap gives the cause.
+func (e *restartError) Unwrap() error { return e.cause }
+
+func sessionRestartOp() Op {
+	return New(Desc{
+		Name: "session_restart", Summary: "Give a session a new shell",
+		Doc:     sessionDoc + "\n\nThe old shell ends with all it has started. The workspace stays as it is.",
+		Lasting: true,
+		Hints:   Hints{Destructive: true},
+	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionRestartOutput, error) {
+		k, err := env.Sessions.find(env.principal(), in.SessionID)
+		if err != nil {
+			return SessionRestartOutput{}, err
+		}
+		return k.restart(ctx)
+	}, func(w io.Writer, out SessionRestartOutput) error {
+		_, err := fmt.Fprintln(w, out.Text)
+		return err
+	})
+}
+
+func sessionCloseOp() Op {
+	return New(Desc{
+		Name: "session_close", Summary: "Close a session, and its sandbox",
+		Doc:     sessionDoc + "\n\nIts shutdown commands run first; then nothing that runs in its sandbox is left.",
+		Lasting: true,
+		Hints:   Hints{Destructive: true},
+	}, func(_ context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
+		k, err := env.Sessions.remove(env.principal(), in.SessionID)
+		if err != nil {
+			return SessionCloseOutput{}, err
+		}
+		err = k.close()
+		return SessionCloseOutput{SessionID: in.SessionID, Planted: k.sandbox.Planted()}, err
+	}, func(w io.Writer, out SessionCloseOutput) error {
+		if err := tellPlanted(w, out.Planted); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(w, "closed", out.SessionID)
+		return err
+	})
+}
+
+func sessionListOp() Op {
+	return New(Desc{
+		Name: "session_list", Summary: "List one's own sessions",
+		Doc:     sessionDoc,
+		Lasting: true,
+		Hints:   Hints{ReadOnly: true, Idempotent: true},
+	}, sessionList, func(w io.Writer, out SessionListOutput) error {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, s := range out.Sessions {
+			if _, err := fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.SessionID, s.State, s.Backend, s.Cwd); err != nil {
+				return err
+			}
+		}
+		return t.Flush()
+	})
+}
+
+func sessionList(ctx context.Context, env *Env, _ struct{}, _ *Stream) (SessionListOutput, error) {
+	out := SessionListOutput{Sessions: []SessionSummary{}}
+	for _, k := range env.Sessions.of(env.principal()) {
+		s := SessionSummary{SessionID: k.key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+			Backend: k.sandbox.Spec().Backend, State: "ended"}
+		if now, err := k.shell.Summary(ctx); err == nil {
+			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt
+		}
+		out.Sessions = append(out.Sessions, s)
+	}
+	return out, nil
+}
