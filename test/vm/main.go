@@ -98,7 +98,7 @@ func plan(c machineConfig, only, run string) []machineConfig {
 	for _, suites := range machines {
 		c.mode, c.ports, c.order = modeSuites, []string{suitesPort}, order{Run: run, Limit: c.limit - aside, Later: c.order.Later}
 		for _, s := range suites {
-			if only == s.pkg || only == "" && !(c.order.Later && s.later == everything) {
+			if only == s.pkg || only == "" && (!c.order.Later || s.later != everything) {
 				c.order.Suites = append(c.order.Suites, s.pkg)
 			}
 		}
