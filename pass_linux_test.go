@@ -69,7 +69,7 @@ func TestWalledPipeIsNotRead(t *testing.T) {
 	if err := cmd.Run(); !errors.Is(err, ErrTimeout) {
 		t.Errorf("Run: %v", err)
 	}
-	if took := time.Since(began); took > 2*Grace {
+	if took := time.Since(began); took > 5*Grace { // on a loaded machine, too
 		t.Errorf("it took %v", took)
 	}
 }

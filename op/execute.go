@@ -260,7 +260,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		return out, nil
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
-	if hint := hintOf(err); hint != "" && werr == nil {
+	if hint := HintOf(err); hint != "" && werr == nil {
 		_, werr = fmt.Fprintf(x.stream.Stderr, "paddock: hint: %s\n", hint)
 	}
 	return out, werr

@@ -32,8 +32,8 @@ func (x *execution) cause(err error) string {
 	})
 }
 
-// hintOf is what an error says to do about it.
-func hintOf(err error) string {
+// HintOf is what an error says to do about it, empty where it says nothing.
+func HintOf(err error) string {
 	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
 	denied := (*privilege.Denied)(nil)
 	switch {

@@ -112,7 +112,7 @@ func answerOf[R any](r *R, err error) Answer[R] {
 	return Answer[R]{Error: err.Error(), Hint: toolHint(err), Result: r, cause: err}
 }
 
-// toolHint is hintOf with the errors of host tools.
+// toolHint is HintOf with the errors of host tools.
 func toolHint(err error) string {
 	group, space := (*cgroup.Error)(nil), (*namespace.Error)(nil)
 	place, flag := (*cgroup.PathError)(nil), (*namespace.FlagError)(nil)
@@ -126,7 +126,7 @@ func toolHint(err error) string {
 	case errors.As(err, &flag):
 		return flag.Hint
 	}
-	return hintOf(err)
+	return HintOf(err)
 }
 
 // newHostTool makes an operation whose errors are answers. In texts for people

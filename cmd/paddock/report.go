@@ -11,9 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/privilege"
 )
 
 // The exit statuses of this program's own failures.
@@ -31,7 +30,7 @@ func report(w io.Writer, err error) int {
 	}
 	for _, one := range flatten(err) {
 		fmt.Fprintf(w, "paddock: %s\n", oneLine(one.Error()))
-		if hint := hintOf(one); hint != "" {
+		if hint := op.HintOf(one); hint != "" {
 			fmt.Fprintf(w, "paddock: hint: %s\n", oneLine(hint))
 		}
 	}
@@ -63,22 +62,6 @@ func flatten(err error) []error {
 		all = append(all, flatten(e)...)
 	}
 	return all
-}
-
-func hintOf(err error) string {
-	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
-	denied := (*privilege.Denied)(nil)
-	switch {
-	case errors.As(err, &denied):
-		return denied.Hint
-	case errors.As(err, &field):
-		return field.Hint
-	case errors.As(err, &start):
-		return start.Hint
-	case errors.As(err, &own):
-		return own.Hint
-	}
-	return ""
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
