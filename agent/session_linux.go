@@ -332,7 +332,7 @@ func (s *session) close(ctx context.Context) *wire.CloseSessionResult {
 // leave asks the shell to end, and waits so long for it.
 func (h *sessionShell) leave(limit time.Duration) {
 	_ = h.input.SetWriteDeadline(time.Now().Add(limit))
-	_, _ = h.input.WriteString("\\exit\n")
+	_, _ = h.input.WriteString("\\exit 0\n")
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

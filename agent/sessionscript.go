@@ -73,10 +73,13 @@ func bashLine(word string, stdin bool) string {
 	return fmt.Sprintf(`\builtin . /proc/self/fd/%d %s;`, shellTextFD, redirect) + bashReport(word)
 }
 
-// bash reads the line byte by byte, so it is short.
+// bashReport has bash tell its state. Bash reads it byte by byte, so it is
+// short. Its last words are a syntax error: bash 5.2 writes beside its memory
+// when it reads on after a file that ended within $(, and an error sets its
+// parser right.
 func bashReport(word string) string {
 	return fmt.Sprintf(`{ \builtin printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}";\builtin trap -p DEBUG ERR RETURN;`+
-		`\builtin trap - DEBUG ERR RETURN;\builtin set +vx;\builtin declare -F exec||\builtin :;\builtin echo;\builtin echo %[1]s.;PS1= PS2=;} >&%[2]d 2>&%[2]d`+"\n",
+		`\builtin trap - DEBUG ERR RETURN;\builtin set +vx;\builtin declare -F exec||\builtin :;\builtin echo;\builtin echo %[1]s.;PS1= PS2=;[[ $- == *e* ]]||\builtin eval \);} >&%[2]d 2>&%[2]d`+"\n",
 		word, shellReportFD)
 }
 
@@ -168,9 +171,11 @@ func parseTraps(text string) (traps string, exec bool) {
 		}
 		end := quotedEnd(after)
 		signal, _, _ := strings.Cut(after[end:], "\n")
-		switch signal {
-		case " DEBUG", " ERR", " RETURN":
-			traps += "\\builtin trap -- '" + after[:end] + signal + "\n"
+		switch set := "\\builtin trap -- '" + after[:end] + signal + "\n"; signal {
+		case " DEBUG": // the last, since it would fire for the others
+			traps += set
+		case " ERR", " RETURN":
+			traps = set + traps
 		}
 		rest = after[end:]
 	}
