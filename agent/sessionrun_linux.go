@@ -16,7 +16,10 @@ const (
 	// interruptGrace is how long a round of interrupting may take, and
 	// interruptRounds how many there are before the shell is killed.
 	interruptGrace  = 400 * time.Millisecond
-	interruptRounds = 4
+	interruptRounds = 5
+	// interruptAgain is when the first is repeated: a process that was just
+	// being made may have lost it.
+	interruptAgain = 100 * time.Millisecond
 	// maxAttempts is how often a shell that reads lines is asked for a report.
 	maxAttempts = 3
 	// askGrace is how long a shell that was interrupted may take to report.
@@ -215,8 +218,12 @@ func (e *errand) asks() (over bool) {
 func (e *errand) interrupt() {
 	h := e.h
 	h.output.expectNewline()
+	grace := interruptGrace
 	switch e.rounds {
-	case 0:
+	case 0, 1:
+		if e.rounds == 0 {
+			grace = interruptAgain
+		}
 		_ = h.agent.reaper.signal(h.process, h.process.pid, unix.SIGINT)
 	case interruptRounds:
 		e.out.broken = true
@@ -230,7 +237,7 @@ func (e *errand) interrupt() {
 	}
 	e.rounds++
 	_ = h.agent.reaper.signalOne(h.process, unix.SIGCONT)
-	e.round.Reset(interruptGrace)
+	e.round.Reset(grace)
 	e.look()
 }
 
