@@ -25,7 +25,7 @@ const maxEcho = 1 << 10
 func (t *talk) answer(ctx context.Context, text []byte) error {
 	id, out, err := t.ask(ctx, text)
 	if err != nil {
-		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: hintOf(err)})
+		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: HintOf(err)})
 	}
 	answer, err := withID(id, out)
 	if err != nil {
