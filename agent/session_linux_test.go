@@ -336,7 +336,7 @@ func TestSessionInterrupt(t *testing.T) {
 	}()
 	begun()
 	cancel()
-	<-gone
+	<-gone //nolint:errcheck // it was called off
 	if r := s.sh("echo $x; ls"); printed(r, "stdout") != "1\n" {
 		t.Errorf("%+v", r)
 	}

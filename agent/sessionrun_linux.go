@@ -183,7 +183,7 @@ func (e *errand) answered() bool {
 	return ok
 }
 
-// asks asks a shell that reads lines, and has not reported, for its report. It
+// asks wants the report of a shell that reads lines and has not reported. It
 // says whether that is over.
 func (e *errand) asks() (over bool) {
 	if e.answered() {
@@ -244,7 +244,7 @@ func (e *errand) finish() {
 		e.out.killed, e.out.proved = e.out.killed+h.killed, h.proved
 	}
 	if e.pending {
-		<-e.idle // the shell reads, or nobody waits any more
+		<-e.idle //nolint:errcheck // the shell reads, or nobody waits any more
 	}
 	if e.out.reported && (e.out.timedOut || e.out.interrupted) {
 		killed, proved := h.killOthers()

@@ -113,6 +113,14 @@ func (a *Agent) watchStops(stops <-chan os.Signal) {
 	}
 }
 
+// firstWord is the first of an argument list, "" where there is none.
+func firstWord(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return argv[0]
+}
+
 // checkSession refuses what no session can be made of.
 func checkSession(q *wire.OpenSessionRequest) error {
 	q.SessionID = strings.TrimSpace(q.SessionID)
@@ -121,7 +129,7 @@ func checkSession(q *wire.OpenSessionRequest) error {
 		return badField("session_id", "session_id is required")
 	case !stateName(q.SessionID):
 		return badField("session_id", "session_id is invalid")
-	case q.ShellCommand != nil && (len(q.ShellCommand) == 0 || q.ShellCommand[0] == ""):
+	case q.ShellCommand != nil && firstWord(q.ShellCommand) == "":
 		return badField("shell_command", "Shell command must contain at least one argument.")
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {

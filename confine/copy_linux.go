@@ -27,16 +27,18 @@ type copier struct {
 // CopyTree copies what one directory holds into another. An error is an
 // *Error that names what could not be copied.
 func CopyTree(from, to string) error {
-	var fds [2]int
-	for i, dir := range []string{from, to} {
-		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return copyError(dir, err)
-		}
-		defer unix.Close(fd)
-		fds[i] = fd
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	source, err := unix.Open(from, flags, 0)
+	if err != nil {
+		return copyError(from, err)
 	}
-	return copyTree(fds[0], fds[1])
+	defer unix.Close(source)
+	target, err := unix.Open(to, flags, 0)
+	if err != nil {
+		return copyError(to, err)
+	}
+	defer unix.Close(target)
+	return copyTree(source, target)
 }
 
 // copyTree copies what is in one directory into another.

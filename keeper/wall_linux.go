@@ -29,14 +29,15 @@ type wall struct {
 // startWall starts the command. The calling thread must live as long as it.
 func startWall(o *Order) (*wall, error) {
 	w := &wall{ended: make(chan bool), alone: make(chan bool)}
-	theirs := [3]int{-1, -1, -1}
-	var err error
-	var errs *os.File
+	var theirs [3]int
+	made := 0
 	defer func() {
-		for _, fd := range theirs {
+		for _, fd := range theirs[:made] {
 			_ = unix.Close(fd)
 		}
 	}()
+	var err error
+	var errs *os.File
 	for i, p := range []struct {
 		ours   **os.File
 		reader bool
@@ -44,6 +45,7 @@ func startWall(o *Order) (*wall, error) {
 		if theirs[i], *p.ours, err = pipe(p.reader); err != nil {
 			return nil, err
 		}
+		made++
 	}
 	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:], DieWithThread: true}, 0, false)
 	if err != nil {

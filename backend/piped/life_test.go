@@ -273,3 +273,35 @@ func TestSocketMode(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// Where the keeper itself was killed, nothing is proved, and what it would have
+// done is done all the same.
+func TestKeeperKilled(t *testing.T) {
+	req := request(t)
+	made := filepath.Join(t.TempDir(), "made")
+	w := plain(t)
+	w.Cleanup = [][]string{{"touch", made}}
+	box, err := Start(t.Context(), req, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = box.(*sandbox).cmd.Process.Kill()
+	<-box.Done()
+	if death, err := box.Stop(t.Context(), 0); err != nil || death.Proved {
+		t.Errorf("%+v, %v", death, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 || !state.Exists(made) {
+		t.Errorf("%q is left, or not cleaned up", left)
+	}
+}
+
+// A keeper that somebody has stopped ends all the same.
+func TestKeeperStopped(t *testing.T) {
+	req := request(t)
+	box := open(t, req, plain(t))
+	_ = box.(*sandbox).cmd.Process.Signal(unix.SIGSTOP)
+	began := time.Now()
+	if death, err := box.Stop(t.Context(), 0); err != nil || !death.Proved || time.Since(began) > 3*time.Second {
+		t.Errorf("%+v, %v, after %v", death, err, time.Since(began))
+	}
+}

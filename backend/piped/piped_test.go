@@ -25,13 +25,13 @@ func TestMain(m *testing.M) {
 	boxtest.Main(m)
 }
 
-func request(t *testing.T) backend.Request {
+func request(t testing.TB) backend.Request {
 	t.Helper()
 	return backend.Request{Agent: boxtest.Agent, StateDir: filepath.Join(t.TempDir(), "state")}
 }
 
 // plain is a wall that is none.
-func plain(t *testing.T, argv ...string) Wall {
+func plain(t testing.TB, argv ...string) Wall {
 	t.Helper()
 	if len(argv) == 0 {
 		argv = []string{"env"}

@@ -84,8 +84,10 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			s.death.Proved, s.err = gone && err == nil, err
 		}
 		if s.ended == nil || !s.ended.Cleaned {
-			// The next start tries again what could not be done.
+			// What the keeper could not do is done as if this process had ended
+			// too; what fails then is tried again by later starts.
 			s.dir.Abandon()
+			state.Sweep(s.dir.Root, nil)
 			return
 		}
 		s.dir.Remove(nil)
@@ -95,7 +97,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 
 // end has the keeper end the wall, and ends the keeper where it does not.
 func (s *sandbox) end(grace time.Duration) {
-	_ = unix.Kill(s.record.PID, unix.SIGCONT) // it is not reaped before done
+	_ = s.cmd.Process.Signal(unix.SIGCONT) // one that somebody has stopped would not hear
 	text, _ := json.Marshal(keeper.Stop{Grace: grace})
 	_ = s.control.SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = s.control.Write(append(text, '\n'))

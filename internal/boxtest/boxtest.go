@@ -33,7 +33,7 @@ func Main(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	_ = os.Chmod(dir, 0o755) // other identities execute what is in it
+	_ = os.Chmod(dir, 0o755) // other identities execute it
 	Agent = filepath.Join(dir, "paddock-agent")
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", Agent, "../../cmd/paddock-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

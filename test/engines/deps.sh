@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the container engines that tests and benchmarks use (Debian, as
-# root). No service is started: the tests start their own.
+# Installs the container engines and the wrappers that tests and benchmarks use
+# (Debian, as root). No service is started: the tests start their own.
 set -eu
 missing=
-for program in dockerd docker podman runc busybox; do
+for program in dockerd docker podman runc busybox bwrap firejail sshd ssh; do
 	command -v "$program" >/dev/null || missing=yes
 done
 [ -n "$missing" ] || exit 0

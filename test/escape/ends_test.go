@@ -166,36 +166,56 @@ func (h *host) open(t *testing.T) (*paddock.Sandbox, int) {
 func TestStoppedAgent(t *testing.T) {
 	onLevels(t, func(t *testing.T, c column) {
 		h := newHost(t, c)
-		s, agent := h.open(t)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		started := make(chan struct{})
-		cmd := s.Command(ctx, "/bin/sh", "-c", "echo up; exec sleep 1000")
-		cmd.Timeout = 200 * time.Millisecond
-		cmd.Stdout = writerFunc(func(b []byte) (int, error) {
-			close(started)
-			return len(b), nil
-		})
-		began := time.Now()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		// On a slow machine the time may be up before the command has begun.
+		for timeout := 200 * time.Millisecond; !h.stopAgent(t, timeout); timeout *= 4 {
+			if timeout > patience {
+				t.Fatal("no command begins in time")
+			}
 		}
-		<-started
-		if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		err := cmd.Wait()
-		if !errors.Is(err, paddock.ErrTimeout) {
-			t.Errorf("Wait() = %v", err)
-		}
-		<-s.Done()
-		took := time.Since(began)
-		r := cmd.Result()
-		if took > paddock.Grace+5*time.Second || r == nil || !r.DeathProved {
-			t.Errorf("after %v: %+v", took, r)
-		}
-		t.Logf("the sandbox ended after %v", took)
 	})
+}
+
+// stopAgent stops the agent while a command runs, and says whether it came to that.
+func (h *host) stopAgent(t *testing.T, timeout time.Duration) bool {
+	t.Helper()
+	s, agent := h.open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout+patience)
+	defer cancel()
+	started, ended := make(chan struct{}), make(chan error, 1)
+	cmd := s.Command(ctx, "/bin/sh", "-c", "echo up; exec sleep 1000")
+	cmd.Timeout = timeout
+	cmd.Stdout = writerFunc(func(b []byte) (int, error) {
+		close(started)
+		return len(b), nil
+	})
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-started:
+	case err := <-ended:
+		if !errors.Is(err, paddock.ErrTimeout) {
+			t.Fatalf("Wait() = %v", err)
+		}
+		_ = s.Close()
+		return false
+	}
+	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, paddock.ErrTimeout) {
+		t.Errorf("Wait() = %v", err)
+	}
+	<-s.Done()
+	took := time.Since(began) - timeout
+	r := cmd.Result()
+	if took > paddock.Grace+5*time.Second || r == nil || !r.DeathProved {
+		t.Errorf("%v after its time: %+v", took, r)
+	}
+	t.Logf("the sandbox ended %v after the command's time", took)
+	return true
 }
 
 func TestStarvedAgent(t *testing.T) {

@@ -28,6 +28,7 @@ type order struct {
 	Suites []string      // packages
 	Run    string        `json:",omitempty"` // as for -test.run
 	Limit  time.Duration // for all of them
+	Later  bool          `json:",omitempty"` // there is an older kernel, which runs them too
 }
 
 // suitesPort is the virtio-serial port on which an order comes in and notes
@@ -59,7 +60,7 @@ func serveSuites() error {
 	end := time.Now().Add(o.Limit)
 	for _, s := range allSuites() {
 		if slices.Contains(o.Suites, s.pkg) {
-			s.run(t, o.Run, time.Until(end))
+			s.run(t, o, time.Until(end))
 		}
 	}
 	return nil
@@ -89,13 +90,13 @@ func (t *teller) tell(n note) {
 }
 
 // run runs the suite where its sources are.
-func (s suite) run(t *teller, only string, limit time.Duration) {
+func (s suite) run(t *teller, o order, limit time.Duration) {
 	args := []string{"-test.v=test2json", "-test.timeout=" + max(limit, time.Second).String(), "-test.paniconexit0"}
-	if only != "" {
-		args = append(args, "-test.run="+only)
+	if o.Run != "" {
+		args = append(args, "-test.run="+o.Run)
 	}
-	if s.skip != "" {
-		args = append(args, "-test.skip="+s.skip)
+	if skip := s.skipped(o.Later); skip != "" {
+		args = append(args, "-test.skip="+skip)
 	}
 	cmd := exec.Command("/suites/"+s.file(), args...)
 	cmd.Dir = "/src/" + s.pkg
@@ -107,6 +108,15 @@ func (s suite) run(t *teller, only string, limit time.Duration) {
 		t.tell(note{Suite: s.pkg, Output: err.Error() + "\n"})
 	}
 	t.tell(note{Suite: s.pkg, Ended: true, Failed: err != nil})
+}
+
+// skipped are the tests that are left out, as for -test.skip. A suite that was
+// asked for by its name runs on later kernels, too.
+func (s suite) skipped(later bool) string {
+	if !later || s.later == "" || s.later == everything {
+		return s.skip
+	}
+	return strings.Trim(s.skip+"|"+s.later, "|")
 }
 
 type outputOf struct {

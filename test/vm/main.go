@@ -4,9 +4,10 @@
 //	go run ./internal/testsum -skips test/skips.txt -events go run ./test/vm
 //
 // It prints events as "go test -json" does, which testsum makes a summary of.
-// Each kernel that "make vm-deps" has unpacked gets two machines: one runs the
-// test programs of the packages in suites.go as root, one boots the agent and
-// is spoken to from outside, over a virtio-serial port, and from inside, over vsock.
+// Each kernel that "make vm-deps" has unpacked gets its machines one after the
+// other, beside those of the other kernels: one boots the agent and is spoken to
+// from outside, over a virtio-serial port, and from inside, over vsock; the
+// others run the test programs of the packages in suites.go as root.
 //
 // The same program is the init of these machines (guest.go), what they have
 // instead of go (guestgo.go), and the client inside (contract.go).
@@ -72,7 +73,8 @@ func onHost() error {
 	}
 	c.limit = *limit
 	var running sync.WaitGroup
-	for _, k := range kernels {
+	for i, k := range kernels {
+		c.order.Later = i > 0
 		if *series == "" || k.series() == *series {
 			c.kernel = k
 			runs := plan(c, *only, *run)
@@ -94,9 +96,9 @@ func plan(c machineConfig, only, run string) []machineConfig {
 		all = append(all, c)
 	}
 	for _, suites := range machines {
-		c.mode, c.ports, c.order = modeSuites, []string{suitesPort}, order{Run: run, Limit: c.limit - aside}
+		c.mode, c.ports, c.order = modeSuites, []string{suitesPort}, order{Run: run, Limit: c.limit - aside, Later: c.order.Later}
 		for _, s := range suites {
-			if only == "" || only == s.pkg {
+			if only == s.pkg || only == "" && !(c.order.Later && s.later == everything) {
 				c.order.Suites = append(c.order.Suites, s.pkg)
 			}
 		}
