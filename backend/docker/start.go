@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
 
@@ -102,14 +101,23 @@ func (b *build) clean(e *engine) {
 	}
 }
 
-// plainName are the names of variables that commands are given of an image.
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+// isPlainName says whether commands are given an image's variable of this name:
+// letters, digits and underscores, at most 64.
+func isPlainName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
 
 // guestEnv is the environment of commands: the image's, and the spec's over it.
 func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 	env := map[string]string{"PATH": policy.SearchPath}
 	for _, kv := range img.Config.Env {
-		if name, value, ok := strings.Cut(kv, "="); ok && plainName.MatchString(name) {
+		if name, value, ok := strings.Cut(kv, "="); ok && isPlainName(name) {
 			env[name] = value
 		}
 	}

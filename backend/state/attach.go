@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +19,11 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-var isID = regexp.MustCompile(`^pd-[a-z2-7]{13}$`)
+// isID says whether a text is a name that [New] could have given.
+func isID(text string) bool {
+	random, ok := strings.CutPrefix(text, "pd-")
+	return ok && len(random) == 13 && strings.Trim(random, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
 
 // Attached is a running sandbox of another process of the same user. Stop lets
 // go of it: it ends with its owner.
@@ -38,7 +42,7 @@ type Attached struct {
 // or has ended is an error that wraps [backend.ErrGone].
 func Attach(root, id string) (*Attached, error) {
 	gone := func(why string) error { return fmt.Errorf("%w: %s", backend.ErrGone, why) }
-	if !isID.MatchString(id) {
+	if !isID(id) {
 		return nil, gone("it is no name of one")
 	}
 	dir := filepath.Join(root, "sandboxes", id)
