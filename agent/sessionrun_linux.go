@@ -186,8 +186,8 @@ func (e *errand) answered() bool {
 	return ok
 }
 
-// asks asks a shell that reads lines, and has not reported, for its report. It
-// says whether that is over.
+// asks wants its report of a shell that reads lines and has not
+// told it. It says whether that is over.
 func (e *errand) asks() (over bool) {
 	if e.answered() {
 		return true
@@ -251,7 +251,7 @@ func (e *errand) finish() {
 		e.out.killed, e.out.proved = e.out.killed+h.killed, h.proved
 	}
 	if e.pending {
-		<-e.idle // the shell reads, or nobody waits any more
+		_ = <-e.idle // the shell reads, or nobody waits any more
 	}
 	if e.out.reported && (e.out.timedOut || e.out.interrupted) {
 		killed, proved := h.killOthers()

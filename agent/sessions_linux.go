@@ -121,7 +121,7 @@ func checkSession(q *wire.OpenSessionRequest) error {
 		return badField("session_id", "session_id is required")
 	case !stateName(q.SessionID):
 		return badField("session_id", "session_id is invalid")
-	case q.ShellCommand != nil && (len(q.ShellCommand) == 0 || q.ShellCommand[0] == ""):
+	case q.ShellCommand != nil && strings.Join(q.ShellCommand, "") == "", len(q.ShellCommand) > 0 && q.ShellCommand[0] == "":
 		return badField("shell_command", "Shell command must contain at least one argument.")
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {

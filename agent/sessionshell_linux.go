@@ -83,7 +83,8 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 		return nil, err
 	}
 	h.running = a.running.add("session", id, h.process)
-	return h, h.listen(s, report)
+	err = h.listen(s, report)
+	return h, err
 }
 
 // pipes makes what the shell gets, and the agent's ends of that.
@@ -97,7 +98,7 @@ func (h *sessionShell) pipes(s *stdio, given *[6]int) (report *os.File, err erro
 			return report, err
 		}
 	}
-	if err = onePage(h.input); err != nil {
+	if err := onePage(h.input); err != nil {
 		return report, err
 	}
 	if h.stdin, err = memoryFile("stdin"); err != nil {

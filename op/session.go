@@ -258,10 +258,10 @@ func (t *talk) command(ctx context.Context, text string) error {
 	}
 	res, err := t.run.Call(ctx, t.env, input, nil)
 	out, ok := res.(SessionRunOutput)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil || !ok {
+	switch {
+	case ctx.Err() != nil: // a signal has ended the session
+		return nil //nolint:nilerr // nobody asks any more how the command ended
+	case err != nil || !ok:
 		return err
 	}
 	t.settle(out)

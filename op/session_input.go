@@ -3,6 +3,7 @@ package op
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -128,7 +129,7 @@ func (in SessionInput) options(s shellpolicy.Session, spec policy.Spec) (paddock
 const maxSessionOutput = 2 << 20
 
 func (in SessionInput) shell() error {
-	if in.Shell != nil && (len(in.Shell) == 0 || in.Shell[0] == "") {
+	if in.Shell != nil && strings.Join(in.Shell, "") == "" || len(in.Shell) > 0 && in.Shell[0] == "" {
 		return &paddock.Error{Message: "Shell command must contain at least one argument."}
 	}
 	return nil
