@@ -32,11 +32,12 @@ func TestRules(t *testing.T) {
 		{request: open("s", `,"env":{"PS1":"","TERM":"dumb"}`+someRules), want: `{}`},
 		{request: service("web", says+" # ann@x.org", someRules), want: `{"command":` + quoted(recorded(says)+" # a***@x.org") + `}`},
 	})
+	b.shellDo(t, "s", "stty -echo; echo wi''thout", "without\r\n") // a shell may show what is typed twice
 	text := b.shellDo(t, "s", "echo joe@example.org | tr j p; echo en''d", "end\r\n")
 	if !strings.Contains(text, "p***@example.org\r\n") || strings.Contains(text, "joe@") {
 		t.Errorf("the shell prints %q", text)
 	}
-	contains(t, b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"}), `{"redaction_matches":{"email":2}}`)
+	contains(t, b.ask(t, map[string]any{"action": "read_shell", "shell_id": "s"}), `{"redaction_matches":{"email":1}}`)
 	b.closeShell(t, "s")
 	contains(t, b.serviceEnds(t, "web"), `{"redaction_matches":{"email":1,"ticket":1,"ip":2}}`)
 	contains(t, b.ask(t, map[string]any{"action": "logs_service", "service_name": "web"}), `{"stdout":"j***@example.org\nat <ticket_hash:639e454b>\n","stderr":`+quoted(stderr)+`}`)

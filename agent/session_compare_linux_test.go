@@ -102,9 +102,12 @@ func shapes() []shape {
 // place is where an error was, as the two tell it.
 var place = regexp.MustCompile(`(?m)^(bash|/bin/bash|/proc/self/fd/41|environment)(: /proc/self/fd/41)?(: -c)?(: eval)?(: line \d+)?: `)
 
+// detail is what an error tells of the line that it is about.
+var detail = regexp.MustCompile("(?m)^bash: `.*'\n|(here-document) at line \\d+|^\\++ .*\n| from `.*' on line \\d+")
+
 func normal(text string) string {
 	text = place.ReplaceAllString(text, "bash: ")
-	return regexp.MustCompile("(?m)^bash: `.*'\n|(here-document) at line \\d+|(?m)^\\++ .*\n| from `.*' on line \\d+").ReplaceAllString(text, "$1")
+	return detail.ReplaceAllString(text, "$1")
 }
 
 // A thousand commands in one session give what bash -c gives from the same state.

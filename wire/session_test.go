@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+)
+
+// answering is a client of an agent that answers every request with a line.
+func answering(t *testing.T, line string) *Client {
+	t.Helper()
+	return &Client{Dial: func(context.Context) (net.Conn, error) {
+		own, peer := net.Pipe()
+		go func() {
+			defer peer.Close()
+			buf := make([]byte, 4096)
+			_, _ = peer.Read(buf)
+			_, _ = peer.Write([]byte(line + "\n"))
+		}()
+		return own, nil
+	}}
+}
+
+// What a hostile agent says of a session is refused, or made harmless.
+func TestHostileSessionResults(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{`{"output":[],"exit_code":0}`, ""},
+		{`{"output":[{"stream":"stdout","data":"x"}],"exit_code":124}`, ""},
+		{`{"exit_code":4000}`, "cannot use the agent's result: exit_code 4000 is out of range"},
+		{`{"total_bytes":-1}`, "cannot use the agent's result: total_bytes is negative"},
+		{`{"jobs":-1}`, "cannot use the agent's result: jobs is negative"},
+		{`{"output":[{"stream":"stdin","data":"x"}]}`, "cannot use the agent's result: there is no such stream"},
+		{`{"late":[{"stream":"","data":"x"}]}`, "cannot use the agent's result: there is no such stream"},
+		{`{"encoding":"base64"}`, "cannot use the agent's result: its encoding is another than was asked for"},
+		{`{"output":{}}`, "cannot read the agent's answer: pieces of output must be a list"},
+		{`{"output":[` + strings.Repeat(`{},`, MaxSessionChunks) + `{}]}`, "cannot read the agent's answer: more than 8192 pieces of output"},
+	} {
+		_, err := answering(t, tt.line).RunSession(testContext(t), RunSessionRequest{SessionID: "s"})
+		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
+			t.Errorf("%.80s: %q, want %q", tt.line, got, tt.want)
+		}
+	}
+	r, err := answering(t, `{"note":"a\u001b[31mb","cwd":"/x\ny"}`).RunSession(testContext(t), RunSessionRequest{})
+	if err != nil || r.Note != "a\uFFFD[31mb" || r.Cwd != "/x\uFFFDy" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := answering(t, `{"output":[{"stream":"stdout","data":"!"}],"encoding":"base64"}`).RunSession(testContext(t), RunSessionRequest{Encoding: "base64"}); err == nil {
+		t.Error("what is not base64 was taken for it")
+	}
+	if _, err := answering(t, `{"sessions":[`+strings.Repeat(`{},`, MaxSessions)+`{}]}`).ListSessions(testContext(t)); err == nil {
+		t.Error("a list of any length was taken")
+	}
+	var bad *Error
+	if _, err := answering(t, `{}`).RunSession(testContext(t), RunSessionRequest{Command: "\xff"}); !errors.As(err, &bad) || bad.Object != "command" {
+		t.Errorf("a command that is no text: %v", err)
+	}
+}
