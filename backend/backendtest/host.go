@@ -31,7 +31,7 @@ type host struct {
 
 func newHost(t *testing.T, c Config) *host {
 	t.Helper()
-	dir, err := os.MkdirTemp(cmp.Or(c.Base, "/var/tmp"), "paddock-backend-") // where it is matters
+	dir, err := os.MkdirTemp(cmp.Or(c.Base, "/var/tmp"), "paddock-backend-")
 	if err != nil {
 		t.Fatal(err)
 	}
