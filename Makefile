@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps lint bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,9 +49,23 @@ vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
 	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
 
+test-engines: ## run the tests that need docker and podman, none of them skipped (first, as root: make engines-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./test/engines ./backend/docker
+
+engines-deps: ## install docker and podman for test-engines; no service is started (Debian, as root)
+	@sh test/engines/deps.sh
+
 redis-deps: ## install the Redis server for test-redis (Debian, as root)
 	@command -v redis-server >/dev/null || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
+
+test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./backend/... ./keeper ./test/engines ./test/backends
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
+
+engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
+	@sh test/engines/codex.sh
+	@sh test/engines/deps.sh
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

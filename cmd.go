@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/redact"
 )
 
 // Cmd is a command to be run in a sandbox. Its fields and methods are those
@@ -119,6 +121,21 @@ func (c *Cmd) streams() streams {
 	return s
 }
 
+// block replaces what was captured of an output that a rule has ended.
+func (c *Cmd) block(rule string) {
+	if rule == "" {
+		return
+	}
+	text := []byte(redact.BlockedText(rule))
+	for i, w := range []io.Writer{c.Stdout, c.Stderr} {
+		if captured, ok := w.(*Capture); ok && captured != nil && (i == 0 || w != c.Stdout) {
+			*captured = Capture{Max: captured.Max}
+			_, _ = captured.Write(text) // it never fails
+			text = nil
+		}
+	}
+}
+
 // Wait waits for the command to end and for its output to be written. It
 // returns nil for exit status 0 and an [*ExitError] for every other end of a
 // command.
@@ -134,6 +151,7 @@ func (c *Cmd) Wait() error {
 	c.closeAll()
 	result, err := c.run.result, c.run.err
 	if result != nil {
+		c.block(result.Blocked)
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
 		for _, w := range []io.Writer{c.Stderr, c.errBuf} {

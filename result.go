@@ -53,6 +53,13 @@ type Result struct {
 	Survivors, SurvivorsKilled int
 	// DeathProved says that no process of the command's tree is left.
 	DeathProved bool
+	// RedactionMatches counts what the rules of Spec.Redaction have replaced,
+	// by their names; nil where they replaced nothing.
+	RedactionMatches map[string]int64
+	// Blocked names the rule that ended the output, empty where none did. What
+	// was captured is then replaced as a whole, by "Output blocked: detected
+	// NAME."; a writer has had what came before the match.
+	Blocked string
 	// Denials are what the command and all it started were refused, as far as
 	// that is known: refusals by the system call filter and by limits, and
 	// guesses, marked so, from captured error output.
@@ -121,6 +128,8 @@ func newResult(r wire.ExecResult) *Result {
 		SurvivorsKilled:  r.SurvivorsKilled,
 		DeathProved:      r.DeathProved,
 		Denials:          r.Denials,
+		RedactionMatches: r.RedactionMatches,
+		Blocked:          r.Blocked,
 	}
 }
 

@@ -29,6 +29,11 @@ type SessionResult struct {
 	// What was printed, kept or not, and whether all of it was kept.
 	TotalLines, TotalBytes, StdoutBytes, StderrBytes int64
 	TruncatedByLines, TruncatedByBytes               bool
+	// RedactionMatches counts what the rules of Spec.Redaction have replaced;
+	// Blocked names the rule that ended the output, all of which is then
+	// replaced by "Output blocked: detected NAME.".
+	RedactionMatches map[string]int64
+	Blocked          string
 	// Duration is the command's, UserCPU and SystemCPU the shell's and of what
 	// it has waited for, since the command before.
 	Duration, UserCPU, SystemCPU time.Duration
@@ -93,6 +98,7 @@ func newSessionResult(r *wire.RunSessionResult, raw bool) *SessionResult {
 		ExitCode: r.ExitCode, TimedOut: r.TimedOut, Interrupted: r.Interrupted,
 		LateBytes: r.LateBytes, TotalLines: r.TotalLines, TotalBytes: r.TotalBytes, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
 		TruncatedByLines: r.TruncatedByLines, TruncatedByBytes: r.TruncatedByBytes,
+		RedactionMatches: r.RedactionMatches, Blocked: r.Blocked,
 		Duration: milliseconds(r.DurationUS / 1000), UserCPU: milliseconds(r.UserCPUMS), SystemCPU: milliseconds(r.SystemCPUMS),
 		PeakMemory: r.PeakMemoryBytes, PeakMemorySource: r.PeakMemorySource, Jobs: r.Jobs,
 		SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved,

@@ -177,6 +177,9 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing
 		return nil, err
 	}
+	if _, err := nothing(); err != nil {
+		return nil, hinted{fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices"}
+	}
 	env, err := baseEnvironment(nil)
 	if err != nil {
 		return nil, err
@@ -296,7 +299,7 @@ func startGuestSpawner(profile string, keepKernelFiles bool) (*spawner, error) {
 		s.expendable = true
 		return s, nil
 	}
-	err := error(failed)
+	err := fmt.Errorf("cannot start commands: %s", failed.Cause)
 	if failed.Errno != 0 {
 		err = fmt.Errorf("cannot confine commands: %s: %w", failed.Op, unix.Errno(failed.Errno))
 	}

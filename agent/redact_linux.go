@@ -46,9 +46,9 @@ type secrets struct {
 	values  []string // that ever were
 	version int
 	set     *redact.Set
-	plain   *redact.Set // without rules
-	counts  map[*hidingWriter]wire.RedactCounts
-	blocked string // the rule that ended an output first
+	plain   *redact.Set                         // without rules
+	counts  map[*hidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
+	blocked string                              // the rule that ended an output first
 }
 
 // checkSecrets refuses values that leave no room for as many others.
@@ -160,7 +160,7 @@ func (s *secrets) matches() (wire.RedactCounts, string) {
 }
 
 // writer hides the values in a stream. It must be closed.
-func (s *secrets) writer(dst io.Writer) io.WriteCloser {
+func (s *secrets) writer(dst io.Writer) *hidingWriter {
 	set, version := s.current()
 	return &hidingWriter{secrets: s, version: version, w: redact.NewWriter(set, dst)}
 }
@@ -188,7 +188,21 @@ func (h *hidingWriter) Write(p []byte) (int, error) {
 func (h *hidingWriter) Close() error {
 	err := h.w.Close()
 	h.note()
+	h.secrets.closed(h)
 	return err
+}
+
+// closed keeps a writer's counts, and not the writer.
+func (s *secrets) closed(h *hidingWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, n := range s.counts[h] {
+		if s.counts[nil] == nil {
+			s.counts[nil] = wire.RedactCounts{}
+		}
+		s.counts[nil][name] += n
+	}
+	delete(s.counts, h)
 }
 
 // note lets secrets know of new matches.

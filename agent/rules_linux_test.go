@@ -13,15 +13,15 @@ const someRules = `,"redaction":[{"type":"email","strategy":"mask"},{"name":"tic
 func TestRules(t *testing.T) {
 	t.Parallel()
 	b := bare(t)
-	const print = `echo joe@example.org; printf 'at JIRA-'; echo 12 10.0.0.1 1.2.3.4 >&2; echo 5`
+	const says = `echo joe@example.org; printf 'at JIRA-'; echo 12 10.0.0.1 1.2.3.4 >&2; echo 5`
 	const stderr = "12 [REDACTED_IP] [REDACTED_IP]\n"
-	got := answerOf(t, b.exchange(t, []byte(`{"command":`+quoted(print)+someRules+"}\n")))
+	got := answerOf(t, b.exchange(t, []byte(`{"command":`+quoted(says)+someRules+"}\n")))
 	contains(t, got, `{"stdout":"j***@example.org\nat <ticket_hash:639e454b>\n","stderr":`+quoted(stderr)+`,"redaction_matches":{"email":1,"ticket":1,"ip":2}}`)
 	if got["blocked"] != nil {
 		t.Errorf("blocked: %v", got["blocked"])
 	}
 
-	frames := b.exchange(t, []byte(`{"command":`+quoted(print)+`,"stream":true`+someRules+"}\n"))
+	frames := b.exchange(t, []byte(`{"command":`+quoted(says)+`,"stream":true`+someRules+"}\n"))
 	for _, want := range []string{"j***@example.org\n", "<ticket_hash:639e454b>\n", "[REDACTED_IP]", `"redaction_matches":{"email":1,"ip":2,"ticket":1}`} {
 		if !bytes.Contains(frames, []byte(want)) {
 			t.Errorf("a streamed exec has no %q: %q", want, frames)
@@ -30,7 +30,7 @@ func TestRules(t *testing.T) {
 
 	each(t, b, []call{
 		{request: open("s", `,"env":{"PS1":"","TERM":"dumb"}`+someRules), want: `{}`},
-		{request: service("web", print+" # ann@x.org", someRules), want: `{"command":` + quoted(recorded(print)+" # a***@x.org") + `}`},
+		{request: service("web", says+" # ann@x.org", someRules), want: `{"command":` + quoted(recorded(says)+" # a***@x.org") + `}`},
 	})
 	text := b.shellDo(t, "s", "echo joe@example.org | tr j p; echo en''d", "end\r\n")
 	if !strings.Contains(text, "p***@example.org\r\n") || strings.Contains(text, "joe@") {

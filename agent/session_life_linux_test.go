@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -183,6 +184,23 @@ func TestSessionRedacts(t *testing.T) {
 	r := s.sh("printf hun; sleep 0.02; echo ter2; echo hunter2 >&2; mkdir -p /tmp/hunter2; cd /tmp/hunter2")
 	if printed(r, "stdout") != "[REDACTED]\n" || printed(r, "stderr") != "[REDACTED]\n" || r.Cwd != "/tmp/[REDACTED]" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Rules see each command's output by itself, and its result counts them.
+func TestSessionRules(t *testing.T) {
+	t.Parallel()
+	s := openSession(t, wire.OpenSessionRequest{Redaction: wire.RedactRules{{Type: "email", Strategy: "mask"}, {Name: "key", Pattern: "sk-[a-z]+", Strategy: "block"}}})
+	for _, tt := range []struct{ command, stdout, stderr, blocked, matches string }{
+		{"echo ann@example.org; echo bob@x.org bob@x.org >&2", "a***@example.org\n", "b***@x.org b***@x.org\n", "", "map[email:3]"},
+		{"printf ann@example.org", "a***@example.org", "", "", "map[email:1]"},
+		{"echo before; echo sk-abc; echo also >&2", "Output blocked: detected key.", "", "key", "map[key:1]"},
+		{"echo after", "after\n", "", "", "map[]"},
+	} {
+		r := s.sh(tt.command)
+		if printed(r, "stdout") != tt.stdout || printed(r, "stderr") != tt.stderr || r.Blocked != tt.blocked || fmt.Sprint(r.RedactionMatches) != tt.matches {
+			t.Errorf("%s: %+v", tt.command, r)
+		}
 	}
 }
 

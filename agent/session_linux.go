@@ -221,6 +221,7 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 		TimedOut: out.timedOut, Interrupted: out.interrupted, DurationUS: out.took.Microseconds(),
 		TotalLines: rec.totalLines, StdoutBytes: rec.total[sessionStdout], StderrBytes: rec.total[sessionStderr],
 		TruncatedByLines: rec.byLines, TruncatedByBytes: rec.byBytes, Jobs: jobs,
+		RedactionMatches: rec.matches, Blocked: rec.blocked,
 		SurvivorsKilled: out.killed, DeathProved: out.proved, StateKept: out.reported, ShellEnded: !out.reported}
 	r.TotalBytes = r.StdoutBytes + r.StderrBytes
 	if out.late.total[0]+out.late.total[1] > 0 {

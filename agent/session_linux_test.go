@@ -247,4 +247,3 @@ func TestSessionTimeout(t *testing.T) {
 		})
 	}
 }
-

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"io"
 	"sync"
 
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -38,6 +40,8 @@ type record struct {
 	byLines    bool
 	byBytes    bool
 	chunks     []recorded
+	matches    wire.RedactCounts // of rules; complete with the record
+	blocked    string            // the rule that ended it
 }
 
 type recorded struct {
@@ -96,8 +100,12 @@ func (r *record) keep(stream int, p []byte) {
 
 // output is what was kept, as it crosses the wire.
 func (r *record) output() []wire.SessionChunk {
-	list := make([]wire.SessionChunk, 0, len(r.chunks))
-	for _, c := range r.chunks {
+	chunks := r.chunks
+	if r.blocked != "" { // what was printed before the match is not told either
+		chunks = []recorded{{stream: sessionStdout, data: []byte(redact.BlockedText(r.blocked))}}
+	}
+	list := make([]wire.SessionChunk, 0, len(chunks))
+	for _, c := range chunks {
 		text := string(c.data)
 		if r.base64 {
 			text = base64.StdEncoding.EncodeToString(c.data)
@@ -114,7 +122,7 @@ type sessionOutput struct {
 
 	mu       sync.Mutex
 	rec      *record
-	writers  [2]io.WriteCloser
+	writers  [2]*cleaning
 	newlines int // so many pieces of standard error that are a line feed are the shell's own
 }
 
@@ -137,6 +145,7 @@ func (o *sessionOutput) begin(next *record) *record {
 	for _, w := range o.writers {
 		if w != nil {
 			_ = w.Close()
+			w.tell(before)
 		}
 	}
 	o.rec = next
@@ -147,24 +156,36 @@ func (o *sessionOutput) begin(next *record) *record {
 			text = &decoder{dst: w}
 			w = text
 		}
-		o.writers[stream] = &cleaning{WriteCloser: o.secrets.writer(w), text: text}
+		o.writers[stream] = &cleaning{hidingWriter: o.secrets.writer(w), text: text}
 	}
 	return before
 }
 
 // cleaning hides secrets in a stream, and makes it text.
 type cleaning struct {
-	io.WriteCloser
+	*hidingWriter
 	text *decoder // nil where bytes stay as they are
 }
 
 // Close lets go of what was held back.
 func (c *cleaning) Close() error {
-	err := c.WriteCloser.Close()
+	err := c.hidingWriter.Close()
 	if c.text != nil {
 		_ = c.text.Close()
 	}
 	return err
+}
+
+// tell has a record know what rules did to a stream of it.
+func (c *cleaning) tell(rec *record) {
+	if c.w.Matches() == 0 {
+		return
+	}
+	if rec.matches == nil {
+		rec.matches = wire.RedactCounts{}
+	}
+	c.w.Counts(rec.matches)
+	rec.blocked = cmp.Or(rec.blocked, c.w.Blocked())
 }
 
 // take takes what one stream has printed.

@@ -151,7 +151,7 @@ func (a *Agent) openSession(ctx context.Context, q *wire.OpenSessionRequest) (*w
 	if err := checkSession(q); err != nil {
 		return nil, err
 	}
-	hidden, werr := a.secrets(q.RedactValues)
+	hidden, werr := a.secrets(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}

@@ -174,10 +174,10 @@ func startBareSpawner() (*spawner, error) {
 func bareSpawner() (*spawner, error) {
 	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open /proc: %w", err)
+		return nil, hinted{fmt.Errorf("cannot open /proc: %w", err), "mount a proc of this pid namespace at /proc"}
 	}
 	if !showsSelf() {
-		return nil, hinted{fmt.Errorf("/proc shows the processes of another pid namespace"), "mount a proc of this one, or use --init"}
+		return nil, hinted{fmt.Errorf("/proc shows the processes of another pid namespace"), "mount a proc of this one at /proc, or use --init"}
 	}
 	r := newReaper(0)
 	f, err := newFamily(r, proc, unix.Gettid())

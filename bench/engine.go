@@ -30,13 +30,7 @@ func measureEngine(ctx context.Context, b *bench) (err error) {
 		return nil
 	}
 	defer e.Close()
-	for _, kv := range e.Env { // the backend finds the engine as a user's would
-		name, value, _ := strings.Cut(kv, "=")
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
-		defer os.Unsetenv(name)
-	}
+	defer findable(e)()
 	s, err := b.openContainer(ctx, e)
 	if err != nil {
 		return err
@@ -69,13 +63,27 @@ func measureEngine(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
+// findable makes an engine the one that the backend finds, as a user's would
+// be, until the function that it returns is called.
+func findable(e *engines.Engine) (undo func()) {
+	for _, kv := range e.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		_ = os.Setenv(name, value)
+	}
+	return func() {
+		for _, kv := range e.Env {
+			name, _, _ := strings.Cut(kv, "=")
+			_ = os.Unsetenv(name)
+		}
+	}
+}
+
 // openContainer starts a sandbox of the docker backend.
 func (b *bench) openContainer(ctx context.Context, e *engines.Engine) (backend.Sandbox, error) {
-	spec, err := paddock.Spec{Workspace: paddock.Workspace{Source: b.workspace}}.Resolve(policy.Base{Dir: "/"})
+	spec, err := paddock.Spec{Backend: policy.BackendDocker, Workspace: paddock.Workspace{Source: b.workspace},
+		Docker: &policy.Docker{Binary: e.Binary, Image: engines.Shell, ExtraRunArgs: e.RunArgs}}.Resolve(policy.Base{Dir: "/"})
 	if err != nil {
 		return nil, err
 	}
-	spec.Backend = policy.BackendDocker
-	spec.Docker = &policy.Docker{Binary: e.Binary, Image: engines.Shell, ExtraRunArgs: e.RunArgs}
 	return docker.New().Start(ctx, backend.Request{Spec: spec, Agent: b.agent, StateDir: b.state})
 }

@@ -37,6 +37,7 @@ var measurements = []struct {
 	{"session", measureSession},
 	{"privilege", measurePrivileges},
 	{"decide", measureDecisions},
+	{"redact", measureRedaction},
 	{"docker", measureEngine},
 }
 
@@ -67,7 +68,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, docker")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, docker")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
 	flag.Parse()

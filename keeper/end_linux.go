@@ -31,6 +31,7 @@ func (k *keeper) end(why string, grace time.Duration) *Ended {
 		_, _ = w.in.Close(), w.out.Close()
 		select {
 		case <-w.alone:
+			e.Exited, e.Status = w.status.Exited(), w.status.ExitStatus()
 		case <-time.After(max(grace, endGrace)):
 		}
 		e.Killed, e.Proved = endAll(w.alone)

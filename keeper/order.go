@@ -112,6 +112,9 @@ type Ended struct {
 	Proved bool `json:"proved"`
 	// Killed counts the processes that did not end by themselves.
 	Killed int `json:"killed"`
+	// Exited says that the wall's command ended by itself, with this status.
+	Exited bool `json:"exited,omitempty"`
+	Status int  `json:"status,omitempty"`
 	// Why is what ended the sandbox first.
 	Why string `json:"why,omitempty"`
 	// Cleaned says that every command of Order.Cleanup could be run.

@@ -39,6 +39,10 @@ type ExecuteOutput struct {
 	SurvivorsKilled int              `json:"survivors_killed"`
 	DeathProved     bool             `json:"death_proved"`
 	Denials         []paddock.Denial `json:"denials,omitempty"`
+	// RedactionMatches counts what the spec's rules have replaced, by their
+	// names; Blocked is the rule that ended the output, if one did.
+	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
+	Blocked          string           `json:"blocked,omitempty"`
 	// Planted are paths of the workspace that the command made or changed and
 	// that the host executes or obeys without being told to.
 	Planted   []string          `json:"planted,omitempty"`
@@ -93,7 +97,9 @@ func ended(r *paddock.Result, timeout string) ExecuteOutput {
 		SurvivorsKilled: r.SurvivorsKilled,
 		DeathProved:     r.DeathProved,
 		Denials:         r.Denials,
-		Isolation:       &r.Isolation,
+
+		RedactionMatches: r.RedactionMatches, Blocked: r.Blocked,
+		Isolation: &r.Isolation,
 		Usage: &ExecuteUsage{
 			UserCPU: r.UserCPU.Seconds(), SystemCPU: r.SystemCPU.Seconds(),
 			PeakMemory: r.PeakMemory, PeakMemorySource: r.PeakMemorySource, ProcessesPeak: r.ProcessesPeak,

@@ -39,6 +39,10 @@ type RunOutput struct {
 	Survivors       int      `json:"survivors"`
 	SurvivorsKilled int      `json:"survivors_killed"`
 	DeathProved     bool     `json:"death_proved"`
+	// RedactionMatches counts what the spec's rules have replaced, by their
+	// names; Blocked is the rule that ended the output, if one did.
+	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
+	Blocked          string           `json:"blocked,omitempty"`
 	// Denials are what the command was refused, as far as that is known; those
 	// marked as guesses stem from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
@@ -92,6 +96,9 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 		SurvivorsKilled: r.SurvivorsKilled,
 		DeathProved:     r.DeathProved,
 		Denials:         r.Denials,
-		Isolation:       r.Isolation,
+
+		RedactionMatches: r.RedactionMatches,
+		Blocked:          r.Blocked,
+		Isolation:        r.Isolation,
 	}
 }

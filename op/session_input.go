@@ -53,7 +53,7 @@ type SessionInput struct {
 	TerminationTimeout *policy.Duration `json:"termination_timeout,omitempty" flag:"termination-timeout" arg:"DUR" help:"time that the shell has to end by itself (default: 10s)"`
 	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100)"`
 	MaxOutputBytes     *policy.Size     `json:"max_output_bytes,omitempty" flag:"max-output-bytes" arg:"SIZE" help:"bytes that are kept of a command's output, at most 2MiB (default: --max-output, else 1MiB)"`
-	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
+	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact-value" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
 }
 
 // plan is what a session is opened with.

@@ -1,6 +1,8 @@
 package op
 
 import (
+	"maps"
+
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -26,6 +28,8 @@ type SessionRunOutput struct {
 	TotalBytes       int64  `json:"total_bytes"`
 	// RedactionMatches count what was replaced by rules, by their names.
 	RedactionMatches map[string]int64 `json:"redaction_matches"`
+	// Blocked is the rule that ended the output, which is then replaced.
+	Blocked string `json:"blocked,omitempty"`
 
 	Output          string         `json:"output"` // the lines of Text, also where time was up
 	Stdout          string         `json:"stdout"`
@@ -56,8 +60,8 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p sessionPlan) Ses
 	o := SessionRunOutput{
 		SessionID: id, Status: "success", Text: sessionText(r, p), TimedOut: r.TimedOut, ExitCode: &r.ExitCode,
 		TruncatedByLines: r.TruncatedByLines, TruncatedByBytes: r.TruncatedByBytes, TotalLines: r.TotalLines, TotalBytes: r.TotalBytes,
-		RedactionMatches: map[string]int64{},
-		Output:           outputText(r), Stdout: r.Stdout(), Stderr: r.Stderr(), Chunks: sessionChunks(r.Output),
+		RedactionMatches: map[string]int64{}, Blocked: r.Blocked,
+		Output: outputText(r), Stdout: r.Stdout(), Stderr: r.Stderr(), Chunks: sessionChunks(r.Output),
 		Late: sessionChunks(r.Late), LateBytes: r.LateBytes, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
 		Signal: r.Signal, Interrupted: r.Interrupted, DurationUS: r.Duration.Microseconds(),
 		UserCPUMS: r.UserCPU.Milliseconds(), SystemCPUMS: r.SystemCPU.Milliseconds(),
@@ -65,6 +69,7 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p sessionPlan) Ses
 		SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved, StateKept: r.StateKept,
 		ShellEnded: r.ShellEnded, Restarted: r.Restarted, Cwd: r.Dir, Note: r.Note,
 	}
+	maps.Copy(o.RedactionMatches, r.RedactionMatches)
 	if r.TimedOut {
 		o.ExitCode = nil
 	}

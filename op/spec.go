@@ -29,6 +29,7 @@ type SpecInput struct {
 	Degraded  []string         `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)"`
 	Network   *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)"`
 	Hostname  *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
+	Redact    []string         `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace what commands print: email, credit_card, ip, mac_address or url, by redact (default), mask, hash or block (may be repeated)"`
 	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never)"`
 	MaxOutput *policy.Size     `json:"max_output,omitempty" flag:"max-output" arg:"SIZE" help:"bound each output stream: with --json its head and tail are kept (default: 1MiB), else its head is passed on (default: no bound)"`
 	CPUTime   *policy.Duration `json:"cpu_time,omitempty" flag:"cpu-time" arg:"DUR" help:"CPU time of each process, in whole seconds"`
@@ -61,6 +62,9 @@ func (in SpecInput) over(env *Env, spec policy.Spec) (policy.Spec, error) {
 	}
 	spec.AllowDegraded = append(spec.AllowDegraded, in.degraded()...)
 	spec.Workspace.Unprotected = append(spec.Workspace.Unprotected, in.Unprotect...)
+	for _, text := range in.Redact {
+		spec.Redaction = append(spec.Redaction, policy.ParseRedaction(text))
+	}
 	err := errors.Join(
 		in.apply(&spec),
 		in.limits(&spec.Limits),

@@ -57,6 +57,9 @@ type Ceiling struct {
 	Docker  *DockerCeiling  `json:"docker,omitempty"`
 	Codex   *CodexCeiling   `json:"codex,omitempty"`
 	Wrapper *WrapperCeiling `json:"wrapper,omitempty"`
+	// Redaction are rules that hold for every spec, before its own. A spec
+	// cannot take them away or replace them.
+	Redaction []Redaction `json:"redaction,omitempty"`
 	// Limits are maxima; 0 is none. A spec that leaves a limit open gets the
 	// maximum, or the limit's own default where that is less.
 	//
@@ -126,6 +129,7 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 	for i, name := range s.AllowDegraded {
 		a.word(index("allow_degraded", i), "allow_degraded", name, c.AllowDegraded)
 	}
+	s.Redaction = a.redaction(s.Redaction)
 	s.Limits = a.limits(s.Limits, s.Workspace.Mode == ModeCopy)
 	if len(a.errs) > 0 {
 		return Spec{}, errors.Join(a.errs...)

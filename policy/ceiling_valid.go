@@ -35,6 +35,7 @@ func (c *Ceiling) Validate() error {
 	r.passed(c.Env)
 	r.degradations(c.AllowDegraded)
 	r.optionLists(c)
+	r.redaction(c.Redaction)
 	r.maxima(c.Limits)
 	r.contradictions(c)
 	return errors.Join(r.errs...)

@@ -91,6 +91,7 @@ func wallFields() []FieldRow {
 			By: others(Support{Reason: "this backend sets no host name", Remedy: remedy}, BackendLinux, BackendDocker)},
 		{Field: "commands", written: func(s Spec) []writtenValue { return present("commands", s.Commands != nil) },
 			By: others(Support{Reason: "this backend cannot keep other programs from being executed", Remedy: "use backend linux"}, BackendLinux)},
+		{Field: "redaction", written: func(Spec) []writtenValue { return nil }},
 		{Field: "env", written: func(Spec) []writtenValue { return nil }},
 		{Field: "allow_degraded", written: func(Spec) []writtenValue { return nil }},
 	}

@@ -2,8 +2,8 @@
 // the [Spec] that a user writes, its defaults and its validation, and the
 // [Isolation] that was really applied. It decides; it enforces nothing.
 //
-// The package is portable and imports the standard library only, because the
-// agent links it. Reading a spec from YAML or JSON is package
+// The package is portable and imports the standard library and the judgement of
+// redaction rules only, because the agent links it. Reading a spec from YAML or JSON is package
 // policy/specfile's duty.
 //
 // A spec is used in three steps: it is read ([FieldError] names the line of
@@ -52,6 +52,9 @@ type Spec struct {
 	// of these programs and what loads them are all that can be executed, where
 	// the kernel has Landlock, and nothing that commands can change.
 	Commands *Commands `json:"commands,omitempty"`
+	// Redaction are rules for what is replaced in the output of commands, at
+	// most 64.
+	Redaction []Redaction `json:"redaction,omitempty"`
 	// Docker, Codex and Wrapper are the options of the backends of these names.
 	Docker  *Docker  `json:"docker,omitempty"`
 	Codex   *Codex   `json:"codex,omitempty"`

@@ -81,6 +81,7 @@ func (s Spec) Resolve(base Base) (Spec, error) {
 		r.hostname(&s.Hostname)
 	}
 	s.Commands = r.commands(s.Commands)
+	s.Redaction = r.redaction(s.Redaction)
 	r.combine(s)
 	if len(r.errs) > 0 {
 		return Spec{}, errors.Join(r.errs...)

@@ -47,7 +47,7 @@ func (r *RedactRules) UnmarshalJSON(data []byte) error {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		err := d.Decode(&rules[i])
-		if err == nil && (bytes.HasPrefix(text, []byte("{")) && d.Decode(new(any)) == io.EOF) { //nolint:errorlint // it is never wrapped
+		if err == nil && bytes.HasPrefix(text, []byte("{")) && d.Decode(new(any)) == io.EOF {
 			continue
 		}
 		object := fmt.Sprintf("redaction[%d]", i)

@@ -42,6 +42,8 @@ type OpenSessionRequest struct {
 	Limits *Limits `json:"limits,omitempty"`
 	// RedactValues are replaced by [REDACTED] in all that the shell prints.
 	RedactValues []string `json:"redact_values,omitempty"`
+	// Redaction are rules for more that is replaced.
+	Redaction RedactRules `json:"redaction,omitempty"`
 }
 
 func (q *OpenSessionRequest) setDefaults() {
@@ -50,8 +52,10 @@ func (q *OpenSessionRequest) setDefaults() {
 
 func (*OpenSessionRequest) envOwner() string { return "session" }
 
-// Redactions gives the values that no answer to the request may tell.
-func (q *OpenSessionRequest) Redactions() []string { return q.RedactValues }
+// Redactions gives the values and the rules for what no answer to the request may tell.
+func (q *OpenSessionRequest) Redactions() ([]string, RedactRules) {
+	return q.RedactValues, q.Redaction
+}
 
 // RunSessionRequest runs a command text in a session's shell.
 type RunSessionRequest struct {
@@ -123,12 +127,16 @@ type RunSessionResult struct {
 	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
 	PeakMemorySource string `json:"peak_memory_source,omitempty"`
 	// What was printed, kept or not, and whether all of it was kept.
-	TotalLines       int64 `json:"total_lines"`
-	TotalBytes       int64 `json:"total_bytes"`
-	StdoutBytes      int64 `json:"stdout_bytes"`
-	StderrBytes      int64 `json:"stderr_bytes"`
-	TruncatedByLines bool  `json:"truncated_by_lines"`
-	TruncatedByBytes bool  `json:"truncated_by_bytes"`
+	TotalLines  int64 `json:"total_lines"`
+	TotalBytes  int64 `json:"total_bytes"`
+	StdoutBytes int64 `json:"stdout_bytes"`
+	StderrBytes int64 `json:"stderr_bytes"`
+	// RedactionMatches counts what rules have replaced; Blocked names the rule
+	// that ended the output, if one did, all of which is then replaced.
+	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
+	Blocked          string       `json:"blocked,omitempty"`
+	TruncatedByLines bool         `json:"truncated_by_lines"`
+	TruncatedByBytes bool         `json:"truncated_by_bytes"`
 	// Late is what background jobs printed between the command before and this
 	// one, of LateBytes in all; at most 64 KiB of it are kept.
 	Late      SessionChunks `json:"late,omitempty"`

@@ -104,6 +104,7 @@ func (r *RunSessionResult) fromPeer(encoding string) error {
 	if r.Encoding != encoding {
 		return Errorf(CodeInternal, "cannot use the agent's result: its encoding is another than was asked for")
 	}
+	r.Blocked = printable(r.Blocked)
 	for _, c := range slices.Concat(r.Output, r.Late) {
 		if c.Stream != "stdout" && c.Stream != "stderr" {
 			return Errorf(CodeInternal, "cannot use the agent's result: there is no such stream")

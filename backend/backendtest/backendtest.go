@@ -36,6 +36,8 @@ type Config struct {
 	// its name, see [Main].
 	Backend backend.Backend
 	// Spec is what its specs have in common; Backend and Workspace are filled in.
+	// In the words of Wrapper.Command, WORKSPACE is the workspace, and AGENT the
+	// agent.
 	Spec policy.Spec
 	// Remote says that its workspace is no directory of the host.
 	Remote bool
@@ -68,7 +70,7 @@ type cell struct {
 const cellTime = 2 * time.Minute
 
 func cells() []cell {
-	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), fileCells(), limitCells(), wallCells(), lifeCells())
+	return slices.Concat(execCells(), treeCells(), terminalCells(), shellCells(), sessionCells(), fileCells(), limitCells(), wallCells(), lifeCells())
 }
 
 // Run takes one wall through the suite.

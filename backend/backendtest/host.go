@@ -71,6 +71,14 @@ func (h *host) open(ctx context.Context, change func(*policy.Spec)) (*box, error
 		}
 		b.dir, spec.Workspace.Source = dir, dir
 	}
+	if w := spec.Wrapper; w != nil {
+		own := *w
+		own.Command = nil
+		for _, word := range w.Command {
+			own.Command = append(own.Command, strings.NewReplacer("WORKSPACE", b.dir, "AGENT", programs.agent).Replace(word))
+		}
+		spec.Wrapper = &own
+	}
 	if change != nil {
 		change(&spec)
 	}

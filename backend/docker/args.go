@@ -108,6 +108,7 @@ type mount struct {
 	source, target string
 	readOnly       bool
 	why            string // for people
+	file           fileID // what the source was when it was looked at
 }
 
 // String is the mount as the engines read it: fields like those of a table

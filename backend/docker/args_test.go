@@ -95,6 +95,19 @@ func TestReserved(t *testing.T) {
 	}
 }
 
+func TestWantsPull(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "--pull never": false, "--pull missing": true, "--pull=always": true, "--pull=never": false, "--pull": false, "--name pull": false} {
+		if got := wantsPull(strings.Fields(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	for name, ok := range map[string]bool{"python:3.12": true, "-v/:/x": false, "a b": false, "--privileged": false, "host:5000/a@sha256:00": true} {
+		if err := checkImage(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 func TestLoosened(t *testing.T) {
 	c := container{extra: []string{"--cap-add=NET_RAW", "-v/:/host", "--net", "host"}}
 	for flag, want := range map[string]bool{"cap-add": true, "v": true, "net": true, "memory": false, "security-opt": false} {

@@ -101,15 +101,13 @@ func (e *answerError) Unwrap() error { return e.err }
 // and in size, and has a session of its own, so that no key at the caller's
 // terminal ends it.
 func (c *client) ask(ctx context.Context, args ...string) ([]byte, error) {
-	return c.askWith(ctx, nil, args...)
+	return c.askWithin(ctx, patience, maxAnswer, args...)
 }
 
-func (c *client) askWith(ctx context.Context, stdout *limited, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+func (c *client) askWithin(ctx context.Context, limit time.Duration, most int, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	if stdout == nil {
-		stdout = &limited{left: maxAnswer}
-	}
+	stdout := &limited{left: most}
 	stderr := limited{left: 16 << 10}
 	cmd := exec.CommandContext(ctx, c.binary, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, stdout, &stderr

@@ -119,12 +119,13 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 		b.agent = agentVolume + "/agent"
 		b.mounts = append(b.mounts, mount{kind: mountVolume, source: b.name(), target: agentVolume, readOnly: true, why: "Paddock's agent"})
 	} else {
-		b.mounts = append(b.mounts, mount{kind: mountBind, source: hostpath.Future(req.Agent), target: agentFile, readOnly: true, why: "Paddock's agent"})
+		agent := hostpath.Future(req.Agent)
+		b.mounts = append(b.mounts, mount{kind: mountBind, source: agent, target: agentFile, readOnly: true, why: "Paddock's agent", file: identify(agent)})
 	}
 	if b.shown[0].Copied {
 		b.tmpfs = append(b.tmpfs, tmpfs{policy.WorkspacePath, int64(limits.Disk)})
 		if !b.uploads {
-			b.mounts = append(b.mounts, mount{kind: mountBind, source: b.shown[0].Source, target: copySource, readOnly: true, why: "what is copied from"})
+			b.mounts = append(b.mounts, mount{kind: mountBind, source: b.shown[0].Source, target: copySource, readOnly: true, why: "what is copied from", file: identify(b.shown[0].Source)})
 		}
 	} else if !e.local {
 		return hostpath.Refuse("workspace.mode", policy.ModeBind, "the engine runs on another machine, which does not have this directory", "use workspace mode copy")

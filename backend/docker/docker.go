@@ -23,7 +23,7 @@
 // # Limits
 //
 // The wall is as good as the engine: who commands it has the host. Nothing is
-// downloaded here.
+// downloaded here, unless the user's extra arguments say "--pull".
 package docker
 
 import (
@@ -45,6 +45,9 @@ func (*Backend) Name() string { return policy.BackendDocker }
 // open finds the engine that a spec names and the image in it.
 func open(ctx context.Context, spec policy.Spec) (*engine, *image, error) {
 	o := options(spec)
+	if err := checkImage(o.Image); err != nil {
+		return nil, nil, err
+	}
 	c, err := findClient(o)
 	if err != nil {
 		return nil, nil, err
@@ -57,6 +60,11 @@ func open(ctx context.Context, spec policy.Spec) (*engine, *image, error) {
 	wg.Go(func() { img, imgErr = (&engine{client: c}).image(ctx, o.Image) })
 	e, err := c.reach(ctx)
 	wg.Wait()
+	if err == nil && imgErr != nil && wantsPull(o.ExtraRunArgs) {
+		if err = e.pull(ctx, o.Image); err == nil {
+			img, imgErr = e.image(ctx, o.Image)
+		}
+	}
 	if err == nil {
 		err = imgErr
 	}

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // image is what an engine says of an image.
@@ -24,7 +26,8 @@ type image struct {
 }
 
 // image asks for an image, which must be there: to download one is not part of
-// a start, since it takes as long as it takes while timeouts run.
+// a start, since it takes as long as it takes while timeouts run. Who wants it
+// all the same says "--pull" among the extra arguments.
 func (e *engine) image(ctx context.Context, name string) (*image, error) {
 	text, err := e.ask(ctx, "image", "inspect", name)
 	if err != nil {
@@ -46,6 +49,39 @@ func (e *engine) image(ctx context.Context, name string) (*image, error) {
 	return i, nil
 }
 
+// pullTime bounds a download.
+const pullTime = 10 * time.Minute
+
+// pull downloads an image.
+func (e *engine) pull(ctx context.Context, name string) error {
+	if _, err := e.askWithin(ctx, pullTime, maxAnswer, "pull", name); err != nil {
+		return e.fail("pull the image", name, err)
+	}
+	return nil
+}
+
+// wantsPull says whether the extra arguments ask for a download of what is absent.
+func wantsPull(extra []string) bool {
+	for i, arg := range extra {
+		word, given := strings.CutPrefix(arg, "--pull=")
+		if arg == "--pull" && i+1 < len(extra) {
+			word, given = extra[i+1], true
+		}
+		if given && word != "never" && word != "false" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkImage refuses a name that a command line would take for something else.
+func checkImage(name string) error {
+	if strings.HasPrefix(name, "-") || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return hostpath.Refuse("docker.image", name, "it is no name of an image", "")
+	}
+	return nil
+}
+
 // isAbsent says whether an engine said that there is no such thing.
 func isAbsent(said string) bool {
 	lower := strings.ToLower(said)
@@ -54,13 +90,3 @@ func isAbsent(said string) bool {
 
 // volumes are the places for which the image wants storage that outlives it.
 func (i *image) volumes() []string { return slices.Sorted(maps.Keys(i.Config.Volumes)) }
-
-// value is a variable of the image's environment.
-func (i *image) value(name string) string {
-	for _, kv := range i.Config.Env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
-		}
-	}
-	return ""
-}

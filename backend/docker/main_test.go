@@ -89,7 +89,7 @@ func use(t *testing.T, e *engines.Engine, err error) {
 	t.Helper()
 	var none *engines.UnavailableError
 	if errors.As(err, &none) {
-		t.Skip(none.Error())
+		t.Skip("SKIPPED ALOUD: " + none.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -103,28 +103,20 @@ func use(t *testing.T, e *engines.Engine, err error) {
 // request is for a sandbox of an image, over a new workspace.
 func request(t *testing.T, e *engines.Engine, change ...func(*policy.Spec)) backend.Request {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "paddock-docker-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := t.TempDir()
 	ws := filepath.Join(dir, "ws")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(ws, 0o755)); err != nil {
+	if err := os.Mkdir(ws, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	spec := policy.Spec{Workspace: policy.Workspace{Source: ws}}
-	o := policy.Docker{Binary: e.Binary, Image: engines.Shell, ExtraRunArgs: e.RunArgs}
-	spec.Docker = &o
+	spec := policy.Spec{Backend: policy.BackendDocker, Workspace: policy.Workspace{Source: ws},
+		Docker: &policy.Docker{Binary: e.Binary, Image: engines.Shell, ExtraRunArgs: e.RunArgs}}
 	for _, c := range change {
 		c(&spec)
 	}
-	options := spec.Docker
-	spec.Docker = nil
-	spec, err = spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
+	spec, err := spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Backend, spec.Docker = policy.BackendDocker, options
 	return backend.Request{Spec: spec, Agent: agentPath, StateDir: filepath.Join(dir, "state")}
 }
 

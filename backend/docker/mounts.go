@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -64,6 +65,9 @@ func futurePath(p string) string { return hostpath.Future(p) }
 
 // add adds a mount, or makes one that is at the same place stricter.
 func (b *binds) add(m mount) {
+	if m.kind == mountBind {
+		m.file = identify(m.source)
+	}
 	if i, ok := b.at[m.target]; ok {
 		if m.kind != b.list[i].kind || m.readOnly {
 			b.list[i] = m
@@ -238,6 +242,18 @@ func (b *binds) expect(ws hostpath.Mount, rel string, with ...string) {
 	if len(b.writableBelow(filepath.Join(ws.Source, rel))) > 0 && !p.In(ws.Source) {
 		b.absent = append(b.absent, p)
 	}
+}
+
+// fileID tells one file of this host from every other. Zero: not known.
+type fileID struct{ dev, ino uint64 }
+
+func identify(path string) fileID {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileID{}
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
 }
 
 func exists(path string) bool {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
@@ -38,6 +40,9 @@ func (b *build) lookAtProcess(pid int) (*seen, error) {
 		return nil, fail("it has capabilities: " + status["CapPrm"] + ", at most " + status["CapBnd"])
 	}
 	if err := b.readOnlyMounts(pid); err != nil {
+		return nil, fail(err.Error())
+	}
+	if err := b.sameFiles(pid); err != nil {
 		return nil, fail(err.Error())
 	}
 	ns := namespaces(pid)
@@ -76,7 +81,7 @@ func namespaces(pid int) []string {
 func (b *build) readOnlyMounts(pid int) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil || b.loosened("mount", "volume", "v") {
-		return nil //nolint:nilerr // the engine's own word stays
+		return nil // the engine's own word stays
 	}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -86,6 +91,32 @@ func (b *build) readOnlyMounts(pid int) error {
 		at, writable := unescape(f[4]), !slices.Contains(strings.Split(f[5], ","), "ro")
 		if m := b.deepest(at); writable && m != nil && m.readOnly {
 			return fmt.Errorf("%s is writable, in %s", at, m.target)
+		}
+	}
+	return nil
+}
+
+// sameFiles checks that what is mounted is what was looked at: between that
+// look and the engine's, others may have put something else under its name.
+func (b *build) sameFiles(pid int) error {
+	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil || b.loosened("mount", "volume", "v") {
+		return nil // it takes root to look
+	}
+	defer unix.Close(root)
+	for _, m := range b.mounts {
+		if m.kind != mountBind || m.file == (fileID{}) {
+			continue
+		}
+		fd, err := unix.Openat2(root, m.target, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+		if err != nil {
+			return fmt.Errorf("%s cannot be looked at: %w", m.target, err)
+		}
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		_ = unix.Close(fd)
+		if err != nil || m.file != (fileID{uint64(st.Dev), st.Ino}) { //nolint:unconvert // its type differs between platforms
+			return fmt.Errorf("%s is not what was at %s before", m.target, m.source)
 		}
 	}
 	return nil

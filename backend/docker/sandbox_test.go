@@ -344,6 +344,40 @@ func TestKeptContainer(t *testing.T) {
 	})
 }
 
+// What the kernel shows of a container is compared with what was looked at.
+func TestLookAtProcess(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e *engines.Engine) {
+		b := start(t, request(t, e))
+		c, err := findClient(policy.Docker{Binary: e.Binary})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := (&engine{client: c}).inspect(t.Context(), b.name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := b.Sandbox.(*sandbox).build
+		if s, err := made.lookAtProcess(got.State.Pid); err != nil || s == nil {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if s, err := made.lookAtProcess(os.Getpid()); err != nil || s != nil {
+			t.Errorf("another process is taken for the agent: %+v, %v", s, err)
+		}
+		swapped := *made
+		swapped.mounts = slices.Clone(made.mounts)
+		swapped.mounts[0].file.ino++
+		if _, err := swapped.lookAtProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "not what was") {
+			t.Errorf("another directory in the workspace's place: %v", err)
+		}
+		strict := *made
+		strict.mounts = slices.Clone(made.mounts)
+		strict.mounts[0].readOnly = true
+		if _, err := strict.lookAtProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "is writable") {
+			t.Errorf("a writable mount: %v", err)
+		}
+	})
+}
+
 func TestProbe(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engines.Engine) {
 		r := New().ProbeWith(t.Context(), policy.Docker{Binary: e.Binary, Image: engines.Shell})
@@ -359,7 +393,7 @@ func TestProbe(t *testing.T) {
 	t.Run("no engine", func(t *testing.T) {
 		t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
 		if _, err := findClient(policy.Docker{}); err != nil {
-			t.Skip("docker is not installed here")
+			t.Skip("SKIPPED ALOUD: no engine: docker is not installed here")
 		}
 		r := New().Probe(t.Context())
 		if f := r.Features[len(r.Features)-1]; r.Usable || f.Name != "engine" || !strings.Contains(f.Remedy, "start the engine") {

@@ -44,8 +44,7 @@ func (b *build) upload(ctx context.Context, e *engine, agent string) error {
 			return e.fail("bring the agent to", e.name, err)
 		}
 	}
-	back := &limited{left: maxAgent}
-	text, err := e.askWith(ctx, back, "cp", b.loader()+":"+b.agent, "-")
+	text, err := e.askWithin(ctx, patience, maxAgent, "cp", b.loader()+":"+b.agent, "-")
 	if err != nil {
 		return e.fail("read the agent back from", e.name, err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/internal/descent"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -32,7 +33,7 @@ import (
 // Everything that was left behind ends with the sandbox, and that is proved.
 func TestEndOfAll(t *testing.T) {
 	req := request(t)
-	tag := token()
+	tag := boxtest.Token()
 	made := filepath.Join(t.TempDir(), "made")
 	w := plain(t)
 	w.Cleanup = [][]string{{"touch", made}}
@@ -43,14 +44,14 @@ func TestEndOfAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(carriers(tag)) == 0 {
+	if len(boxtest.Carriers(tag)) == 0 {
 		t.Fatal("the control does not survive its command")
 	}
 	death, err := box.Stop(t.Context(), 0)
 	if err != nil || !death.Proved {
 		t.Errorf("%+v, %v", death, err)
 	}
-	if left := carriers(tag); len(left) > 0 {
+	if left := boxtest.Carriers(tag); len(left) > 0 {
 		t.Errorf("it left %q", left)
 	}
 	if !state.Exists(made) {
@@ -66,23 +67,25 @@ func TestEndOfAll(t *testing.T) {
 	}
 }
 
-// TestOwner is the owner of a sandbox that is killed, in a process of its own.
-func TestOwner(t *testing.T) {
-	text := os.Getenv("PIPED_OWNER")
-	if text == "" {
-		t.Skip("it is a part of another test")
+// ownerEnv holds the order of a process that owns a sandbox and is killed.
+const ownerEnv = "PADDOCK_TEST_OWNER"
+
+type ownerOrder struct {
+	Agent, State, Workspace, Tag string
+	Argv                         []string
+	Cleanup                      [][]string
+}
+
+// own opens a sandbox, tells who keeps it, and has it work until it is killed.
+func own(order string) {
+	var o ownerOrder
+	if err := json.Unmarshal([]byte(order), &o); err != nil {
+		panic(err)
 	}
-	var o struct {
-		Agent, State, Workspace, Tag string
-		Cleanup                      [][]string
-	}
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		t.Fatal(err)
-	}
-	box, err := Start(t.Context(), backend.Request{Agent: o.Agent, StateDir: o.State},
-		Wall{Backend: "test", Argv: []string{"/bin/sh", "-c", `trap "" TERM; "$@"; :`, o.Tag}, Agent: o.Agent, Cleanup: o.Cleanup, Guest: wire.Guest{Workspace: o.Workspace}})
+	box, err := Start(context.Background(), backend.Request{Agent: o.Agent, StateDir: o.State},
+		Wall{Backend: "test", Argv: o.Argv, Agent: o.Agent, Cleanup: o.Cleanup, Guest: wire.Guest{Workspace: o.Workspace}})
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	client := wire.Client{Dial: box.Dial}
 	for range 8 {
@@ -113,19 +116,25 @@ func TestKills(t *testing.T) {
 	}
 	for name, choose := range victims {
 		t.Run(name, func(t *testing.T) {
-			for range 4 {
-				kill(t, choose)
+			for range 3 {
+				kill(t, choose, "/bin/sh", "-c", `trap "" TERM; "$@"; :`)
+			}
+			if _, err := exec.LookPath("bwrap"); err == nil { // which does not die with its parent here
+				kill(t, choose, "bwrap", "--unshare-all", "--bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "env")
 			}
 		})
 	}
 }
 
-func kill(t *testing.T, choose func(owner, keeper int) int) {
+func kill(t *testing.T, choose func(owner, keeper int) int, argv ...string) {
 	t.Helper()
-	req, tag, made := request(t), token(), filepath.Join(t.TempDir(), "made")
-	order, _ := json.Marshal(map[string]any{"Agent": req.Agent, "State": req.StateDir, "Workspace": t.TempDir(), "Tag": tag, "Cleanup": [][]string{{"touch", made}}})
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestOwner$")
-	cmd.Env = append(os.Environ(), "PIPED_OWNER="+string(order))
+	req, tag, made := request(t), boxtest.Token(), filepath.Join(t.TempDir(), "made")
+	if argv[0] == "/bin/sh" {
+		argv = append(argv, tag)
+	}
+	order, _ := json.Marshal(ownerOrder{Agent: req.Agent, State: req.StateDir, Workspace: t.TempDir(), Tag: tag, Argv: argv, Cleanup: [][]string{{"touch", made}}})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ownerEnv+"="+string(order))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +154,7 @@ func kill(t *testing.T, choose func(owner, keeper int) int) {
 		t.Fatal(err)
 	}
 	// The owner's own process has the tag in no argument.
-	awaitNone(t, tag, 2*time.Second)
+	boxtest.AwaitNone(t, tag, 2*time.Second)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	dir, err := state.New(req.StateDir, nil)
@@ -164,7 +173,7 @@ func kill(t *testing.T, choose func(owner, keeper int) int) {
 // A wall that breaks fails every call at once.
 func TestBrokenWall(t *testing.T) {
 	req := request(t)
-	tag := token()
+	tag := boxtest.Token()
 	box := open(t, req, plain(t, "/bin/sh", "-c", `"$@"; :`, tag))
 	client := wire.Client{Dial: box.Dial}
 	var calls sync.WaitGroup
@@ -175,7 +184,7 @@ func TestBrokenWall(t *testing.T) {
 			errs <- err
 		})
 	}
-	for sh(t, box, "pgrep -x -c sleep || true"); len(descent.Below(box.(*sandbox).cmd.Process.Pid)) < cap(errs)+2; time.Sleep(5 * time.Millisecond) {
+	for boxtest.Sh(t, box, "pgrep -x -c sleep || true"); len(descent.Below(box.(*sandbox).cmd.Process.Pid)) < cap(errs)+2; time.Sleep(5 * time.Millisecond) {
 	}
 	began := time.Now()
 	for _, p := range descent.Below(box.(*sandbox).cmd.Process.Pid) {
@@ -238,17 +247,17 @@ func TestHalfClose(t *testing.T) {
 	if err != nil || !bytes.Contains(answer, []byte("late")) {
 		t.Errorf("%s, %v", answer, err)
 	}
-	tag := token()
+	tag := boxtest.Token()
 	conn, err = box.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _ = fmt.Fprintf(conn, `{"action":"exec","argv":["sh","-c","sleep 1000; :","%s"]}`+"\n", tag)
-	for len(carriers(tag)) == 0 {
+	for len(boxtest.Carriers(tag)) == 0 {
 		time.Sleep(5 * time.Millisecond)
 	}
 	_ = conn.Close()
-	awaitNone(t, tag, 2*time.Second)
+	boxtest.AwaitNone(t, tag, 2*time.Second)
 }
 
 // The socket is its owner's alone, and what connects to it dials the agent.

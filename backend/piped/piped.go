@@ -53,6 +53,11 @@ type Wall struct {
 	// Explain may add to an error what it knows of it: a hint, a better cause.
 	// said is the end of what the wall printed, made safe to print. nil: nothing.
 	Explain func(e *backend.StartError, said string)
+	// Elsewhere says whether the agent runs where no kernel can be asked from
+	// here, on another host say. Its end is then the agent's own word: the wall's
+	// command ends by itself, with status 0. nil: it runs below the keeper. It is
+	// asked at the end.
+	Elsewhere func() bool
 	// Gone says whether all of the wall has ended that is not a descendant of
 	// the keeper: the container, say. nil: there is nothing else, and death is
 	// proved by descent.

@@ -3,11 +3,8 @@
 package piped
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,64 +12,22 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// agentFile is the agent, built once.
-var agentFile string
-
+// TestMain is also the owner of a sandbox that is to be killed.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "paddock-piped-")
-	if err != nil {
-		panic(err)
+	if order := os.Getenv(ownerEnv); order != "" {
+		own(order)
 	}
-	agentFile = filepath.Join(dir, "paddock-agent")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", agentFile, "../../cmd/paddock-agent")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		panic(string(out))
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Println(err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// token is an argument that nothing else has.
-func token() string { return "piped-" + rand.Text() }
-
-// carriers lists the processes that have a text among their arguments.
-func carriers(token string) (found []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		if text, _ := os.ReadFile(file); bytes.Contains(text, []byte(token)) {
-			found = append(found, file+" "+string(bytes.ReplaceAll(text, []byte{0}, []byte{' '})))
-		}
-	}
-	return found
-}
-
-// awaitNone waits until nothing has the token.
-func awaitNone(t *testing.T, token string, limit time.Duration) {
-	t.Helper()
-	var left []string
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if left = carriers(token); len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("after %v there still runs %q", limit, left)
+	boxtest.Main(m)
 }
 
 func request(t *testing.T) backend.Request {
 	t.Helper()
-	return backend.Request{Agent: agentFile, StateDir: filepath.Join(t.TempDir(), "state")}
+	return backend.Request{Agent: boxtest.Agent, StateDir: filepath.Join(t.TempDir(), "state")}
 }
 
 // plain is a wall that is none.
@@ -81,7 +36,7 @@ func plain(t *testing.T, argv ...string) Wall {
 	if len(argv) == 0 {
 		argv = []string{"env"}
 	}
-	return Wall{Backend: "test", Argv: argv, Agent: agentFile, Guest: wire.Guest{Workspace: t.TempDir()}, StartTimeout: 10 * time.Second}
+	return Wall{Backend: "test", Argv: argv, Agent: boxtest.Agent, Guest: wire.Guest{Workspace: t.TempDir()}, StartTimeout: 10 * time.Second}
 }
 
 // open starts a sandbox that ends with the test, and leaves nothing.
@@ -89,34 +44,10 @@ func open(t *testing.T, req backend.Request, w Wall) backend.Sandbox {
 	t.Helper()
 	box, err := Start(t.Context(), req, w)
 	if err != nil {
-		var e *backend.StartError
-		errors.As(err, &e)
-		t.Fatalf("%v, %+v", err, e)
+		t.Fatalf("%v", err)
 	}
-	t.Cleanup(func() { stop(t, req, box) })
+	t.Cleanup(func() { boxtest.Stop(t, req, box) })
 	return box
-}
-
-func stop(t *testing.T, req backend.Request, box backend.Sandbox) {
-	t.Helper()
-	death, err := box.Stop(context.Background(), 0)
-	if err != nil || !death.Proved {
-		t.Errorf("the end: %+v, %v", death, err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
-		t.Errorf("it left %q", left)
-	}
-}
-
-// sh runs a shell's text inside.
-func sh(t *testing.T, box backend.Sandbox, text string, args ...string) *wire.ExecResult {
-	t.Helper()
-	client := wire.Client{Dial: box.Dial}
-	r, err := client.Exec(t.Context(), wire.ExecRequest{Argv: append([]string{"/bin/sh", "-c", text, "sh"}, args...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &r
 }
 
 func TestExec(t *testing.T) {
@@ -124,11 +55,11 @@ func TestExec(t *testing.T) {
 	w := plain(t)
 	w.Guest.Env = map[string]string{"SECRET": "s3cr3t"}
 	box := open(t, req, w)
-	if r := sh(t, box, "pwd; echo $SECRET; grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; exit 3"); r.ExitCode != 3 ||
+	if r := boxtest.Sh(t, box, "pwd; echo $SECRET; grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status; exit 3"); r.ExitCode != 3 ||
 		r.Stdout != w.Guest.Workspace+"\ns3cr3t\nNoNewPrivs:\t1\nSeccomp:\t2\n" {
 		t.Errorf("%+v", r)
 	}
-	if found := carriers("s3cr3t"); len(found) > 0 {
+	if found := boxtest.Carriers("s3cr3t"); len(found) > 0 {
 		t.Errorf("the secret is among the arguments of %q", found)
 	}
 }
@@ -161,13 +92,13 @@ func TestWallsThatFail(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req := request(t)
-			tag := token()
+			tag := boxtest.Token()
 			w := plain(t, append(tt.argv, tag)...)
 			w.StartTimeout = time.Second
 			began := time.Now()
 			box, err := Start(t.Context(), req, w)
 			if err == nil {
-				stop(t, req, box)
+				boxtest.Stop(t, req, box)
 				t.Fatal("it started")
 			}
 			var e *backend.StartError
@@ -177,7 +108,7 @@ func TestWallsThatFail(t *testing.T) {
 			if took := time.Since(began); took > 8*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			awaitNone(t, tag, 2*time.Second)
+			boxtest.AwaitNone(t, tag, 2*time.Second)
 			if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
 				t.Errorf("it left %q", left)
 			}
@@ -188,7 +119,7 @@ func TestWallsThatFail(t *testing.T) {
 func TestBanner(t *testing.T) {
 	req := request(t)
 	box := open(t, req, plain(t, "/bin/sh", "-c", `echo hello; echo warning >&2; printf 'no end of line'; exec "$@"`, "sh"))
-	if r := sh(t, box, "echo out"); r.Stdout != "out\n" {
+	if r := boxtest.Sh(t, box, "echo out"); r.Stdout != "out\n" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -199,7 +130,7 @@ func TestUpload(t *testing.T) {
 	w := plain(t, "env", "TMPDIR="+tmp, "/bin/sh", "-c", `echo banner; exec "$@"`, "sh")
 	w.Upload, w.Agent, w.Guest.Workspace = true, "", ""
 	box := open(t, req, w)
-	if r := sh(t, box, `case $PWD in "$1"/*) echo in "$1";; esac`, tmp); !strings.HasPrefix(r.Stdout, "in ") {
+	if r := boxtest.Sh(t, box, `case $PWD in "$1"/*) echo in "$1";; esac`, tmp); !strings.HasPrefix(r.Stdout, "in ") {
 		t.Errorf("%+v", r)
 	}
 	if left, _ := filepath.Glob(tmp + "/paddock-*/paddock-agent"); len(left) > 0 {
@@ -227,7 +158,7 @@ func TestUploadThatCannotBe(t *testing.T) {
 		w.Upload = true
 		box, err := Start(t.Context(), req, w)
 		if err == nil {
-			stop(t, req, box)
+			boxtest.Stop(t, req, box)
 			t.Fatalf("%s: it started", tt.name)
 		}
 		var e *backend.StartError
@@ -252,7 +183,7 @@ func TestQuote(t *testing.T) {
 // Who is told to give up does so at once, and leaves nothing.
 func TestCancelledStart(t *testing.T) {
 	req := request(t)
-	tag := token()
+	tag := boxtest.Token()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	began := time.Now()
@@ -260,7 +191,7 @@ func TestCancelledStart(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || time.Since(began) > 3*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	awaitNone(t, tag, time.Second)
+	boxtest.AwaitNone(t, tag, time.Second)
 	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
 		t.Errorf("it left %q", left)
 	}

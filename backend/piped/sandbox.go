@@ -25,6 +25,10 @@ import (
 // the times of its clean-up commands.
 const endTime = 12 * time.Second
 
+// elsewhereGrace is what an agent gets to end what it has started, and to say
+// so, where nobody else can tell. It is no longer than it takes.
+const elsewhereGrace = 5 * time.Second
+
 // sandbox is a running wall and its keeper.
 type sandbox struct {
 	dir       *state.Dir
@@ -68,9 +72,13 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 // Stop ends the wall and removes the state.
 func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
 	s.stop.Do(func() {
+		elsewhere := s.wall.Elsewhere != nil && s.wall.Elsewhere()
+		if elsewhere {
+			grace = max(grace, elsewhereGrace)
+		}
 		s.end(grace)
 		s.death.Log = s.log()
-		s.death.Proved = s.ended != nil && s.ended.Proved
+		s.death.Proved = s.ended != nil && s.ended.Proved && (!elsewhere || s.ended.Exited && s.ended.Status == 0)
 		if s.death.Proved && s.wall.Gone != nil {
 			gone, err := s.wall.Gone(context.WithoutCancel(ctx))
 			s.death.Proved, s.err = gone && err == nil, err

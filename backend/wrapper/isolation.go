@@ -35,15 +35,16 @@ var missing = []struct{ kind, loss string }{
 	{"ipc", "the wrapper has made no ipc namespace: commands reach the host's shared memory and message queues"},
 }
 
-// seen is the isolation with what the kernel says of the agent.
-func seen(s policy.Spec, r piped.Running) policy.Isolation {
-	i := promised(s)
+// seen is the isolation with what the kernel says of the agent, and whether
+// that is a process of this host.
+func seen(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
+	i = promised(s)
 	look := piped.Look(r)
 	if look == nil {
-		i.Death = "the end of the wrapper"
+		i.Death = "the agent's word"
 		i.Lost = append(i.Lost, "the agent is no process of this host that could be looked at: nothing of the wall is verified",
-			"what commands leave behind is ended by the agent there, without proof")
-		return i
+			"the end of what commands leave behind is the agent's word")
+		return i, false
 	}
 	i.UIDHost, i.UIDInside, i.Namespaces = look.UIDHost, look.UIDInside, look.Namespaces
 	i.NoNewPrivs, i.Verified = look.NoNewPrivs, !look.Hidden
@@ -53,7 +54,7 @@ func seen(s policy.Spec, r piped.Running) policy.Isolation {
 	}
 	if look.Hidden {
 		i.Lost = append(i.Lost, "the kernel does not say which namespaces the agent has: nothing of them is verified")
-		return i
+		return i, true
 	}
 	for _, m := range missing {
 		if !look.Has(m.kind) {
@@ -71,5 +72,5 @@ func seen(s policy.Spec, r piped.Running) policy.Isolation {
 	default:
 		i.Network = "its own: " + strings.Join(look.Interfaces, " ")
 	}
-	return i
+	return i, true
 }

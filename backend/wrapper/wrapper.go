@@ -90,10 +90,6 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 
 // newWall makes the wall of a resolved spec.
 func newWall(req backend.Request) (*piped.Wall, error) {
-	places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
-	if err != nil {
-		return nil, err
-	}
 	var o policy.Wrapper
 	if req.Spec.Wrapper != nil {
 		o = *req.Spec.Wrapper
@@ -101,13 +97,25 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 	if len(o.Command) == 0 {
 		return nil, hostpath.Refuse("wrapper.command", "", "it is empty", "write the command that the agent's command follows: [ssh, host]")
 	}
+	workspace := "/"
+	if o.Agent != policy.AgentUpload {
+		places, err := hostpath.Mounts(req, req.Spec.Workspace.Source)
+		if err != nil {
+			return nil, err
+		}
+		workspace = places[0].Source
+	}
+	elsewhere := false
 	w := &piped.Wall{
-		Backend: policy.BackendWrapper, Argv: o.Command, Dir: places[0].Source, Agent: o.Agent, Quote: o.Quote == policy.QuoteAlways,
+		Backend: policy.BackendWrapper, Argv: o.Command, Dir: workspace, Agent: o.Agent, Quote: o.Quote == policy.QuoteAlways,
 		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp},
 		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
-			return seen(req.Spec, r), nil
+			i, here := seen(req.Spec, r)
+			elsewhere = !here
+			return i, nil
 		},
-		Explain: explain,
+		Elsewhere: func() bool { return elsewhere },
+		Explain:   explain,
 	}
 	switch o.Agent {
 	case policy.AgentUpload:
@@ -115,13 +123,13 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		w.Guest.MakeWorkspace = true
 	case policy.AgentShared, "":
 		w.Agent = req.Agent
-		if err := ownFiles(req, places[0].Source); err != nil {
+		if err := ownFiles(req, workspace); err != nil {
 			return nil, err
 		}
 		fallthrough
 	default:
 		if w.Guest.Workspace == "" {
-			w.Guest.Workspace = places[0].Source
+			w.Guest.Workspace = workspace
 		}
 	}
 	return w, nil

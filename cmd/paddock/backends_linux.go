@@ -4,10 +4,12 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/codex"
 	"github.com/paddock-dev/paddock/backend/docker"
+	"github.com/paddock-dev/paddock/backend/host"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/backend/wrapper"
 )
 
 // backends are those that a spec can name, the default one first.
 func backends() []backend.Backend {
-	return []backend.Backend{linux.New(), docker.New(), codex.New()}
+	return []backend.Backend{linux.New(), host.New(), docker.New(), codex.New(), wrapper.New()}
 }

@@ -55,14 +55,7 @@ func nextGroup(w *window, i int) int {
 	for i+minGroup <= len(b) && !isDigit(b[i+minGroup-1]) {
 		i += minGroup
 	}
-	if i+minGroup <= len(b) {
-		i += minGroup - 1
-	} else {
-		for i = len(b); i > low && isDigit(b[i-1]); {
-			i--
-		}
-		return i
-	}
+	i = min(i+minGroup-1, len(b))
 	for i > low && isDigit(b[i-1]) {
 		i--
 	}

@@ -48,8 +48,8 @@ func newFilter(rules []rule, dst io.Writer) *filter {
 	return f
 }
 
-// maxStep is how much of a long write is looked at at once, so that it stays
-// in the processor's cache between rules.
+// maxStep is how much of a long write is taken at once, so that it stays in
+// the processor's cache between rules.
 const maxStep = 32 << 10
 
 // Write takes all of p, or fails as dst does.

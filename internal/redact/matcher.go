@@ -9,7 +9,8 @@ import (
 // lies in one that is found, and matches that overlap are one. It keeps, for
 // each instruction that the text may have come to, the first place where such
 // a match may begin (Thompson and Pike), so its time is the length of the text
-// times, at worst, that of the program.
+// times, at worst, that of the program. That is done where a match ends, from
+// where no match was under way last; a table tells where.
 type matcher struct {
 	p         *program
 	pos       int64   // what is before it was looked at
@@ -17,6 +18,10 @@ type matcher struct {
 	seen      marks   // instructions that were come to at pos
 	last      rune    // the byte before pos, -1 where there is none
 	stack     []int32
+
+	table *table // nil where a prefix is as good, or it has become too large too often
+	state int32  // of the table, at ahead
+	ahead int64  // what the table has looked at; at pos or behind it
 }
 
 // threads are the instructions where matches go on, the first of those that
@@ -59,30 +64,77 @@ func newMatcher(p *program) *matcher {
 	m.now.round, m.then.round, m.seen.round = make([]uint32, n), make([]uint32, n), make([]uint32, n)
 	m.then.clear()
 	m.now.clear()
+	if len(p.prefix) < 2 {
+		m.table = newTable(p)
+	}
 	return m
 }
 
-// scan implements scanner. It looks at no byte twice.
+// scan implements scanner.
 func (s *matcher) scan(w *window, m *matches) int64 {
-	for i := int(s.pos - w.base); i < len(w.b); i++ {
-		if len(s.now.list) == 0 {
-			if skip := s.p.skip(w.b[i:]); skip > 0 {
-				i += skip
-				s.last = rune(w.b[i-1])
-				if i == len(w.b) {
-					break
-				}
-			}
+	for s.pos < w.end() {
+		if len(s.now.list) > 0 {
+			s.step(s.pos, rune(w.b[s.pos-w.base]), m)
+			continue
 		}
-		s.step(w.base+int64(i), rune(w.b[i]), m)
+		if s.table == nil {
+			if s.skipped(w) {
+				s.step(s.pos, rune(w.b[s.pos-w.base]), m)
+			}
+			continue
+		}
+		if !s.searched(w) {
+			break
+		}
+		s.step(s.pos, rune(w.b[s.pos-w.base]), m)
+		for until := min(s.ahead, w.end()); s.pos < until; { // there may be a match, not yet begun
+			s.step(s.pos, rune(w.b[s.pos-w.base]), m)
+		}
+		s.ahead = 0 // the table begins anew where matches under way have ended
 	}
-	if s.pos = w.end(); w.last {
+	if w.last {
+		for s.pos < w.end() {
+			s.step(s.pos, rune(w.b[s.pos-w.base]), m)
+		}
 		s.step(s.pos, -1, m)
 	}
 	if len(s.now.list) == 0 {
 		return s.pos
 	}
 	return max(s.now.list[0].start, s.pos-MaxMatch)
+}
+
+// skipped leaves out what no match begins with, and says whether more is left.
+func (s *matcher) skipped(w *window) bool {
+	text := w.b[s.pos-w.base:]
+	if n := s.p.skip(text); n > 0 {
+		s.last = rune(text[n-1])
+		s.pos += int64(n)
+	}
+	return s.pos < w.end()
+}
+
+// searched looks by the table for a place where a match ends, and says whether
+// what begins at pos is to be looked at closely: there is one, or so much is
+// under way that it is to be known since when. Else all of the window was
+// looked at, and what may be a match begins at pos.
+func (s *matcher) searched(w *window) bool {
+	if s.ahead <= s.pos {
+		s.ahead, s.state = s.pos, s.table.idle(s.last)
+	}
+	text := w.b[s.ahead-w.base:]
+	state, n, idle, found := s.table.run(s.state, text)
+	if idle >= 0 {
+		if at := s.ahead + int64(idle); at > s.pos {
+			s.pos, s.last = at, rune(w.b[at-w.base-1])
+		}
+	}
+	s.state, s.ahead = state, s.ahead+int64(n)
+	if s.table.made > maxTables {
+		s.table = nil
+		return s.pos < w.end()
+	}
+	return found || s.ahead-s.pos > MaxMatch
 }
 
 // skip is how many bytes no match begins with.
@@ -107,7 +159,7 @@ func (p *program) skip(b []byte) int {
 	return len(b)
 }
 
-// step takes one byte, or the end of the text, which is -1.
+// step takes the byte at pos, or the end of the text, which is -1.
 func (s *matcher) step(pos int64, b rune, m *matches) {
 	s.seen.clear()
 	s.then.clear()
@@ -131,6 +183,7 @@ func (s *matcher) step(pos int64, b rune, m *matches) {
 	}
 	s.now, s.then = s.then, s.now
 	s.last = b
+	s.pos++
 }
 
 // follow goes from an instruction to those that take the byte b, and says

@@ -1,7 +1,7 @@
-// Package redact replaces secret values in text that passes by, whole or as a
-// stream, also where a value is split over writes.
+// Package redact replaces secret values, and what rules say, in text that
+// passes by, whole or as a stream, also where it is split over writes.
 //
-//	set, err := redact.NewSet([]string{"s3cret", "other"})
+//	set, err := redact.NewSet([]string{"s3cret", "other"}, redact.Rule{Type: redact.Email})
 //	w := redact.NewWriter(set, os.Stdout)
 //	w.Write(output); w.Close()
 //
@@ -14,11 +14,20 @@
 // placeholder, so that nothing of either is left. A value with line feeds is
 // also found where a terminal has made them carriage return and line feed.
 //
+// A [Rule] replaces what is of a type, or what an expression matches; rules see
+// the text after values were replaced. Their matches are found by the text
+// alone: what an expression matches anywhere is replaced, and matches that
+// overlap are replaced together, as the first of them says, or the one that
+// blocks. wire/WIRE.md says what each type and each strategy is.
+//
 // # What is held back
 //
-// A writer holds back the longest end of the stream that may begin a value,
-// and nothing else; no timer lets half a value go. The time it takes is linear
-// in the text, whatever text and values are (Aho and Corasick, 1975).
+// A writer holds back the longest end of the stream that may begin a value or
+// a match, and nothing else; no timer lets half of one go. Of a match the
+// bounds are those of its type, 4 KiB at most, and with what overlaps it twice
+// that. The time it takes is linear in the text, whatever text and values are
+// (Aho and Corasick, 1975), for expressions at worst with the length of their
+// programs as a factor.
 package redact
 
 import (
@@ -40,12 +49,10 @@ const (
 // Set is a set of values. It is immutable and safe for concurrent use. The
 // nil Set is empty.
 type Set struct {
-	nodes []node
-	// first holds the bytes that values begin with, start the same for a
-	// look at single bytes.
-	first string
-	start [256]bool
-	rules []rule
+	nodes  []node
+	start  [256]bool // the bytes that values begin with
+	shifts *shifts   // nil without values, and where one is very short
+	rules  []rule
 }
 
 // node is a state of the automaton: a prefix of some value. Node 0 is the
@@ -85,6 +92,9 @@ func NewSet(values []string, rules ...Rule) (*Set, error) {
 		s.add(v)
 	}
 	s.link()
+	if len(values) > 0 {
+		s.shifts = newShifts(values)
+	}
 	return s, nil
 }
 
@@ -116,10 +126,7 @@ func (s *Set) add(value string) {
 		at = next
 	}
 	s.nodes[at].ends = at
-	if !s.start[value[0]] {
-		s.start[value[0]] = true
-		s.first += value[:1]
-	}
+	s.start[value[0]] = true
 }
 
 // child is the node one byte longer, 0 where there is none.

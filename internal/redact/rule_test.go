@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,7 +260,7 @@ func covered(re *regexp.Regexp, text string) []bool {
 	all := make([]bool, len(text))
 	for i := range text {
 		for j := i + 1; j <= len(text); j++ {
-			if loc := re.FindStringIndex(text[i:j]); loc != nil && loc[0] == 0 && loc[1] == j-i {
+			if loc := re.FindStringIndex(text[i:j]); slices.Equal(loc, []int{0, j - i}) {
 				for k := i; k < j; k++ {
 					all[k] = true
 				}

@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"bytes"
-	"io"
-)
+import "io"
 
 // Writer replaces values in a stream. It is for one goroutine.
 type Writer struct {
@@ -112,25 +109,6 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, w.pass()
 }
 
-// skip is how many bytes of p cannot begin a value.
-func (s *Set) skip(p []byte) int {
-	if len(s.first) <= 2 {
-		at := len(p)
-		for i := range len(s.first) {
-			if j := bytes.IndexByte(p[:at], s.first[i]); j >= 0 {
-				at = j
-			}
-		}
-		return at
-	}
-	for i, b := range p {
-		if s.start[b] {
-			return i
-		}
-	}
-	return len(p)
-}
-
 // feed takes bytes until nothing is held back any more.
 func (w *Writer) feed(p []byte) int {
 	for i, b := range p {
@@ -227,4 +205,4 @@ func (w *Writer) Close() error {
 	return err
 }
 
-func (s *Set) hasValues() bool { return s != nil && s.first != "" }
+func (s *Set) hasValues() bool { return s != nil && len(s.nodes) > 1 }

@@ -34,6 +34,7 @@ limits: {timeout: 120s, max_timeout: 5m, output: 1.5MiB, cpu_time: 1m30s, file_s
 env: {LANG: C.UTF-8, PORT: 8080, MODE: 0644, DEBUG: true, RATIO: 1.50, EMPTY: "", NO: no, DAY: 2024-01-02}
 hostname: box
 commands: {allow: [git, go, python3], subcommands: {pip: [install, uninstall]}}
+redaction: [{type: email, strategy: mask}, {name: ticket, type: custom, pattern: "JIRA-[0-9]+", strategy: hash}]
 docker: {binary: podman, image: debian, network_enabled: true, user: "1000:1000", read_only_rootfs: true,
   remove_container_on_exit: false, extra_run_args: [--label, a=b]}
 codex: {binary: codex2, platform: linux, config_overrides: {a.b: true, c: [1, x, 1.5, {d: no}], e: {f: "1"}}}
@@ -51,8 +52,9 @@ func fullSpec() policy.Spec {
 			Memory: 512 << 20, MemoryHigh: 400 << 20, Swap: 1 << 20, CPUs: 1500, Disk: 2 << 30},
 		Env: map[string]string{"LANG": "C.UTF-8", "PORT": "8080", "MODE": "0644", "DEBUG": "true",
 			"RATIO": "1.50", "EMPTY": "", "NO": "no", "DAY": "2024-01-02"},
-		Hostname: "box",
-		Commands: &policy.Commands{Allow: []string{"git", "go", "python3"}, Subcommands: map[string][]string{"pip": {"install", "uninstall"}}},
+		Hostname:  "box",
+		Commands:  &policy.Commands{Allow: []string{"git", "go", "python3"}, Subcommands: map[string][]string{"pip": {"install", "uninstall"}}},
+		Redaction: []policy.Redaction{{Type: "email", Strategy: "mask"}, {Name: "ticket", Type: "custom", Pattern: "JIRA-[0-9]+", Strategy: "hash"}},
 		Docker: &policy.Docker{Binary: "podman", Image: "debian", NetworkEnabled: true, User: "1000:1000", ReadOnlyRootFS: true,
 			RemoveContainerOnExit: new(bool), ExtraRunArgs: []string{"--label", "a=b"}},
 		Codex: &policy.Codex{Binary: "codex2", Platform: "linux", ConfigOverrides: map[string]any{
@@ -146,12 +148,12 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: {processes: 99999999999999999999}", `f:1: cannot use limits.processes "99999999999999999999": it is too large`, ""},
 		{"limits: []", `f:1: cannot use limits: it must be a mapping of keys to values`, ""},
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
-		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace, wrapper"},
+		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},
-		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, rootfs, seccomp, workspace, wrapper"},
+		{`"a\nb": 1`, `f:1: cannot use "a\nb": unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
 		{"network: none\n\nnetwork: host\n", `f:3: cannot use network: it is given twice, first on line 1`, ""},
 		{"env:\n  A: 1\n  A: 2\n", `f:3: cannot use env.A: it is given twice, first on line 2`, ""},
 		{"network:\nhostname: a", `f:1: cannot use network: it is null`, absent},

@@ -23,15 +23,18 @@ var allowRules = []allowRule{
 	{"policy/execution", []string{"policy"}, "it only holds settings"},
 	{"policy/executor", []string{"policy"}, "it only reads settings"},
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
+	{"backend/docker", []string{"backend", "confine", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
+	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
+	{"test/engines", nil, "it drives command lines"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
-	{"namespace", []string{"cgroup", module + "/internal/clone", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
+	{"namespace", []string{"cgroup", module + "/internal/clone", module + "/internal/descent", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 
 // exactAllow are rules for one package without those below it.
 var exactAllow = []allowRule{
-	{"policy", nil, "the agent links it"},
+	{"policy", []string{module + "/internal/redact"}, "the agent links it"},
 	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
 	{"privilege", nil, "who only asks inherits nothing"},

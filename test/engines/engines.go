@@ -178,7 +178,7 @@ func Podman(ctx context.Context) (*Engine, error) {
 	script := fmt.Sprintf("#!/bin/sh\nexec %s --root %s/root --runroot %s/run --tmpdir %s/tmp --cgroup-manager cgroupfs --events-backend none%s \"$@\"\n",
 		binary, e.dir, e.dir, e.dir, runtime)
 	e.Binary = e.dir + "/podman"
-	if err := os.WriteFile(e.Binary, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(e.Binary, []byte(script), 0o700); err != nil {
 		return nil, err
 	}
 	if _, err := e.Run(ctx, nil, "info"); err != nil {

@@ -18,7 +18,7 @@ func TestEngines(t *testing.T) {
 			e, err := start(t.Context())
 			var none *UnavailableError
 			if errors.As(err, &none) {
-				t.Skip(none.Error())
+				t.Skip("SKIPPED ALOUD: " + none.Error())
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,122 @@
+//go:build linux
+
+// Package boxtest is what tests of backends have in common: the agent, built
+// once; a request; what still runs and what is left.
+package boxtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Agent is the path of the agent, once [Main] has built it.
+var Agent string
+
+// Main builds the agent and runs the tests of a package two directories below
+// the module's root. It leaves no goroutine.
+func Main(m *testing.M) {
+	dir, err := os.MkdirTemp("", "paddock-box-")
+	if err != nil {
+		panic(err)
+	}
+	_ = os.Chmod(dir, 0o755) //nolint:gosec // other identities execute it
+	Agent = filepath.Join(dir, "paddock-agent")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", Agent, "../../cmd/paddock-agent")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Token is an argument that nothing else has.
+func Token() string { return "box-" + rand.Text() }
+
+// Carriers lists the processes that have a text among their arguments.
+func Carriers(token string) (found []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		if text, _ := os.ReadFile(file); bytes.Contains(text, []byte(token)) {
+			found = append(found, file+" "+string(bytes.ReplaceAll(text, []byte{0}, []byte{' '})))
+		}
+	}
+	return found
+}
+
+// AwaitNone waits until nothing has the token.
+func AwaitNone(t *testing.T, token string, limit time.Duration) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if left = Carriers(token); len(left) == 0 {
+			return
+		}
+	}
+	t.Errorf("after %v there still runs %q", limit, left)
+}
+
+// Request is a resolved request with a workspace and a state of its own.
+func Request(t *testing.T, spec policy.Spec) backend.Request {
+	t.Helper()
+	resolved, err := spec.Resolve(policy.Base{Dir: t.TempDir(), Home: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backend.Request{Spec: resolved, Agent: Agent, StateDir: filepath.Join(t.TempDir(), "state")}
+}
+
+// Open starts a sandbox that ends with the test, and leaves nothing.
+func Open(t *testing.T, b backend.Backend, req backend.Request) backend.Sandbox {
+	t.Helper()
+	box, err := b.Start(t.Context(), req)
+	if err != nil {
+		var e *backend.StartError
+		errors.As(err, &e)
+		t.Fatalf("%v, %+v", err, e)
+	}
+	t.Cleanup(func() { Stop(t, req, box) })
+	return box
+}
+
+// Stop ends a sandbox, which must be proved, and leave nothing.
+func Stop(t *testing.T, req backend.Request, box backend.Sandbox) {
+	t.Helper()
+	death, err := box.Stop(context.Background(), 0)
+	if err != nil || !death.Proved {
+		t.Errorf("the end: %+v, %v", death, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
+		t.Errorf("it left %q", left)
+	}
+}
+
+// Sh runs a shell's text inside.
+func Sh(t *testing.T, box backend.Sandbox, text string, args ...string) *wire.ExecResult {
+	t.Helper()
+	client := wire.Client{Dial: box.Dial}
+	r, err := client.Exec(t.Context(), wire.ExecRequest{Argv: append([]string{"/bin/sh", "-c", text, "sh"}, args...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
