@@ -47,6 +47,7 @@ type Session struct {
 	startup time.Duration // what a restart may take
 	end     time.Duration // what the close may take
 	turn    chan struct{} // holds one token while no command runs
+	kept    wire.Kept     // whose turn it is may use it
 }
 
 // SessionCommand is a command for a session's shell.
@@ -85,7 +86,7 @@ func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Sessio
 		MaxOutputLines: opts.MaxLines, MaxOutputBytes: opts.MaxBytes, RedactValues: opts.Redact,
 	}
 	q.Redaction = s.redaction()
-	n := &Session{sandbox: s, id: opts.ID, turn: make(chan struct{}, 1)}
+	n := &Session{sandbox: s, id: opts.ID, turn: make(chan struct{}, 1), kept: wire.Kept{Client: &s.client}}
 	n.command, n.startup = orDefault(opts.CommandTimeout, 30*time.Second), orDefault(opts.StartupTimeout, 30*time.Second)
 	n.startup = times(n.startup, len(opts.Startup)+1)
 	n.end = orDefault(opts.TerminationTimeout, 10*time.Second) + times(n.command, len(opts.Shutdown))
@@ -136,7 +137,7 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 	var res *SessionResult
 	err := n.ask(context.WithoutCancel(ctx), "run the command", limit, func(asked context.Context) error {
 		defer context.AfterFunc(ctx, n.interrupt)()
-		r, err := n.sandbox.client.RunSession(asked, q)
+		r, err := n.kept.RunSession(asked, q)
 		if err == nil {
 			res = newSessionResult(&r, c.Raw)
 			res.Isolation = n.sandbox.Isolation()
@@ -190,6 +191,9 @@ func (n *Session) Close() error {
 		proved = r.DeathProved
 		return err
 	})
+	<-n.turn // what has run is over
+	n.kept.Close()
+	n.turn <- struct{}{}
 	switch {
 	case errors.Is(err, ErrClosed):
 		return nil

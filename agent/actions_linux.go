@@ -90,6 +90,10 @@ func plain[Q, R any](do func(*Agent, *Q) (*R, error)) handler {
 	}
 }
 
+// watchAfter is when a client is watched for its end: most requests are
+// answered before, and a watch costs as much as they do.
+const watchAfter = time.Millisecond
+
 // waiting is plain for an action that may take long: its context ends when
 // the client has gone.
 func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler {
@@ -100,9 +104,10 @@ func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler
 		}
 		ctx, gone := context.WithCancel(context.Background())
 		defer gone()
-		stop := watch(c.conn, c.in, gone)
+		watched := make(chan func() bool, 1)
+		later := time.AfterFunc(watchAfter, func() { watched <- watch(c.conn, c.in, gone) })
 		r, err := do(a, ctx, q)
-		alive := stop()
+		alive := later.Stop() || (<-watched)()
 		return a.reply(c, r, err) && alive
 	}
 }

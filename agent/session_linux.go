@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -274,16 +275,21 @@ func (s *session) moved(cwd string) {
 	s.summary.Cwd = wire.Path(shorten(cwd, unix.PathMax))
 }
 
-// account fills in what was used.
+// account fills in what was used. What is short takes little: it counts with
+// what comes next.
 func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
-	user, system := h.cpu()
-	r.UserCPUMS, r.SystemCPUMS = max(0, user-h.user), max(0, system-h.system)
-	h.user, h.system = max(user, h.user), max(system, h.system)
-	if m := h.process.mark.stats().Memory; m != nil && m.Peak != nil {
+	group := h.process.mark.stats()
+	short := r.DurationUS < firstLook.Microseconds() && group.CPU == nil && !h.ended()
+	if !short {
+		user, system := h.cpu(group)
+		r.UserCPUMS, r.SystemCPUMS = max(0, user-h.user), max(0, system-h.system)
+		h.user, h.system = max(user, h.user), max(system, h.system)
+	}
+	if m := group.Memory; m != nil && m.Peak != nil {
 		r.PeakMemoryBytes, r.PeakMemorySource = *m.Peak, sourceGroup
 		return
 	}
-	if h.peak == 0 || r.DurationUS > firstLook.Microseconds() { // what is short takes little
+	if h.peak == 0 || !short {
 		h.peak = max(h.peak, s.agent.trees.highWater(h.process.pid))
 	}
 	if h.peak > 0 {
@@ -293,12 +299,12 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
 
 // cpu is the processor time that the shell and what it has waited for took, or
 // its whole tree where a control group counts that.
-func (h *sessionShell) cpu() (user, system int64) {
+func (h *sessionShell) cpu(group cgroup.Stats) (user, system int64) {
 	if h.ended() {
 		u := h.process.usage
 		return u.Utime.Nano() / int64(time.Millisecond), u.Stime.Nano() / int64(time.Millisecond)
 	}
-	if c := h.process.mark.stats().CPU; c != nil {
+	if c := group.CPU; c != nil {
 		return c.User.Milliseconds(), c.System.Milliseconds()
 	}
 	stat, err := readStat(h.agent.trees.proc, h.process.pid)

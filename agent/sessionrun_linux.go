@@ -94,13 +94,14 @@ func (h *sessionShell) line(o order, word string) (string, error) {
 			return "", err
 		}
 	}
+	h.state.traps = h.state.traps || mayTrap(o.text)
 	if !h.bash {
 		return otherLine(o.text, word, h.state, withStdin), nil
 	}
 	if err := fill(h.text, []byte(bashText(o.text, h.state, withStdin))); err != nil {
 		return "", err
 	}
-	return bashLine(word, withStdin), nil
+	return bashLine(word, h.state, withStdin), nil
 }
 
 // send writes a line to a shell that waits for one. What has no room in the
@@ -181,6 +182,7 @@ func (e *errand) answered() bool {
 	r, ok := e.h.reported()
 	if ok {
 		e.out.reported = true
+		r.traps = e.h.state.traps
 		e.h.state, e.h.cwd = r.carried, r.cwd
 	}
 	return ok

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -22,9 +23,10 @@ import (
 
 // Descriptors in the shell. Other shells than bash know those of one digit only.
 const (
+	shellTempFD   = 39
 	shellStdinFD  = 40 // a memory file with the command's standard input
 	shellTextFD   = 41 // one with the command's text
-	shellTempFD   = 42
+	shellTellFD   = 42 // one with bashTell
 	shellReportFD = 43
 
 	otherStdinFD  = 8
@@ -36,25 +38,27 @@ const (
 type carried struct {
 	status int    // of the last command
 	flags  string // of these, v and x
-	traps  string // bash's DEBUG, ERR and RETURN, as commands that set them
+	set    string // commands that set bash's traps DEBUG, ERR and RETURN
 	exec   bool   // bash: a function has the name exec
+	traps  bool   // bash: there may be traps
 }
 
 // bootLine puts the private descriptors in their places, and tells whether
 // the shell is bash.
 func bootLine(word string) string {
 	return fmt.Sprintf(`PS1= PS2=; case ${BASH_VERSION-} in `+
-		`?*) \set +o history; \unset HISTFILE; \exec %[1]d<&3 %[2]d<&4 %[3]d>&5 3<&- 4<&- 5>&-; \printf '\n%[6]s 0 bash\n\n\n%[6]s.\n' >&%[3]d;; `+
-		`*) \exec %[4]d<&3 %[5]d>&5 3<&- 4<&- 5>&-; \printf '\n%[6]s 0 other\n\n\n%[6]s.\n' >&%[5]d;; esac; \unset MAILCHECK`+"\n",
-		shellStdinFD, shellTextFD, shellReportFD, otherStdinFD, otherReportFD, word)
+		`?*) \set +o history; \unset HISTFILE; \exec %[1]d<&3 %[2]d<&4 %[3]d>&5 %[7]d<&6 3<&- 4<&- 5>&- 6<&-; \printf '\n%[6]s 0 bash\n\n\n%[6]s.\n' >&%[3]d;; `+
+		`*) \exec %[4]d<&3 %[5]d>&5 3<&- 4<&- 5>&- 6<&-; \printf '\n%[6]s 0 other\n\n\n%[6]s.\n' >&%[5]d;; esac; \unset MAILCHECK`+"\n",
+		shellStdinFD, shellTextFD, shellReportFD, otherStdinFD, otherReportFD, word, shellTellFD)
 }
 
 // bashText is what the file at shellTextFD holds for a command.
 func bashText(command string, c carried, stdin bool) string {
-	closing := fmt.Sprintf(`\exec %d<&- %d<&- %d<&- %d>&-; `, shellStdinFD, shellTextFD, shellTempFD, shellReportFD)
-	if !stdin {
-		closing = fmt.Sprintf(`\exec 0</dev/null %d<&- %d<&- %d>&-; `, shellStdinFD, shellTextFD, shellReportFD)
+	from := "0</dev/null"
+	if stdin {
+		from = fmt.Sprintf("%d<&-", shellTempFD)
 	}
+	closing := fmt.Sprintf(`\exec %s %d<&- %d<&- %d<&- %d>&-; `, from, shellStdinFD, shellTextFD, shellTellFD, shellReportFD)
 	if c.exec { // only the POSIX mode finds the builtin before the function
 		closing = `POSIXLY_CORRECT=1; ` + closing + `\unset POSIXLY_CORRECT; `
 	}
@@ -63,25 +67,43 @@ func bashText(command string, c carried, stdin bool) string {
 
 // bashLine runs that file and reports. Each redirection here is the copy of a
 // high descriptor, and so bash saves what was there above that, out of the way
-// of a command's own.
-func bashLine(word string, stdin bool) string {
-	redirect := fmt.Sprintf("%d>&%d %d<&%d %d<&%d 0<&%d", shellReportFD, shellTextFD, shellStdinFD, shellTextFD, shellTextFD, shellReportFD, shellTextFD)
+// of a command's own. Bash reads a line byte by byte, so it is short, but where
+// there may be traps.
+func bashLine(word string, c carried, stdin bool) string {
+	redirect := fmt.Sprintf("%[1]d>&%[2]d %[3]d<&%[2]d %[4]d<&%[2]d %[2]d<&%[1]d 0<&%[2]d", shellReportFD, shellTextFD, shellStdinFD, shellTellFD)
 	if stdin {
-		redirect = fmt.Sprintf("%d>&%d %d</proc/self/fd/%d %d<&%d %d<&%d 0<&%d", shellReportFD, shellTextFD, shellTempFD, shellStdinFD,
-			shellStdinFD, shellTextFD, shellTextFD, shellReportFD, shellTempFD)
+		redirect = fmt.Sprintf("%[1]d>&%[2]d %[5]d</proc/self/fd/%[3]d %[3]d<&%[2]d %[4]d<&%[2]d %[2]d<&%[1]d 0<&%[5]d",
+			shellReportFD, shellTextFD, shellStdinFD, shellTellFD, shellTempFD)
 	}
-	return fmt.Sprintf(`\builtin . /proc/self/fd/%d %s;`, shellTextFD, redirect) + bashReport(word)
+	report := bashReport(word)
+	if !c.traps {
+		report = fmt.Sprintf(`\builtin . /proc/self/fd/%d %s "$?" "$-" >&%d 2>&%d`+"\n", shellTellFD, word, shellReportFD, shellReportFD)
+	}
+	return fmt.Sprintf(`\builtin . /proc/self/fd/%d %s;`, shellTextFD, redirect) + report
 }
 
-// bashReport has bash tell its state. Bash reads it byte by byte, so it is
-// short. Its last words are a syntax error: bash 5.2 writes beside its memory
-// when it reads on after a file that ended within $(, and an error sets its
-// parser right.
+// bashTell has bash tell its state, as the content of a file that it is given a
+// word, its status and its flags with: in one piece, since each wakes the agent.
+const bashTell = bashQuiet + `\builtin printf '\n%s %s %s\n%s\n\n%s.\n' "$1" "$2" "$3" "${PWD-}" "$1"; ` + bashEnd
+
+// The end is a syntax error: bash 5.2 writes beside its memory when it reads on
+// after a file that ended within $(, and an error sets its parser right.
+const (
+	bashQuiet = `\builtin declare -F exec || \builtin :; \builtin set +vx; `
+	bashEnd   = `PS1= PS2=; [[ $- == *e* ]] || \builtin eval \) 2>&-; `
+)
+
+// bashReport is the same as a line, which takes out traps: those can only be
+// seen there.
 func bashReport(word string) string {
-	return fmt.Sprintf(`{ \builtin printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}";\builtin trap -p DEBUG ERR RETURN;`+
-		`\builtin trap - DEBUG ERR RETURN;\builtin set +vx;\builtin declare -F exec||\builtin :;\builtin echo;\builtin echo %[1]s.;PS1= PS2=;[[ $- == *e* ]]||\builtin eval \);} >&%[2]d 2>&%[2]d`+"\n",
-		word, shellReportFD)
+	return fmt.Sprintf(`{ \builtin printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
+		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n%[1]s.\n'; `+bashEnd+`} >&%[2]d 2>&%[2]d`+"\n", word, shellReportFD)
 }
+
+// mayTrap says whether a command may set traps, also by another that it reads.
+func mayTrap(command string) bool { return trapping.MatchString(command) }
+
+var trapping = regexp.MustCompile(`trap|source|(^|[\s;&|({])\.\s`)
 
 // bashRescue removes a function that has taken the place of the word on which
 // all others rest.
@@ -117,14 +139,14 @@ func resume(c carried) string {
 		options = `\set -` + options + `; `
 	}
 	status := ""
-	if c.status != 0 && !strings.ContainsRune(c.flags, 'e') && c.traps == "" {
+	if c.status != 0 && !strings.ContainsRune(c.flags, 'e') && c.set == "" {
 		status = `\return ` + strconv.Itoa(c.status) + `; `
 	}
 	switch {
 	case options == "" && status == "":
-		return c.traps
+		return c.set
 	case status == "":
-		return `{ ` + options + `} 2>/dev/null; ` + c.traps
+		return `{ ` + options + `} 2>/dev/null; ` + c.set
 	}
 	return `__paddock() { \unset -f __paddock; ` + options + status + `}; { __paddock; } 2>/dev/null; `
 }
@@ -152,22 +174,21 @@ func parseReport(written []byte, word string) (r shellReport, ok bool) {
 	r.word, r.flags = word, flags
 	r.status, _ = strconv.Atoi(status)
 	r.cwd, body, _ = strings.Cut(body, "\n")
-	r.traps, r.exec = parseTraps(body)
+	r.set = parseTraps(body)
+	r.exec = bytes.Contains(written, []byte("\nexec\n")) || bytes.HasPrefix(written, []byte("exec\n"))
 	return r, true
 }
 
 // maxTraps bounds what is put back before each command, in bytes.
 const maxTraps = 64 << 10
 
-// parseTraps reads what trap -p and declare -F have printed, among what traps
-// print themselves.
-func parseTraps(text string) (traps string, exec bool) {
-	exec = strings.Contains("\n"+text+"\n", "\nexec\n")
+// parseTraps reads what trap -p has printed, among what traps print themselves.
+func parseTraps(text string) (traps string) {
 	rest := "\n" + text
 	for len(traps) <= maxTraps {
 		_, after, ok := strings.Cut(rest, "\ntrap -- '")
 		if !ok {
-			return traps, exec
+			return traps
 		}
 		end := quotedEnd(after)
 		signal, _, _ := strings.Cut(after[end:], "\n")
@@ -179,7 +200,7 @@ func parseTraps(text string) (traps string, exec bool) {
 		}
 		rest = after[end:]
 	}
-	return "", exec
+	return ""
 }
 
 // quotedEnd is where a word ends that began with a single quote, before text.

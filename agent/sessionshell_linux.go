@@ -27,6 +27,7 @@ type sessionShell struct {
 	input   *os.File // what it reads its lines from, of one page
 	text    *os.File // memory, which it has at shellTextFD
 	stdin   *os.File // memory, which it has at shellStdinFD
+	tell    *os.File // memory, which it has at shellTellFD
 	report  *tap
 	streams [2]*tap
 	output  *sessionOutput
@@ -64,10 +65,10 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 	defer func() {
 		s.closeChild()
 		if err != nil {
-			closeFiles(present(h.input, h.text, h.stdin, report, s.stdout, s.stderr))
+			closeFiles(present(h.input, h.text, h.stdin, h.tell, report, s.stdout, s.stderr))
 		}
 	}()
-	var given [6]int
+	var given [7]int
 	if report, err = h.pipes(s, &given); err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 }
 
 // pipes makes what the shell gets, and the agent's ends of that.
-func (h *sessionShell) pipes(s *stdio, given *[6]int) (report *os.File, err error) {
+func (h *sessionShell) pipes(s *stdio, given *[7]int) (report *os.File, err error) {
 	for _, p := range []struct {
 		child      *int
 		own        **os.File
@@ -107,7 +108,13 @@ func (h *sessionShell) pipes(s *stdio, given *[6]int) (report *os.File, err erro
 	if h.text, err = memoryFile("command"); err != nil {
 		return report, err
 	}
-	given[3], given[4] = int(h.stdin.Fd()), int(h.text.Fd())
+	if h.tell, err = memoryFile("report"); err != nil {
+		return report, err
+	}
+	given[3], given[4], given[6] = int(h.stdin.Fd()), int(h.text.Fd()), int(h.tell.Fd())
+	if err := fill(h.tell, []byte(bashTell+"\n")); err != nil {
+		return report, err
+	}
 	return report, nil
 }
 
@@ -228,7 +235,7 @@ func (h *sessionShell) release() {
 	for _, t := range h.streams {
 		t.close()
 	}
-	closeFiles(present(h.input, h.text, h.stdin))
+	closeFiles(present(h.input, h.text, h.stdin, h.tell))
 }
 
 // kill ends the shell and its tree.

@@ -34,13 +34,20 @@ func (c *Client) OpenSession(ctx context.Context, q OpenSessionRequest) (Session
 // RunSession runs a command in a session and returns how it ended. When ctx
 // ends, the command is interrupted, and nobody is told how.
 func (c *Client) RunSession(ctx context.Context, q RunSessionRequest) (RunSessionResult, error) {
+	k := &Kept{Client: c}
+	defer k.Close()
+	return k.RunSession(ctx, q)
+}
+
+// RunSession is that of a [Client], over the kept connection.
+func (k *Kept) RunSession(ctx context.Context, q RunSessionRequest) (RunSessionResult, error) {
 	if err := checkUTF8("command", q.Command); err != nil {
 		return RunSessionResult{}, err
 	}
 	if err := checkUTF8("stdin", q.Stdin); err != nil {
 		return RunSessionResult{}, err
 	}
-	r, err := Call(ctx, c, RunSession, q)
+	r, err := CallKept(ctx, k, RunSession, q)
 	if err == nil {
 		err = r.fromPeer(q.Encoding)
 	}
