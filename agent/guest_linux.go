@@ -204,7 +204,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		a.removeScratch()
 		return nil, err
 	}
-	if a.spawner, err = startGuestSpawner(g.Seccomp, g.KernelFiles); err != nil {
+	if a.spawner, err = startGuestSpawner(g); err != nil {
 		a.removeScratch()
 		return nil, err
 	}
@@ -242,6 +242,7 @@ func (a *Agent) openGuestWorkspace(g *wire.Guest) (err error) {
 		secrets = g.Secrets
 	}
 	a.shellState, a.services, a.secretRoot = state[0], newServices(state[1]), secretsAt(secrets)
+	a.secretRoot.shown = secrets
 	return nil
 }
 
@@ -271,12 +272,17 @@ func (a *Agent) removeScratch() {
 }
 
 // startGuestSpawner starts the spawner of commands: no set-id program gives
-// them anything, and a filter takes from them what work does not need.
-func startGuestSpawner(profile string, keepKernelFiles bool) (*spawner, error) {
+// them anything, they hold no capabilities, and a filter takes from them what
+// work does not need.
+func startGuestSpawner(g *wire.Guest) (*spawner, error) {
+	profile, capless := g.Seccomp, g.Seccomp != wire.NoFilter && !g.KeepCapabilities
 	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
 	if profile != wire.NoFilter {
 		plan.Spawn = []confine.Step{{Do: confine.OpNoNew}}
-		if keepKernelFiles {
+		if capless { // what a wall has left to root, the agent keeps, out of the reach of commands
+			plan.Spawn = append(plan.Spawn, confine.Step{Do: confine.OpCaps, Flags: []string{confine.FlagBounding}})
+		}
+		if g.KernelFiles {
 			step, err := kernelFiles()
 			if err != nil {
 				return nil, err
@@ -299,7 +305,7 @@ func startGuestSpawner(profile string, keepKernelFiles bool) (*spawner, error) {
 	}
 	s, _, failed := startSpawner(plan, nil)
 	if failed == nil {
-		s.expendable = true
+		s.expendable, s.capless = true, capless
 		return s, nil
 	}
 	err := fmt.Errorf("cannot start commands: %s", failed.Cause)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ const (
 type secretRoot struct {
 	parent func() (beneath.Dir, error)
 	name   string
+	// shown is where commands find it, empty for secretPath.
+	shown string
 }
 
 // installSecrets replaces the set of secrets. The new one is made whole beside
@@ -46,7 +49,7 @@ func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*
 		return nil, secretError(err)
 	}
 	defer n.close()
-	r := &wire.ExtractResult{Destination: secretPath}
+	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(a.secretRoot.shown, secretPath))}
 	if r.EntryCount, err = unpack(body, n.take); err != nil {
 		return nil, err
 	}

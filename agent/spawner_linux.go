@@ -24,6 +24,8 @@ type spawner struct {
 	// expendable commands share a bound of memory with the agent, which they
 	// must not survive.
 	expendable bool
+	// capless commands hold no capabilities, whatever the agent has.
+	capless bool
 }
 
 type spawnRequest struct {
@@ -224,7 +226,7 @@ func (s *spawner) clone(c *clone.Command, group *treeGroup) (*process, *clone.Ch
 		m.close()
 		return nil, nil, err
 	}
-	c.DieWithThread = s.bare
+	c.DieWithThread, c.NoCaps = s.bare, s.capless
 	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
 	var child *clone.Child
 	err = s.reaper.adopt(p, func() (pid int, err error) {

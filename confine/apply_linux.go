@@ -120,6 +120,9 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpReset:
 		return resetProcess(!hasFlag(s.Flags, FlagOutlive))
 	case OpCaps:
+		if hasFlag(s.Flags, FlagBounding) {
+			return keepForSelf()
+		}
 		return keepCaps(s.Caps)
 	case OpNoNew:
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

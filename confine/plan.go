@@ -124,6 +124,7 @@ const (
 	FlagExisting   = "existing"             // bind: the target exists and is never made
 	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
 	FlagOutlive    = "outlive"              // reset: the agent does not die with its parent, it tidies up first
+	FlagBounding   = "bounding"             // caps: the bounding and inheritable sets go, the process keeps what it has
 	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
 	FlagNotify     = "notify"               // seccomp: the agent is told of what commands are denied
 	FlagAbstract   = "abstract_unix_socket" // landlock

@@ -88,17 +88,8 @@ func keepCaps(names []string) error {
 		set[n/32].Effective |= 1 << (n % 32)
 	}
 	set[0].Permitted, set[1].Permitted = set[0].Effective, set[1].Effective
-	for c := uintptr(0); ; c++ {
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err == unix.EINVAL { // one past the last that this kernel knows
-			break
-		}
-		if err == unix.EPERM && len(names) == 0 { // nothing to drop, and no_new_privs keeps it so
-			break
-		}
-		if err != nil {
-			return err
-		}
+	if err := emptyBounding(len(names) == 0); err != nil {
+		return err
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
@@ -109,6 +100,35 @@ func keepCaps(names []string) error {
 		return errno
 	}
 	return nil
+}
+
+// emptyBounding empties the calling thread's bounding set. A process that may
+// not is fine where unable says so: no_new_privs keeps it from gaining any.
+func emptyBounding(unable bool) error {
+	for c := uintptr(0); ; c++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EINVAL || err == unix.EPERM && unable { // one past the last that this kernel knows
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// keepForSelf empties the calling thread's bounding and inheritable sets: what
+// it executes, or what its children do, gets nothing of what it holds.
+func keepForSelf() error {
+	if err := emptyBounding(true); err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var set [2]unix.CapUserData
+	if err := unix.Capget(&header, &set[0]); err != nil {
+		return err
+	}
+	set[0].Inheritable, set[1].Inheritable = 0, 0 // the ambient set goes with it
+	return unix.Capset(&header, &set[0])
 }
 
 // loopbackUp brings up lo, which a new network namespace has down.

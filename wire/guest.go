@@ -59,6 +59,9 @@ type Guest struct {
 	// KernelFiles keeps commands from writing below /proc and /sys, by Landlock,
 	// where the wall does not. It goes with a filter alone.
 	KernelFiles bool `json:"protect_kernel_files,omitempty"`
+	// KeepCapabilities lets commands hold what the wall leaves them. Without it
+	// they hold none, except with NoFilter.
+	KeepCapabilities bool `json:"keep_capabilities,omitempty"`
 	// Isolation is what hello tells of the walls, any JSON.
 	Isolation json.RawMessage `json:"isolation,omitempty"`
 }

@@ -114,9 +114,9 @@ func fileCells() []cell {
 				return err
 			}
 			archive := archiveOf("TOKEN", "open-sesame")
-			_, err = wire.Upload(ctx, fresh.wire, wire.InstallSecrets, wire.InstallSecretsRequest{ArchiveSize: int64(len(archive))}, bytes.NewReader(archive))
+			r, err := wire.Upload(ctx, fresh.wire, wire.InstallSecrets, wire.InstallSecretsRequest{ArchiveSize: int64(len(archive))}, bytes.NewReader(archive))
 			if err == nil {
-				err = fresh.sh(ctx, "wc -c < /run/pyro-secrets/TOKEN | tr -d ' '; cat /run/pyro-secrets/TOKEN", "11\n[REDACTED]")
+				err = fresh.sh(ctx, "cd "+string(r.Destination)+"; wc -c < TOKEN | tr -d ' '; cat TOKEN", "11\n[REDACTED]")
 			}
 			return errors.Join(err, fresh.close())
 		}},

@@ -74,6 +74,9 @@ func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
 		}
 	}
 	limit(b.memory > 0, "memory", "memory", fmt.Sprintf("--memory %d", b.memory))
+	if b.memory > 0 && e.swap {
+		iso.Limits["swap"] = fmt.Sprintf("--memory-swap %d", b.memory+b.swap)
+	}
 	limit(b.cpus != "", "cpu", "cpus", "--cpus "+b.cpus)
 	limit(b.pids > 0, "pids", "processes", fmt.Sprintf("--pids-limit %d", b.pids))
 	if len(groups) > 0 {
@@ -92,6 +95,9 @@ func (b *build) effective(iso *policy.Isolation, got *inspected) {
 		iso.Capabilities = strings.Join(h.CapAdd, " ")
 	case !dropsAll(got):
 		iso.Capabilities = keeps(got)
+	}
+	if h.MemorySwap == -1 {
+		delete(iso.Limits, "swap") // the engine has no means to
 	}
 	iso.NoNewPrivs = slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)
 	if b.network != "" && h.NetworkMode != b.network {

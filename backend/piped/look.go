@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -21,9 +22,11 @@ type Seen struct {
 	Hidden     bool
 	// UIDHost is its identity here, UIDInside what it sees itself as.
 	UIDHost, UIDInside uint32
-	NoNewPrivs         bool   // of its first thread
-	Filtered           bool   // there is a seccomp filter
-	Capabilities       string // the effective set in hexadecimal, empty for none
+	NoNewPrivs         bool // of its first thread
+	Filtered           bool // there is a seccomp filter
+	// Capabilities are those that commands may hold, in hexadecimal, empty for
+	// none: of what the agent has, what its thread that starts them passes on.
+	Capabilities string
 	// Interfaces of its network but for the loopback.
 	Interfaces []string
 }
@@ -40,8 +43,8 @@ func Look(r Running) *Seen {
 			continue
 		}
 		s := &Seen{PID: p.PID, NoNewPrivs: status["NoNewPrivs"] == "1", Filtered: status["Seccomp"] == "2"}
-		if caps := strings.TrimLeft(status["CapEff"], "0"); caps != "" {
-			s.Capabilities = "0x" + caps
+		if caps := passedOn(p.PID); caps != 0 {
+			s.Capabilities = fmt.Sprintf("%#x", caps)
 		}
 		s.UIDHost = number(strings.Fields(status["Uid"]))
 		s.UIDInside = insideOf(p.PID, s.UIDHost)
@@ -69,9 +72,31 @@ func isGuest(pid int) bool {
 	return err == nil && len(words) >= 2 && bytes.HasSuffix(words[0], []byte("paddock-agent")) && string(words[1]) == "guest"
 }
 
-func statusOf(pid int) map[string]string {
+// passedOn are the capabilities that programs may have which the agent starts:
+// it does so from its one thread that passes on the fewest.
+func passedOn(pid int) uint64 {
+	fewest := ^uint64(0)
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
+	for _, t := range threads {
+		status := statusIn(t)
+		set := func(name string) uint64 {
+			n, err := strconv.ParseUint(status[name], 16, 64)
+			if err != nil {
+				return ^uint64(0)
+			}
+			return n
+		}
+		fewest = min(fewest, (set("CapEff")|set("CapPrm"))&(set("CapBnd")|set("CapInh")))
+	}
+	return fewest
+}
+
+func statusOf(pid int) map[string]string { return statusIn(fmt.Sprintf("/proc/%d", pid)) }
+
+// statusIn reads the status in a directory of /proc.
+func statusIn(dir string) map[string]string {
 	status := map[string]string{}
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	text, _ := os.ReadFile(dir + "/status")
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, ":")
 		status[key] = strings.TrimSpace(value)

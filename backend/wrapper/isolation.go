@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -23,8 +24,19 @@ func promised(s policy.Spec) policy.Isolation {
 		Workspace: unknown, RootFS: unknown, NestedUserns: "seccomp", Death: "descent",
 		Lost: []string{"what commands see and change of files is the wrapper's to say; it was not looked at"},
 	}
+	if keepsKernelFiles(s) {
+		i.Landlock = "files of the kernel"
+	}
 	piped.TellLimits(&i, s.Limits)
 	return i
+}
+
+// keepsKernelFiles says whether commands are kept from writing what the kernel
+// obeys, which root may write behind a wrapper that leaves /proc writable: where
+// the agent is this host's own, and its kernel can.
+func keepsKernelFiles(s policy.Spec) bool {
+	shared := s.Wrapper == nil || s.Wrapper.Agent == "" || s.Wrapper.Agent == policy.AgentShared
+	return shared && s.Seccomp != wire.NoFilter && confine.LandlockABI() >= confine.LandlockFilesABI
 }
 
 // missing are the namespaces that a wall is made of, with what is open without.

@@ -108,7 +108,8 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 	elsewhere := false
 	w := &piped.Wall{
 		Backend: policy.BackendWrapper, Argv: o.Command, Dir: workspace, Agent: o.Agent, Quote: o.Quote == policy.QuoteAlways,
-		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp},
+		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp,
+			KernelFiles: keepsKernelFiles(req.Spec)},
 		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
 			i, here := seen(req.Spec, r)
 			elsewhere = !here

@@ -80,6 +80,26 @@ func TestBubblewrap(t *testing.T) {
 	}
 }
 
+// Commands of root's behind a wall that leaves root all it has hold none of it,
+// and write nothing that the kernel obeys.
+func TestRootHoldsNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has what is to be taken")
+	}
+	need(t, "bwrap")
+	for _, command := range [][]string{bwrap("--cap-add", "ALL"), {"env"}} {
+		box := boxtest.Open(t, New(), request(t, policy.Wrapper{Command: command}))
+		r := boxtest.Sh(t, box, `grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000
+			for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sysrq-trigger; do (: >>$f) 2>/dev/null && echo $f; done; true`)
+		if r.ExitCode != 0 || strings.Contains(r.Stdout, "Cap") || keepsKernelFiles(policy.Spec{}) && r.Stdout != "" {
+			t.Errorf("%q: %+v", command, r)
+		}
+		if i := box.Isolation(); i.Capabilities != "none" || keepsKernelFiles(policy.Spec{}) && i.Landlock == "none" {
+			t.Errorf("%q: %+v", command, i)
+		}
+	}
+}
+
 // Without a network namespace it says so.
 func TestBubblewrapNetwork(t *testing.T) {
 	need(t, "bwrap")

@@ -44,6 +44,9 @@ type Command struct {
 	// leaves a caller with uid 0 its capabilities: where a program of uid 0
 	// gains them by executing, the kernel forgets the wish.
 	DieWithThread bool
+	// NoCaps takes them from that one too. The caller's bounding set must be
+	// empty, or no_new_privs set, so that executing gives nothing back.
+	NoCaps bool
 	// IgnoreChildren lets the kernel reap the program's children (SIGCHLD is
 	// ignored, which survives execve).
 	IgnoreChildren bool
@@ -138,7 +141,7 @@ type sigaction struct {
 func newImage(c *Command) (*image, error) {
 	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
-		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && unix.Geteuid() == 0}
+		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	if c.Cgroup != 0 {
 		im.cgroup = c.Cgroup

@@ -16,6 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/codex"
 	"github.com/paddock-dev/paddock/backend/docker"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/backend/wrapper"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
@@ -88,7 +89,7 @@ func wrapped(command ...string) (backend.Backend, policy.Spec, error) {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return nil, policy.Spec{}, errors.New(command[0] + " is not installed here")
 	}
-	return piper(command), policy.Spec{Wrapper: &policy.Wrapper{Command: command}}, nil
+	return wrapper.New(), policy.Spec{Wrapper: &policy.Wrapper{Command: command}}, nil
 }
 
 // wallAttacks are those of the grid that mean the same behind every wall: what
