@@ -54,7 +54,7 @@ redis-deps: ## install the Redis server for test-redis (Debian, as root)
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
-	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./backend/... ./keeper ./test/engines ./test/backends
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./test/engines ./test/backends
 	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
 
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
