@@ -34,13 +34,12 @@ func measureSession(ctx context.Context, b *bench) (err error) {
 	defer func() { err = errors.Join(err, marker.stop()) }()
 	own := &benchCase{name: "true in a session", run: func(ctx context.Context) (time.Duration, error) { return sessionTrue(ctx, session) }}
 	peer := &benchCase{name: "true in a bash with markers, no walls", run: marker.true}
-	one := &benchCase{name: "/bin/true by an exec in the same sandbox", run: s.exec}
 	rounds := b.rounds(2000, 200)
-	if err := interleave(ctx, 20, rounds, own, peer, one); err != nil {
+	if err := interleave(ctx, 20, rounds, own, peer); err != nil {
 		return err
 	}
 	p50 := own.sample.median()
-	b.add(times(fmt.Sprintf("a command in a shell that stays, %d rounds", rounds), time.Microsecond, peer, own, peer, one),
+	b.add(times(fmt.Sprintf("a command in a shell that stays, %d rounds", rounds), time.Microsecond, peer, own, peer),
 		atMost("a command in a session, p50", float64(p50.Microseconds())/1000, 0.3, "ms"))
 	return nil
 }
