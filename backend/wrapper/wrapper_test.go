@@ -80,6 +80,15 @@ func TestBubblewrap(t *testing.T) {
 	}
 }
 
+// Who names a command that runs nothing learns what a wrapper has to do.
+func TestRunsNothing(t *testing.T) {
+	_, err := New().Start(t.Context(), request(t, policy.Wrapper{Command: []string{"true"}}))
+	var e *backend.StartError
+	if !errors.As(err, &e) || !strings.Contains(e.Hint, "appended") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Commands of root's behind a wall that leaves root all it has hold none of it,
 // and write nothing that the kernel obeys.
 func TestRootHoldsNothing(t *testing.T) {
