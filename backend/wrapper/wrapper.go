@@ -167,6 +167,9 @@ func explain(e *backend.StartError, said string) {
 			e.Hint = k.hint
 		}
 	}
+	if strings.Contains(e.Cause, "/proc shows the processes of another pid namespace") {
+		e.Hint = "the wrapper must mount a proc of its own pid namespace at /proc: bwrap --proc /proc"
+	}
 	if e.Hint == "" && e.Stage == keeper.StageAgent && e.Op == "await" {
 		e.Hint = "the wrapper must run the command that is appended to it, and pass its standard input and output on as they are"
 	}
