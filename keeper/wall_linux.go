@@ -47,7 +47,10 @@ func startWall(o *Order) (*wall, error) {
 		}
 		made++
 	}
-	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:], DieWithThread: true}, 0, false)
+	// Where nothing stands between, the wall is the agent: killed with a keeper
+	// that is, it could not end what has left its commands' trees.
+	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:],
+		DieWithThread: true, Gently: true}, 0, false)
 	if err != nil {
 		return nil, err
 	}

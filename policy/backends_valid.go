@@ -88,6 +88,9 @@ func (r *resolver) docker(written *Docker) *Docker {
 	if len(d.ExtraRunArgs) > 0 && !strings.HasPrefix(d.ExtraRunArgs[0], "-") {
 		r.refuse(index("docker.extra_run_args", 0), d.ExtraRunArgs[0], "it is no option, and would be taken for the image", "")
 	}
+	if i := slices.Index(d.ExtraRunArgs, "--"); i >= 0 {
+		r.refuse(index("docker.extra_run_args", i), "--", "it ends the options", "leave it out")
+	}
 	return &d
 }
 

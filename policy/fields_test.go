@@ -213,6 +213,7 @@ func TestOptionsOfBackendsAreChecked(t *testing.T) {
 		{docker(Docker{User: "a:"}), `docker.user "a:": it is not UID[:GID], or names of letters, digits and . _ - in their place`},
 		{docker(Docker{User: "4294967295"}), `docker.user "4294967295": it is not UID[:GID], or names of letters, digits and . _ - in their place`},
 		{docker(Docker{User: "a,b"}), `docker.user "a,b": it is not UID[:GID], or names of letters, digits and . _ - in their place`},
+		{docker(Docker{ExtraRunArgs: []string{"--init", "--"}}), `docker.extra_run_args[1] "--": it ends the options`},
 		{docker(Docker{ExtraRunArgs: []string{"image"}}), `docker.extra_run_args[0] "image": it is no option, and would be taken for the image`},
 		{docker(Docker{ExtraRunArgs: []string{"-a", "b\x1b"}}), `docker.extra_run_args[1] "b\x1b": it contains a control character`},
 		{docker(Docker{ExtraRunArgs: slices.Repeat([]string{"-a"}, 257)}), `docker.extra_run_args: it has more than 256 entries`},

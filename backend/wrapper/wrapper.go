@@ -24,6 +24,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/piped"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/keeper"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -165,6 +166,12 @@ func explain(e *backend.StartError, said string) {
 		if e.Hint == "" && strings.Contains(said, k.text) {
 			e.Hint = k.hint
 		}
+	}
+	if strings.Contains(e.Cause, "/proc shows the processes of another pid namespace") {
+		e.Hint = "the wrapper must mount a proc of its own pid namespace at /proc: bwrap --proc /proc"
+	}
+	if e.Hint == "" && e.Stage == keeper.StageAgent && e.Op == "await" {
+		e.Hint = "the wrapper must run the command that is appended to it, and pass its standard input and output on as they are"
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/descent"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -77,6 +78,39 @@ func TestBubblewrap(t *testing.T) {
 	}
 	if !i.Verified || i.Network != "none" || !i.NoNewPrivs || i.Seccomp != "default" || len(i.Lost) != 1 {
 		t.Errorf("%+v", i)
+	}
+}
+
+// Who names a command that runs nothing learns what a wrapper has to do.
+func TestRunsNothing(t *testing.T) {
+	_, err := New().Start(t.Context(), request(t, policy.Wrapper{Command: []string{"true"}}))
+	var e *backend.StartError
+	if !errors.As(err, &e) || !strings.Contains(e.Hint, "appended") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A keeper that is killed takes what has left its command's tree with it.
+func TestKeeperKilled(t *testing.T) {
+	box, err := New().Start(t.Context(), request(t, policy.Wrapper{Command: []string{"env"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := boxtest.Token()
+	client := wire.Client{Dial: box.Dial}
+	_, err = client.Exec(t.Context(), wire.ExecRequest{Detach: true, Argv: []string{"/bin/sh", "-c",
+		`(setsid sh -c 'while :; do sleep 1000; done' "$0" >/dev/null 2>&1 &); sleep 0.1`, tag}})
+	if err != nil || len(boxtest.Carriers(tag)) == 0 {
+		t.Fatalf("nothing outlives its command: %v", err)
+	}
+	for _, p := range descent.Below(os.Getpid()) {
+		if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID)); strings.HasSuffix(string(text), "\x00keep\x00") {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+	boxtest.AwaitNone(t, tag, 3*time.Second)
+	if death, err := box.Stop(t.Context(), 0); err != nil || death.Proved {
+		t.Errorf("%+v, %v", death, err)
 	}
 }
 

@@ -90,7 +90,7 @@ func (im *image) begin() bool {
 		}
 	}
 	if im.dieWithThread {
-		_, _, _ = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0)
+		_, _, _ = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, im.deathSignal, 0)
 	}
 	im.stage = StageSession
 	_, _, im.errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)

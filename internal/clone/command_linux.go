@@ -44,6 +44,8 @@ type Command struct {
 	// leaves a caller with uid 0 its capabilities: where a program of uid 0
 	// gains them by executing, the kernel forgets the wish.
 	DieWithThread bool
+	// Gently makes that SIGTERM, for a program that has others to end first.
+	Gently bool
 	// NoCaps takes them from that one too. The caller's bounding set must be
 	// empty, or no_new_privs set, so that executing gives nothing back.
 	NoCaps bool
@@ -121,6 +123,7 @@ type image struct {
 	uid, gid       uintptr
 	dieWithThread  bool
 	keepCaps       bool
+	deathSignal    uintptr
 	ignoreChildren bool
 	cgroup         int   // -1 for none
 	pidfd          int32 // written by the kernel, which holds its address as a number
@@ -141,7 +144,7 @@ type sigaction struct {
 func newImage(c *Command) (*image, error) {
 	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
-		dieWithThread: c.DieWithThread, keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
+		dieWithThread: c.DieWithThread, deathSignal: deathSignal(c.Gently), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3
 	if c.Cgroup != 0 {
 		im.cgroup = c.Cgroup
@@ -176,4 +179,11 @@ func newImage(c *Command) (*image, error) {
 	}
 	im.env, err = syscall.SlicePtrFromStrings(c.Env)
 	return im, err
+}
+
+func deathSignal(gently bool) uintptr {
+	if gently {
+		return uintptr(unix.SIGTERM)
+	}
+	return uintptr(unix.SIGKILL)
 }
