@@ -50,7 +50,7 @@ func otherWalls() []otherWall {
 			return wrapped("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", dir, dir, "--unshare-all", "--die-with-parent", "--")
 		}},
 		{"firejail", func(_ *testing.T, dir string) (backend.Backend, policy.Spec, error) {
-			return wrapped("firejail", "--quiet", "--noprofile", "--net=none", "--read-only=/", "--read-write="+dir, "--")
+			return wrapped("firejail", "--quiet", "--noprofile", "--net=none", "--ipc-namespace", "--read-only=/", "--read-write="+dir, "--")
 		}},
 		{policy.BackendHost, func(*testing.T, string) (backend.Backend, policy.Spec, error) { return nil, policy.Spec{}, nil }},
 	}
