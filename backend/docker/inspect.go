@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 )
 
 // inspected is what an engine says of a container.
@@ -63,9 +64,36 @@ func (e *engine) inspect(ctx context.Context, name string) (*inspected, error) {
 	return &found[0], nil
 }
 
-// gone asks whether a sandbox's container has ended: it is not there any more,
-// or, if it is to be kept, it does not run.
+// removalTime is how long an engine may take to remove what has ended, and
+// removalPause what lies between two looks: to be told of it, every engine has
+// other words.
+const (
+	removalTime  = 10 * time.Second
+	removalPause = 20 * time.Millisecond
+)
+
+// gone says whether a sandbox's container has ended: it is not there any more,
+// or, if it is to be kept, it does not run. An engine removes by itself what ran
+// with --rm, at the same time as somebody else asks it to; who asks second is
+// told that, at once, and the container is in the list until it is done.
 func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, removalTime)
+	defer cancel()
+	for {
+		listed, err := e.listed(ctx, c)
+		if err != nil || !listed {
+			return !listed && err == nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-time.After(removalPause):
+		}
+	}
+}
+
+// listed says whether the engine has the container, or runs one that is kept.
+func (e *engine) listed(ctx context.Context, c *container) (bool, error) {
 	args := []string{"ps", "--all", "--no-trunc", "--quiet", "--filter", "label=" + label + "=" + c.id}
 	if c.keep {
 		args = append(args[:1:1], args[2:]...)
@@ -74,7 +102,7 @@ func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 	if err != nil {
 		return false, e.fail("ask for the container", c.name(), err)
 	}
-	return strings.TrimSpace(string(text)) == "", nil
+	return strings.TrimSpace(string(text)) != "", nil
 }
 
 // cleanup are the arguments that end what a sandbox may have left on its
