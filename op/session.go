@@ -101,7 +101,7 @@ func (t *talk) keep(ctx context.Context, in SessionInput, key sessionKey) error 
 	t.env.Sessions.put(key, k)
 	switch {
 	case t.signaled.Load() != 0: // nobody waits for it any more
-		return nil //nolint:nilerr // see above
+		return nil
 	case err != nil:
 		return err
 	}
