@@ -91,7 +91,7 @@ func session(ctx context.Context, env *Env, in SessionInput, stream *Stream) (ou
 // The phases of a session, which make signals mean something else.
 const (
 	opening int32 = iota
-	opened        // and main is set
+	opened
 	closing
 )
 
@@ -105,7 +105,6 @@ func (t *talk) keep(ctx context.Context, in SessionInput, key sessionKey) error 
 	case err != nil:
 		return err
 	}
-	t.main = k
 	t.phase.Store(opened)
 	if err := tellLost(t.stream.Stderr, k.sandbox.Isolation()); err != nil {
 		return err
@@ -116,7 +115,6 @@ func (t *talk) keep(ctx context.Context, in SessionInput, key sessionKey) error 
 // talk is the exchange of lines.
 type talk struct {
 	env      *Env
-	main     *keptSession
 	stream   *Stream
 	run      Op
 	phase    atomic.Int32
@@ -177,7 +175,9 @@ func (t *talk) signal(ctx context.Context, name string, cancel, now func()) {
 		now()
 	case name == "SIGINT" && phase == opened:
 		if t.running.Load() {
-			_ = t.main.shell.Interrupt(ctx) // the command's answer tells what came of it
+			for _, k := range t.env.Sessions.of(t.env.principal()) { // one alone has a command
+				_ = k.shell.Interrupt(ctx) // the command's answer tells what came of it
+			}
 		}
 	default:
 		t.signaled.Store(statusSignal + number)

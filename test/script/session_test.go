@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -82,6 +83,41 @@ func TestTermAnswersTheRequestThatRuns(t *testing.T) {
 		t.Errorf("the answer is %q, %v", said, err)
 	}
 	if status := waitStatus(t, cmd); status != 143 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// An interrupt is for the command that runs, in whichever session.
+func TestInterruptReachesTheSessionThatRuns(t *testing.T) {
+	requireWalls(t)
+	cmd := paddockCommand(t, "session", "--json")
+	seen := t.TempDir()
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	request := `{"op":"session_open","session_id":"other","workspace":"` + seen + `"}` + "\n" +
+		`{"session_id":"other","command":"touch begun; sleep 1000"}` + "\n"
+	if _, err := io.WriteString(input, request); err != nil {
+		t.Fatal(err)
+	}
+	awaitFile(t, filepath.Join(seen, "begun"))
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = input.Close()
+	said, err := io.ReadAll(output)
+	if err != nil || !strings.Contains(string(said), `"exit_code":130`) || !strings.Contains(string(said), `"interrupted":true`) {
+		t.Errorf("the answers are %q, %v", said, err)
+	}
+	if status := waitStatus(t, cmd); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
 }
