@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,13 +140,25 @@ func (s *session) startup(ctx context.Context, h *sessionShell) error {
 			status = "None"
 		}
 		if status != "0" || !out.reported {
-			return &wire.Error{Code: wire.CodeConflict, Object: "startup_commands",
+			h.output.begin(lateRecord()) // the record is complete
+			return &wire.Error{Code: wire.CodeConflict, Object: "startup_commands", Hint: startupHint(out, s.request.StartupTimeout, rec),
 				Message: "Startup command '" + shorten(text, maxName) + "' failed with exit code " + status}
 		}
 		h.settleJobs()
 	}
 	h.output.begin(lateRecord())
 	return nil
+}
+
+// startupHint is why a startup command has failed, as far as it can be seen.
+func startupHint(out ending, limit float64, rec *record) string {
+	if out.timedOut {
+		return "it took longer than " + span(limit).String() + ", the startup timeout"
+	}
+	if said := strings.TrimSpace(rec.text()); said != "" {
+		return "it printed: " + shorten(said, maxName)
+	}
+	return ""
 }
 
 // bury gives up a shell that has ended, or that is to end now.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/paddock-dev/paddock/internal/redact"
@@ -113,6 +114,18 @@ func (r *record) output() []wire.SessionChunk {
 		list = append(list, wire.SessionChunk{Stream: streamNames[c.stream], Data: text})
 	}
 	return list
+}
+
+// text is what was kept of both streams, for people.
+func (r *record) text() string {
+	if r.blocked != "" {
+		return redact.BlockedText(r.blocked)
+	}
+	var b strings.Builder
+	for _, c := range r.chunks {
+		b.Write(c.data)
+	}
+	return b.String()
 }
 
 // sessionOutput is where a session's output goes: to the record of the command

@@ -82,6 +82,9 @@ func (b bounds) number(text string, t reflect.Type, path string) error {
 	if t == nil {
 		return nil
 	}
+	if t == reflect.TypeFor[policy.Duration]() {
+		return fmt.Errorf(`%s must be a string with a unit, such as "30s"`, path)
+	}
 	if isText(t) {
 		return mismatch(path, "number")
 	}

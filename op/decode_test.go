@@ -17,6 +17,7 @@ type strictInput struct {
 	Map   map[string]int  `json:"map,omitempty"`
 	Size  *policy.Size    `json:"size,omitempty"`
 	Any   any             `json:"any,omitempty"`
+	Span  policy.Duration `json:"span,omitempty"`
 	Short string          `json:"short,omitempty" min:"2" max:"4"`
 	Few   []string        `json:"few,omitempty" max:"2"`
 	Count int             `json:"count,omitempty" min:"1" max:"5"`
@@ -40,6 +41,7 @@ func TestDecode(t *testing.T) {
 		{"null for a notation", `{"size":null}`, "size must not be a JSON null"},
 		{"a list for a notation", `{"size":[1]}`, "size must not be a JSON array"},
 		{"a wrong notation", `{"size":"1M"}`, `cannot use size "1M": unit "M" is ambiguous`},
+		{"a time without its unit", `{"span":30}`, `span must be a string with a unit, such as "30s"`},
 		{"half a byte", `{"size":0.5}`, `cannot use size "0.5": a byte cannot be divided`},
 		{"a wrong type deep down", `{"inner":{"list":[{"Name":1}]}}`, "inner.list[0].Name must not be a JSON number"},
 		{"too large", `{"inner":{"small":128}}`, "inner.small must be a whole number from -128 to 127"},

@@ -1,8 +1,6 @@
 package op
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +34,9 @@ func sessionOp() Op {
 Each line of standard input is a command, and the next is read when it has
 ended; a line that ends in "\" goes on with the next one. At a terminal there is
 a prompt. The end of input ends the session, and so does a command that ends the
-shell. SIGINT interrupts the command that runs.
+shell. SIGINT interrupts the command that runs. SIGTERM, SIGHUP and SIGQUIT end
+the session, as SIGINT does while it opens; one that comes when the session is
+ending keeps it from waiting for its shutdown commands.
 
 Without --workspace the session has an empty workspace, which is removed at its
 end. Of a command's output, 100 lines are kept (--max-output-lines), and a
@@ -68,31 +68,56 @@ func session(ctx context.Context, env *Env, in SessionInput, stream *Stream) (ou
 	}
 	own := *env
 	own.Sessions = &Sessions{}
-	defer func() { err = errors.Join(err, own.Sessions.Close()) }()
 	key, err := own.Sessions.reserve(own.principal(), mainSession)
 	if err != nil {
 		return out, err
 	}
-	k, err := own.openSession(ctx, in, key)
-	own.Sessions.put(key, k)
-	if err != nil {
-		return out, err
+	t := &talk{env: &own, stream: stream, run: sessionRunOp()}
+	hurry, now := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
+	stop := t.watch(ctx, cancel, now)
+	err = t.keep(ctx, in, key)
+	t.phase.Store(closing)
+	err = errors.Join(err, own.Sessions.close(hurry))
+	stop()
+	if status := int(t.signaled.Load()); status != 0 {
+		t.status = status
 	}
-	if err := tellLost(stream.Stderr, k.sandbox.Isolation()); err != nil {
-		return out, err
-	}
-	t := &talk{env: &own, main: k, stream: stream, run: sessionRunOp()}
-	err = t.all(ctx)
 	return SessionOutput{t.status, t.commands}, err
+}
+
+// The phases of a session, which make signals mean something else.
+const (
+	opening int32 = iota
+	opened
+	closing
+)
+
+// keep opens the session that the flags describe, and takes lines for it.
+func (t *talk) keep(ctx context.Context, in SessionInput, key sessionKey) error {
+	k, err := t.env.openSession(ctx, in, key)
+	t.env.Sessions.put(key, k)
+	switch {
+	case t.signaled.Load() != 0: // nobody waits for it any more
+		return nil
+	case err != nil:
+		return err
+	}
+	t.phase.Store(opened)
+	if err := tellLost(t.stream.Stderr, k.sandbox.Isolation()); err != nil {
+		return err
+	}
+	return t.all(ctx)
 }
 
 // talk is the exchange of lines.
 type talk struct {
 	env      *Env
-	main     *keptSession
 	stream   *Stream
 	run      Op
+	phase    atomic.Int32
 	running  atomic.Bool
+	signaled atomic.Int32 // the status that a signal has given the whole, 0 where none has
 	status   int
 	commands int64
 	over     bool
@@ -102,11 +127,8 @@ type talk struct {
 // all takes lines until there are no more, until the shell has ended, or until a
 // signal says so.
 func (t *talk) all(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	lines := make(chan line)
 	go readLines(t.stream.Stdin, lines, ctx.Done())
-	defer t.watch(ctx, cancel)()
 	for !t.over {
 		if err := t.prompt(); err != nil {
 			return err
@@ -123,31 +145,40 @@ func (t *talk) all(ctx context.Context) error {
 	return nil
 }
 
-// watch hands signals on: INT to the command, others to the whole.
-func (t *talk) watch(ctx context.Context, cancel func()) (stop func()) {
-	done := make(chan struct{})
+// watch hands signals on until it is stopped, and then takes back what it was given.
+func (t *talk) watch(ctx context.Context, cancel, now func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
 			select {
 			case name := <-t.stream.Signals:
-				t.signal(ctx, name, cancel)
-			case <-ctx.Done():
+				t.signal(ctx, name, cancel, now)
+			case <-quit:
 				return
 			}
 		}
 	}()
-	return func() { cancel(); <-done }
+	return func() { close(quit); <-done; cancel(); now() }
 }
 
-func (t *talk) signal(ctx context.Context, name string, cancel func()) {
-	switch name {
-	case "SIGINT":
+// signal gives INT to the command that runs, and others to the whole. Nobody has
+// to wait for a startup or a shutdown command that hangs: before the session is
+// open INT is for the whole, too, and when it closes any of them ends it at once.
+func (t *talk) signal(ctx context.Context, name string, cancel, now func()) {
+	number := map[string]int32{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}[name]
+	switch phase := t.phase.Load(); {
+	case number == 0:
+	case phase == closing:
+		now()
+	case name == "SIGINT" && phase == opened:
 		if t.running.Load() {
-			_ = t.main.shell.Interrupt(ctx) // the command's answer tells what came of it
+			for _, k := range t.env.Sessions.of(t.env.principal()) { // one alone has a command
+				_ = k.shell.Interrupt(ctx) // the command's answer tells what came of it
+			}
 		}
-	case "SIGTERM", "SIGHUP", "SIGQUIT":
-		t.status = 128 + map[string]int{"SIGHUP": 1, "SIGQUIT": 3, "SIGTERM": 15}[name]
+	default:
+		t.signaled.Store(statusSignal + number)
 		cancel()
 	}
 }
@@ -162,57 +193,6 @@ func (t *talk) prompt() error {
 	}
 	_, err := io.WriteString(t.stream.Stdout, prompt)
 	return err
-}
-
-// line is one line of input, or why there is none.
-type line struct {
-	text string
-	err  error
-}
-
-// end is how the session ends where there are no more lines.
-func (l line) end() error {
-	if errors.Is(l.err, io.EOF) {
-		return nil
-	}
-	return fmt.Errorf("cannot read the next command: %w", l.err)
-}
-
-// readLines reads until the end, in bounds.
-func readLines(r io.Reader, lines chan<- line, done <-chan struct{}) {
-	in := bufio.NewReader(r)
-	for {
-		text, err := readLine(in)
-		if err == nil || text != "" {
-			select {
-			case lines <- line{text: text}:
-			case <-done:
-				return
-			}
-		}
-		if err != nil {
-			select {
-			case lines <- line{err: err}:
-			case <-done:
-			}
-			return
-		}
-	}
-}
-
-// readLine reads a line of at most [MaxInput] bytes.
-func readLine(in *bufio.Reader) (string, error) {
-	var text bytes.Buffer
-	for {
-		part, err := in.ReadSlice('\n')
-		if text.Len()+len(part) > MaxInput {
-			return "", fmt.Errorf("the line is longer than %d bytes", MaxInput)
-		}
-		text.Write(part)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return strings.TrimSuffix(text.String(), "\n"), err
-		}
-	}
 }
 
 // line takes a line, or the end of them. Lines that end in a backslash are put

@@ -24,6 +24,9 @@ const maxEcho = 1 << 10
 // answer takes a line of JSON and writes one.
 func (t *talk) answer(ctx context.Context, text []byte) error {
 	id, out, err := t.ask(ctx, text)
+	if ctx.Err() != nil {
+		err = &paddock.Error{Message: "cannot go on: the session was told to end"}
+	}
 	if err != nil {
 		return t.write(sessionError{ID: id, Status: "error", Text: err.Error(), Error: err.Error(), Hint: HintOf(err)})
 	}
@@ -38,7 +41,8 @@ func (t *talk) answer(ctx context.Context, text []byte) error {
 func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out any, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil || fields == nil {
-		return nil, nil, &paddock.Error{Message: "cannot read the request: it is not a JSON object on one line"}
+		return nil, nil, &paddock.Error{Message: "cannot read the request: it is not a JSON object on one line",
+			Hint: `{"command": "…"} runs a command`}
 	}
 	if id = fields["id"]; len(id) > maxEcho {
 		return nil, nil, &paddock.Error{Message: fmt.Sprintf("cannot use the id: it has more than %d bytes", maxEcho)}

@@ -70,7 +70,7 @@ func sessionOpenOp() Op {
 		}
 		k, err := env.openSession(ctx, in.SessionInput, key)
 		if !env.Sessions.put(key, k) && err == nil {
-			err = errors.Join(errNoSessions, k.close())
+			err = errors.Join(errNoSessions, k.close(ctx))
 		}
 		if err != nil {
 			return SessionOpenOutput{}, err
@@ -177,12 +177,12 @@ func sessionCloseOp() Op {
 		Doc:     sessionDoc + "\n\nIts shutdown commands run first; then nothing that runs in its sandbox is left.",
 		Lasting: true,
 		Hints:   Hints{Destructive: true},
-	}, func(_ context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
+	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
 		k, err := env.Sessions.remove(env.principal(), in.SessionID)
 		if err != nil {
 			return SessionCloseOutput{}, err
 		}
-		err = k.close()
+		err = k.close(ctx)
 		return SessionCloseOutput{SessionID: in.SessionID, Planted: k.sandbox.Planted()}, err
 	}, func(w io.Writer, out SessionCloseOutput) error {
 		if err := tellPlanted(w, out.Planted); err != nil {

@@ -52,7 +52,7 @@ func (e *Env) openSession(ctx context.Context, in SessionInput, key sessionKey) 
 	k := &keptSession{key: key, plan: p}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, k.close())
+			err = errors.Join(err, k.close(ctx))
 		}
 	}()
 	if p.spec.Workspace.Source == "" {
@@ -84,9 +84,13 @@ func orNumber(n, otherwise int64) int64 {
 	return n
 }
 
-// close ends the session, its sandbox, and its temporary workspace.
-func (k *keptSession) close() error {
+// close ends the session, its sandbox, and its temporary workspace. When ctx
+// ends, what the session still runs is not waited for.
+func (k *keptSession) close(ctx context.Context) error {
 	var errs []error
+	if k.sandbox != nil {
+		defer context.AfterFunc(ctx, func() { _ = k.sandbox.Close() })() // close returns what it says, too
+	}
 	if k.shell != nil {
 		errs = append(errs, k.shell.Close())
 	}
@@ -215,7 +219,10 @@ func (s *Sessions) of(principal string) (list []*keptSession) {
 }
 
 // Close ends all sessions, and lets none be opened any more.
-func (s *Sessions) Close() error {
+func (s *Sessions) Close() error { return s.close(context.Background()) }
+
+// close is Close, which waits for no shutdown command when ctx ends.
+func (s *Sessions) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	all := s.open
@@ -229,7 +236,7 @@ func (s *Sessions) Close() error {
 			continue
 		}
 		wait.Go(func() {
-			err := k.close()
+			err := k.close(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)

@@ -16,7 +16,7 @@ import (
 // the default, alone.
 type SpecInput struct {
 	SpecFile  string           `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it"`
-	Workspace *string          `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory)"`
+	Workspace *string          `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory, and for a session an empty one)"`
 	RO        []string         `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)"`
 	RW        []string         `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)"`
 	Unprotect []string         `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)"`

@@ -1,0 +1,134 @@
+package script
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Nobody waits for a startup or a shutdown command that hangs: a signal ends it,
+// with all it has started, and the temporary workspace goes.
+func TestSignalsEndASessionThatHangs(t *testing.T) {
+	requireWalls(t)
+	for _, tt := range []struct {
+		flag   string
+		number syscall.Signal
+		status int
+	}{
+		{"--startup", syscall.SIGINT, 130},
+		{"--startup", syscall.SIGTERM, 143},
+		{"--shutdown", syscall.SIGINT, 0}, // the last command's
+		{"--shutdown", syscall.SIGTERM, 0},
+	} {
+		t.Run(tt.flag+" "+tt.number.String(), func(t *testing.T) {
+			seen := t.TempDir()
+			cmd := paddockCommand(t, "session", "--rw", seen+":/mnt/seen", tt.flag, "touch /mnt/seen/begun; sleep 1000", "--command-timeout", "1h", "--startup-timeout", "1h")
+			scratch := t.TempDir()
+			cmd.Env = append(cmd.Env, "TMPDIR="+scratch)
+			input, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stderr = io.Discard
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if tt.flag == "--shutdown" {
+				_ = input.Close()
+			}
+			awaitFile(t, filepath.Join(seen, "begun"))
+			from := time.Now()
+			if err := cmd.Process.Signal(tt.number); err != nil {
+				t.Fatal(err)
+			}
+			if status := waitStatus(t, cmd); status != tt.status || time.Since(from) > 10*time.Second {
+				t.Errorf("exit status %d after %v", status, time.Since(from))
+			}
+			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A program that asks has its answer, whenever it ends the session.
+func TestTermAnswersTheRequestThatRuns(t *testing.T) {
+	requireWalls(t)
+	cmd := paddockCommand(t, "session", "--json", "-w", ".")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(input, `{"id":1,"command":"touch begun; sleep 1000"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	awaitFile(t, filepath.Join(cmd.Dir, "begun"))
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(output)
+	want := `{"id":1,"status":"error","text":"cannot go on: the session was told to end","error":"cannot go on: the session was told to end"}` + "\n"
+	if err != nil || string(said) != want {
+		t.Errorf("the answer is %q, %v", said, err)
+	}
+	if status := waitStatus(t, cmd); status != 143 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// An interrupt is for the command that runs, in whichever session.
+func TestInterruptReachesTheSessionThatRuns(t *testing.T) {
+	requireWalls(t)
+	cmd := paddockCommand(t, "session", "--json")
+	seen := t.TempDir()
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	request := `{"op":"session_open","session_id":"other","workspace":"` + seen + `"}` + "\n" +
+		`{"session_id":"other","command":"touch begun; sleep 1000"}` + "\n"
+	if _, err := io.WriteString(input, request); err != nil {
+		t.Fatal(err)
+	}
+	awaitFile(t, filepath.Join(seen, "begun"))
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = input.Close()
+	said, err := io.ReadAll(output)
+	if err != nil || !strings.Contains(string(said), `"exit_code":130`) || !strings.Contains(string(said), `"interrupted":true`) {
+		t.Errorf("the answers are %q, %v", said, err)
+	}
+	if status := waitStatus(t, cmd); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// awaitFile waits until a file is there.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s is not made", path)
+}
