@@ -20,13 +20,14 @@ import (
 
 // Main is the life of an agent that a backend started: boot from the control
 // descriptor, serve on the listening one, end when the lifeline breaks. It
-// returns the exit status.
+// returns the exit status. It is called on the process's first thread, locked.
 func Main() int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fail(err)
 	}
 	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'a', 'g', 'e', 'n', 't', 0} // started through a descriptor, it has a number for one
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	runtime.UnlockOSThread()
 	unix.Umask(0o022)
 	unix.CloseOnExec(confine.ControlFD)
 	unix.CloseOnExec(confine.ListenFD)

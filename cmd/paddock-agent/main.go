@@ -18,16 +18,23 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/paddock-dev/paddock/agent"
 	"github.com/paddock-dev/paddock/keeper"
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// A process has the name of its first thread, and main begins on that: it stays
+// there until the agent has named it.
+func init() { runtime.LockOSThread() }
+
 func main() {
-	switch {
-	case len(os.Args) == 2 && os.Args[1] == "boot":
+	if len(os.Args) == 2 && os.Args[1] == "boot" {
 		os.Exit(agent.Main())
+	}
+	runtime.UnlockOSThread()
+	switch {
 	case len(os.Args) == 2 && os.Args[1] == "attempt":
 		os.Exit(agent.TryWalls(os.Stdin, os.Stdout))
 	case len(os.Args) == 4 && os.Args[1] == "copy":
