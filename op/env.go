@@ -28,6 +28,12 @@ type Env struct {
 	// Ceiling is the most that a spec of the principal's may ask for. nil:
 	// whatever the library takes.
 	Ceiling *policy.Ceiling
+	// Default is the sandbox that is meant where none is named. nil: one over the
+	// current directory.
+	Default *policy.Spec
+	// Budget is how many characters of output an answer should hold at most, for
+	// doors of models. 0: as many as the operation says.
+	Budget int
 	// Sessions keeps sessions for a door that lasts, which closes it at its end.
 	// nil: none is kept.
 	Sessions *Sessions

@@ -44,6 +44,10 @@ type Desc struct {
 	// Lasting operations are for doors that outlive a call ([Env.Sessions]); they
 	// have no command of their own.
 	Lasting bool
+	// Local operations are for the terminal of this host alone: no other door has them.
+	Local bool
+	// Profile is the smallest set of tools in which models are offered it.
+	Profile Profile
 	Hints   Hints
 	Streams Streams
 }
@@ -58,6 +62,8 @@ type Hints struct {
 	Idempotent bool
 	// LongRunning operations take as long as what they start.
 	LongRunning bool
+	// OpenWorld operations reach what is outside the sandbox and its workspace.
+	OpenWorld bool
 }
 
 // Streams says which live streams an operation can use.
