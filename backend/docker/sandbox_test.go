@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,6 +112,39 @@ func TestLimits(t *testing.T) {
 				t.Errorf("by what %s is kept is not said: %v", limit, iso.Limits)
 			}
 		}
+	})
+}
+
+// Commands that use up the bound of processes, which the engine counts the
+// agent's threads to, cost them new processes alone.
+func TestNoProcessLeft(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e *engines.Engine) {
+		b := start(t, request(t, e, func(s *policy.Spec) { s.Limits = policy.Limits{Processes: 40} }))
+		held, err := b.Start(t.Context(), wire.ExecRequest{Argv: []string{"/bin/sh", "-c", "i=0; while [ $i -lt 30 ]; do (while :; do (sleep 1000) 2>/dev/null; done) & i=$((i+1)); done; echo full; wait"}}, wire.Streams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
+		var asked sync.WaitGroup
+		for range 64 {
+			asked.Go(func() {
+				_, err := b.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/true"}})
+				if refused := (*wire.Error)(nil); err != nil && !errors.As(err, &refused) {
+					t.Errorf("the agent did not answer: %v", err)
+				}
+				if _, err := wire.Call(t.Context(), &b.Client, wire.Stat, wire.StatRequest{Path: "/workspace"}); err != nil {
+					t.Errorf("a file: %v", err)
+				}
+			})
+		}
+		asked.Wait()
+		if err := held.Signal("KILL"); err != nil {
+			t.Error(err)
+		}
+		if _, err := held.Wait(); err != nil {
+			t.Error(err)
+		}
+		b.want("echo well", "well\n")
 	})
 }
 
