@@ -23,7 +23,7 @@ func forest() memory {
 		"crlf":   {[]byte("a\r\nb\r\nc\r\n"), 0o644},
 		"spaces": {[]byte("if x {\n\treturn\n}\n"), 0o644},
 		"d/e":    {[]byte("e\n"), 0o755},
-		"twice":  {[]byte("a\nb\nx\na\nb\n"), 0o644},
+		"twice":  {[]byte("a\nb\nx\na\nb\ny\n"), 0o644},
 	}
 }
 
@@ -99,11 +99,11 @@ func TestRefuses(t *testing.T) {
 		{"moved over another", "diff --git a/f b/twice\nsimilarity index 100%\nrename from f\nrename to twice\n", "twice: it exists already", ""},
 		{"below a file", "--- /dev/null\n+++ b/f/g\n@@ -0,0 +1 @@\n+x\n", "f/g: f is not a directory", ""},
 		{"another line", "--- a/f\n+++ b/f\n" + strings.ReplaceAll(edit, "line 5", "line V"), `f: hunk 1 (@@ -3,3 +3,3 @@): line 5 should be "line V\n", and is "line 5\n"`, "read the file again"},
-		{"beyond the end", "--- a/d/e\n+++ b/d/e\n" + edit, `line 3 should be "line 3\n", and the file has 1 lines`, ""},
+		{"beyond the end", "--- a/d/e\n+++ b/d/e\n" + edit, `line 2 should be "line 3\n", and the file has 1 lines`, ""},
 		{"white space", "--- a/spaces\n+++ b/spaces\n@@ -1,3 +1,3 @@\n if x {\n-  return\n+  return 1\n }\n", `line 2 should be "  return\n", and is "\treturn\n"`, "at line 1 its lines differ in white space alone"},
 		{"line ends", "--- a/crlf\n+++ b/crlf\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", `line 1 should be "a\n", and is "a\r\n"`, "the file's end in CRLF"},
 		{"done already", "--- a/f\n+++ b/f\n@@ -3,3 +3,3 @@\n line 3\n-line for\n+line 4\n line 5\n", "", "it seems to be applied already, at line 3"},
-		{"at two places", "--- a/twice\n+++ b/twice\n@@ -3,2 +3,2 @@\n a\n-b\n+c\n", "hunk 1", ""},
+		{"at two places", "--- a/twice\n+++ b/twice\n@@ -3,2 +3,2 @@\n a\n-b\n+c\n", "hunk 1", "more than once"},
 		{"only added", "--- a/f\n+++ b/f\n@@ -3,0 +4,1 @@\n+x\n", "it only adds lines, without context", "context"},
 		{"not deleted whole", "diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-line 1\n", "does not remove all", ""},
 		{"all that is wrong", "--- a/f\n+++ b/f\n@@ -3,1 +3,1 @@\n-line x\n+y\n@@ -5,1 +5,1 @@\n-line z\n+y\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n", "hunk 2", ""},

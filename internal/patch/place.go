@@ -127,6 +127,9 @@ func (m *image) count(old []int32) (times int, err error) {
 // must be one such place alone.
 func (m *image) place(h hunk, old []int32) (int, error) {
 	at := h.line - 1
+	if len(old) == 0 && at != len(m.lines) {
+		return -1, nil // git would put it at the end, wherever it should be
+	}
 	found, err := m.find(old, at, h.first, !h.trailing)
 	if found >= 0 || err != nil || len(old) == 0 || !h.first && h.trailing {
 		return found, err
