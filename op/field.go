@@ -48,12 +48,21 @@ const (
 // Fields are the fields of the operation's input.
 func (o Op) Fields() []Field { return fieldsOf(o.in) }
 
+// Where a field is asked for, in its tag only; without one, everywhere.
+const (
+	onlyJSON = "json" // not on a command line: a list of objects, say
+	onlyCLI  = "cli"  // in no schema: files of the host
+)
+
 func fieldsOf(t reflect.Type) []Field {
 	var fields []Field
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
 			fields = append(fields, fieldsOf(f.Type)...)
+			continue
+		}
+		if f.Tag.Get("only") == onlyJSON {
 			continue
 		}
 		fields = append(fields, fieldOf(f))

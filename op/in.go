@@ -18,6 +18,8 @@ type held struct {
 	*paddock.Sandbox
 	// name is what its principal calls it.
 	name string
+	// secrets are those that were given to it.
+	secrets secrets
 }
 
 // in does something in the sandbox that is meant. A door that lasts keeps it; for
