@@ -6,14 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxSequence is how much of a control sequence is waited for, in bytes: what is
-// longer without an end is none.
-const maxSequence = 4096
-
 // unfinished is where a control sequence begins that a text ends within, and the
 // text's length where it ends within none.
 func unfinished(text string) int {
-	at := max(0, len(text)-maxSequence)
+	at := max(0, len(text)-maxControl)
 	for {
 		i := strings.IndexByte(text[at:], '\x1b')
 		if i < 0 {
@@ -29,42 +25,13 @@ func unfinished(text string) int {
 }
 
 // sequence is how long the control sequence is that a text begins with, 0 where
-// its end is missing (ECMA-48, and what terminals make of it).
+// its end is missing.
 func sequence(text string) int {
-	if len(text) < 2 {
+	n, whole := controlLength([]byte(text[:min(len(text), maxControl)]))
+	if !whole {
 		return 0
 	}
-	switch c := text[1]; {
-	case c == '[':
-		for i := 2; i < len(text); i++ {
-			if c := text[i]; c < 0x20 || c > 0x3f {
-				return i + 1
-			}
-		}
-		return 0
-	case strings.IndexByte("]PX^_", c) >= 0: // strings, which BEL or ST ends
-		for i := 2; i < len(text); i++ {
-			switch text[i] {
-			case '\a':
-				return i + 1
-			case '\x1b':
-				if i+1 == len(text) {
-					return 0
-				}
-				if text[i+1] == '\\' {
-					return i + 2
-				}
-				return i
-			}
-		}
-		return 0
-	case c >= 0x20 && c <= 0x2f: // a character set, and the like
-		if len(text) < 3 {
-			return 0
-		}
-		return 3
-	}
-	return 2
+	return max(n, 1)
 }
 
 // screen makes plain text of what a terminal would show: lines that were

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -232,7 +233,7 @@ func (s *secrets) told() SecretOutput {
 
 // environ is what is laid over the sandbox's environment: what is always so, the
 // secrets that are named, and what the caller says.
-func (h *held) environ(given map[string]string, named []string, always map[string]string) (map[string]string, error) {
+func (h *held) environ(given Variables, named []string, always map[string]string) (map[string]string, error) {
 	env := maps.Clone(always)
 	if env == nil {
 		env = map[string]string{}
@@ -246,9 +247,11 @@ func (h *held) environ(given map[string]string, named []string, always map[strin
 		}
 		env[name] = value
 	}
-	for name, value := range given {
-		if !variableName(name) || strings.IndexByte(value, 0) >= 0 {
-			return nil, &policy.FieldError{Field: policy.FieldPath("env", name), Reason: "it is no environment variable"}
+	for i, text := range given {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || !variableName(name) || strings.IndexByte(value, 0) >= 0 {
+			// The text is not repeated: it may be a secret without its name.
+			return nil, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
 		}
 		env[name] = value
 	}

@@ -21,7 +21,7 @@ type ServiceStartInput struct {
 	Command      string           `json:"command,omitempty" flag:"command" arg:"TEXT" help:"what to run, as a text for /bin/sh" max:"131072"`
 	Argv         []string         `json:"argv,omitempty" arg:"COMMAND..." help:"what to run, as a program and its arguments, without a shell" max:"4096"`
 	Cwd          string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"where it runs, in the workspace (default: the workspace)" max:"4096"`
-	Env          Vars             `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
+	Env          Variables        `json:"env,omitempty" flag:"env" arg:"K=V" help:"environment variables to add" secret:"env"`
 	SecretEnv    []string         `json:"secret_env,omitempty" flag:"secret-env" arg:"NAME" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
 	ReadyPort    *uint64          `json:"ready_port,omitempty" flag:"ready-port" arg:"PORT" help:"it is ready when it accepts connections on this port of 127.0.0.1" min:"1" max:"65535"`
 	ReadyHTTP    string           `json:"ready_http,omitempty" flag:"ready-http" arg:"URL" help:"it is ready when this URL (http://127.0.0.1:PORT/…) is answered with a status from 200 to 399" max:"4096"`
@@ -270,7 +270,7 @@ func serviceLogs(ctx context.Context, env *Env, in ServiceLogsInput, _ *Stream) 
 		if err != nil {
 			return refusal("read the logs of service "+in.Name, err)
 		}
-		out = newServiceLogs(r, in.Plain == nil || *in.Plain, limit, env.Budget)
+		out = newServiceLogs(r, in.Plain == nil || *in.Plain, limit, env.room(limit))
 		return nil
 	})
 	return out, err

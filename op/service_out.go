@@ -1,8 +1,6 @@
 package op
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,36 +11,6 @@ import (
 
 	"github.com/paddock-dev/paddock/wire"
 )
-
-// Vars are environment variables, by their names; on a command line K=V.
-type Vars map[string]string
-
-// UnmarshalJSON reads an object, or a list of K=V.
-func (v *Vars) UnmarshalJSON(data []byte) error {
-	var list []string
-	if json.Unmarshal(data, &list) != nil {
-		var object map[string]string
-		if string(data) == "null" || json.Unmarshal(data, &object) != nil {
-			return errors.New("env takes an object of strings, or a list of K=V")
-		}
-		*v = object
-		return nil
-	}
-	*v = Vars{}
-	for _, entry := range list {
-		name, value, ok := strings.Cut(entry, "=")
-		if !ok {
-			return errors.New("env takes an object of strings, or a list of K=V") // the entry may be a secret
-		}
-		(*v)[name] = value
-	}
-	return nil
-}
-
-// JSONSchema is for [Schematic].
-func (Vars) JSONSchema() string {
-	return `{"type": ["object", "array"], "additionalProperties": {"type": "string"}, "items": {"type": "string"}, "description": "environment variables to add: an object of strings, or a list of K=V"}`
-}
 
 // ServiceOutput is what a service is now.
 type ServiceOutput struct {
@@ -198,16 +166,13 @@ type ServiceLogsOutput struct {
 }
 
 // newServiceLogs keeps the end of both streams within the bounds.
-func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, budget int) ServiceLogsOutput {
+func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, room int) ServiceLogsOutput {
 	out := ServiceLogsOutput{ServiceOutput: newServiceOutput(r.Service), Stdout: r.Stdout, Stderr: r.Stderr,
 		StdoutTruncated: r.StdoutTruncated, StderrTruncated: r.StderrTruncated}
 	if plain {
 		out.Stdout, out.Stderr = plainText(out.Stdout), plainText(out.Stderr)
 	}
-	room := limit
-	if budget > 0 {
-		room = min(limit, max(budget/2-1500, 256))
-	}
+	room = min(limit, room)
 	// What one stream does not need is the other's.
 	first := min(encodedLen(out.Stdout), max(room/2, room-encodedLen(out.Stderr)))
 	a, b := fitEnd(out.Stdout, first), fitEnd(out.Stderr, room-first)

@@ -31,13 +31,13 @@ const (
 type ShellOpenInput struct {
 	InSandbox
 	ShellWait
-	ShellID   string            `json:"shell_id,omitempty" help:"a name for the shell (default: a random one)" max:"64"`
-	Command   string            `json:"command,omitempty" help:"a first line to type; \"exec python3\" puts python3 in the shell's place" max:"65536"`
-	Cwd       string            `json:"cwd,omitempty" help:"where it begins, in the workspace (default: the workspace)" max:"4096"`
-	Env       map[string]string `json:"env,omitempty" help:"environment variables to add, by their names"`
-	SecretEnv []string          `json:"secret_env,omitempty" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
-	Rows      *uint64           `json:"rows,omitempty" help:"lines of the terminal (default: 30)" min:"1" max:"1000"`
-	Cols      *uint64           `json:"cols,omitempty" help:"columns of the terminal (default: 120)" min:"1" max:"1000"`
+	ShellID   string    `json:"shell_id,omitempty" help:"a name for the shell (default: a random one)" max:"64"`
+	Command   string    `json:"command,omitempty" help:"a first line to type; \"exec python3\" puts python3 in the shell's place" max:"65536"`
+	Cwd       string    `json:"cwd,omitempty" help:"where it begins, in the workspace (default: the workspace)" max:"4096"`
+	Env       Variables `json:"env,omitempty" help:"environment variables to add" secret:"env"`
+	SecretEnv []string  `json:"secret_env,omitempty" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
+	Rows      *uint64   `json:"rows,omitempty" help:"lines of the terminal (default: 30)" min:"1" max:"1000"`
+	Cols      *uint64   `json:"cols,omitempty" help:"columns of the terminal (default: 120)" min:"1" max:"1000"`
 }
 
 // ShellReadInput asks for what a shell has printed.

@@ -25,7 +25,7 @@ func (in ShellWait) reading(env *Env, idle uint64) (reading, error) {
 	r := reading{idle: time.Duration(orCount(in.WaitForIdleMS, idle)) * time.Millisecond, until: in.WaitFor,
 		chars: int(orCount(in.Limit, shellChars)), plain: in.Plain == nil || *in.Plain}
 	if env.Budget > 0 {
-		r.encoded = max(env.Budget/2-512, 256) // the rest of the answer is small
+		r.encoded = env.room(0)
 	}
 	var err error
 	r.timeout, err = span("timeout", in.Timeout, shellTimeout, maxTimeout)
@@ -65,9 +65,6 @@ func (h *held) readShell(ctx context.Context, id string, from int64, how reading
 	out.take(text.String(), how)
 	return out, nil
 }
-
-// stateRunning is the state of a shell or a service that runs.
-const stateRunning = "running"
 
 // take puts the text into the answer: as much of it as the budget leaves room
 // for, and no part of a control sequence, of which the rest is still to come.

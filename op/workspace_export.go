@@ -141,8 +141,8 @@ func interruptible(ctx context.Context, stream *Stream) (context.Context, contex
 	return ctx, cancel
 }
 
-// target is where an archive goes.
-type target struct {
+// archiveTarget is where an archive goes.
+type archiveTarget struct {
 	io.Writer
 	size  int64
 	most  int64 // 0: no bound
@@ -155,8 +155,8 @@ type target struct {
 }
 
 // target finds the place: a file, standard output, the store of outputs, or the answer.
-func (in WorkspaceExportInput) target(env *Env, stream *Stream) (*target, error) {
-	t := &target{sum: sha256.New()}
+func (in WorkspaceExportInput) target(env *Env, stream *Stream) (*archiveTarget, error) {
+	t := &archiveTarget{sum: sha256.New()}
 	switch {
 	case in.Output != "":
 		f, err := os.CreateTemp(filepath.Dir(in.Output), "."+filepath.Base(in.Output)+"-*")
@@ -176,7 +176,7 @@ func (in WorkspaceExportInput) target(env *Env, stream *Stream) (*target, error)
 }
 
 // Write passes on, counts and sums.
-func (t *target) Write(p []byte) (int, error) {
+func (t *archiveTarget) Write(p []byte) (int, error) {
 	if t.most > 0 && t.size+int64(len(p)) > t.most {
 		return 0, &paddock.Error{Message: fmt.Sprintf("cannot keep the archive: it has more than %d bytes", t.most),
 			Hint: "export fewer paths, or exclude what is not needed"}
@@ -191,7 +191,7 @@ func (t *target) Write(p []byte) (int, error) {
 }
 
 // finish puts the archive in its place, or takes it away where it failed.
-func (t *target) finish(env *Env, failed bool, out *WorkspaceExportOutput) error {
+func (t *archiveTarget) finish(env *Env, failed bool, out *WorkspaceExportOutput) error {
 	if t.file != nil {
 		err := t.file.Close()
 		if !failed && err == nil {

@@ -150,14 +150,13 @@ func causeOf(err error) string {
 
 // spooled is a stream whose length was found out, in a file that nobody else finds.
 func spooled(from io.Reader) (io.ReadCloser, int64, error) {
-	f, err := os.CreateTemp("", "paddock-import-")
+	f, err := nameless()
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot keep the archive: %w", err)
 	}
-	err = os.Remove(f.Name())
 	n, copyErr := io.Copy(f, io.LimitReader(from, maxImport+1))
 	_, seekErr := f.Seek(0, io.SeekStart)
-	if err := errors.Join(err, copyErr, seekErr); err != nil {
+	if err := errors.Join(copyErr, seekErr); err != nil {
 		_ = f.Close()
 		return nil, 0, fmt.Errorf("cannot keep the archive: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/paddock-dev/paddock"
@@ -87,6 +88,9 @@ func (p *packer) path(ctx context.Context, s *held, t *tar.Writer, from string) 
 // entry adds one, unless it is left out or in the archive already.
 func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reader) error {
 	name := path.Join(at, h.Name)
+	if kind := h.Typeflag; !filepath.IsLocal(name) || kind != tar.TypeReg && kind != tar.TypeDir && kind != tar.TypeSymlink {
+		return &paddock.Error{Message: fmt.Sprintf("cannot export: the agent sent %q, which is not in the workspace", firstOf(name, 200)), Code: wire.CodeInternal}
+	}
 	if p.seen[name] || p.excluded(name) {
 		return nil
 	}
