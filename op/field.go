@@ -45,14 +45,10 @@ const (
 	KindList              // strings
 )
 
-// Fields are the fields of the operation's input.
+// Fields are the fields of the operation's input that a command line asks for:
+// all but those whose flag is "-", which JSON alone has. Those with the tag
+// only:"cli", which name files of the host, are in no schema.
 func (o Op) Fields() []Field { return fieldsOf(o.in) }
-
-// Where a field is asked for, in its tag only; without one, everywhere.
-const (
-	onlyJSON = "json" // not on a command line: a list of objects, say
-	onlyCLI  = "cli"  // in no schema: files of the host
-)
 
 func fieldsOf(t reflect.Type) []Field {
 	var fields []Field
@@ -62,10 +58,9 @@ func fieldsOf(t reflect.Type) []Field {
 			fields = append(fields, fieldsOf(f.Type)...)
 			continue
 		}
-		if f.Tag.Get("only") == onlyJSON {
-			continue
+		if f.Tag.Get("flag") != "-" {
+			fields = append(fields, fieldOf(f))
 		}
-		fields = append(fields, fieldOf(f))
 	}
 	return fields
 }

@@ -184,7 +184,7 @@ func ownJSON(t reflect.Type) bool {
 func (s *schemer) object(t reflect.Type) schema {
 	o := schema{Type: "object", Properties: &properties{}, Additional: false}
 	for _, f := range jsonFields(t) {
-		if s.input && f.Tag.Get("only") == onlyCLI {
+		if s.input && f.Tag.Get("only") == "cli" {
 			continue
 		}
 		of := s.of(f.Type)

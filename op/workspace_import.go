@@ -21,8 +21,8 @@ import (
 type WorkspaceImportInput struct {
 	InSandbox
 	File        string       `json:"file,omitempty" arg:"ARCHIVE" complete:"file" help:"a tar archive, or - for standard input" only:"cli"`
-	Archive     []byte       `json:"archive,omitempty" help:"a tar archive in base64, plain or compressed with gzip, bzip2 or xz" only:"json"`
-	Files       []ImportFile `json:"files,omitempty" help:"files to write, in place of an archive" max:"10000" only:"json"`
+	Archive     []byte       `json:"archive,omitempty" help:"a tar archive in base64, plain or compressed with gzip, bzip2 or xz" flag:"-"`
+	Files       []ImportFile `json:"files,omitempty" help:"files to write, in place of an archive" max:"10000" flag:"-"`
 	Destination string       `json:"destination,omitempty" flag:"into" arg:"DIR" help:"directory in the workspace, which is made (default: the workspace itself)" max:"4096"`
 }
 
