@@ -5,11 +5,12 @@
 # test/mcp/package-lock.json, which names no registry: npm's own settings do.
 set -eu
 cd "$(dirname "$0")/../.."
+command -v npm >/dev/null || { echo "npm is not installed: the MCP server is not tested with the official suites" >&2; exit 1; }
 dir=.cache/mcp
 mkdir -p "$dir"
-if cmp -s test/mcp/package-lock.json "$dir/package-lock.json" && "$dir/node_modules/.bin/node" --version >/dev/null 2>&1; then
+if cmp -s test/mcp/package-lock.json "$dir/installed"; then
 	exit 0
 fi
-command -v npm >/dev/null || { echo "npm is not installed: the MCP server is not tested with the official suites" >&2; exit 1; }
-cp test/mcp/package.json "$dir/"
-npm_config_update_notifier=false npm ci --prefix "$dir" --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund --loglevel=error
+cp test/mcp/package.json test/mcp/package-lock.json "$dir/"
+npm ci --prefix "$dir" --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund --loglevel=error
+cp test/mcp/package-lock.json "$dir/installed"
