@@ -135,6 +135,7 @@ func Groups() map[string]string {
 	return map[string]string{
 		"cgroup": "Work with control groups of the host, outside every sandbox",
 		"policy": "Look at the rules for commands",
+		"token":  "Let principals in by HTTP, and end that",
 	}
 }
 
@@ -143,6 +144,7 @@ func Groups() map[string]string {
 func Table() []Op {
 	return slices.Concat(
 		[]Op{runOp(), executeOp()}, sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
-		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
+		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }
