@@ -1,10 +1,10 @@
-package op
+package mcp
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,15 +14,19 @@ import (
 	"strings"
 	"testing"
 
-	difference "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/paddock-dev/paddock/op"
 )
+
+var updateDocs = flag.Bool("update", false, "write docs/mcp.md anew")
 
 // TestDocs keeps the manual of the tools as it follows from the table.
 func TestDocs(t *testing.T) {
 	var b bytes.Buffer
-	writeManual(&b, Table())
-	file := filepath.Join("..", "docs", "mcp.md")
-	if *update {
+	writeManual(&b, op.Table())
+	file := filepath.Join("..", "..", "docs", "mcp.md")
+	if *updateDocs {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, b.Bytes(), 0o644)); err != nil {
 			t.Fatal(err)
 		}
@@ -31,14 +35,14 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := difference.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("the tools are others than in docs/mcp.md (go test ./op -run TestDocs -update writes it anew):\n%s", diff)
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("the tools are others than in docs/mcp.md (go test ./server/mcp -run TestDocs -update writes it anew):\n%s", diff)
 	}
 }
 
 const manualHead = `# The tools of Paddock's MCP server
 
-<!-- Generated: go test ./op -run TestDocs -update -->
+<!-- Generated: go test ./server/mcp -run TestDocs -update -->
 
 ` + "`paddock mcp`" + ` speaks the Model Context Protocol over standard input and output, and over HTTP with ` + "`--http ADDR`" + `. Each tool below is an
 operation of Paddock's, as its command line and its library know it. ` + "`--profile`" + ` chooses how many of them a model is offered; what needs a privilege
@@ -50,38 +54,51 @@ In the tables *required* fields are marked with ●. Of fields inside others the
 `
 
 // writeManual writes the manual of the tools among ops.
-func writeManual(w io.Writer, ops []Op) {
-	ops = slices.DeleteFunc(ops, func(o Op) bool { return o.Local })
+func writeManual(w io.Writer, ops []op.Op) {
+	ops = slices.DeleteFunc(ops, func(o op.Op) bool { return o.Local })
 	fmt.Fprint(w, manualHead, "| Profile | Tools |\n|---|---|\n")
-	for p := int(ProfileRun); p >= 0; p-- {
+	for p := int(op.ProfileRun); p >= 0; p-- {
 		var names []string
 		for _, o := range ops {
-			if o.Profile == Profile(p) {
+			if o.Profile == op.Profile(p) {
 				names = append(names, fmt.Sprintf("[`%s`](#%s)", o.Name, o.Name))
 			}
 		}
 		more := ""
-		if p < int(ProfileRun) {
-			more = "those of `" + Profile(p+1).String() + "`, and "
+		if p < int(op.ProfileRun) {
+			more = "those of `" + op.Profile(p+1).String() + "`, and "
 		}
-		fmt.Fprintf(w, "| `%s` | %s%s |\n", Profile(p), more, strings.Join(names, ", "))
+		fmt.Fprintf(w, "| `%s` | %s%s |\n", op.Profile(p), more, strings.Join(names, ", "))
 	}
+	words := newWording(ops)
 	for _, o := range ops {
-		writeTool(w, o)
+		writeTool(w, words, o)
 	}
 }
 
 // writeTool writes the chapter of one tool.
-func writeTool(w io.Writer, o Op) {
+func writeTool(w io.Writer, words *wording, o op.Op) {
+	told := o.Description // a contract's
+	if told == "" {
+		told = words.words(o, o.Doc)
+	}
 	fmt.Fprintf(w, "\n## %s\n\n**%s.** %s\n\n", o.Name, o.Summary, strings.Join(manualTraits(o), " · "))
-	fmt.Fprintln(w, manualProse(cmp.Or(o.Description, o.Doc)))
-	writeFields(w, "Input", o.InputSchema())
-	writeFields(w, "Answer", o.OutputSchema())
+	fmt.Fprint(w, strings.TrimSpace(manualProse(told)), "\n")
+	writeFields(w, "Input", worded(words, o, o.InputSchema()))
+	writeFields(w, "Answer", worded(words, o, o.OutputSchema()))
 	fmt.Fprintf(w, "\n[As JSON schemas](../op/testdata/schema/%s.json)\n", o.Name)
 }
 
+// worded is a schema in the words that clients are told, its fields still in their order.
+func worded(words *wording, o op.Op, schema json.RawMessage) json.RawMessage {
+	if o.Description != "" {
+		return schema
+	}
+	return json.RawMessage(words.words(o, string(schema)))
+}
+
 // manualTraits are what clients are told of a tool by its annotations, and who gets it.
-func manualTraits(o Op) []string {
+func manualTraits(o op.Op) []string {
 	all := []string{"profile `" + o.Profile.String() + "`"}
 	for _, one := range []struct {
 		is   bool
