@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/privilege/stores"
 )
 
 func requireWalls(t *testing.T) {
@@ -263,4 +265,14 @@ func alive(pid int) bool {
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(rest, "Z") && syscall.Kill(pid, 0) == nil
+}
+
+// localPrincipal is who asks over standard input.
+func localPrincipal(t *testing.T) string {
+	t.Helper()
+	who := stores.Local("")
+	if who == nil {
+		t.Fatal("nobody is known")
+	}
+	return who.Name
 }
