@@ -135,6 +135,7 @@ func Groups() map[string]string {
 	return map[string]string{
 		"cgroup": "Work with control groups of the host, outside every sandbox",
 		"policy": "Look at the rules for commands",
+		"token":  "Let principals in by HTTP, and end that",
 	}
 }
 
@@ -142,7 +143,9 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
-		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), sessionOps(),
+		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
+		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }

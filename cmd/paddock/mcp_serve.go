@@ -16,6 +16,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// extend adds to the server; nil where nothing is linked that does (mcp_fixtures.go).
+var extend = mcp.Options{}.Extend
+
 // mcp serves until standard input ends, or a signal asks for the end.
 func (a *app) mcp(f *mcpFlags, named bool) error {
 	opts, err := a.mcpOptions(f, named)
@@ -53,6 +56,7 @@ func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
 		Budget:  f.budget,
 		Logger:  log,
 		Version: wire.Build,
+		Extend:  extend,
 	}, nil
 }
 
@@ -68,7 +72,7 @@ func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
 		return nil, err
 	}
 	env.LookupEnv, env.Default, env.Ceiling = nil, &spec, ceiling
-	env.Sessions = &op.Sessions{}
+	env.Sessions, env.Sandboxes, env.Outputs = &op.Sessions{}, &op.Sandboxes{}, &op.Outputs{}
 	env.Warn = func(err error) { log.Warn(err.Error()) }
 	return env, nil
 }

@@ -86,6 +86,12 @@ func (v *view) close() error {
 	if v.env.Sessions != nil {
 		errs = append(errs, v.env.Sessions.Close())
 	}
+	if v.env.Sandboxes != nil {
+		errs = append(errs, v.env.Sandboxes.Close())
+	}
+	if v.env.Outputs != nil {
+		errs = append(errs, v.env.Outputs.Close())
+	}
 	return errors.Join(errs...)
 }
 

@@ -38,7 +38,9 @@ var exactAllow = []allowRule{
 	{"policy", []string{module + "/internal/redact"}, "the agent links it"},
 	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
-	{"privilege", nil, "who only asks inherits nothing"},
+	{"privilege", []string{module + "/internal/ownfile"}, "who only asks inherits nothing"},
+	{"privilege/token", []string{module + "/internal/ownfile", "policy", "privilege"}, "it decides who comes in, and knows no door"},
+	{"internal/ownfile", nil, "what decides over access inherits nothing"},
 }
 
 // denyRule says what a package must not import.
