@@ -56,6 +56,7 @@ var denyRules = []denyRule{
 	{"backend", []string{"agent", ".", "op", "cmd", "server"}, "backends and agent meet at wire and confine.Plan"},
 	{".", []string{"op", "cmd", "server", "agent", "privilege"}, "doors stand on the library, never under it"},
 	{"op", []string{"cmd", "server", "agent", "privilege/redis"}, "operations are rendered by doors, not the other way round"},
+	{"server", []string{"cmd", "agent", "privilege/redis", "github.com/spf13/cobra"}, "a door renders the table, and what opens stores is given to it"},
 }
 
 // importerRule says who alone may import a heavy module.
@@ -75,6 +76,7 @@ var importerRules = []importerRule{
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp"}, "one door speaks the protocol of models"},
 }
 
 // full turns a name of the rules into an import path.
@@ -179,7 +181,7 @@ func TestLinkedPackages(t *testing.T) {
 		deny []string
 	}{
 		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
-		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9"}},
+		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9", "server", "github.com/modelcontextprotocol/go-sdk"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},
 		{"op", []string{"github.com/redis/go-redis/v9", "crypto/tls"}},

@@ -1,0 +1,102 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// view is the server as one principal sees it: with an environment of its own,
+// and clients that share nothing with another's.
+type view struct {
+	server    *Server
+	principal string
+	env       *op.Env
+	sdk       *sdk.Server
+	http      http.Handler
+	slots     slots
+	ctx       context.Context // ends with the view
+	end       context.CancelFunc
+	work      sync.WaitGroup // calls that have not ended
+}
+
+func newView(s *Server, principal string, env *op.Env) *view {
+	own := *env
+	own.Budget = s.opts.Budget
+	v := &view{server: s, principal: principal, env: &own}
+	v.ctx, v.end = context.WithCancel(s.ctx)
+	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, &sdk.ServerOptions{
+		Instructions: instructions(s.opts.Profile),
+		Logger:       s.opts.Logger,
+		Capabilities: &sdk.ServerCapabilities{
+			Logging: &sdk.LoggingCapabilities{},
+			Tools:   &sdk.ToolCapabilities{},
+		},
+	})
+	if s.opts.Extend != nil {
+		s.opts.Extend(v.sdk)
+	}
+	v.sdk.AddReceivingMiddleware(v.receive)
+	v.http = v.handler()
+	return v
+}
+
+// receive answers what is rendered from the table; the rest is the SDK's.
+func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
+		defer v.recovered(method, &err)
+		switch r := req.(type) {
+		case *sdk.ListToolsRequest:
+			res, err := next(ctx, method, req)
+			if list, ok := res.(*sdk.ListToolsResult); ok && err == nil && r.Params.Cursor == "" {
+				list.Tools = append(v.listed(ctx), list.Tools...)
+			}
+			return res, err
+		case *sdk.CallToolRequest:
+			if t := v.server.tools.find(r.Params.Name); t != nil {
+				return v.call(ctx, r, t)
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// recovered makes an error of a panic: one call has failed, and no other.
+func (v *view) recovered(what string, err *error) {
+	if p := recover(); p != nil {
+		v.server.opts.Logger.Error("panic", "in", what, "value", p)
+		*err = errPanic(what)
+	}
+}
+
+// close ends calls, then sandboxes.
+func (v *view) close() error {
+	v.end()
+	var errs []error
+	if !v.worked(endTime) {
+		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
+	}
+	if v.env.Sessions != nil {
+		errs = append(errs, v.env.Sessions.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// worked waits for the calls in flight, and says whether all have ended.
+func (v *view) worked(most time.Duration) bool {
+	done := make(chan struct{})
+	go func() { v.work.Wait(); close(done) }()
+	select {
+	case <-done:
+		return true
+	case <-time.After(most):
+		return false
+	}
+}
