@@ -19,13 +19,13 @@ import (
 // ExecInput asks for a command in a sandbox that stays.
 type ExecInput struct {
 	InSandbox
-	Command    string           `json:"command,omitempty" help:"shell text, run by /bin/sh -lc; give this or argv"`
+	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -lc; give this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        Variables        `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
-	Stdin      string           `json:"stdin,omitempty" help:"the command's whole standard input (default: empty)"`
+	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and all it started after this time, 90s or 1h30m (default: the sandbox's; else, in the foreground of a server, 2m)"`
-	Background bool             `json:"background,omitempty" help:"return at once; the command runs on, output_read reads what it prints, exec_kill ends it"`
-	YieldAfter *policy.Duration `json:"yield_after,omitempty" help:"wait so long for the command's end, and then leave it in the background: 30s"`
+	Background bool             `json:"background,omitempty" flag:"-" help:"return at once; the command runs on, output_read reads what it prints, exec_kill ends it"`
+	YieldAfter *policy.Duration `json:"yield_after,omitempty" flag:"-" help:"wait so long for the command's end, and then leave it in the background: 30s"`
 	Argv       []string         `json:"argv,omitempty" arg:"CMD [ARG]..." help:"the command and its arguments, run without a shell"`
 }
 

@@ -112,13 +112,3 @@ func encode(t *tables) ([]byte, error) {
 	}
 	return append(data, '\n'), err
 }
-
-// sameBounds compares what would be written.
-func sameBounds(a, b *Bounds) bool {
-	one, err := json.Marshal(a)
-	if err != nil {
-		return false
-	}
-	other, err := json.Marshal(b)
-	return err == nil && bytes.Equal(one, other)
-}

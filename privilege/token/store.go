@@ -103,6 +103,15 @@ func (s *Store) List() ([]Holder, error) {
 	return all, nil
 }
 
+// Bounds are those of a principal, nil where it has no token.
+func (s *Store) Bounds(principal string) (*Bounds, error) {
+	t, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	return t.principals[principal], nil
+}
+
 // New says what token to make.
 type New struct {
 	// Principal is whom it lets in ([privilege.CheckName]).
@@ -166,7 +175,7 @@ func (t *tables) boundsFor(n New) (*Bounds, error) {
 	case old == nil && n.Bounds == nil:
 		return nil, &policy.FieldError{Field: "workspace", Reason: "it is missing, and " + n.Principal + " has no token yet that says it",
 			Hint: "name the directory that it may change: --workspace DIR"}
-	case old == nil || n.Bounds == nil || sameBounds(old, n.Bounds):
+	case old == nil || n.Bounds == nil || old.Equal(n.Bounds):
 		if n.Bounds != nil {
 			return n.Bounds, nil
 		}

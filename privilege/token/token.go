@@ -18,11 +18,13 @@
 package token
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -82,6 +84,16 @@ func (b *Bounds) Validate() error {
 	}
 	_, err := b.Ceiling.Apply(b.Default)
 	return err
+}
+
+// Equal says whether both allow the same; nil equals nil alone.
+func (b *Bounds) Equal(other *Bounds) bool {
+	if b == other || b == nil || other == nil {
+		return b == other
+	}
+	one, err := json.Marshal(b)
+	two, err2 := json.Marshal(other)
+	return err == nil && err2 == nil && bytes.Equal(one, two)
 }
 
 // Holder is whom a token lets in.
