@@ -133,9 +133,11 @@ type Statuser interface {
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
-		"cgroup": "Work with control groups of the host, outside every sandbox",
-		"policy": "Look at the rules for commands",
-		"token":  "Let principals in by HTTP, and end that",
+		"cgroup":    "Work with control groups of the host, outside every sandbox",
+		"policy":    "Look at the rules for commands",
+		"service":   "Work with services: commands that run on in a sandbox",
+		"token":     "Let principals in by HTTP, and end that",
+		"workspace": "Bring files into a workspace, and take them out",
 	}
 }
 
@@ -144,6 +146,7 @@ func Groups() map[string]string {
 func Table() []Op {
 	return slices.Concat(
 		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), sessionOps(),
+		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
 		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
 		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
