@@ -48,6 +48,23 @@ var examples = []example{
 	{tool: "sandbox_list", good: `{}`, bad: `{"all":true}`, want: `all`},
 	{tool: "sandbox_status", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
 	{tool: "sandbox_delete", good: `{"sandbox":"second"}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "shell_open", good: `{"shell_id":"main","wait_for_idle_ms":100}`, bad: `{"shell_id":"other","rows":0}`, want: `rows`},
+	{tool: "shell_write", good: `{"shell_id":"main","text":"echo $((6*7))","enter":true,"wait_for":"42"}`, bad: `{"shell_id":"main","keys":["no-such-key"]}`, want: `keys`},
+	{tool: "shell_read", good: `{"shell_id":"main","cursor":0}`, bad: `{"shell_id":"nobody"}`, want: `nobody`},
+	{tool: "shell_resize", good: `{"shell_id":"main","rows":50,"cols":132}`, bad: `{"shell_id":"main","rows":5000,"cols":132}`, want: `rows`},
+	{tool: "shell_list", good: `{}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "shell_signal", good: `{"shell_id":"main","signal":"INT"}`, bad: `{"shell_id":"main","signal":"WINCH"}`, want: `signal`},
+	{tool: "shell_close", good: `{"shell_id":"main"}`, bad: `{"shell_id":"nobody"}`, want: `nobody`},
+	{tool: "service_start", good: `{"name":"web","command":"echo begun; touch up; exec sleep 1000","ready_file":"up"}`, bad: `{"name":"other","command":"true","ready_port":70000}`, want: `ready_port`},
+	{tool: "service_status", good: `{"name":"web"}`, bad: `{"name":"nobody"}`, want: `nobody`},
+	{tool: "service_list", good: `{}`, bad: `{"sandbox":"fourth"}`, want: `fourth`},
+	{tool: "service_logs", good: `{"name":"web"}`, bad: `{"name":"web","tail":-1}`, want: `tail`},
+	{tool: "service_stop", good: `{"name":"web"}`, bad: `{"name":"nobody"}`, want: `nobody`},
+	{tool: "secret_set", good: `{"secrets":{"TOKEN":"${mark}.hidden"}}`, bad: `{"secrets":{"../x":"y"}}`, want: `secrets`},
+	{tool: "secret_list", good: `{}`, bad: `{"all":true}`, want: `all`},
+	{tool: "secret_delete", good: `{"names":["TOKEN"]}`, bad: `{"names":[]}`, want: `names`},
+	{tool: "workspace_import", good: `{"files":[{"path":"in/a.txt","content":"a\n"}]}`, bad: `{"files":[{"path":"../a","content":"a"}]}`, want: `path|\.\./a`},
+	{tool: "workspace_export", good: `{"paths":["in"]}`, bad: `{"paths":["no-such-path"]}`, want: `no-such-path`},
 	{tool: "session_open", good: `{}`, bad: `{"startup_timeout":"-1s"}`, want: `startup_timeout`},
 	{tool: "session_run", good: `{"session_id":"${session_open.session_id}","command":"cd /tmp; x=5"}`, bad: `{"session_id":"nobody","command":"true"}`, want: `nobody|session_id`},
 	{tool: "session_list", good: `{}`, bad: `{"all":true}`, want: `all`},
@@ -111,20 +128,15 @@ func runExamples(t *testing.T, tools map[string]*sdk.Tool, call caller) {
 			continue // knows has said so
 		}
 		t.Run(e.tool, func(t *testing.T) {
-			got := call(t, e.tool, fill(t, e.good, last))
+			got := e.judged(call(t, e.tool, fill(t, e.good, last)))
 			if got.failed && !e.host {
 				t.Fatalf("%s: %s", e.good, got.text)
 			}
 			if !got.failed || e.host && len(got.structured) > 0 {
 				fits(t, tool, got.structured)
-				last[e.tool] = map[string]any{}
-				if err := json.Unmarshal(got.structured, new(map[string]any)); err == nil {
-					var fields map[string]any
-					_ = json.Unmarshal(got.structured, &fields) // it just was
-					last[e.tool] = fields
-				}
+				last[e.tool] = fieldsOf(t, got.structured)
 			}
-			got = call(t, e.tool, fill(t, e.bad, last))
+			got = e.judged(call(t, e.tool, fill(t, e.bad, last)))
 			if !got.failed {
 				t.Errorf("%s was taken: %s", e.bad, got.text)
 			} else if !regexp.MustCompile(e.want).MatchString(got.text) {
@@ -132,6 +144,14 @@ func runExamples(t *testing.T, tools map[string]*sdk.Tool, call caller) {
 			}
 		})
 	}
+}
+
+func fieldsOf(t *testing.T, structured json.RawMessage) (fields map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(structured, &fields); err != nil {
+		t.Fatalf("the structured content %q is no object: %v", structured, err)
+	}
+	return fields
 }
 
 var placeholder = regexp.MustCompile(`\$\{(\w+)\.?(\w*)\}`)
