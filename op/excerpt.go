@@ -19,7 +19,7 @@ func (n *Output) excerptOf(stream, cost int) excerpt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.streams[stream]
-	all, _, err := s.read(0, cost+1)
+	all, _, err := s.read(0, 4*cost)
 	if left, right := s.gap(); err == nil && left == right && int64(len(all)) == s.total {
 		if text, used := clearText(all, n.ended, cost); used == len(all) || !n.ended && used >= len(all)-maxControl {
 			return excerpt{text: text, next: int64(used)}
@@ -33,17 +33,20 @@ func (n *Output) excerptOf(stream, cost int) excerpt {
 	if head != "" && head[len(head)-1] != '\n' {
 		head += "\n"
 	}
-	e.text = head + fmt.Sprintf("... %d bytes in %d lines left out: %s ...\n", e.cutBytes, e.cutLines, n.readingHint(stream, e.next)) + tail
+	e.text = head + fmt.Sprintf("... %d bytes in %d lines left out%s ...\n", e.cutBytes, e.cutLines, n.readingHint(stream, e.next)) + tail
 	return e
 }
 
-// readingHint is how a model reads on.
+// readingHint is how a model reads on, where it can.
 func (n *Output) readingHint(stream int, at int64) string {
+	if n.store == nil {
+		return ""
+	}
 	side := ""
 	if stream == 1 {
 		side = `, "stream": "stderr"`
 	}
-	return fmt.Sprintf(`output_read {"output": %q%s, "cursor": %d}`, n.id, side, at)
+	return fmt.Sprintf(`: output_read {"output": %q%s, "cursor": %d}`, n.id, side, at)
 }
 
 // wholeLines takes half a line off the end of a beginning, where that leaves most of it.

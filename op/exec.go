@@ -123,7 +123,7 @@ func (l *execs) forget() {
 // is called, or until the sandbox ends, whoever waits.
 func (h *held) start(env *Env, argv []string, in ExecInput, label string) (*keptExec, error) {
 	ctx, end := context.WithCancel(context.Background())
-	x := &keptExec{out: env.Outputs.New(h.principal, label), command: label, began: time.Now(), end: end, done: make(chan struct{})}
+	x := &keptExec{out: env.Outputs.New(h.principal), command: label, began: time.Now(), end: end, done: make(chan struct{})}
 	if err := h.execs.add(x); err != nil {
 		end()
 		x.out.store.remove(x.out)

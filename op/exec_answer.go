@@ -79,6 +79,9 @@ func (out ExecAnswer) ExitStatus() int {
 // given, in encoded characters.
 const shownExec = 30000
 
+// shownWhole is how much it shows where nothing is kept.
+const shownWhole = 2 << 20
+
 // told is what there is to tell of a command now.
 func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 	out := ExecAnswer{Exec: x.out.id, Sandbox: h.called(), State: stateRunning, DurationMS: time.Since(x.began).Milliseconds()}
@@ -95,6 +98,9 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 		defer x.out.store.remove(x.out)
 	}
 	room := env.room(shownExec)
+	if x.out.store == nil {
+		room = shownWhole // nobody can read on
+	}
 	stderr := x.out.excerptOf(1, room/3)
 	stdout := x.out.excerptOf(0, room-textCost(stderr.text))
 	if cost := textCost(stdout.text); cost < room/2 && stderr.cutBytes > 0 {

@@ -40,8 +40,8 @@ type shelf struct {
 // Output is what something printed: two streams, of which one may be unused. It
 // may be written and read at the same time.
 type Output struct {
-	id, principal, label string
-	store                *Outputs
+	id, principal string
+	store         *Outputs
 
 	mu      sync.Mutex
 	streams [2]*spool // standard output, standard error
@@ -50,10 +50,10 @@ type Output struct {
 	wake    chan struct{} // closed when something comes; nil while nobody waits
 }
 
-// New makes an output that a principal can read until it is dropped; label is
-// what it is of. Where there is no store it is kept for whoever holds it alone.
-func (o *Outputs) New(principal, label string) *Output {
-	n := &Output{id: "o" + strings.ToLower(rand.Text()[:9]), principal: principal, label: label, store: o}
+// New makes an output that a principal can read until it is dropped. Where there
+// is no store it is kept for whoever holds it alone.
+func (o *Outputs) New(principal string) *Output {
+	n := &Output{id: "o" + strings.ToLower(rand.Text()[:9]), principal: principal, store: o}
 	for i := range n.streams {
 		n.streams[i] = newSpool(n.grow)
 	}

@@ -199,6 +199,7 @@ func sandboxDelete(ctx context.Context, env *Env, in SandboxNameInput, _ *Stream
 		return SandboxDeleteOutput{}, noSandbox(in.Sandbox)
 	}
 	env.call.opened(p.held.ID())
+	env.Sessions.leaveAll(p.held)
 	out := SandboxDeleteOutput{Sandbox: p.held.name, DeathProved: true}
 	if err := p.held.close(); err != nil {
 		out.DeathProved = false

@@ -24,6 +24,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // inside, everyone is someone else
 		return "", err
 	}
+	builtIn = dir
 	agent := filepath.Join(dir, "paddock-agent")
 	build := exec.Command("go", "build", "-o", agent, "../cmd/paddock-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -33,10 +34,13 @@ var built = sync.OnceValues(func() (string, error) {
 	return agent, nil
 })
 
+// builtIn is its directory.
+var builtIn string
+
 // cleanUp removes what built has made.
 func cleanUp() {
-	if agent, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(agent))
+	if builtIn != "" {
+		_ = os.RemoveAll(builtIn)
 	}
 }
 
