@@ -23,7 +23,7 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Seccomp:       words("default", "strict", s.Seccomp),
 		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
-		Network:       words("none", s.Network),
+		Network:       words("none", cmp.Or(s.Network, defaultNetwork(s))),
 		AllowDegraded: slices.Clone(s.AllowDegraded),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,
@@ -44,7 +44,10 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 	case BackendWrapper:
 		c.wrapper(s)
 	}
-	return c, c.Validate()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // words are those that are written, each once.

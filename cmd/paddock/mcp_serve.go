@@ -72,7 +72,6 @@ func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
 		return nil, err
 	}
 	env.LookupEnv, env.Default, env.Ceiling = nil, &spec, ceiling
-	env.Sessions, env.Sandboxes, env.Outputs = &op.Sessions{}, &op.Sandboxes{}, &op.Outputs{}
 	env.Warn = func(err error) { log.Warn(err.Error()) }
 	return env, nil
 }

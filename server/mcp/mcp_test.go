@@ -249,7 +249,7 @@ func TestCall(t *testing.T) {
 // TestBudget: whatever is answered has at most so many characters, and is still
 // what the schema says.
 func TestBudget(t *testing.T) {
-	const budget = 4000
+	const budget = mcp.MinBudget
 	c := dial(t, serve(t, mcp.Options{Ops: []op.Op{echo()}, Budget: budget}), nil)
 	for name, in := range map[string]echoIn{
 		"short":       {Text: "a"},
@@ -328,14 +328,14 @@ func TestEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() { served <- s.ServeStdio(ctx, in, out) }()
-		io.WriteString(inWrite, hello+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"waits"}}`+"\n")
+		send(t, inWrite, hello+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"waits"}}`+"\n")
 		await(t, begun, "begin")
 		switch how {
 		case "input":
 			_ = inWrite.Close()
 		case "output":
 			_ = outRead.Close()
-			io.WriteString(inWrite, `{"jsonrpc":"2.0","id":3,"method":"ping"}`+"\n")
+			send(t, inWrite, `{"jsonrpc":"2.0","id":3,"method":"ping"}`+"\n")
 		case "context":
 			cancel()
 		case "close":
@@ -347,6 +347,13 @@ func TestEnd(t *testing.T) {
 			t.Errorf("%s: %v", how, err)
 		}
 		cancel()
+	}
+}
+
+func send(t *testing.T, w io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -387,7 +394,7 @@ func TestPrincipals(t *testing.T) {
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	defer web.Close()
+	t.Cleanup(web.Close)
 	dialAs := func(who string) (*sdk.ClientSession, error) {
 		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 		return client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: web.URL, MaxRetries: -1, HTTPClient: &http.Client{Transport: as(who)}}, nil)
@@ -401,7 +408,7 @@ func TestPrincipals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		var out echoOut
 		if err := json.Unmarshal([]byte(raw(t, call(t, c, "echo", nil))), &out); err != nil || out.Who != "agent:"+who {
 			t.Errorf("%s is %q, %v", who, out.Who, err)
@@ -441,5 +448,49 @@ func TestOptions(t *testing.T) {
 		if _, err := mcp.New(opts); err == nil || !strings.HasPrefix(err.Error(), "cannot ") {
 			t.Errorf("%+v: %v", opts, err)
 		}
+	}
+}
+
+// TestProgress: a client that asks hears how far its call is, in numbers that
+// grow, and nothing after the answer.
+func TestProgress(t *testing.T) {
+	steps := op.New(op.Desc{Name: "steps", Summary: "Go"}, func(_ context.Context, _ *op.Env, _ struct{}, s *op.Stream) (struct{}, error) {
+		for i := range 3 {
+			if s.Progress != nil {
+				s.Progress(float64(i), 2, "step\x1b[1m one\nmore")
+			}
+		}
+		s.Note("beside\x07 it")
+		return struct{}{}, nil
+	}, func(w io.Writer, _ struct{}) error { _, err := fmt.Fprintln(w, "done"); return err })
+	slow := does(op.Desc{Name: "slow"}, func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+		return nil
+	})
+	heard := make(chan *sdk.ProgressNotificationParams, 100)
+	c := dial(t, serve(t, mcp.Options{Ops: []op.Op{steps, slow}}), &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { heard <- r.Params },
+	})
+	if got := text(t, call(t, c, "steps", nil)); got != "done\n[beside it]" || len(heard) > 0 {
+		t.Errorf("%q, and %d notifications", got, len(heard))
+	}
+	params := &sdk.CallToolParams{Name: "steps", Meta: sdk.Meta{"progressToken": "p1"}}
+	if _, err := c.CallTool(t.Context(), params); err != nil {
+		t.Fatal(err)
+	}
+	for p := await(t, heard, "report"); p.Progress != 2; p = await(t, heard, "report its end") {
+		if p.ProgressToken != "p1" || p.Total != 2 || p.Message != "step one; more" {
+			t.Errorf("%+v", p)
+		}
+	}
+	params = &sdk.CallToolParams{Name: "slow", Meta: sdk.Meta{"progressToken": "p2"}}
+	if _, err := c.CallTool(t.Context(), params); err != nil {
+		t.Fatal(err)
+	}
+	if p := await(t, heard, "report that it runs"); p.ProgressToken != "p2" || !strings.HasPrefix(p.Message, "slow runs for ") {
+		t.Errorf("%+v", p)
 	}
 }

@@ -30,13 +30,14 @@ type view struct {
 func newView(s *Server, principal string, env *op.Env) *view {
 	own := *env
 	own.Budget = s.opts.Budget
+	own.Sandboxes, own.Sessions, own.Outputs = &op.Sandboxes{}, &op.Sessions{}, &op.Outputs{}
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, &sdk.ServerOptions{
 		Instructions: instructions(s.opts.Profile),
 		Logger:       s.opts.Logger,
 		Capabilities: &sdk.ServerCapabilities{
-			Logging: &sdk.LoggingCapabilities{},
+			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
 			Tools:   &sdk.ToolCapabilities{},
 		},
 	})
@@ -83,15 +84,10 @@ func (v *view) close() error {
 	if !v.worked(endTime) {
 		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
 	}
-	if v.env.Sessions != nil {
-		errs = append(errs, v.env.Sessions.Close())
-	}
-	if v.env.Sandboxes != nil {
-		errs = append(errs, v.env.Sandboxes.Close())
-	}
-	if v.env.Outputs != nil {
-		errs = append(errs, v.env.Outputs.Close())
-	}
+	ended := make(chan error, 2)
+	go func() { ended <- v.env.Sessions.Close() }()
+	go func() { ended <- v.env.Sandboxes.Close() }()
+	errs = append(errs, <-ended, <-ended, v.env.Outputs.Close())
 	return errors.Join(errs...)
 }
 
