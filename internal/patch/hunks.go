@@ -128,14 +128,14 @@ func hint(h hunk, m *image, names *words) string {
 	if at := in(h.new, asIs); at > 0 && len(h.new) >= len(h.old) {
 		return fmt.Sprintf("it seems to be applied already, at line %d", at)
 	}
+	if at := in(h.old, asIs); at > 0 {
+		return fmt.Sprintf("its lines are at line %d, more than once or changed by another hunk: give more context", at)
+	}
 	if at := in(h.old, func(text string) string { return strings.TrimRight(text, "\r\n") }); at > 0 {
 		return fmt.Sprintf("at line %d its lines differ in their ends alone: the file's end in %s", at, ending(all[at-1]))
 	}
 	if at := in(h.old, func(text string) string { return strings.Join(strings.Fields(text), " ") }); at > 0 {
 		return fmt.Sprintf("at line %d its lines differ in white space alone", at)
-	}
-	if at := in(h.old, asIs); at > 0 {
-		return fmt.Sprintf("its lines are at line %d, more than once or changed by another hunk: give more context", at)
 	}
 	return "read the file again, and make the patch from what it holds now"
 }
