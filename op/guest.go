@@ -21,9 +21,12 @@ const endTime = 15 * time.Second
 // be done.
 func refusal(what string, err error) error {
 	var own *wire.Error
+	var ours *paddock.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &ours):
+		return err
 	case errors.As(err, &own) && strings.HasPrefix(own.Message, "cannot "):
 		return &paddock.Error{Message: own.Message, Hint: own.Hint, Code: own.Code}
 	case errors.As(err, &own):

@@ -153,6 +153,9 @@ func (h *held) startService(ctx context.Context, q wire.StartServiceRequest, lim
 		return now, &paddock.Error{Message: "cannot start service " + q.ServiceName + ": it is running already",
 			Hint: "service_stop ends it, service_logs shows what it prints", Code: wire.CodeConflict}
 	}
+	if err := ctx.Err(); err != nil {
+		return wire.Service{}, err
+	}
 	type answer struct {
 		r   wire.Service
 		err error
@@ -169,15 +172,18 @@ func (h *held) startService(ctx context.Context, q wire.StartServiceRequest, lim
 		return a.r, a.err
 	case <-ctx.Done():
 	}
-	for {
+	for started := false; ; {
 		_, _, err := h.killTree(ctx, "service", q.ServiceName)
+		if err != nil || started {
+			return wire.Service{}, errors.Join(ctx.Err(), err)
+		}
 		select {
-		case <-done:
-			return wire.Service{}, errors.Join(context.Cause(ctx), err)
-		case <-time.After(20 * time.Millisecond): // it was not started yet
-			if err != nil {
-				return wire.Service{}, errors.Join(context.Cause(ctx), err)
+		case a := <-done:
+			if a.err != nil { // nothing was started
+				return wire.Service{}, ctx.Err()
 			}
+			started = true // perhaps after the look: one more
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
