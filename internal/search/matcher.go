@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,8 +31,8 @@ func (e *PatternError) Error() string {
 
 // Matcher finds a pattern in lines. It is safe for concurrent use.
 type Matcher struct {
-	re       *regexp.Regexp
-	literals []literal // of which a line that matches has one; none are known where empty
+	re   *regexp.Regexp
+	tree *syntax.Regexp
 }
 
 // NewMatcher compiles a pattern. An error is a *PatternError.
@@ -73,7 +74,7 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	return &Matcher{re: re, literals: required(tree.Simplify())}, nil
+	return &Matcher{re: re, tree: tree}, nil
 }
 
 const errNewline = "it has a line feed, and lines are searched one by one"
@@ -112,19 +113,10 @@ func patternError(pattern string, err error) error {
 
 // hasNewline says whether an expression asks for a line feed.
 func hasNewline(re *syntax.Regexp) bool {
-	if re.Op == syntax.OpLiteral {
-		for _, r := range re.Rune {
-			if r == '\n' {
-				return true
-			}
-		}
+	if re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') {
+		return true
 	}
-	for _, sub := range re.Sub {
-		if hasNewline(sub) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(re.Sub, hasNewline)
 }
 
 // line finds the first match in a line, which has no line feed. A carriage

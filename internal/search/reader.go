@@ -20,7 +20,7 @@ const (
 // reader searches one file after the other.
 type reader struct {
 	matcher *Matcher
-	finder  finder
+	finder  *finder
 	buf     []byte
 
 	// Of the file:
@@ -35,8 +35,7 @@ type reader struct {
 }
 
 func newReader(m *Matcher) *reader {
-	return &reader{matcher: m, buf: make([]byte, bufferSize),
-		finder: finder{literals: m.literals, places: make([]places, len(m.literals))}}
+	return &reader{matcher: m, finder: m.finder(), buf: make([]byte, bufferSize)}
 }
 
 // search searches a file. binary says that it was not searched to its end, for
@@ -122,19 +121,15 @@ var newline = []byte{'\n'}
 
 // lines searches whole lines of the buffer.
 func (r *reader) lines(at, end int) error {
-	r.finder.reset()
 	b := r.buf[:end]
 	for at < end {
-		from := at
 		if r.pending == 0 {
-			place := r.finder.from(b, at)
-			if place == end {
-				return nil
+			if at = r.finder.next(b, at); at == end {
+				break
 			}
-			from = bytes.LastIndexByte(b[at:place], '\n') + 1 + at
 		}
-		to := indexFrom(b, '\n', from)
-		if err := r.line(from, to); err != nil {
+		to := indexFrom(b, '\n', at)
+		if err := r.line(at, to); err != nil {
 			return err
 		}
 		at = to + 1
