@@ -98,7 +98,9 @@ func TestCancelBeside(t *testing.T) {
 	}()
 	eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
 	beside := make(chan string, 1)
-	go func() { beside <- fmt.Sprint(c.call(t, "exec", map[string]any{"command": "read x <wait; echo done"})["stdout"]) }()
+	go func() {
+		beside <- fmt.Sprint(c.call(t, "exec", map[string]any{"command": "read x <wait; echo done"})["stdout"])
+	}()
 	c.call(t, "exec", map[string]any{"command": "mkfifo wait 2>/dev/null; true"})
 	cancel()
 	eventually(t, "the cancelled one is not gone", func() bool { return len(marked(mark)) == 0 })
