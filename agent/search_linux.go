@@ -104,7 +104,7 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 // searchResult is a result as it crosses the wire.
 func searchResult(at filePath, r *search.Result) *wire.SearchResult {
 	out := &wire.SearchResult{
-		Path: wire.Path(at.text), Files: wire.FoundFiles{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
+		Path: wire.Path(at.text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
 		Ignored: r.Ignored, Unreadable: r.Unreadable, Truncated: r.Truncated,
 	}
 	for _, f := range r.Files {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -78,57 +77,54 @@ func (d searchDir) List(from string, limit int) ([]search.Entry, error) {
 	defer unix.Close(fd)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	var entries []search.Entry
-	cut := func() {
-		slices.SortFunc(entries, func(a, b search.Entry) int { return strings.Compare(a.Name, b.Name) })
-		entries = entries[:min(len(entries), limit)]
-	}
+	var found []string // a name, a NUL byte, and its kind: they are in the order of names
 	for {
 		n, err := unix.Getdents(fd, *buf)
-		switch {
-		case errors.Is(err, unix.EINTR):
+		if errors.Is(err, unix.EINTR) {
 			continue
-		case err != nil:
-			return nil, err
-		case n == 0:
-			cut()
-			return entries, nil
 		}
-		entries = d.entries(entries, (*buf)[:n], from)
-		if len(entries) > 2*limit+namesAtOnce {
-			cut()
+		if err != nil {
+			return nil, err
+		}
+		found = d.entries(found, (*buf)[:n], from)
+		if n == 0 || len(found) > 2*limit+namesAtOnce {
+			slices.Sort(found)
+			found = found[:min(len(found), limit)]
+		}
+		if n == 0 {
+			break
 		}
 	}
+	entries := make([]search.Entry, len(found))
+	for i, e := range found {
+		entries[i] = search.Entry{Name: e[:len(e)-2], Kind: kinds[e[len(e)-1]]}
+	}
+	return entries, nil
 }
+
+var kinds = [16]search.Kind{unix.DT_REG: search.Regular, unix.DT_DIR: search.Directory}
 
 // entries appends what a buffer of the kernel's holds (struct linux_dirent64)
 // whose names do not come before from.
-func (d searchDir) entries(entries []search.Entry, buf []byte, from string) []search.Entry {
-	const nameAt = 19
+func (d searchDir) entries(found []string, buf []byte, from string) []string {
+	const kindAt, nameAt = 18, 19
 	for len(buf) > nameAt {
-		size := int(binary.NativeEndian.Uint16(buf[16:]))
+		size := int(binary.NativeEndian.Uint16(buf[kindAt-2:]))
 		if size <= nameAt || size > len(buf) {
 			break
 		}
 		name, _, _ := bytes.Cut(buf[nameAt:size], []byte{0})
-		kind := buf[18]
+		kind := buf[kindAt]
 		buf = buf[size:]
 		if string(name) < from || string(name) == "." || string(name) == ".." {
 			continue
 		}
-		e := search.Entry{Name: string(name)}
 		if kind == unix.DT_UNKNOWN {
-			kind = d.kind(e.Name)
+			kind = d.kind(string(name))
 		}
-		switch kind {
-		case unix.DT_REG:
-			e.Kind = search.Regular
-		case unix.DT_DIR:
-			e.Kind = search.Directory
-		}
-		entries = append(entries, e)
+		found = append(found, string(append(name, 0, kind&15)))
 	}
-	return entries
+	return found
 }
 
 // kind asks for the kind of an entry where the file system does not tell it

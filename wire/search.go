@@ -1,5 +1,7 @@
 package wire
 
+import "context"
+
 // What search_files tells, as output names it.
 const (
 	SearchContent = "content" // lines that match, and lines around them
@@ -64,9 +66,9 @@ func (q *SearchRequest) setDefaults() {
 
 // SearchResult is what was found, in the order of paths and lines.
 type SearchResult struct {
-	Path    Path       `json:"path"`
-	Files   FoundFiles `json:"files"`
-	Matches int64      `json:"matches"` // lines that match, told or not
+	Path    Path        `json:"path"`
+	Files   []FoundFile `json:"files"`
+	Matches int64       `json:"matches"` // lines that match, told or not
 	// Searched are files that were read; without a pattern, that are meant.
 	Searched int64 `json:"searched"`
 	// Binary are files that were not searched, or not to their end, since they
@@ -83,9 +85,9 @@ type SearchResult struct {
 
 // FoundFile is a file with what was found in it.
 type FoundFile struct {
-	Path  Path       `json:"path"`
-	Count int64      `json:"count"` // lines that match; for SearchPaths 1, without a pattern 0
-	Lines FoundLines `json:"lines,omitempty"`
+	Path  Path        `json:"path"`
+	Count int64       `json:"count"` // lines that match; for SearchPaths 1, without a pattern 0
+	Lines []FoundLine `json:"lines,omitempty"`
 }
 
 // FoundLine is a line of a file.
@@ -101,21 +103,20 @@ type FoundLine struct {
 	Rest  int64 `json:"rest,omitempty"`
 }
 
-// FoundFiles is a list of at most MaxSearchMatches.
-type FoundFiles []FoundFile
-
-// UnmarshalJSON reads the list and stops where it is too long.
-func (f *FoundFiles) UnmarshalJSON(data []byte) error {
-	return decodeList(data, (*[]FoundFile)(f), MaxSearchMatches, "files")
+// SearchFiles searches. It reads no more of an answer than one for q.MaxBytes may
+// have: what is decoded takes many times its length.
+func (c *Client) SearchFiles(ctx context.Context, q SearchRequest) (SearchResult, error) {
+	most := q.MaxBytes
+	if most <= 0 {
+		most = SearchBytes
+	}
+	var r SearchResult
+	if err := call(ctx, c, SearchFiles, q, &r, int(min(2*most+searchHead, MaxLine))); err != nil {
+		return SearchResult{}, err
+	}
+	return r, nil
 }
 
-// maxFoundLines is more than any answer has: a line takes 64 bytes of its bound.
-const maxFoundLines = MaxSearchBytes / 64
-
-// FoundLines is the list of one file.
-type FoundLines []FoundLine
-
-// UnmarshalJSON reads the list and stops where it is too long.
-func (f *FoundLines) UnmarshalJSON(data []byte) error {
-	return decodeList(data, (*[]FoundLine)(f), maxFoundLines, "lines")
-}
+// searchHead is how long what is around the files of an answer may be, the
+// cursor above all, in bytes.
+const searchHead = 256 << 10
