@@ -222,8 +222,10 @@ func (t *teller) denials(list []paddock.Denial, status int) {
 		if d.Object != "" {
 			what += ", " + d.Object
 		}
-		guess := map[bool]string{true: "perhaps "}[d.Guess]
-		t.line("%sdenied by the sandbox: %s (%s)", guess, what, d.Hint)
+		if d.Hint != "" {
+			what += " (" + d.Hint + ")"
+		}
+		t.line("%sdenied by the sandbox: %s", map[bool]string{true: "perhaps "}[d.Guess], what)
 	}
 }
 
