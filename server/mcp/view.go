@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -114,7 +115,7 @@ func (v *view) add(ctx context.Context, res sdk.Result) {
 // recovered makes an error of a panic: one call has failed, and no other.
 func (v *view) recovered(what string, err *error) {
 	if p := recover(); p != nil {
-		v.server.opts.Logger.Error("panic", "in", what, "value", p)
+		v.server.opts.Logger.Error("panic", "in", what, "value", p, "stack", string(debug.Stack()))
 		*err = errPanic(what)
 	}
 }
