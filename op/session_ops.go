@@ -65,7 +65,8 @@ func sessionOpenOp() Op {
 
 It is in the sandbox that sandbox names, or in the default sandbox where there is
 one. Fields that describe a sandbox give it one of its own, which ends with it;
-without a workspace that has an empty one, which is removed then.`,
+without a workspace that has the default sandbox's, if there is one, and else an
+empty one, which is removed then.`,
 		Lasting: true, Profile: ProfileWorkspace,
 		Hints: Hints{Destructive: true, LongRunning: true},
 	}, func(ctx context.Context, env *Env, in SessionOpenInput, _ *Stream) (SessionOpenOutput, error) {

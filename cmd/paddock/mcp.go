@@ -92,9 +92,14 @@ func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
 	base := policy.Base{}
 	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
 	base.Home, _ = os.UserHomeDir() // and so is "~"
-	spec, err := spec.Resolve(base)
+	resolved, err := spec.Resolve(base)
 	if err != nil {
 		return spec, err
+	}
+	// Where a default is meant stays open: operations have their own.
+	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
+	if spec.RootFS != "" {
+		spec.RootFS = resolved.RootFS
 	}
 	return spec, realSources(&spec)
 }
@@ -113,7 +118,7 @@ func realSources(spec *policy.Spec) error {
 		*path = real
 		return nil
 	}
-	if spec.RootFS != policy.RootHost {
+	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
 		if err := follow("rootfs", &spec.RootFS); err != nil {
 			return err
 		}

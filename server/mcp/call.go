@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -88,6 +89,9 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	half := v.server.opts.Budget / 2
 	res := &sdk.CallToolResult{}
 	text := ""
+	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
+		a.out = nil // there is no answer, not an empty one
+	}
 	if a.out != nil {
 		text = tell(o, a.out)
 		fitted, cut, err := fit(a.out, half)
