@@ -134,6 +134,7 @@ type Statuser interface {
 func Groups() map[string]string {
 	return map[string]string{
 		"cgroup": "Work with control groups of the host, outside every sandbox",
+		"file":   "Work with files of a workspace, as its sandbox sees them",
 		"policy": "Look at the rules for commands",
 	}
 }
@@ -142,7 +143,7 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }
