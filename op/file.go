@@ -194,8 +194,8 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// told is a path as answers tell it.
-func told(path wire.Path) string { return strings.ToValidUTF8(string(path), "\uFFFD") }
+// pathText is a path as answers tell it.
+func pathText(path wire.Path) string { return strings.ToValidUTF8(string(path), "\uFFFD") }
 
 // octal tells permission bits as people write them.
 func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }

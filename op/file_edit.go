@@ -109,7 +109,7 @@ func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out F
 		if err != nil {
 			return fileError("edit", in.Path, err)
 		}
-		out = FileEditOutput{Path: told(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(text)}
+		out = FileEditOutput{Path: pathText(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(text)}
 		diff := strings.ToValidUTF8(patch.Diff(old.bytes, text), "\uFFFD")
 		out.Diff = cutLines(diff, env.room(maxDiff))
 		return nil

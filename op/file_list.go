@@ -126,7 +126,7 @@ func (l *fileLister) list(ctx context.Context, dir, below string, level int) err
 			return fileError("list", l.in.Path, err)
 		}
 		if below == "" {
-			l.out.Path = told(r.Path)
+			l.out.Path = pathText(r.Path)
 		}
 		for _, e := range r.Entries {
 			if err := l.add(ctx, e, below, level); err != nil || l.out.Truncated {
@@ -178,9 +178,9 @@ func (l *fileLister) order(names []string) int {
 
 // take adds an entry where there is room.
 func (l *fileLister) take(e wire.Entry, at string) bool {
-	one := FileEntry{Path: told(wire.Path(at)), Kind: e.ArtifactType, SizeBytes: e.SizeBytes}
+	one := FileEntry{Path: pathText(wire.Path(at)), Kind: e.ArtifactType, SizeBytes: e.SizeBytes}
 	if e.LinkTarget != nil {
-		one.Link = told(*e.LinkTarget)
+		one.Link = pathText(*e.LinkTarget)
 	}
 	cost := costOf(one.Path) + costOf(one.Link) + len(`{"path":"","kind":"directory","size_bytes":1234567890,"link":""},`)
 	if len(l.out.Entries) == l.limit || cost > l.room {

@@ -47,10 +47,10 @@ func fileStatOp() Op {
 			if err != nil {
 				return fileError("look at", in.Path, err)
 			}
-			out = FileStatOutput{Path: told(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
+			out = FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
 				UID: r.UID, GID: r.GID, Links: r.Links, ModifiedAt: r.ModifiedAt}
 			if r.LinkTarget != nil {
-				out.Link = told(*r.LinkTarget)
+				out.Link = pathText(*r.LinkTarget)
 			}
 			if !in.Hash || r.ArtifactType != wire.TypeFile {
 				return nil
@@ -105,7 +105,7 @@ func fileMkdirOp() Op {
 			if err != nil {
 				return fileError("make", in.Path, err)
 			}
-			out = FileMkdirOutput{told(r.Path), r.Created}
+			out = FileMkdirOutput{pathText(r.Path), r.Created}
 			return nil
 		})
 		return out, err
@@ -154,7 +154,7 @@ replace, and never a directory.
 			if err != nil {
 				return moveError(in, fileError("move", in.Path, err))
 			}
-			out = FileMoveOutput{told(r.Path), told(r.Target)}
+			out = FileMoveOutput{pathText(r.Path), pathText(r.Target)}
 			return nil
 		})
 		return out, err
@@ -224,7 +224,7 @@ func fileDelete(ctx context.Context, env *Env, in FileDeleteInput, _ *Stream) (o
 		if err != nil {
 			return fileError("delete", in.Path, err)
 		}
-		out = FileDeleteOutput{told(r.Path), r.Entries}
+		out = FileDeleteOutput{pathText(r.Path), r.Entries}
 		return nil
 	})
 	return out, err

@@ -125,7 +125,7 @@ func fileRead(ctx context.Context, env *Env, in FileReadInput, stream *Stream) (
 			return fileError("read", in.Path, err)
 		}
 		defer body.Close()
-		out.Path, out.SizeBytes, out.Mode, out.ModifiedAt = told(head.Path), head.SizeBytes, octal(head.Mode), head.ModifiedAt
+		out.Path, out.SizeBytes, out.Mode, out.ModifiedAt = pathText(head.Path), head.SizeBytes, octal(head.Mode), head.ModifiedAt
 		if q.Offset > 0 || q.Length != nil || stream.Stdout != nil {
 			return in.raw(body, &out, stream.Stdout)
 		}

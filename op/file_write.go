@@ -129,7 +129,7 @@ func fileWrite(ctx context.Context, env *Env, in FileWriteInput, stream *Stream)
 		if err != nil {
 			return fileError("write", in.Path, err)
 		}
-		out.Path, out.SizeBytes, out.Mode, out.SHA256 = told(r.Path), r.SizeBytes, octal(r.Mode), digest(data)
+		out.Path, out.SizeBytes, out.Mode, out.SHA256 = pathText(r.Path), r.SizeBytes, octal(r.Mode), digest(data)
 		return nil
 	})
 	return out, err
