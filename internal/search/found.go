@@ -11,6 +11,9 @@ const (
 	fileOverhead = 64
 )
 
+// pathCost is what a file takes without its lines.
+//
+//go:noinline
 func pathCost(path []string) int {
 	n := fileOverhead
 	for _, name := range path {
@@ -19,7 +22,9 @@ func pathCost(path []string) int {
 	return n
 }
 
-// cost is at least what a text takes as JSON.
+// cost is at least what a line's text, or a name, takes as JSON.
+//
+//go:noinline
 func cost(s string) int {
 	n := len(s)
 	for i := range len(s) {
