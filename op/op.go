@@ -133,8 +133,10 @@ type Statuser interface {
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
-		"cgroup": "Work with control groups of the host, outside every sandbox",
-		"policy": "Look at the rules for commands",
+		"cgroup":    "Work with control groups of the host, outside every sandbox",
+		"policy":    "Look at the rules for commands",
+		"service":   "Work with services: commands that run on in a sandbox",
+		"workspace": "Bring files into a workspace, and take them out",
 	}
 }
 
@@ -142,7 +144,7 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp()}, sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), sessionOps(), shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()}, []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }
