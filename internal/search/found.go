@@ -27,11 +27,11 @@ func pathCost(path []string) int {
 //go:noinline
 func cost(s string) int {
 	n := len(s)
-	for i := range len(s) {
-		switch b := s[i]; {
-		case b < ' ' || b >= utf8.RuneSelf || b == 0x7f:
+	for _, r := range s {
+		switch {
+		case r < ' ' || r == 0x7f || r == utf8.RuneError:
 			n += 5
-		case b == '"' || b == '\\':
+		case r == '"' || r == '\\':
 			n++
 		}
 	}

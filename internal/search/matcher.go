@@ -103,11 +103,10 @@ func patternError(pattern string, err error) error {
 	if !ok {
 		return &PatternError{-1, err.Error()}
 	}
-	reason := e.Code.String()
-	if e.Expr != "" && e.Expr != pattern {
-		reason += ": " + e.Expr
+	if e.Expr == "" || e.Expr == pattern || !strings.Contains(pattern, e.Expr) {
+		return &PatternError{-1, e.Code.String()}
 	}
-	return &PatternError{strings.Index(pattern, e.Expr), reason}
+	return &PatternError{strings.Index(pattern, e.Expr), e.Code.String() + ": " + e.Expr}
 }
 
 // asksNewline says whether an expression asks for a line feed.
