@@ -133,6 +133,7 @@ type Statuser interface {
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
+		"file":      "Work with the files of a workspace",
 		"cgroup":    "Work with control groups of the host, outside every sandbox",
 		"file":      "Work with files of a workspace, as its sandbox sees them",
 		"policy":    "Look at the rules for commands",
@@ -146,7 +147,7 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), sessionOps(),
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), []Op{fileSearchOp()}, sessionOps(),
 		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
 		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
