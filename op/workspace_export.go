@@ -167,8 +167,8 @@ func (in WorkspaceExportInput) target(env *Env, stream *Stream) (*archiveTarget,
 	case stream.Stdout != nil:
 		t.Writer = stream.Stdout
 	case env.Outputs != nil:
-		t.kept = env.Outputs.New(env.principal(), "workspace_export")
-		t.Writer, t.most, t.whole = t.kept, maxKeptExport, min(maxInline, env.room(maxInline)*3/4)
+		t.kept = env.Outputs.New(env.principal())
+		t.Writer, t.most, t.whole = outputSide{t.kept, 0}, maxKeptExport, min(maxInline, env.room(maxInline)*3/4)
 	default:
 		t.Writer, t.most, t.whole = io.Discard, maxCaptured, maxCaptured
 	}
