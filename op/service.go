@@ -55,7 +55,7 @@ const (
 
 // serviceStart starts a service and waits until it is ready. Where its caller
 // gives up, nothing of it is left.
-func serviceStart(ctx context.Context, env *Env, in ServiceStartInput, _ *Stream) (out ServiceOutput, err error) {
+func serviceStart(ctx context.Context, env *Env, in ServiceStartInput, stream *Stream) (out ServiceOutput, err error) {
 	q, limit, err := in.request()
 	if err != nil {
 		return out, err
@@ -71,7 +71,7 @@ func serviceStart(ctx context.Context, env *Env, in ServiceStartInput, _ *Stream
 			return err
 		}
 		q.Redaction = s.rules()
-		r, err := s.startService(ctx, q, limit)
+		r, err := s.startService(ctx, q, limit, stream.Progress)
 		if err != nil {
 			return refusal("start service "+in.Name, err)
 		}
@@ -148,7 +148,7 @@ func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 
 // startService starts it. The agent waits for its readiness whoever has gone, so
 // that a caller who gives up has it ended here.
-func (h *held) startService(ctx context.Context, q wire.StartServiceRequest, limit time.Duration) (wire.Service, error) {
+func (h *held) startService(ctx context.Context, q wire.StartServiceRequest, limit time.Duration, progress func(done, total float64, message string)) (wire.Service, error) {
 	if now, err := wire.Call(ctx, h.Client(), wire.StatusService, wire.ServiceRequest{ServiceName: q.ServiceName}); err == nil && now.State == stateRunning {
 		return now, &paddock.Error{Message: "cannot start service " + q.ServiceName + ": it is running already",
 			Hint: "service_stop ends it, service_logs shows what it prints", Code: wire.CodeConflict}
@@ -167,10 +167,18 @@ func (h *held) startService(ctx context.Context, q wire.StartServiceRequest, lim
 		r, err := wire.Call(asked, h.Client(), wire.StartService, q)
 		done <- answer{r, err}
 	}()
-	select {
-	case a := <-done:
-		return a.r, a.err
-	case <-ctx.Done():
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for began := time.Now(); ctx.Err() == nil; {
+		select {
+		case a := <-done:
+			return a.r, a.err
+		case <-tick.C:
+			if progress != nil {
+				progress(time.Since(began).Seconds(), limit.Seconds(), "service "+q.ServiceName+" is not ready yet")
+			}
+		case <-ctx.Done():
+		}
 	}
 	for started := false; ; {
 		_, _, err := h.killTree(ctx, "service", q.ServiceName)
