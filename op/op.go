@@ -133,7 +133,6 @@ type Statuser interface {
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
-		"file":      "Work with the files of a workspace",
 		"cgroup":    "Work with control groups of the host, outside every sandbox",
 		"file":      "Work with files of a workspace, as its sandbox sees them",
 		"policy":    "Look at the rules for commands",

@@ -77,7 +77,7 @@ func workspaceImport(ctx context.Context, env *Env, in WorkspaceImportInput, str
 	defer archive.Close()
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, s *held) error {
 		q := wire.ExtractRequest{ArchiveSize: size, Destination: wire.Path(in.Destination)}
-		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, archive)
+		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, &upload{r: archive, total: size, progress: stream.Progress})
 		if err != nil {
 			return refusal("import into the workspace", err)
 		}
@@ -85,6 +85,22 @@ func workspaceImport(ctx context.Context, env *Env, in WorkspaceImportInput, str
 		return nil
 	})
 	return out, err
+}
+
+// upload tells how much of an archive is on its way, every 4 MiB.
+type upload struct {
+	r           io.Reader
+	done, total int64
+	progress    func(done, total float64, message string)
+}
+
+func (f *upload) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if before := f.done; f.progress != nil && (before+int64(n))>>22 != before>>22 {
+		f.progress(float64(before+int64(n)), float64(f.total), "bytes")
+	}
+	f.done += int64(n)
+	return n, err
 }
 
 // archive is what is to be unpacked, and its size in bytes.
