@@ -89,7 +89,7 @@ func tokenCreate(ctx context.Context, env *Env, in TokenCreateInput, _ *Stream) 
 	}
 	text, made, err := store.Create(ctx, n, now)
 	if err != nil {
-		return TokenCreateOutput{}, tokenError(err)
+		return TokenCreateOutput{}, err
 	}
 	return TokenCreateOutput{text, tokenOutput(made, now)}, nil
 }
@@ -206,14 +206,5 @@ func (e *Env) tokens() (*token.Store, error) {
 	if e.Tokens == nil {
 		return nil, &paddock.Error{Message: "cannot use tokens: this door has no store of them"}
 	}
-	store, err := e.Tokens()
-	return store, tokenError(err)
-}
-
-// tokenError gives what the store says its hint.
-func tokenError(err error) error {
-	if u := (*token.UnavailableError)(nil); errors.As(err, &u) {
-		return &paddock.Error{Message: err.Error(), Hint: u.Hint}
-	}
-	return err
+	return e.Tokens()
 }

@@ -21,6 +21,7 @@ type mcpFlags struct {
 	budget    int
 	logLevel  string
 	fixtures  bool
+	http      httpFlags
 }
 
 const mcpDoc = `Serve models over the Model Context Protocol: each operation is a tool.
@@ -66,9 +67,17 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
 	flags.BoolVar(&f.fixtures, "conformance-fixtures", false, "offer what the protocol's conformance suite asks for")
 	_ = flags.MarkHidden("conformance-fixtures") // it is there
+	f.http.add(cmd)
+	cmd.AddCommand(a.installCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return unknownCommand(cmd, args[0])
+		}
+		if err := f.http.check(cmd); err != nil {
+			return err
+		}
+		if f.http.on(cmd) {
+			return a.mcpHTTP(f, flags.Changed("workspace"))
 		}
 		return a.mcp(f, flags.Changed("workspace"))
 	}
