@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,41 +100,7 @@ func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
 		}
 		spec.Workspace.Source = dir
 	}
-	base := policy.Base{}
-	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
-	base.Home, _ = os.UserHomeDir() // and so is "~"
-	spec, err := spec.Resolve(base)
-	if err != nil {
-		return spec, err
-	}
-	return spec, realSources(&spec)
-}
-
-// realSources follows the links in what the operator has named, once: under a
-// ceiling nothing follows any.
-func realSources(spec *policy.Spec) error {
-	follow := func(field string, path *string) error {
-		if *path == "" {
-			return nil
-		}
-		real, err := filepath.EvalSymlinks(*path)
-		if err != nil {
-			return &policy.FieldError{Field: field, Value: *path, Reason: err.Error()}
-		}
-		*path = real
-		return nil
-	}
-	if spec.RootFS != policy.RootHost {
-		if err := follow("rootfs", &spec.RootFS); err != nil {
-			return err
-		}
-	}
-	for i := range spec.Mounts {
-		if err := follow("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
-			return err
-		}
-	}
-	return follow("workspace", &spec.Workspace.Source)
+	return op.OperatorSpec(spec)
 }
 
 // workspaceDir is the directory that is meant. Clients start servers in odd
