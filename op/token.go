@@ -25,7 +25,7 @@ func tokenOps() []Op { return []Op{tokenCreateOp(), tokenListOp(), tokenRevokeOp
 type TokenCreateInput struct {
 	Principal   string   `json:"principal" arg:"PRINCIPAL" max:"128" help:"whom it lets in, agent:ann say; privileges are granted to this name"`
 	Workspaces  []string `json:"workspaces,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" max:"64" help:"directory that may be a workspace, and be changed; the first is that of the default sandbox (may be repeated)"`
-	CeilingFile string   `json:"ceiling_file,omitempty" flag:"ceiling" arg:"FILE" complete:"file" help:"read the most that sandboxes may ask for from a YAML or JSON file (default: the workspaces alone, no network, no mounts)"`
+	CeilingFile string   `json:"ceiling_file,omitempty" flag:"ceiling" arg:"FILE" complete:"file" help:"read the most that sandboxes may ask for from a YAML or JSON file (default: the workspaces, and what the spec has)"`
 	SpecFile    string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the default sandbox's spec from a YAML or JSON file"`
 	Expires     Lifetime `json:"expires,omitempty" flag:"expires" arg:"TIME" help:"end the token after this time, 30d or 12h (default: never)"`
 }
@@ -58,9 +58,9 @@ it, in tokens.json in the state directory, is a hash.
 
 A principal's sandboxes can ask for the directories that are named with
 --workspace, and what is below them, and for nothing else of the host: no mounts,
-no network, no other backend. --ceiling FILE says otherwise, field by field. The
-first workspace is that of the sandbox which is meant where none is named;
---spec FILE says more of that.
+no network, no other backend. The first is the workspace of the sandbox that is
+meant where none is named. --spec FILE says more of that sandbox, and all may have
+what it has; --ceiling FILE says, field by field, what else they may ask for.
 
 All tokens of a principal have the same bounds, since they share its sandboxes.
 For another token of a principal the bounds are left out. Privileges beyond
@@ -89,7 +89,7 @@ func tokenCreate(ctx context.Context, env *Env, in TokenCreateInput, _ *Stream) 
 	}
 	text, made, err := store.Create(ctx, n, now)
 	if err != nil {
-		return TokenCreateOutput{}, tokenError(err)
+		return TokenCreateOutput{}, err
 	}
 	return TokenCreateOutput{text, tokenOutput(made, now)}, nil
 }
@@ -106,37 +106,43 @@ func (in TokenCreateInput) bounds(env *Env) (*token.Bounds, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &token.Bounds{}
+	spec := policy.Spec{}
 	if in.SpecFile != "" {
-		if b.Default, err = specfile.Load(in.SpecFile); err != nil {
+		if spec, err = specfile.Load(in.SpecFile); err != nil {
 			return nil, err
 		}
 	}
 	if len(dirs) > 0 {
-		b.Default.Workspace.Source = dirs[0]
+		spec.Workspace.Source = dirs[0]
 	}
-	if b.Default.Workspace.Source == "" {
+	if spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
 		return nil, &policy.FieldError{Field: "workspaces", Reason: "nothing says where the default sandbox works", Hint: "name a directory: --workspace DIR"}
 	}
-	if in.CeilingFile == "" {
-		b.Ceiling.Workspace = placesOf(dirs, b.Default.Workspace.Source)
-		return b, nil
+	if spec, err = OperatorSpec(spec); err != nil {
+		return nil, err
 	}
-	c, err := specfile.LoadCeiling(in.CeilingFile)
+	ceiling, err := in.ceiling(spec, dirs)
 	if err != nil {
 		return nil, err
 	}
-	b.Ceiling = *c
-	return b, nil
+	return &token.Bounds{Ceiling: *ceiling, Default: spec}, nil
 }
 
-// placesOf are the directories that may be changed, each once.
-func placesOf(dirs []string, first string) []policy.Place {
-	var places []policy.Place
-	for _, dir := range slices.Compact(slices.Sorted(slices.Values(append(dirs, first)))) {
-		places = append(places, policy.Place{Source: dir, Mode: "rw"})
+// ceiling is the file's, else what the default sandbox has, and the workspaces.
+func (in TokenCreateInput) ceiling(spec policy.Spec, dirs []string) (*policy.Ceiling, error) {
+	if in.CeilingFile != "" {
+		return specfile.LoadCeiling(in.CeilingFile)
 	}
-	return places
+	c, err := spec.Ceiling()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		if !slices.ContainsFunc(c.Workspace, func(p policy.Place) bool { return p.Source == dir }) {
+			c.Workspace = append(c.Workspace, policy.Place{Source: dir, Mode: "rw"})
+		}
+	}
+	return c, nil
 }
 
 // realDirs are directories by the names that hold under a ceiling, where no link
@@ -206,14 +212,5 @@ func (e *Env) tokens() (*token.Store, error) {
 	if e.Tokens == nil {
 		return nil, &paddock.Error{Message: "cannot use tokens: this door has no store of them"}
 	}
-	store, err := e.Tokens()
-	return store, tokenError(err)
-}
-
-// tokenError gives what the store says its hint.
-func tokenError(err error) error {
-	if u := (*token.UnavailableError)(nil); errors.As(err, &u) {
-		return &paddock.Error{Message: err.Error(), Hint: u.Hint}
-	}
-	return err
+	return e.Tokens()
 }

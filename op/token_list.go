@@ -46,7 +46,7 @@ func tokenList(_ context.Context, env *Env, in TokenListInput, _ *Stream) (Token
 	}
 	all, err := store.List()
 	if err != nil {
-		return TokenListOutput{}, tokenError(err)
+		return TokenListOutput{}, err
 	}
 	out := TokenListOutput{Tokens: []TokenOutput{}}
 	for _, one := range all {
@@ -115,7 +115,7 @@ func tokenRevoke(ctx context.Context, env *Env, in TokenRevokeInput, _ *Stream) 
 		return TokenRevokeOutput{}, &paddock.Error{Message: "cannot revoke a token: there is none of this name", Hint: "paddock token list"}
 	}
 	if err != nil {
-		return TokenRevokeOutput{}, tokenError(err)
+		return TokenRevokeOutput{}, err
 	}
 	out := TokenRevokeOutput{Revoked: []TokenOutput{}}
 	for _, one := range gone {

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ type mcpFlags struct {
 	profile   string
 	budget    int
 	logLevel  string
+	http      httpFlags
 }
 
 const mcpDoc = `Serve models over the Model Context Protocol: each operation is a tool.
@@ -63,9 +63,17 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
+	f.http.add(cmd)
+	cmd.AddCommand(a.installCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return unknownCommand(cmd, args[0])
+		}
+		if err := f.http.check(cmd); err != nil {
+			return err
+		}
+		if f.http.on(cmd) {
+			return a.mcpHTTP(f, flags.Changed("workspace"))
 		}
 		return a.mcp(f, flags.Changed("workspace"))
 	}
@@ -89,46 +97,7 @@ func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
 		}
 		spec.Workspace.Source = dir
 	}
-	base := policy.Base{}
-	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
-	base.Home, _ = os.UserHomeDir() // and so is "~"
-	resolved, err := spec.Resolve(base)
-	if err != nil {
-		return spec, err
-	}
-	// Where a default is meant stays open: operations have their own.
-	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
-	if spec.RootFS != "" {
-		spec.RootFS = resolved.RootFS
-	}
-	return spec, realSources(&spec)
-}
-
-// realSources follows the links in what the operator has named, once: under a
-// ceiling nothing follows any.
-func realSources(spec *policy.Spec) error {
-	follow := func(field string, path *string) error {
-		if *path == "" {
-			return nil
-		}
-		real, err := filepath.EvalSymlinks(*path)
-		if err != nil {
-			return &policy.FieldError{Field: field, Value: *path, Reason: err.Error()}
-		}
-		*path = real
-		return nil
-	}
-	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
-		if err := follow("rootfs", &spec.RootFS); err != nil {
-			return err
-		}
-	}
-	for i := range spec.Mounts {
-		if err := follow("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
-			return err
-		}
-	}
-	return follow("workspace", &spec.Workspace.Source)
+	return op.OperatorSpec(spec)
 }
 
 // workspaceDir is the directory that is meant. Clients start servers in odd

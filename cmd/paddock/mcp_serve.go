@@ -37,6 +37,20 @@ func (a *app) mcp(f *mcpFlags, named bool) error {
 // mcpOptions is the server that the flags ask for: the local user's, whose models
 // have the operator's spec as their ceiling.
 func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
+	opts, err := f.serverOptions()
+	if err != nil {
+		return opts, err
+	}
+	spec, err := f.operatorSpec(named)
+	if err != nil {
+		return opts, err
+	}
+	opts.Env = func(string) (*op.Env, error) { return a.modelEnv(spec, opts.Logger) }
+	return opts, nil
+}
+
+// serverOptions is what does not depend on who asks.
+func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 	profile, err := f.profileOf()
 	if err != nil {
 		return mcp.Options{}, err
@@ -45,19 +59,8 @@ func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return mcp.Options{}, &policy.FieldError{Field: "--log-level", Value: f.logLevel, Reason: "there is no such level", Hint: "debug, info, warn or error"}
 	}
-	spec, err := f.operatorSpec(named)
-	if err != nil {
-		return mcp.Options{}, err
-	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return mcp.Options{
-		Env:     func(string) (*op.Env, error) { return a.modelEnv(spec, log) },
-		Profile: profile,
-		Budget:  f.budget,
-		Logger:  log,
-		Version: wire.Build,
-		Extend:  extend,
-	}, nil
+	return mcp.Options{Profile: profile, Budget: f.budget, Logger: log, Version: wire.Build, Extend: extend}, nil
 }
 
 // modelEnv is what the operations of a model find: the local user's environment,

@@ -19,6 +19,13 @@ func (a *app) mcp(f *mcpFlags, _ bool) error {
 	if _, err := f.profileOf(); err != nil {
 		return err
 	}
+	return becomeMCP()
+}
+
+func (a *app) mcpHTTP(f *mcpFlags, named bool) error { return a.mcp(f, named) }
+
+// becomeMCP goes on as the sibling, and says why it could not.
+func becomeMCP() error {
 	cause := "this program's own path is not known"
 	if self, err := os.Executable(); err == nil {
 		sibling := filepath.Join(filepath.Dir(self), mcpSibling)
@@ -29,3 +36,6 @@ func (a *app) mcp(f *mcpFlags, _ bool) error {
 		Hint:    "keep " + mcpSibling + " beside paddock; make build makes both",
 	}
 }
+
+// install goes on as the sibling.
+func (*installFlags) install() error { return becomeMCP() }

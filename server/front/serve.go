@@ -22,6 +22,10 @@ func (f *Front) ServeHTTP(raw http.ResponseWriter, r *http.Request) {
 	_ = w.control.SetReadDeadline(time.Now().Add(f.opts.Request)) // both kinds of connection can
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	if r.ContentLength != 0 {
+		// Who is refused gets the answer at once, and the rest is not waited for.
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case r.URL.Path == HealthPath:
 		f.health(w, r)
@@ -165,16 +169,14 @@ func (f *Front) body(w *writer, r *http.Request) (held int64, err error) {
 	chunk := make([]byte, 32<<10)
 	for {
 		n, err := r.Body.Read(chunk)
-		if n > 0 {
-			held += int64(n)
-			switch {
-			case f.bodies.Add(int64(n)) > f.opts.Bodies:
-				return held, errFull
-			case held > f.opts.Body:
-				return held, errLarge
-			}
-			b.Write(chunk[:n])
+		held += int64(n)
+		switch all := f.bodies.Add(int64(n)); {
+		case held > f.opts.Body:
+			return held, errLarge
+		case all > f.opts.Bodies:
+			return held, errFull
 		}
+		b.Write(chunk[:n])
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -183,12 +185,12 @@ func (f *Front) body(w *writer, r *http.Request) (held int64, err error) {
 		}
 	}
 	r.Body = io.NopCloser(&b)
+	w.Header().Del("Connection")
 	// From here on the answer may take as long as it takes.
 	return held, w.control.SetReadDeadline(time.Time{})
 }
 
 func refuseBody(w http.ResponseWriter, err error) {
-	w.Header().Set("Connection", "close")
 	switch {
 	case errors.Is(err, errLarge):
 		refuse(w, http.StatusRequestEntityTooLarge, err.Error())
