@@ -136,6 +136,8 @@ func fileError(verb, path string, err error) error {
 	case we.Errno == int(syscall.EROFS) || we.Errno == int(syscall.EBUSY):
 		told("it is read-only in this sandbox")
 		e.Hint = "paths that programs of the host execute or obey are protected; nothing inside can change them"
+	case we.Errno == int(syscall.EXDEV):
+		told("one of the two paths is read-only in this sandbox, or a mount of its own")
 	case we.Errno != 0:
 		told(syscall.Errno(we.Errno).Error())
 	case !strings.HasPrefix(we.Message, "cannot "):
@@ -225,17 +227,6 @@ func costOf(text string) int {
 	}
 	return cost
 }
-
-// room is how many characters of variable text an answer may have.
-func (e *Env) room(most int) int {
-	if e.Budget > 0 {
-		return min(most, max(e.Budget/2-budgetMargin, budgetMargin))
-	}
-	return most
-}
-
-// budgetMargin is for what an answer has beside its text.
-const budgetMargin = 1000
 
 // cutLines is the beginning of a text that costs so much at most, cut after a line.
 func cutLines(text string, room int) string {

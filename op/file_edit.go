@@ -111,7 +111,7 @@ func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out F
 		}
 		out = FileEditOutput{Path: pathText(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(text)}
 		diff := strings.ToValidUTF8(patch.Diff(old.bytes, text), "\uFFFD")
-		out.Diff = cutLines(diff, env.room(maxDiff))
+		out.Diff = cutLines(diff, min(maxDiff, env.room(maxDiff)/2))
 		return nil
 	})
 	return out, err
