@@ -200,7 +200,7 @@ func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourc
 		content.Text = clip(content.Text, v.server.opts.Budget)
 	}
 	res := &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{content}}
-	res.CacheScope = sdk.CacheScopePrivate
+	res.CacheScope = "private"
 	return res, nil
 }
 

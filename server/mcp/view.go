@@ -55,7 +55,7 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Tools:   &sdk.ToolCapabilities{},
 			Prompts: &sdk.PromptCapabilities{},
 		},
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = sdk.CacheScopePrivate },
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if v.server.tools.hasResources() {
 		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
