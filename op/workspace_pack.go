@@ -2,6 +2,7 @@ package op
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -126,4 +127,13 @@ func (p *packer) excluded(name string) bool {
 		}
 	}
 	return false
+}
+
+// compressor is the writer of a format; a plain archive needs none.
+func compressor(format string, to io.Writer) (io.Writer, func() error) {
+	if format == "tar" {
+		return to, func() error { return nil }
+	}
+	z := gzip.NewWriter(to)
+	return z, z.Close
 }

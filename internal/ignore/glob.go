@@ -204,10 +204,12 @@ func (c *compiler) class(add func(from, to byte)) (named bool, err error) {
 		add('[', '[')
 		return false, nil
 	}
-	ranges, ok := classes[rest[:end-1]]
-	if !ok {
+	name := rest[:end-1]
+	_, ranges, ok := strings.Cut(classes, "|"+name+":")
+	if !ok || strings.Contains(name, "|") {
 		return false, errClass
 	}
+	ranges, _, _ = strings.Cut(ranges, "|")
 	for i := 0; i < len(ranges); i += 2 {
 		add(ranges[i], ranges[i+1])
 	}
@@ -216,10 +218,8 @@ func (c *compiler) class(add func(from, to byte)) (named bool, err error) {
 }
 
 // classes are the classes of ASCII, as ranges.
-var classes = map[string]string{
-	"alnum": "09AZaz", "alpha": "AZaz", "blank": "\t\t  ", "cntrl": "\x00\x1f\x7f\x7f", "digit": "09", "graph": "!~",
-	"lower": "az", "print": " ~", "punct": "!/:@[`{~", "space": "\t\r  ", "upper": "AZ", "xdigit": "09AFaf",
-}
+const classes = "|alnum:09AZaz|alpha:AZaz|blank:\t\t  |cntrl:\x00\x1f\x7f\x7f|digit:09|graph:!~|lower:az|print: ~|punct:!/:@[`{~|" +
+	"space:\t\r  |upper:AZ|xdigit:09AFaf|"
 
 // Match says whether the glob matches a path, given as its names. It takes
 // time in proportion to the glob's length and the path's, multiplied.

@@ -3,7 +3,6 @@ package search
 import (
 	"bytes"
 	"regexp/syntax"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,10 +30,27 @@ func (m *Matcher) finder() *finder {
 			}
 		}
 	}
-	if !asksEnd(m.tree) { // a carriage return may come before an end
+	if !anyPart(m.tree, asksEnd) { // a carriage return may come before an end
 		f.table, _ = redact.NewFinder(m.re.String()) // it is not needed
 	}
 	return f
+}
+
+// asksEnd says whether an expression asks for the end of a line.
+func asksEnd(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText }
+
+// anyPart says whether something is true of any part of an expression. It is not
+// written with package slices, which would link what prints expressions.
+func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
+	if is(re) {
+		return true
+	}
+	for _, sub := range re.Sub {
+		if anyPart(sub, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // next gives the place of the first line from at on that may match, len(b) where
@@ -115,9 +131,4 @@ func required(re *syntax.Regexp) (longest string) {
 		}
 	}
 	return longest
-}
-
-// asksEnd says whether an expression asks for the end of a line.
-func asksEnd(re *syntax.Regexp) bool {
-	return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText || slices.ContainsFunc(re.Sub, asksEnd)
 }

@@ -11,6 +11,9 @@ const (
 	fileOverhead = 64
 )
 
+// pathCost is what a file takes without its lines.
+//
+//go:noinline
 func pathCost(path []string) int {
 	n := fileOverhead
 	for _, name := range path {
@@ -19,14 +22,16 @@ func pathCost(path []string) int {
 	return n
 }
 
-// cost is at least what a text takes as JSON.
+// cost is at least what a line's text, or a name, takes as JSON.
+//
+//go:noinline
 func cost(s string) int {
 	n := len(s)
-	for i := range len(s) {
-		switch b := s[i]; {
-		case b < ' ' || b >= utf8.RuneSelf || b == 0x7f:
+	for _, r := range s {
+		switch {
+		case r < ' ' || r == 0x7f || r == utf8.RuneError:
 			n += 5
-		case b == '"' || b == '\\':
+		case r == '"' || r == '\\':
 			n++
 		}
 	}

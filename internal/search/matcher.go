@@ -5,7 +5,6 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,7 +56,7 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	if hasNewline(tree) {
+	if anyPart(tree, asksNewline) {
 		return nil, &PatternError{-1, errNewline}
 	}
 	program, err := syntax.Compile(tree.Simplify())
@@ -104,19 +103,23 @@ func patternError(pattern string, err error) error {
 	if !ok {
 		return &PatternError{-1, err.Error()}
 	}
-	reason := e.Code.String()
-	if e.Expr != "" && e.Expr != pattern {
-		reason += ": " + e.Expr
+	if e.Expr == "" || e.Expr == pattern || !strings.Contains(pattern, e.Expr) {
+		return &PatternError{-1, e.Code.String()}
 	}
-	return &PatternError{strings.Index(pattern, e.Expr), reason}
+	return &PatternError{strings.Index(pattern, e.Expr), e.Code.String() + ": " + e.Expr}
 }
 
-// hasNewline says whether an expression asks for a line feed.
-func hasNewline(re *syntax.Regexp) bool {
-	if re.Op == syntax.OpLiteral && slices.Contains(re.Rune, '\n') {
-		return true
+// asksNewline says whether an expression asks for a line feed.
+func asksNewline(re *syntax.Regexp) bool {
+	if re.Op != syntax.OpLiteral {
+		return false
 	}
-	return slices.ContainsFunc(re.Sub, hasNewline)
+	for _, r := range re.Rune {
+		if r == '\n' {
+			return true
+		}
+	}
+	return false
 }
 
 // line finds the first match in a line, which has no line feed. A carriage

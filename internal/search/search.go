@@ -107,10 +107,10 @@ func Compile(q Query) (*Search, error) {
 		}
 	}
 	if s.globs, err = ignore.ParseGlobs(q.Globs); err != nil {
-		return nil, &GlobsError{Err: err}
+		return nil, globsError(err, false)
 	}
 	if s.exclude, err = ignore.ParseGlobs(q.Exclude); err != nil {
-		return nil, &GlobsError{Exclude: true, Err: err}
+		return nil, globsError(err, true)
 	}
 	return s, nil
 }
@@ -118,10 +118,17 @@ func Compile(q Query) (*Search, error) {
 // GlobsError is a glob that cannot be used.
 type GlobsError struct {
 	Exclude bool // it is one of Exclude, not of Globs
-	Err     error
+	*ignore.GlobError
 }
 
-func (e *GlobsError) Error() string { return e.Err.Error() }
+// globsError says in which list the glob is.
+func globsError(err error, exclude bool) error {
+	var one *ignore.GlobError
+	if errors.As(err, &one) {
+		return &GlobsError{exclude, one}
+	}
+	return err
+}
 
 // Result is what was found.
 type Result struct {
@@ -252,6 +259,7 @@ func (c *collector) file(ctx context.Context, i item) error {
 	binary, err := c.reader.search(ctx, i.file, f)
 	switch {
 	case errors.Is(err, errFull):
+		c.result.Searched++
 		return err
 	case ctx.Err() != nil:
 		c.late(f)
