@@ -395,7 +395,7 @@ func TestSearchHostileTree(t *testing.T) {
 // A directory of very many entries is searched in order, page by page.
 func TestSearchManyEntries(t *testing.T) {
 	b := bare(t)
-	const many = 100_000
+	const many = 100_000 // more than are held at a time
 	dir := filepath.Join(b.workspace, "many")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
