@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -64,11 +65,23 @@ func (e *Env) openHeld(ctx context.Context, spec policy.Spec, name string) (_ *h
 		}
 		spec.Workspace.Source = h.scratch
 	}
-	if h.Sandbox, err = e.Open(ctx, spec); err != nil {
+	if h.Sandbox, err = e.allowing(h.scratch).Open(ctx, spec); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	h.name = cmp.Or(h.name, h.ID())
 	return h, nil
+}
+
+// allowing is the environment with a ceiling that allows a temporary workspace,
+// which was made for the caller alone.
+func (e *Env) allowing(scratch string) *Env {
+	if scratch == "" || e.Ceiling == nil {
+		return e
+	}
+	own, ceiling := *e, *e.Ceiling
+	ceiling.Workspace = append(slices.Clone(ceiling.Workspace), policy.Place{Source: scratch, Mode: "rw"})
+	own.Ceiling = &ceiling
+	return &own
 }
 
 // ended says whether the sandbox is no more.

@@ -40,6 +40,10 @@ func TestSecretsAreNeverTold(t *testing.T) {
 	if out.Stdout != reversed(value)+"\n[REDACTED][REDACTED]" && out.Stdout != reversed(value)+"[REDACTED][REDACTED]" {
 		t.Errorf("%q", out.Stdout)
 	}
+	out = all("exec", fields{"command": `echo "$TOKEN" | rev; echo "$TOKEN"; echo "$TOKEN" >&2`, "secret_env": []string{"TOKEN"}}).(ExecAnswer)
+	if out.Stdout != reversed(value)+"\n[REDACTED]\n" || out.Stderr != "[REDACTED]\n" {
+		t.Errorf("%+v", out)
+	}
 	service := all("service_start", fields{"name": "s", "command": `echo "$TOKEN"; touch done; sleep 1000`, "secret_env": []string{"TOKEN"}, "ready_file": "done", "timeout": "1m"}).(ServiceOutput)
 	if !service.Ready {
 		t.Errorf("%+v", service)

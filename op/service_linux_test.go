@@ -176,7 +176,7 @@ func TestServiceErrors(t *testing.T) {
 	}
 	alone := *env
 	alone.Sandboxes = nil
-	if _, err := operationTried(t, &alone, "service_start", fields{"name": "x", "command": "true"}); err == nil || err.Error() != "cannot use sandbox: a service would end with this call in a sandbox of its own" {
+	if _, err := operationTried(t, &alone, "service_start", fields{"name": "x", "command": "true"}); err == nil || err.Error() != "cannot use sandbox: it is missing: services end with their sandbox, and one of this call's own would end with it" {
 		t.Error(err)
 	}
 }

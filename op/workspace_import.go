@@ -77,7 +77,7 @@ func workspaceImport(ctx context.Context, env *Env, in WorkspaceImportInput, str
 	defer archive.Close()
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, s *held) error {
 		q := wire.ExtractRequest{ArchiveSize: size, Destination: wire.Path(in.Destination)}
-		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, archive)
+		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, &upload{r: archive, total: size, progress: stream.Progress})
 		if err != nil {
 			return refusal("import into the workspace", err)
 		}
@@ -85,6 +85,22 @@ func workspaceImport(ctx context.Context, env *Env, in WorkspaceImportInput, str
 		return nil
 	})
 	return out, err
+}
+
+// upload tells how much of an archive is on its way, every 4 MiB.
+type upload struct {
+	r           io.Reader
+	done, total int64
+	progress    func(done, total float64, message string)
+}
+
+func (f *upload) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if before := f.done; f.progress != nil && (before+int64(n))>>22 != before>>22 {
+		f.progress(float64(before+int64(n)), float64(f.total), "bytes")
+	}
+	f.done += int64(n)
+	return n, err
 }
 
 // archive is what is to be unpacked, and its size in bytes.
@@ -137,15 +153,6 @@ func (in WorkspaceImportInput) fromHost(env *Env, stream *Stream) (io.ReadCloser
 // atTerminal refuses a file of the host to who is not at its terminal.
 func atTerminal(field, value string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: "files of the host are for the command line alone"}
-}
-
-// causeOf is an error without the path that its reader knows.
-func causeOf(err error) string {
-	var at *os.PathError
-	if errors.As(err, &at) {
-		return at.Err.Error()
-	}
-	return err.Error()
 }
 
 // spooled is a stream whose length was found out, in a file that nobody else finds.

@@ -2,6 +2,7 @@ package op
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (p *packer) path(ctx context.Context, s *held, t *tar.Writer, from string) 
 
 // entry adds one, unless it is left out or in the archive already.
 func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reader) error {
-	name := path.Join(at, h.Name)
+	name := path.Join(at, h.Name) //nolint:gosec // G305: it is checked before it is used, and names no file of this host
 	if kind := h.Typeflag; !filepath.IsLocal(name) || kind != tar.TypeReg && kind != tar.TypeDir && kind != tar.TypeSymlink {
 		return &paddock.Error{Message: fmt.Sprintf("cannot export: the agent sent %q, which is not in the workspace", firstOf(name, 200)), Code: wire.CodeInternal}
 	}
@@ -126,4 +127,13 @@ func (p *packer) excluded(name string) bool {
 		}
 	}
 	return false
+}
+
+// compressor is the writer of a format; a plain archive needs none.
+func compressor(format string, to io.Writer) (io.Writer, func() error) {
+	if format == "tar" {
+		return to, func() error { return nil }
+	}
+	z := gzip.NewWriter(to)
+	return z, z.Close
 }
