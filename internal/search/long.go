@@ -80,6 +80,7 @@ type longLine struct {
 	buf   []byte
 	at    int // of the next byte in buf
 	end   int
+	read  int   // characters
 	total int64 // bytes of the line so far
 	over  bool  // its line feed was read
 	eof   bool
@@ -108,7 +109,7 @@ func (l *longLine) fill() bool {
 
 // ReadRune reads a character; a carriage return right before the end is none.
 func (l *longLine) ReadRune() (r rune, size int, err error) {
-	if l.over || l.nul || !l.fill() {
+	if l.read++; l.over || l.nul || l.read%256 == 0 && l.ctx.Err() != nil || !l.fill() {
 		return 0, 0, io.EOF
 	}
 	if !utf8.FullRune(l.buf[l.at:l.end]) {
