@@ -95,6 +95,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 	out.Killed = x.killed
 	h.execs.mu.Unlock()
 	if !h.lasting {
+		out.Exec = "" // nobody finds it
 		defer x.out.store.remove(x.out)
 	}
 	room := env.room(shownExec)

@@ -350,3 +350,15 @@ func TestExecUnderRules(t *testing.T) {
 		t.Errorf("a session: %v", err)
 	}
 }
+
+// BenchmarkExec is a command in a sandbox that runs, from the input to the answer.
+func BenchmarkExec(b *testing.B) {
+	env := lasting(b)
+	env.Budget = 40000
+	o := operation(b, "exec")
+	for b.Loop() {
+		if out, err := o.Call(b.Context(), env, []byte(`{"argv": ["true"]}`), nil); err != nil || out.(Statuser).ExitStatus() != 0 {
+			b.Fatal(out, err)
+		}
+	}
+}

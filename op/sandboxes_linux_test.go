@@ -85,7 +85,7 @@ func TestSandboxDelete(t *testing.T) {
 	x := well[ExecAnswer](t, env, "exec", fields{"command": "mkdir -p .git/hooks; echo x > .git/hooks/post-checkout; exec sleep 600", "background": true})
 	well[SessionOpenOutput](t, env, "session_open", fields{"session_id": "s"})
 	until(t, func() bool {
-		_, err := os.Stat(filepath.Join(env.Default.Workspace.Source, ".git/hooks/post-checkout"))
+		_, err := os.Stat(filepath.Join(env.Default.Workspace.Source, ".git", "hooks", "post-checkout"))
 		return err == nil
 	})
 	waiting := make(chan error)

@@ -182,7 +182,7 @@ func (h *held) serviceOutput(ctx context.Context, r wire.Service) (ServiceOutput
 
 // unready is an error where a service that was started is not ready.
 func (o ServiceOutput) unready(limit time.Duration) error {
-	why := ""
+	var why string
 	switch {
 	case o.State == stateRunning || o.State == "exited" && o.ReadyAt != nil:
 		return nil

@@ -145,8 +145,8 @@ func (in ShellWriteInput) sent() (string, error) {
 var errNothingTyped = &policy.FieldError{Field: "text", Reason: "there is nothing to type", Hint: "give a text, keys, or both"}
 
 func shellSignal(ctx context.Context, env *Env, in ShellSignalInput, _ *Stream) (out ShellState, err error) {
-	_, err = nameOr("shell_id", in.ShellID, false)
-	if err = errors.Join(err, oneOf("signal", in.Signal, "HUP", "INT", "TERM", "KILL")); err != nil {
+	_, nameErr := nameOr("shell_id", in.ShellID, false)
+	if err := errors.Join(nameErr, oneOf("signal", in.Signal, "HUP", "INT", "TERM", "KILL")); err != nil {
 		return out, err
 	}
 	name := cmp.Or(in.Signal, "INT")
@@ -159,8 +159,8 @@ func shellSignal(ctx context.Context, env *Env, in ShellSignalInput, _ *Stream) 
 }
 
 func shellResize(ctx context.Context, env *Env, in ShellResizeInput, _ *Stream) (out ShellState, err error) {
-	_, err = nameOr("shell_id", in.ShellID, false)
-	if err = errors.Join(err, atLeastOne("rows", in.Rows), atLeastOne("cols", in.Cols)); err != nil {
+	_, nameErr := nameOr("shell_id", in.ShellID, false)
+	if err := errors.Join(nameErr, atLeastOne("rows", in.Rows), atLeastOne("cols", in.Cols)); err != nil {
 		return out, err
 	}
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, s *held) error {

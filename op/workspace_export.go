@@ -107,7 +107,7 @@ func workspaceExport(ctx context.Context, env *Env, in WorkspaceExportInput, str
 		}
 		return nil
 	})
-	if err = errors.Join(err, to.finish(env, err != nil, &out)); err != nil {
+	if err := errors.Join(err, to.finish(env, err != nil, &out)); err != nil {
 		return WorkspaceExportOutput{}, err
 	}
 	return out, nil

@@ -55,6 +55,9 @@ func unpacked(t testing.TB, archive []byte) map[string]string {
 	}
 }
 
+// spaces is a name whose white space is a part of it.
+const spaces = " spaces "
+
 // What is brought in is there, and what is taken out is what is there.
 func TestImportAndExport(t *testing.T) {
 	env := lasting(t)
@@ -63,16 +66,16 @@ func TestImportAndExport(t *testing.T) {
 		{"path": "src/run.sh", "content": "echo run", "executable": true},
 		{"path": "src/bin", "content": base64.StdEncoding.EncodeToString([]byte{0, 1, 0xff}), "encoding": "base64"},
 		{"path": "node_modules/x/y.js", "content": "x"},
-		{"path": " spaces ", "content": "kept"},
+		{"path": spaces, "content": "kept"},
 	}})
 	if in.Entries != 5 || in.Bytes != 4+8+3+1+4 || in.Destination != "/workspace" {
 		t.Errorf("%+v", in)
 	}
-	if out := well[ExecAnswer](t, env, "exec", fields{"command": "./src/run.sh; ln -s a.txt link; mkdir empty; mkfifo pipe; cat ' spaces '"}); out.Stdout != "run\nkept" {
+	if out := well[ExecAnswer](t, env, "exec", fields{"command": "./src/run.sh; ln -s a.txt link; mkdir empty; mkfifo pipe; cat '" + spaces + "'"}); out.Stdout != "run\nkept" {
 		t.Errorf("%+v", out)
 	}
 	whole := map[string]string{"a.txt": "one\n", "src/": "", "src/run.sh": "echo run", "src/bin": "\x00\x01\xff", "node_modules/": "", "node_modules/x/": "",
-		"node_modules/x/y.js": "x", " spaces ": "kept", "link": "a.txt", "empty/": ""}
+		"node_modules/x/y.js": "x", spaces: "kept", "link": "a.txt", "empty/": ""}
 	for name, tt := range map[string]struct {
 		in   fields
 		want []string
@@ -80,7 +83,7 @@ func TestImportAndExport(t *testing.T) {
 		"all of it":       {fields{}, nil},
 		"plain":           {fields{"format": "tar"}, nil},
 		"paths":           {fields{"paths": []string{"src", "a.txt", "src/bin", "/workspace/src/"}}, []string{"src/run.sh", "src/bin", "a.txt"}},
-		"without a name":  {fields{"exclude": []string{"node_modules", "*.txt"}}, []string{"src/", "src/run.sh", "src/bin", " spaces ", "link", "empty/"}},
+		"without a name":  {fields{"exclude": []string{"node_modules", "*.txt"}}, []string{"src/", "src/run.sh", "src/bin", spaces, "link", "empty/"}},
 		"without a path":  {fields{"exclude": []string{"src/b?n", "/node_modules/x"}, "paths": []string{"src", "node_modules"}}, []string{"src/run.sh"}},
 		"nothing is left": {fields{"exclude": []string{"*"}}, []string{}},
 	} {

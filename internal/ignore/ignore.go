@@ -55,9 +55,10 @@ func Parse(text []byte) *Rules {
 
 // parseRule reads one line.
 func parseRule(line string) (r rule, ok bool) {
-	if strings.HasPrefix(line, "#") || len(line) > maxRule || strings.IndexByte(line, 0) >= 0 {
+	if strings.HasPrefix(line, "#") || len(line) > maxRule {
 		return r, false
 	}
+	line, _, _ = strings.Cut(line, "\x00")
 	line = trimSpaces(line)
 	line, r.keep = strings.CutPrefix(line, "!")
 	line, r.dirs = strings.CutSuffix(line, "/")

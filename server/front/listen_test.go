@@ -72,10 +72,7 @@ func TestListenRefuses(t *testing.T) {
 	store := tokens(t)
 	addToken(t, store, "ann", "/srv/ann", time.Time{})
 	old := tokens(t)
-	addToken(t, old, "ann", "/srv/ann", time.Now().Add(time.Second+time.Millisecond))
-	for all, _ := old.List(); !all[0].Token.Expired(time.Now()); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	addExpired(t, old, "ann")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -123,20 +123,35 @@ func tokens(t *testing.T) *token.Store {
 	return s
 }
 
+func boundsOver(dir string) *token.Bounds {
+	return &token.Bounds{
+		Ceiling: policy.Ceiling{Workspace: []policy.Place{{Source: dir, Mode: "rw"}}},
+		Default: policy.Spec{Workspace: policy.Workspace{Source: dir}},
+	}
+}
+
 func addToken(t *testing.T, s *token.Store, principal, dir string, expires time.Time) (text, id string) {
 	t.Helper()
 	n := token.New{Principal: principal, Expires: expires}
 	if dir != "" {
-		n.Bounds = &token.Bounds{
-			Ceiling: policy.Ceiling{Workspace: []policy.Place{{Source: dir, Mode: "rw"}}},
-			Default: policy.Spec{Workspace: policy.Workspace{Source: dir}},
-		}
+		n.Bounds = boundsOver(dir)
 	}
 	text, made, err := s.Create(t.Context(), n, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text, made.Token.ID
+}
+
+// addExpired adds one whose time was up long ago.
+func addExpired(t *testing.T, s *token.Store, principal string) string {
+	t.Helper()
+	then := time.Now().Add(-time.Hour)
+	text, _, err := s.Create(t.Context(), token.New{Principal: principal, Bounds: boundsOver("/srv/ann"), Expires: then.Add(time.Minute)}, then)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // begin serves with these options, on a loopback address where they have none.

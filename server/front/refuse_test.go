@@ -4,14 +4,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestWhoComesIn is every way to be refused, and what is let in beside it.
 func TestWhoComesIn(t *testing.T) {
 	w := begin(t, Options{AllowHosts: []string{"Paddock.example"}, AllowOrigins: []string{"https://app.example/"}})
-	expired, _ := addToken(t, w.store, "ann", "", time.Now().Add(time.Second+time.Millisecond))
-	w.wait("a token expires", func() bool { _, err := w.store.Check(expired, time.Now()); return err != nil })
+	expired := addExpired(t, w.store, "ann")
 	port := w.f.listener.Addr().String()[len("127.0.0.1"):]
 	basic := http.Header{"Authorization": {"Basic " + w.ann}}
 	for name, tt := range map[string]struct {

@@ -3,11 +3,13 @@ package install
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"strings"
 
-	"github.com/BurntSushi/toml"
+	"github.com/pelletier/go-toml/v2"
 )
 
 // tomlFormat is a table [mcp_servers.NAME] for each server. It is edited by lines,
@@ -46,14 +48,12 @@ func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
 	case there && !force:
 		return nil, ErrOther
 	case there:
-		edited, err = f.replace(text, s)
+		edited, err = f.replace(before, text, s)
 	default:
 		edited = f.add(text, s)
+		err = checkTOML(before, edited, s)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if err := checkTOML(before, edited, s); err != nil {
 		return nil, err
 	}
 	if marked {
@@ -65,8 +65,9 @@ func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
 func parseTOML(text []byte) (map[string]any, error) {
 	doc := map[string]any{}
 	err := toml.Unmarshal(text, &doc)
-	if wrong := (toml.ParseError{}); errors.As(err, &wrong) {
-		return nil, errors.New("it is not TOML: " + strings.TrimPrefix(wrong.Error(), "toml: "))
+	if wrong := (*toml.DecodeError)(nil); errors.As(err, &wrong) {
+		line, _ := wrong.Position()
+		return nil, fmt.Errorf("line %d: it is not TOML: %s", line, strings.TrimPrefix(wrong.Error(), "toml: "))
 	}
 	return doc, err
 }
@@ -121,21 +122,27 @@ func (f tomlFormat) add(text []byte, s Server) []byte {
 // header is the line that begins a table.
 var header = regexp.MustCompile(`^[ \t]*\[`)
 
-// replace puts the table into the place of the one of its name. Tables below that,
-// and what stands between it and the next, stay.
-func (f tomlFormat) replace(text []byte, s Server) ([]byte, error) {
+// replace puts the table into the place of the one of its name. A line that only
+// looks like its header, in a string say, does not pass the check.
+func (f tomlFormat) replace(before map[string]any, text []byte, s Server) ([]byte, error) {
 	own := regexp.MustCompile(`^[ \t]*\[[ \t]*` + serversKey + `[ \t]*\.[ \t]*["']?` + regexp.QuoteMeta(s.Name) + `["']?[ \t]*\][ \t]*(#.*)?\r?\n?$`)
 	lines := bytes.SplitAfter(text, []byte("\n"))
-	from := -1
+	err := errors.New("the server of this name is not a table of its own")
 	for i, line := range lines {
-		if own.Match(line) {
-			from = i
-			break
+		if !own.Match(line) {
+			continue
+		}
+		edited := f.replaceAt(lines, i, lineEndOf(text), s)
+		if err = checkTOML(before, edited, s); err == nil {
+			return edited, nil
 		}
 	}
-	if from < 0 {
-		return nil, errors.New("the server of this name is not a table of its own")
-	}
+	return nil, err
+}
+
+// replaceAt leaves tables below the one that begins at a line, and what stands
+// between it and the next, as they are.
+func (f tomlFormat) replaceAt(lines [][]byte, from int, end string, s Server) []byte {
 	to := from + 1
 	for to < len(lines) && !header.Match(lines[to]) {
 		to++
@@ -143,10 +150,9 @@ func (f tomlFormat) replace(text []byte, s Server) ([]byte, error) {
 	for to > from+1 && isAside(lines[to-1]) {
 		to--
 	}
-	var out []byte
-	out = append(out, bytes.Join(lines[:from], nil)...)
-	out = append(out, strings.ReplaceAll(f.snippet(s), "\n", lineEndOf(text))...)
-	return append(out, bytes.Join(lines[to:], nil)...), nil
+	out := bytes.Join(lines[:from], nil)
+	out = append(out, strings.ReplaceAll(f.snippet(s), "\n", end)...)
+	return append(out, bytes.Join(lines[to:], nil)...)
 }
 
 // isAside says that a line says nothing to a program.
@@ -161,13 +167,22 @@ func checkTOML(before map[string]any, edited []byte, s Server) error {
 	if err != nil || !startsSame(serversIn(after)[s.Name], s) {
 		return errWrong
 	}
-	if serversIn(before) == nil {
-		before[serversKey] = map[string]any{}
-	}
-	delete(serversIn(before), s.Name)
-	delete(serversIn(after), s.Name)
-	if !reflect.DeepEqual(before, after) {
+	if !reflect.DeepEqual(without(before, s.Name), without(after, s.Name)) {
 		return errWrong
 	}
 	return nil
+}
+
+// without is a file's meaning but for one server.
+func without(doc map[string]any, name string) map[string]any {
+	doc = maps.Clone(doc)
+	servers, is := doc[serversKey].(map[string]any)
+	if doc[serversKey] != nil && !is {
+		return doc
+	}
+	rest := map[string]any{}
+	maps.Copy(rest, servers)
+	delete(rest, name)
+	doc[serversKey] = rest
+	return doc
 }

@@ -40,7 +40,7 @@ var exactAllow = []allowRule{
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
 	{"privilege", []string{module + "/internal/ownfile"}, "who only asks inherits nothing"},
 	{"privilege/token", []string{module + "/internal/ownfile", "policy", "privilege"}, "it decides who comes in, and knows no door"},
-	{"server/install", []string{"policy", "github.com/BurntSushi/toml"}, "it edits files of people's, and knows no server"},
+	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2"}, "it edits files of people's, and knows no server"},
 	{"internal/ownfile", nil, "what decides over access inherits nothing"},
 }
 
@@ -77,7 +77,7 @@ var importerRules = []importerRule{
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
-	{"github.com/BurntSushi/toml", []string{"server/install"}, "nobody else reads TOML"},
+	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp"}, "one door speaks the protocol of models"},
 }
 
