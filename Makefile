@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp mcp-deps lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,12 @@ test-engines: build ## run every backend: docker, podman, codex, bubblewrap, fir
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
 	@sh test/engines/codex.sh
 	@sh test/engines/deps.sh
+
+test-mcp: build ## run the MCP server with the official conformance suite and inspector, none skipped (first: make mcp-deps)
+	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./test/mcp
+
+mcp-deps: ## get the official MCP suites for test-mcp, by npm
+	@sh test/mcp/deps.sh
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

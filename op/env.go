@@ -40,6 +40,12 @@ type Env struct {
 	// Sessions keeps sessions for a door that lasts, which closes it at its end.
 	// nil: none is kept.
 	Sessions *Sessions
+	// Sandboxes keeps sandboxes for a door that lasts, which closes it at its end.
+	// nil: each call has its own.
+	Sandboxes *Sandboxes
+	// Outputs keeps what was printed and does not fit into an answer, for a door
+	// that lasts, which closes it at its end. nil: nothing is kept.
+	Outputs *Outputs
 	// Audit takes a record of each call. nil: none is kept, and what needs a
 	// privilege is refused.
 	Audit *audit.Log
@@ -68,6 +74,14 @@ type Stream struct {
 	// Lines says that what an operation with [Streams.Lines] reads and writes are
 	// JSON objects, one a line.
 	Lines bool
+	// Progress is told how far long work has come: so much of a total, which is 0
+	// where nobody knows it, and a few words. It is called from one goroutine at
+	// a time. nil: nobody listens.
+	Progress func(done, total float64, message string)
+	// Note is told what belongs beside the answer: what a sandbox keeps, once, or
+	// that one had ended and was made anew. It may hold line feeds. nil: notes go
+	// to Stderr, where there is one.
+	Note func(text string)
 	// Signals are names ("SIGINT") to be handed on to what is run. "SIGWINCH"
 	// also says that Terminal may have another size.
 	Signals <-chan string

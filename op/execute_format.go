@@ -26,6 +26,24 @@ func renderExecute(w io.Writer, out ExecuteOutput) error {
 	return err
 }
 
+// Tell says beside the result how to read what it has no room for, and what
+// the walls refused.
+func (out ExecuteOutput) Tell(w io.Writer) error {
+	t := teller{w: w}
+	t.line("%s", formatResult(out))
+	t.denials(out.Denials, out.status)
+	for _, note := range out.Notes {
+		t.line("note: %s", harmless(note))
+	}
+	if note := plantedNote(out.Planted); note != "" {
+		t.line("%s", note)
+	}
+	if out.Output != "" {
+		t.line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, out.Output, out.StdoutBytes, out.StderrBytes)
+	}
+	return t.err
+}
+
 // formatResult tells a result. What a command printed cannot end its fence,
 // move a terminal's cursor or pass for a line of ours.
 func formatResult(out ExecuteOutput) string {

@@ -34,6 +34,7 @@ type ExecuteOutput struct {
 	StderrBytes     int64            `json:"stderr_bytes"`
 	StdoutTruncated bool             `json:"stdout_truncated"`
 	StderrTruncated bool             `json:"stderr_truncated"`
+	Output          string           `json:"output,omitempty"` // where it is long: for output_read, which has the whole
 	Usage           *ExecuteUsage    `json:"usage,omitempty"`
 	Survivors       int              `json:"survivors"` // processes that outlived the command
 	SurvivorsKilled int              `json:"survivors_killed"`

@@ -45,7 +45,8 @@ const (
 	KindList              // strings
 )
 
-// Fields are the fields of the operation's input.
+// Fields are the fields of the operation's input that a command line asks for:
+// all but those whose flag is "-", which JSON alone has.
 func (o Op) Fields() []Field { return fieldsOf(o.in) }
 
 func fieldsOf(t reflect.Type) []Field {
@@ -56,7 +57,9 @@ func fieldsOf(t reflect.Type) []Field {
 			fields = append(fields, fieldsOf(f.Type)...)
 			continue
 		}
-		fields = append(fields, fieldOf(f))
+		if f.Tag.Get("flag") != "-" {
+			fields = append(fields, fieldOf(f))
+		}
 	}
 	return fields
 }

@@ -143,7 +143,8 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp()}, sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), sessionOps(),
+		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
 		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)

@@ -95,7 +95,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	if stream.Stdout == nil {
-		return capture(cmd, int64(sandbox.Spec().Limits.Output), stream)
+		return capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	}
 	out, err = follow(cmd, spec, in.TTY, stream)
 	return out, errors.Join(err, tellDenials(notes, out))
@@ -160,13 +160,19 @@ func (in RunInput) check(stream *Stream) error {
 	return nil
 }
 
-// capture keeps the command's output, bounded by the library.
-func capture(cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
-	stdout, stderr := &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+// capture keeps the command's output, bounded by the library, or by the budget
+// of answers.
+func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
+	k := env.keep(cmd, bound)
 	out, err := finish(cmd, stream)
-	out.Stdout, out.StdoutTruncated = strings.ToValidUTF8(string(stdout.Bytes()), "\uFFFD"), stdout.Truncated()
-	out.Stderr, out.StderrTruncated = strings.ToValidUTF8(string(stderr.Bytes()), "\uFFFD"), stderr.Truncated()
+	if out.Command == nil {
+		k.drop()
+		return out, err
+	}
+	c := k.end(cmd.Result().String(), bound)
+	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
+	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
+	out.Output = c.output
 	return out, err
 }
 

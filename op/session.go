@@ -95,7 +95,7 @@ const (
 
 // keep opens the session that the flags describe, and takes lines for it.
 func (t *talk) keep(ctx context.Context, in SessionInput, key sessionKey) error {
-	k, err := t.env.openSession(ctx, in, key)
+	k, err := t.env.openSession(ctx, SessionOpenInput{SessionInput: in}, key)
 	t.env.Sessions.put(key, k)
 	switch {
 	case t.signaled.Load() != 0: // nobody waits for it any more

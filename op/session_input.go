@@ -65,7 +65,7 @@ type sessionPlan struct {
 
 // plan puts the policy, the spec file and the fields together.
 func (in SessionInput) plan(env *Env) (sessionPlan, error) {
-	p := sessionPlan{}
+	p := sessionPlan{spec: env.defaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
 		if err := env.reads("policy", in.Policy); err != nil {
@@ -85,13 +85,15 @@ func (in SessionInput) plan(env *Env) (sessionPlan, error) {
 		return p, err
 	}
 	if p.spec.Commands != nil {
-		return p, &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
-			Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
+		return p, errRuledSession
 	}
 	p.byBytes = in.MaxOutputBytes != nil || s.MaxOutputBytes > 0
 	p.opts, err = in.options(s, p.spec)
 	return p, err
 }
+
+var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
+	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
 
 // options are what the shell is opened with: the fields' word, else the
 // policy's, else the spec's.

@@ -15,6 +15,7 @@ import (
 // SessionOpenInput asks for a session that outlives the call.
 type SessionOpenInput struct {
 	SessionInput
+	Sandbox   string `json:"sandbox,omitempty" help:"which sandbox it is in, with none of the fields that describe one (default: the default sandbox, where there is one and no field describes another; else one of its own)" max:"64"`
 	SessionID string `json:"session_id,omitempty" help:"a name for the session (default: a random one)" max:"64"`
 }
 
@@ -53,22 +54,27 @@ func sessionOps() []Op {
 	return []Op{sessionOp(), sessionOpenOp(), sessionRunOp(), sessionRestartOp(), sessionCloseOp(), sessionListOp()}
 }
 
-const sessionDoc = `A session is one shell that stays, in a sandbox of its own: its directory,
-variables, functions and options persist from one command to the next. It lives
-until it is closed, or until the door that keeps it closes.`
+const sessionDoc = `A session is one shell that stays, in a sandbox: its directory, variables,
+functions and options persist from one command to the next. It lives until it is
+closed, until its sandbox ends, or until the door that keeps it closes.`
 
 func sessionOpenOp() Op {
 	return New(Desc{
-		Name: "session_open", Summary: "Open a session: a shell that stays, in a sandbox of its own",
-		Doc:     sessionDoc + "\n\nWithout a workspace it gets an empty one, which is removed with it.",
-		Lasting: true,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+		Name: "session_open", Summary: "Open a session: a shell that stays",
+		Doc: sessionDoc + `
+
+It is in the sandbox that sandbox names, or in the default sandbox where there is
+one. Fields that describe a sandbox give it one of its own, which ends with it;
+without a workspace that has the default sandbox's, if there is one, and else an
+empty one, which is removed then.`,
+		Lasting: true, Profile: ProfileWorkspace,
+		Hints: Hints{Destructive: true, LongRunning: true},
 	}, func(ctx context.Context, env *Env, in SessionOpenInput, _ *Stream) (SessionOpenOutput, error) {
 		key, err := env.Sessions.reserve(env.principal(), in.SessionID)
 		if err != nil {
 			return SessionOpenOutput{}, err
 		}
-		k, err := env.openSession(ctx, in.SessionInput, key)
+		k, err := env.openSession(ctx, in, key)
 		if !env.Sessions.put(key, k) && err == nil {
 			err = errors.Join(errNoSessions, k.close(ctx))
 		}
@@ -90,8 +96,8 @@ func sessionRunOp() Op {
 
 A command that exceeds its time ends with all it has started; the shell stays
 where it lets itself be interrupted, and the answer says whether it did.`,
-		Lasting: true,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+		Lasting: true, Profile: ProfileWorkspace,
+		Hints: Hints{Destructive: true, LongRunning: true},
 	}, sessionRun, renderSessionRun)
 }
 
@@ -128,7 +134,13 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (S
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
-	return newSessionRunOutput(k.key.id, r, p), err
+	id := env.fitSession(r, &p)
+	out := newSessionRunOutput(k.key.id, r, p)
+	out.Kept = id
+	if env.Budget > 0 {
+		out.Chunks = []SessionChunk{} // Stdout and Stderr have it once more
+	}
+	return out, err
 }
 
 func renderSessionRun(w io.Writer, out SessionRunOutput) error {
@@ -173,10 +185,13 @@ func sessionRestartOp() Op {
 
 func sessionCloseOp() Op {
 	return New(Desc{
-		Name: "session_close", Summary: "Close a session, and its sandbox",
-		Doc:     sessionDoc + "\n\nIts shutdown commands run first; then nothing that runs in its sandbox is left.",
-		Lasting: true,
-		Hints:   Hints{Destructive: true},
+		Name: "session_close", Summary: "Close a session, and the sandbox that is its own",
+		Doc: sessionDoc + `
+
+Its shutdown commands run first; then nothing that it has started is left. A
+sandbox of its own ends with it, another stays.`,
+		Lasting: true, Profile: ProfileWorkspace,
+		Hints: Hints{Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
 		k, err := env.Sessions.remove(env.principal(), in.SessionID)
 		if err != nil {

@@ -37,6 +37,7 @@ type keptSession struct {
 	shell   *paddock.Session
 	plan    sessionPlan
 	scratch string // the temporary workspace, empty where there is none
+	shared  bool   // the sandbox is not its own
 }
 
 // scratchPrefix begins the names of temporary workspaces.
@@ -44,7 +45,13 @@ const scratchPrefix = "paddock-session-"
 
 // openSession opens a sandbox, and the session in it. Nothing is left where
 // that fails.
-func (e *Env) openSession(ctx context.Context, in SessionInput, key sessionKey) (_ *keptSession, err error) {
+func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionKey) (_ *keptSession, err error) {
+	if where, shared, err := in.where(e); err != nil || shared {
+		if err != nil {
+			return nil, err
+		}
+		return e.openShared(ctx, in.SessionInput, key, where)
+	}
 	p, err := in.plan(e)
 	if err != nil {
 		return nil, err
@@ -64,17 +71,25 @@ func (e *Env) openSession(ctx context.Context, in SessionInput, key sessionKey) 
 	if k.sandbox, err = e.Open(ctx, p.spec); err != nil {
 		return nil, err
 	}
-	opts := p.opts
-	opts.ID = key.id
-	if k.shell, err = k.sandbox.OpenSession(ctx, opts); err != nil {
+	if err = k.begin(ctx); err != nil {
 		return nil, err
+	}
+	return k, nil
+}
+
+// begin opens the session in its sandbox.
+func (k *keptSession) begin(ctx context.Context) (err error) {
+	opts := k.plan.opts
+	opts.ID = k.key.id
+	if k.shell, err = k.sandbox.OpenSession(ctx, opts); err != nil {
+		return err
 	}
 	// What the agent's defaults are is told where a bound has cut something.
 	k.plan.opts.MaxLines, k.plan.opts.MaxBytes = orNumber(opts.MaxLines, 100), orNumber(opts.MaxBytes, 1<<20)
 	if k.plan.opts.CommandTimeout == 0 {
 		k.plan.opts.CommandTimeout = paddock.DefaultSessionTimeout
 	}
-	return k, nil
+	return nil
 }
 
 func orNumber(n, otherwise int64) int64 {
@@ -87,6 +102,9 @@ func orNumber(n, otherwise int64) int64 {
 // close ends the session, its sandbox, and its temporary workspace. When ctx
 // ends, what the session still runs is not waited for.
 func (k *keptSession) close(ctx context.Context) error {
+	if k.shared {
+		return k.leave(ctx)
+	}
 	var errs []error
 	if k.sandbox != nil {
 		defer context.AfterFunc(ctx, func() { _ = k.sandbox.Close() })() // close returns what it says, too

@@ -23,8 +23,8 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 		Seccomp:       words("default", "strict", s.Seccomp),
 		RootFS:        []string{cmp.Or(s.RootFS, RootHost)},
 		Unprotected:   slices.Clone(s.Workspace.Unprotected),
-		Network:       words("none", s.Network),
-		AllowDegraded: slices.Clone(s.AllowDegraded),
+		Network:       words("none", cmp.Or(s.Network, defaultNetwork(s))),
+		AllowDegraded: words(append(harmless(s.Limits), s.AllowDegraded...)...),
 		Redaction:     slices.Clone(s.Redaction),
 		Limits:        s.Limits,
 	}
@@ -44,7 +44,26 @@ func (s Spec) Ceiling() (*Ceiling, error) {
 	case BackendWrapper:
 		c.wrapper(s)
 	}
-	return c, c.Validate()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// harmless are the limits that may be weaker than asked for, because one need not
+// ask for them at all.
+func harmless(l Limits) []string {
+	var all []string
+	if l.Memory == 0 {
+		all = append(all, DegradeMemory, DegradeSwap)
+	}
+	if l.Processes == 0 {
+		all = append(all, DegradeProcesses) // as by default
+	}
+	if l.CPUs == 0 {
+		all = append(all, DegradeCPUs)
+	}
+	return all
 }
 
 // words are those that are written, each once.

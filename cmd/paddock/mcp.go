@@ -19,7 +19,6 @@ type mcpFlags struct {
 	profile   string
 	budget    int
 	logLevel  string
-	fixtures  bool
 	http      httpFlags
 }
 
@@ -64,8 +63,6 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
-	flags.BoolVar(&f.fixtures, "conformance-fixtures", false, "offer what the protocol's conformance suite asks for")
-	_ = flags.MarkHidden("conformance-fixtures") // it is there
 	f.http.add(cmd)
 	cmd.AddCommand(a.installCommand())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -16,6 +16,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// extend adds to the server; nil where nothing is linked that does (mcp_fixtures.go).
+var extend = mcp.Options{}.Extend
+
 // mcp serves until standard input ends, or a signal asks for the end.
 func (a *app) mcp(f *mcpFlags, named bool) error {
 	opts, err := a.mcpOptions(f, named)
@@ -57,7 +60,7 @@ func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 		return mcp.Options{}, &policy.FieldError{Field: "--log-level", Value: f.logLevel, Reason: "there is no such level", Hint: "debug, info, warn or error"}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return mcp.Options{Profile: profile, Budget: f.budget, Logger: log, Version: wire.Build}, nil
+	return mcp.Options{Profile: profile, Budget: f.budget, Logger: log, Version: wire.Build, Extend: extend}, nil
 }
 
 // modelEnv is what the operations of a model find: the local user's environment,
@@ -72,7 +75,6 @@ func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
 		return nil, err
 	}
 	env.LookupEnv, env.Default, env.Ceiling = nil, &spec, ceiling
-	env.Sessions = &op.Sessions{}
 	env.Warn = func(err error) { log.Warn(err.Error()) }
 	return env, nil
 }

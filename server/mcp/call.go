@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -29,7 +32,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	defer context.AfterFunc(v.ctx, cancel)()
 	leave, err := v.slots.enter(ctx, req.Session)
 	if err != nil {
-		return v.render(o, answer{err: err}), nil
+		return v.render(o, answer{err: err}, ""), nil
 	}
 	input := []byte(req.Params.Arguments)
 	if len(input) == 0 || string(input) == "null" {
@@ -43,17 +46,24 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 		defer leave()
 		done <- v.do(ctx, o, input, progress)
 	}()
-	defer progress.stop()
+	a := wait(ctx, o.Name, done)
+	return v.render(o, a, progress.stop()), nil
+}
+
+// wait gives the answer, or, soon after ctx has ended, says that there is none.
+func wait(ctx context.Context, name string, done <-chan answer) answer {
 	select {
 	case a := <-done:
-		return v.render(o, a), nil
+		return a
 	case <-ctx.Done():
 	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	select {
 	case a := <-done:
-		return v.render(o, a), nil
-	case <-time.After(patience):
-		return v.render(o, answer{err: &paddock.Error{Message: "cannot finish " + o.Name + ": it was cancelled, and what it started is being ended"}}), nil
+		return a
+	case <-late.C:
+		return answer{err: &paddock.Error{Message: "cannot finish " + name + ": it was cancelled, and what it started is being ended"}}
 	}
 }
 
@@ -74,11 +84,14 @@ func errPanic(what string) error {
 	}
 }
 
-// render makes a result of an answer, within the budget.
-func (v *view) render(o *op.Op, a answer) *sdk.CallToolResult {
+// render makes a result of an answer, within the budget; notes stand beside it.
+func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	half := v.server.opts.Budget / 2
 	res := &sdk.CallToolResult{}
 	text := ""
+	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
+		a.out = nil // there is no answer, not an empty one
+	}
 	if a.out != nil {
 		text = tell(o, a.out)
 		fitted, cut, err := fit(a.out, half)
@@ -97,7 +110,8 @@ func (v *view) render(o *op.Op, a answer) *sdk.CallToolResult {
 		res.Meta = sdk.Meta{errorKey: errorData(a.err)}
 		text = errorText(a.err) + join(text)
 	}
-	res.Content = []sdk.Content{&sdk.TextContent{Text: clip(plain(text), half)}}
+	text = clip(plain(text), half-utf8.RuneCountInString(notes)) + notes
+	res.Content = []sdk.Content{&sdk.TextContent{Text: strings.TrimPrefix(text, "\n")}}
 	return res
 }
 

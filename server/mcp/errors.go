@@ -73,7 +73,7 @@ func errorOf(err error) *errorInfo {
 
 // flatten takes joined errors apart.
 func flatten(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the join itself, not one inside
+	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
 	if !ok {
 		return []error{err}
 	}

@@ -20,7 +20,7 @@ const (
 	// [Options] say otherwise.
 	DefaultBudget = 40000
 	// MinBudget is the least that has room for an error and its hint.
-	MinBudget = 2000
+	MinBudget = 6000
 	// maxViews bounds how many principals a server knows at once.
 	maxViews = 1024
 	// endTime is how long the end of a server waits for what it started.
@@ -30,8 +30,8 @@ const (
 // Options are how a server is. Env is needed; the rest has defaults.
 type Options struct {
 	// Env makes the environment of a principal, once, when it is first seen; ""
-	// is who speaks over standard input. The server sets its Budget and closes its
-	// Sandboxes, Sessions and Outputs.
+	// is who speaks over standard input. The server sets its Budget, Sandboxes,
+	// Sessions and Outputs, and closes these three.
 	Env func(principal string) (*op.Env, error)
 	// Profile is the set of tools. Default: all of them, op.ProfileFull.
 	Profile op.Profile
@@ -70,7 +70,7 @@ func New(opts Options) (*Server, error) {
 		opts.Budget = DefaultBudget
 	}
 	if opts.Budget < MinBudget {
-		return nil, &policy.FieldError{Field: "budget", Reason: "an answer has no room in it", Hint: "2000 characters are the least, 40000 the default"}
+		return nil, &policy.FieldError{Field: "budget", Reason: "an answer has no room in it", Hint: "6000 characters are the least, 40000 the default"}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

@@ -17,7 +17,12 @@ type teller interface {
 }
 
 // tell is an output as a model reads it.
-func tell(o *op.Op, out any) string {
+func tell(o *op.Op, out any) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			text = "the answer is in the structured content: it cannot be told as text"
+		}
+	}()
 	var b bytes.Buffer
 	var err error
 	if t, ok := out.(teller); ok {

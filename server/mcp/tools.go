@@ -15,12 +15,16 @@ import (
 type tools struct {
 	ops    []op.Op
 	byName map[string]*op.Op
+	known  map[string]*op.Op  // of every profile, for the server's own use
 	told   func() []*sdk.Tool // in the order of ops
 }
 
 func newTools(all []op.Op, profile op.Profile) *tools {
-	t := &tools{byName: map[string]*op.Op{}}
-	for _, o := range all {
+	t := &tools{byName: map[string]*op.Op{}, known: map[string]*op.Op{}}
+	for i, o := range all {
+		if !o.Local {
+			t.known[o.Name] = &all[i]
+		}
 		if !o.Local && o.Profile >= profile {
 			t.ops = append(t.ops, o)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type view struct {
 	sdk       *sdk.Server
 	http      http.Handler
 	slots     slots
+	watch     watcher
 	ctx       context.Context // ends with the view
 	end       context.CancelFunc
 	work      sync.WaitGroup // calls that have not ended
@@ -30,16 +32,10 @@ type view struct {
 func newView(s *Server, principal string, env *op.Env) *view {
 	own := *env
 	own.Budget = s.opts.Budget
+	own.Sandboxes, own.Sessions, own.Outputs = &op.Sandboxes{}, &op.Sessions{}, &op.Outputs{}
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
-	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, &sdk.ServerOptions{
-		Instructions: instructions(s.opts.Profile),
-		Logger:       s.opts.Logger,
-		Capabilities: &sdk.ServerCapabilities{
-			Logging: &sdk.LoggingCapabilities{},
-			Tools:   &sdk.ToolCapabilities{},
-		},
-	})
+	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
 	}
@@ -48,30 +44,78 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	return v
 }
 
+// sdkOptions say what this server can. Lists change with privileges alone, of
+// which nobody tells it.
+func (v *view) sdkOptions() *sdk.ServerOptions {
+	opts := &sdk.ServerOptions{
+		Instructions: instructions(v.server.opts.Profile),
+		Logger:       v.server.opts.Logger,
+		Capabilities: &sdk.ServerCapabilities{
+			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
+			Tools:   &sdk.ToolCapabilities{},
+			Prompts: &sdk.PromptCapabilities{},
+		},
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = sdk.CacheScopePrivate },
+	}
+	if v.server.tools.hasResources() {
+		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
+		opts.SubscribeHandler, opts.UnsubscribeHandler = v.subscribe, v.unsubscribe
+	}
+	return opts
+}
+
 // receive answers what is rendered from the table; the rest is the SDK's.
 func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
 		defer v.recovered(method, &err)
 		switch r := req.(type) {
-		case *sdk.ListToolsRequest:
-			res, err := next(ctx, method, req)
-			if list, ok := res.(*sdk.ListToolsResult); ok && err == nil && r.Params.Cursor == "" {
-				list.Tools = append(v.listed(ctx), list.Tools...)
-			}
-			return res, err
 		case *sdk.CallToolRequest:
-			if t := v.server.tools.find(r.Params.Name); t != nil {
-				return v.call(ctx, r, t)
+			if o := v.server.tools.find(r.Params.Name); o != nil {
+				return v.call(ctx, r, o)
+			}
+		case *sdk.ReadResourceRequest:
+			if at, ours, err := parsePlace(r.Params.URI); ours && v.server.tools.hasResources() {
+				if err != nil {
+					return nil, resourceError(r.Params.URI, err)
+				}
+				return v.read(ctx, r.Params.URI, at)
 			}
 		}
-		return next(ctx, method, req)
+		res, err := next(ctx, method, req)
+		if err == nil && first(req) {
+			v.add(ctx, res)
+		}
+		return res, err
+	}
+}
+
+// first says whether a list is asked for from its beginning.
+func first(req sdk.Request) bool {
+	page, ok := req.GetParams().(interface{ cursorPtr() *string })
+	_ = page
+	return ok
+}
+
+// add puts what is ours before what [Options].Extend has brought.
+func (v *view) add(ctx context.Context, res sdk.Result) {
+	switch list := res.(type) {
+	case *sdk.ListToolsResult:
+		list.Tools = append(v.listed(ctx), list.Tools...)
+	case *sdk.ListResourcesResult:
+		if v.server.tools.hasResources() {
+			list.Resources = append(v.resources(ctx), list.Resources...)
+		}
+	case *sdk.ListResourceTemplatesResult:
+		if v.server.tools.hasResources() {
+			list.ResourceTemplates = append(templates(), list.ResourceTemplates...)
+		}
 	}
 }
 
 // recovered makes an error of a panic: one call has failed, and no other.
 func (v *view) recovered(what string, err *error) {
 	if p := recover(); p != nil {
-		v.server.opts.Logger.Error("panic", "in", what, "value", p)
+		v.server.opts.Logger.Error("panic", "in", what, "value", p, "stack", string(debug.Stack()))
 		*err = errPanic(what)
 	}
 }
@@ -83,9 +127,10 @@ func (v *view) close() error {
 	if !v.worked(endTime) {
 		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
 	}
-	if v.env.Sessions != nil {
-		errs = append(errs, v.env.Sessions.Close())
-	}
+	ended := make(chan error, 2)
+	go func() { ended <- v.env.Sessions.Close() }()
+	go func() { ended <- v.env.Sandboxes.Close() }()
+	errs = append(errs, <-ended, <-ended, v.env.Outputs.Close())
 	return errors.Join(errs...)
 }
 
