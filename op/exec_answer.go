@@ -95,6 +95,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 	out.Killed = x.killed
 	h.execs.mu.Unlock()
 	if !h.lasting {
+		out.Exec = "" // nobody finds it
 		defer x.out.store.remove(x.out)
 	}
 	room := env.room(shownExec)
@@ -222,8 +223,10 @@ func (t *teller) denials(list []paddock.Denial, status int) {
 		if d.Object != "" {
 			what += ", " + d.Object
 		}
-		guess := map[bool]string{true: "perhaps "}[d.Guess]
-		t.line("%sdenied by the sandbox: %s (%s)", guess, what, d.Hint)
+		if d.Hint != "" {
+			what += " (" + d.Hint + ")"
+		}
+		t.line("%sdenied by the sandbox: %s", map[bool]string{true: "perhaps "}[d.Guess], what)
 	}
 }
 

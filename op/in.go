@@ -34,6 +34,8 @@ type held struct {
 	execs   execs
 	// introduced is set once a call has told what it does not keep.
 	introduced once
+	// secrets are those that were given to it.
+	secrets secrets
 }
 
 // in does something in the sandbox that is meant. A door that lasts keeps it; for

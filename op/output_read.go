@@ -149,7 +149,7 @@ func (n *Output) part(in OutputReadInput, limit int) (out OutputReadOutput, more
 	if from == right && left != right {
 		from, data = skipHalf(from, data)
 	}
-	used := 0
+	var used int
 	if in.Encoding == "base64" {
 		used = min(len(data), limit/4*3)
 		out.Encoding, out.Text = "base64", base64.StdEncoding.EncodeToString(data[:used])

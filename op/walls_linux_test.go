@@ -98,6 +98,9 @@ func well[O any](t testing.TB, env *Env, name string, fields map[string]any) O {
 // try calls an operation with fields.
 func try[O any](ctx context.Context, t testing.TB, env *Env, name string, fields map[string]any) (O, error) {
 	t.Helper()
+	if fields == nil {
+		fields = map[string]any{}
+	}
 	input, err := json.Marshal(fields)
 	if err != nil {
 		t.Fatal(err)

@@ -84,6 +84,9 @@ func (v *view) ask(ctx context.Context, env *op.Env, name string, in map[string]
 	if o == nil {
 		return &paddock.Error{Message: "cannot do " + name + ": this server has no such operation", Code: wire.CodeUnsupported}
 	}
+	if in == nil {
+		in = map[string]any{}
+	}
 	input, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("cannot ask for %s: %w", name, err)
@@ -120,7 +123,7 @@ func templates() []*sdk.ResourceTemplate {
 	}
 }
 
-// listed are the workspaces of the sandboxes that are open, with what is at their
+// resources are the workspaces of the sandboxes that are open, with what is at their
 // top. Nothing is opened for a list.
 func (v *view) resources(ctx context.Context) []*sdk.Resource {
 	list := []*sdk.Resource{directory(place{kind: inWorkspace}, "workspace")}
@@ -200,7 +203,7 @@ func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourc
 		content.Text = clip(content.Text, v.server.opts.Budget)
 	}
 	res := &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{content}}
-	res.CacheScope = sdk.CacheScopePrivate
+	res.CacheScope = "private"
 	return res, nil
 }
 

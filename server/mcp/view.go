@@ -36,6 +36,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
+	v.addPrompts()
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
 	}
@@ -55,7 +56,7 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Tools:   &sdk.ToolCapabilities{},
 			Prompts: &sdk.PromptCapabilities{},
 		},
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = sdk.CacheScopePrivate },
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if v.server.tools.hasResources() {
 		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
@@ -82,31 +83,28 @@ func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 		}
 		res, err := next(ctx, method, req)
-		if err == nil && first(req) {
-			v.add(ctx, res)
+		if err == nil {
+			v.add(ctx, req, res)
 		}
 		return res, err
 	}
 }
 
-// first says whether a list is asked for from its beginning.
-func first(req sdk.Request) bool {
-	page, ok := req.GetParams().(interface{ cursorPtr() *string })
-	_ = page
-	return ok
-}
-
-// add puts what is ours before what [Options].Extend has brought.
-func (v *view) add(ctx context.Context, res sdk.Result) {
-	switch list := res.(type) {
-	case *sdk.ListToolsResult:
-		list.Tools = append(v.listed(ctx), list.Tools...)
-	case *sdk.ListResourcesResult:
-		if v.server.tools.hasResources() {
+// add puts what is ours before what [Options].Extend has brought: on the first
+// page of a list.
+func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
+	resources := v.server.tools.hasResources()
+	switch r := req.(type) {
+	case *sdk.ListToolsRequest:
+		if list, ok := res.(*sdk.ListToolsResult); ok && r.Params.Cursor == "" {
+			list.Tools = append(v.listed(ctx), list.Tools...)
+		}
+	case *sdk.ListResourcesRequest:
+		if list, ok := res.(*sdk.ListResourcesResult); ok && resources && r.Params.Cursor == "" {
 			list.Resources = append(v.resources(ctx), list.Resources...)
 		}
-	case *sdk.ListResourceTemplatesResult:
-		if v.server.tools.hasResources() {
+	case *sdk.ListResourceTemplatesRequest:
+		if list, ok := res.(*sdk.ListResourceTemplatesResult); ok && resources && r.Params.Cursor == "" {
 			list.ResourceTemplates = append(templates(), list.ResourceTemplates...)
 		}
 	}

@@ -43,7 +43,9 @@ func testMain(m *testing.M) int {
 	}
 	binDir = dir
 	wallless = probe()
-	return m.Run()
+	status := m.Run()
+	fmt.Print(reports.String())
+	return status
 }
 
 // build makes the programs in dir.

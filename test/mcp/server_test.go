@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/privilege/stores"
 )
 
 func requireWalls(t *testing.T) {
@@ -29,7 +31,6 @@ type setup struct {
 	state     string
 	profile   string
 	fixtures  bool
-	args      []string // more flags
 }
 
 // plain is a server over an empty workspace with the default tools.
@@ -39,21 +40,18 @@ func plain(t *testing.T) setup {
 }
 
 // everything is a server with all tools that there are, whose principal holds
-// every privilege.
+// every privilege where the tests can give it.
 func everything(t *testing.T) setup {
 	t.Helper()
 	s := plain(t)
 	s.profile = "full"
-	s.grant(t)
-	return s
-}
-
-// grant gives the local user all privileges.
-func (s setup) grant(t *testing.T) {
-	t.Helper()
+	if !privileged() {
+		return s
+	}
 	for _, name := range []string{"ALTER_PRIVILEGES", "UNSANDBOXED_EXEC"} {
 		s.paddock(t, "privilege", "grant", localPrincipal(t), name)
 	}
+	return s
 }
 
 // paddock runs another command of the program, which must succeed.
@@ -73,13 +71,15 @@ func (s setup) env() []string {
 }
 
 // command is the server as a client's configuration would start it.
-func (s setup) command(more ...string) *exec.Cmd {
+func (s setup) command() *exec.Cmd { return s.program("--workspace", s.workspace) }
+
+// program is paddock mcp with these flags.
+func (s setup) program(flags ...string) *exec.Cmd {
 	dir := binDir
 	if s.fixtures {
 		dir = filepath.Join(binDir, "with-fixtures")
 	}
-	args := append([]string{"mcp", "--workspace", s.workspace, "--profile", s.profile}, s.args...)
-	cmd := exec.Command(filepath.Join(dir, "paddock-mcp"), append(args, more...)...)
+	cmd := exec.Command(filepath.Join(dir, "paddock-mcp"), append([]string{"mcp", "--profile", s.profile}, flags...)...)
 	cmd.Env = s.env()
 	return cmd
 }
@@ -263,4 +263,14 @@ func alive(pid int) bool {
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(rest, "Z") && syscall.Kill(pid, 0) == nil
+}
+
+// localPrincipal is who asks over standard input.
+func localPrincipal(t *testing.T) string {
+	t.Helper()
+	who := stores.Local("")
+	if who == nil {
+		t.Fatal("nobody is known")
+	}
+	return who.Name
 }
