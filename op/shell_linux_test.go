@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -211,6 +212,24 @@ func TestShellErrors(t *testing.T) {
 // operationTried is try for whatever the answer is.
 func operationTried(t testing.TB, env *Env, name string, in fields) (any, error) {
 	t.Helper()
-	text := mustJSON(t, in)
-	return operation(t, name).Call(t.Context(), env, text, nil)
+	out, err := operation(t, name).Call(t.Context(), env, mustJSON(t, in), nil)
+	fits(t, name, out)
+	return out, err
+}
+
+// fits holds an answer against the operation's own schema, as a client does.
+func fits(t testing.TB, name string, out any) {
+	t.Helper()
+	if out == nil {
+		return
+	}
+	var value any
+	var schema node
+	o := operation(t, name)
+	if err := errors.Join(json.Unmarshal(mustJSON(t, out), &value), json.Unmarshal(o.OutputSchema(), &schema)); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := schema.check(value, name); len(wrong) > 0 {
+		t.Errorf("%s answers %s: %q", name, mustJSON(t, out), wrong)
+	}
 }
