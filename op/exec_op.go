@@ -23,6 +23,7 @@ type ExecInput struct {
 	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        Variables        `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
+	SecretEnv  []string         `json:"secret_env,omitempty" flag:"-" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
 	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and all it started after this time, 90s or 1h30m (default: the sandbox's; else, in the foreground of a server, 2m)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once; the command runs on, output_read reads what it prints, exec_kill ends it"`
@@ -98,6 +99,9 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 		return out, err
 	}
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, h *held) error {
+		if in.Env, err = h.withSecrets(in.Env, in.SecretEnv); err != nil {
+			return err
+		}
 		argv, err := h.argv(in)
 		if err != nil {
 			return err

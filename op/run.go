@@ -29,7 +29,7 @@ func runOp() Op {
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
 		Profile: ProfileRun,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+		Hints:   Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: Streams{In: true, Out: true},
 	}, run, renderRun)
 }

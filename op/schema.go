@@ -184,6 +184,9 @@ func ownJSON(t reflect.Type) bool {
 func (s *schemer) object(t reflect.Type) schema {
 	o := schema{Type: "object", Properties: &properties{}, Additional: false}
 	for _, f := range jsonFields(t) {
+		if s.input && f.Tag.Get("only") == "cli" {
+			continue
+		}
 		of := s.of(f.Type)
 		s.tagged(&of, f)
 		*o.Properties = append(*o.Properties, property{f.key, of})
