@@ -86,6 +86,9 @@ func (in FileSearchInput) check() error {
 	if in.Pattern == "" && len(in.Glob) == 0 {
 		return &policy.FieldError{Field: "pattern", Reason: "there is no pattern, and no glob", Hint: "give a pattern for lines, or a glob for files"}
 	}
+	if err := oneOf("output", in.Output, wire.SearchContent, wire.SearchPaths, wire.SearchCount); err != nil {
+		return err
+	}
 	if in.Path != "" {
 		if err := checkPath("path", in.Path); err != nil {
 			return err
