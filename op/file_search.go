@@ -115,7 +115,7 @@ func (in FileSearchInput) check() error {
 
 // request is what the agent is asked, for an answer that takes so many characters.
 func (in FileSearchInput) request(room int) wire.SearchRequest {
-	number := func(n uint64, otherwise int64) int64 { return cmp.Or(int64(n), otherwise) } //nolint:gosec // bounded by their tags
+	number := func(n uint64, otherwise int64) int64 { return cmp.Or(int64(n), otherwise) } // bounded by their tags
 	limit := int64(defaultLines)
 	if in.Pattern == "" || in.Output != "" && in.Output != wire.SearchContent {
 		limit = defaultFiles
