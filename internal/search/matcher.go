@@ -147,7 +147,7 @@ func (m *Matcher) find(ctx context.Context, line []byte) (loc []int) {
 
 // heldLine reads the characters of a line, until ctx ends.
 type heldLine struct {
-	ctx  context.Context //nolint:containedctx // it is of one search
+	ctx  context.Context
 	rest []byte
 	read int
 }

@@ -24,7 +24,7 @@ type reader struct {
 	buf     []byte
 
 	// Of the file:
-	ctx           context.Context //nolint:containedctx // it is of one search
+	ctx           context.Context
 	found         *found
 	before, after int
 	pending       int   // lines that are wanted after the last match

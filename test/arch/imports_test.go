@@ -25,6 +25,8 @@ var allowRules = []allowRule{
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"backend/docker", []string{"backend", "confine", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
 	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
+	{"internal/ignore", nil, "the agent links it"},
+	{"internal/search", []string{module + "/internal/ignore", module + "/internal/redact"}, "the agent links it"},
 	{"test/engines", nil, "it drives command lines"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
