@@ -110,7 +110,7 @@ func (Seconds) JSONSchema() string {
 
 // settings are what the spec, the configuration and the fields say together.
 func (in ExecuteInput) settings(env *Env) (policy.Spec, executor.Config, error) {
-	var spec policy.Spec
+	spec := env.defaultSpec()
 	var config executor.Config
 	var errs []error
 	err := errors.Join(env.reads("spec_file", in.SpecFile), env.reads("config", in.Config))

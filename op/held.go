@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -64,11 +66,23 @@ func (e *Env) openHeld(ctx context.Context, spec policy.Spec, name string) (_ *h
 		}
 		spec.Workspace.Source = h.scratch
 	}
-	if h.Sandbox, err = e.Open(ctx, spec); err != nil {
+	if h.Sandbox, err = e.allowing(h.scratch).Open(ctx, spec); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	h.name = cmp.Or(h.name, h.ID())
 	return h, nil
+}
+
+// allowing is the environment with a ceiling that allows a temporary workspace,
+// which was made for the caller alone.
+func (e *Env) allowing(scratch string) *Env {
+	if scratch == "" || e.Ceiling == nil {
+		return e
+	}
+	own, ceiling := *e, *e.Ceiling
+	ceiling.Workspace = append(slices.Clone(ceiling.Workspace), policy.Place{Source: scratch, Mode: "rw"})
+	own.Ceiling = &ceiling
+	return &own
 }
 
 // ended says whether the sandbox is no more.
@@ -112,7 +126,8 @@ const goneWait = time.Second
 // explain says of what went wrong in a sandbox that has ended meanwhile that it
 // has: no better cause is known.
 func (h *held) explain(err error) error {
-	if !errors.Is(err, paddock.ErrClosed) {
+	unreachable := (*net.OpError)(nil)
+	if !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
 		return err
 	}
 	select {

@@ -3,6 +3,8 @@ package op
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -118,9 +120,14 @@ func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *held) e
 	return do(ctx, h)
 }
 
+// defaultSpec is the default sandbox's, for the caller to change.
 func (e *Env) defaultSpec() policy.Spec {
 	if e.Default == nil {
 		return policy.Spec{}
 	}
-	return *e.Default
+	spec := *e.Default
+	spec.Workspace.Unprotected = slices.Clone(spec.Workspace.Unprotected)
+	spec.Mounts, spec.AllowDegraded = slices.Clone(spec.Mounts), slices.Clone(spec.AllowDegraded)
+	spec.Redaction, spec.Env = slices.Clone(spec.Redaction), maps.Clone(spec.Env)
+	return spec
 }

@@ -76,9 +76,6 @@ func sandboxCreate(ctx context.Context, env *Env, in SandboxCreateInput, _ *Stre
 	if err != nil {
 		return SandboxCreateOutput{}, err
 	}
-	if spec.Workspace.Source == "" && env.Default != nil {
-		spec.Workspace.Source = env.Default.Workspace.Source
-	}
 	if in.Name == defaultName {
 		return SandboxCreateOutput{}, &policy.FieldError{Field: "name", Value: in.Name, Reason: "the default sandbox is made at its first use", Hint: "choose another name"}
 	}
