@@ -2,6 +2,7 @@ package op
 
 import (
 	"encoding"
+	"encoding/json"
 	"reflect"
 	"strconv"
 	"strings"
@@ -125,6 +126,12 @@ func (f Field) Value(text string) (any, error) {
 			return nil, refuse("it is not a whole number from 0 to 2^64-1", "")
 		}
 		return n, nil
+	}
+	if f.Kind == KindList && f.typ.Elem().Kind() == reflect.Struct {
+		if text = strings.TrimSpace(text); !json.Valid([]byte(text)) || text[0] != '{' {
+			return nil, refuse("it is not a JSON object", "")
+		}
+		return json.RawMessage(text), nil
 	}
 	if u, ok := reflect.New(f.typ).Interface().(encoding.TextUnmarshaler); ok {
 		for _, wrong := range policy.FieldErrors(u.UnmarshalText([]byte(text))) {

@@ -120,14 +120,18 @@ func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *held) e
 	return do(ctx, h)
 }
 
-// defaultSpec is the default sandbox's, for the caller to change.
+// defaultSpec is a copy of the spec of the sandbox that is meant where none is
+// named. What a caller asks for is laid over it, so that what the operator wrote
+// there and no ceiling holds, rules for commands say, holds all the same.
 func (e *Env) defaultSpec() policy.Spec {
 	if e.Default == nil {
 		return policy.Spec{}
 	}
-	spec := *e.Default
-	spec.Workspace.Unprotected = slices.Clone(spec.Workspace.Unprotected)
-	spec.Mounts, spec.AllowDegraded = slices.Clone(spec.Mounts), slices.Clone(spec.AllowDegraded)
-	spec.Redaction, spec.Env = slices.Clone(spec.Redaction), maps.Clone(spec.Env)
-	return spec
+	s := *e.Default
+	s.Workspace.Unprotected = slices.Clone(s.Workspace.Unprotected)
+	s.Mounts = slices.Clone(s.Mounts)
+	s.AllowDegraded = slices.Clone(s.AllowDegraded)
+	s.Redaction = slices.Clone(s.Redaction)
+	s.Env = maps.Clone(s.Env)
+	return s
 }

@@ -65,7 +65,7 @@ type sessionPlan struct {
 
 // plan puts the policy, the spec file and the fields together.
 func (in SessionInput) plan(env *Env) (sessionPlan, error) {
-	p := sessionPlan{}
+	p := sessionPlan{spec: env.defaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
 		if err := env.reads("policy", in.Policy); err != nil {

@@ -65,8 +65,10 @@ func sessionOpenOp() Op {
 		Doc: sessionDoc + `
 
 The answer has the session's id, which session_run takes. It is in the sandbox
-that sandbox names, or in the default sandbox where there is one. Fields that describe a sandbox give it one of its own, which ends with it;
-without a workspace that has an empty one, which is removed then.`,
+that sandbox names, or in the default sandbox where there is one. Fields that
+describe a sandbox give it one of its own, which ends with it; without a workspace
+that has the default sandbox's, if there is one, and else an empty one, which is
+removed then.`,
 		Lasting: true, Profile: ProfileWorkspace,
 		Hints: Hints{Destructive: true, LongRunning: true},
 	}, func(ctx context.Context, env *Env, in SessionOpenInput, _ *Stream) (SessionOpenOutput, error) {

@@ -45,15 +45,10 @@ type SpecInput struct {
 	BackendInput
 }
 
-// spec is what was asked for, the file's words and the fields' together. All
-// that is wrong with the fields is told at once.
-// Where there is no file, they are laid over the door's default sandbox, if it has one.
-func (in SpecInput) spec(env *Env) (policy.Spec, error) {
-	if in.SpecFile != "" {
-		return in.over(env, policy.Spec{})
-	}
-	return in.over(env, env.defaultSpec())
-}
+// spec is what was asked for, the file's words and the fields' together, or,
+// without a file, those of the door's default. All that is wrong with the fields
+// is told at once.
+func (in SpecInput) spec(env *Env) (policy.Spec, error) { return in.over(env, env.defaultSpec()) }
 
 // over is spec with another spec in place of the empty one.
 func (in SpecInput) over(env *Env, spec policy.Spec) (policy.Spec, error) {

@@ -155,15 +155,6 @@ func atTerminal(field, value string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: "files of the host are for the command line alone"}
 }
 
-// causeOf is an error without the path that its reader knows.
-func causeOf(err error) string {
-	var at *os.PathError
-	if errors.As(err, &at) {
-		return at.Err.Error()
-	}
-	return err.Error()
-}
-
 // spooled is a stream whose length was found out, in a file that nobody else finds.
 func spooled(from io.Reader) (io.ReadCloser, int64, error) {
 	f, err := nameless()

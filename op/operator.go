@@ -1,0 +1,45 @@
+package op
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// OperatorSpec is what an operator has written for the sandboxes of others, made
+// fit to stand below a ceiling: with its defaults, and with paths that are
+// absolute and lead over no link, since under a ceiling none is followed.
+func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
+	base := policy.Base{}
+	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
+	base.Home, _ = os.UserHomeDir() // and so is "~"
+	spec, err := spec.Resolve(base)
+	if err != nil {
+		return spec, err
+	}
+	if spec.RootFS != policy.RootHost {
+		if err := overNoLink("rootfs", &spec.RootFS); err != nil {
+			return spec, err
+		}
+	}
+	for i := range spec.Mounts {
+		if err := overNoLink("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
+			return spec, err
+		}
+	}
+	return spec, overNoLink("workspace.source", &spec.Workspace.Source)
+}
+
+func overNoLink(field string, path *string) error {
+	if *path == "" {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(*path)
+	if err != nil {
+		return &policy.FieldError{Field: field, Value: *path, Reason: causeOf(err)}
+	}
+	*path = real
+	return nil
+}
