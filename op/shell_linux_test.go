@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,12 @@ func TestShellCancelled(t *testing.T) {
 		}
 		cancel()
 	}
+	// Nor does it end one that has the name already.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := try[ShellOutput](ctx, t, env, "shell_open", fields{"shell_id": "kept"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	if list := well[ShellListOutput](t, env, "shell_list", fields{}); len(list.Shells) != 1 || list.Shells[0].ShellID != "kept" || list.Shells[0].State != "running" {
 		t.Errorf("%+v", list)
 	}
@@ -214,6 +221,9 @@ func operationTried(t testing.TB, env *Env, name string, in fields) (any, error)
 	t.Helper()
 	out, err := operation(t, name).Call(t.Context(), env, mustJSON(t, in), nil)
 	fits(t, name, out)
+	if err != nil && out != nil && !reflect.ValueOf(out).IsZero() && name != "service_start" {
+		t.Errorf("%s answers %+v beside %v", name, out, err)
+	}
 	return out, err
 }
 

@@ -50,7 +50,7 @@ func (h *held) readShell(ctx context.Context, id string, from int64, how reading
 		r, err := wire.Call(ctx, h.Client(), wire.ReadShell, wire.ReadShellRequest{
 			ShellID: id, Cursor: next, MaxChars: int64(how.chars - chars), WaitMS: wait.Milliseconds()})
 		if err != nil {
-			return out, refusal("read shell "+id, err)
+			return ShellOutput{}, refusal("read shell "+id, err)
 		}
 		if first {
 			out.Cursor, out.DroppedChars = r.Cursor, r.DroppedChars
