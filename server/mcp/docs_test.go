@@ -61,7 +61,7 @@ func writeManual(w io.Writer, ops []op.Op) {
 		var names []string
 		for _, o := range ops {
 			if p.Offers(o.Profile) && (p != op.ProfileFull || o.Profile == op.ProfileFull) {
-				names = append(names, fmt.Sprintf("[`%s`](#%s)", o.Name, o.Name))
+				names = append(names, "[`"+o.Name+"`](#"+o.Name+")")
 			}
 		}
 		more := ""

@@ -58,7 +58,9 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Tools:   &sdk.ToolCapabilities{},
 			Prompts: &sdk.PromptCapabilities{},
 		},
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+		// The tools are asked for next: they are described while the client reads.
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.told() },
+		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if v.server.tools.hasResources() {
 		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
