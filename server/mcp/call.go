@@ -111,7 +111,10 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 		text = errorText(a.err) + join(text)
 	}
 	text = clip(plain(text), half-utf8.RuneCountInString(notes)) + notes
-	res.Content = []sdk.Content{&sdk.TextContent{Text: strings.TrimPrefix(text, "\n")}}
+	if text = strings.TrimPrefix(text, "\n"); text == "" {
+		text = "done" // some clients show nothing else
+	}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}
 	return res
 }
 
