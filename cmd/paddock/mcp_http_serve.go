@@ -29,7 +29,7 @@ func (a *app) mcpHTTP(f *mcpFlags, named bool) error {
 	if err != nil {
 		return err
 	}
-	server, err := mcp.New(opts)
+	server, err := newServer(opts)
 	if err != nil {
 		return err
 	}
