@@ -39,10 +39,10 @@ func overNoLink(field string, path *string) error {
 	if *path == "" {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(*path)
+	led, err := filepath.EvalSymlinks(*path)
 	if err != nil {
 		return &policy.FieldError{Field: field, Value: *path, Reason: causeOf(err)}
 	}
-	*path = real
+	*path = led
 	return nil
 }

@@ -35,7 +35,6 @@ type backend struct {
 	sessions map[string]string // to principals
 	forgot   []string
 	began    chan string // what streams and blocked requests say, and "end" after it
-	forget   func(string)
 }
 
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -115,13 +115,12 @@ func TestAskedToEnd(t *testing.T) {
 	}
 	path := filepath.Join(s.state, "mcp.sock")
 	eventually(t, "it does not listen", func() bool { _, err := os.Stat(path); return err == nil })
-	h := &server{setup: s, url: "http://localhost/mcp", pid: cmd.Process.Pid, log: log}
-	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: h.url, HTTPClient: overSocket(path), MaxRetries: -1}, nil)
+	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: overSocket(path), MaxRetries: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mark := newMark()
-	c := &client{session: session, pid: h.pid, log: log}
+	c := &client{session: session, pid: cmd.Process.Pid, log: log}
 	done := c.busy(t, mark)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
