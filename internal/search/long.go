@@ -13,7 +13,7 @@ import (
 // read. nul says that it has a NUL byte, ended that the file has.
 func (r *reader) long(f File) (nul, ended bool, err error) {
 	begin := r.offset
-	l := &longLine{ctx: r.ctx, file: f, buf: r.buf, end: r.end}
+	l := &longLine{ctx: r.ctx, file: f, buf: r.buf, end: r.end, hide: r.matcher.ends}
 	loc := r.matcher.stream(l)
 	l.drain()
 	if l.err != nil || l.nul || r.ctx.Err() != nil {
@@ -58,9 +58,12 @@ func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 	if _, err := f.ReadAt(text, begin+at); err != nil && !errors.Is(err, io.EOF) {
 		return Line{}, err
 	}
+	if at+int64(len(text)) == size && bytes.HasSuffix(text, []byte{'\r'}) {
+		text, size = text[:len(text)-1], size-1
+	}
 	start, end := 0, 0
 	if loc != nil {
-		start, end = int(int64(loc[0])-at), int(min(int64(loc[1])-at, int64(len(text))))
+		start, end = int(int64(loc[0])-at), min(int(int64(loc[1])-at), len(text))
 	}
 	low, high := window(text, min(start, len(text)), end, most)
 	return Line{Number: r.number + 1, Column: int(column), Text: string(text[low:high]),
@@ -74,6 +77,7 @@ type longLine struct {
 	buf   []byte
 	at    int // of the next byte in buf
 	end   int
+	hide  bool  // a carriage return at the end is not told
 	read  int   // characters
 	total int64 // bytes of the line so far
 	over  bool  // its line feed was read
@@ -101,7 +105,8 @@ func (l *longLine) fill() bool {
 	return n > 0
 }
 
-// ReadRune reads a character; a carriage return right before the end is none.
+// ReadRune reads a character; a carriage return right before the end is perhaps
+// none.
 func (l *longLine) ReadRune() (r rune, size int, err error) {
 	if l.read++; l.over || l.nul || l.read%256 == 0 && l.ctx.Err() != nil || !l.fill() {
 		return 0, 0, io.EOF
@@ -114,7 +119,7 @@ func (l *longLine) ReadRune() (r rune, size int, err error) {
 		l.over = true
 		l.at++
 		return 0, 0, io.EOF
-	case b == '\r' && l.ends():
+	case b == '\r' && l.hide && l.ends():
 		return 0, 0, io.EOF
 	case b == 0:
 		l.nul = true
@@ -129,12 +134,15 @@ func (l *longLine) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// ends says whether a line feed follows the byte that is next.
+// ends says whether the line ends behind the byte that is next.
 func (l *longLine) ends() bool {
 	if l.at+1 == l.end {
 		l.refill()
 	}
-	return l.at+1 < l.end && l.buf[l.at+1] == '\n'
+	if l.at+1 == l.end {
+		return l.eof
+	}
+	return l.buf[l.at+1] == '\n'
 }
 
 // refill completes a character at the buffer's end.

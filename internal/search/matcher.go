@@ -33,6 +33,7 @@ func (e *PatternError) Error() string {
 type Matcher struct {
 	re   *regexp.Regexp
 	tree *syntax.Regexp
+	ends bool // it asks for the end of a line
 }
 
 // NewMatcher compiles a pattern. An error is a *PatternError.
@@ -74,7 +75,7 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	return &Matcher{re: re, tree: tree}, nil
+	return &Matcher{re: re, tree: tree, ends: anyPart(tree, asksEnd)}, nil
 }
 
 const errNewline = "it has a line feed, and lines are searched one by one"
