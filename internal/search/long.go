@@ -2,7 +2,9 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"unicode/utf8"
 )
@@ -15,7 +17,7 @@ func (r *reader) long(f File) (nul, ended bool, err error) {
 	loc := r.matcher.stream(l)
 	l.drain()
 	if l.err != nil || l.nul || r.ctx.Err() != nil {
-		return l.nul, false, max2(r.ctx.Err(), l.err)
+		return l.nul, false, cmp.Or(r.ctx.Err(), l.err)
 	}
 	size := l.total
 	var line Line
@@ -44,14 +46,6 @@ func (r *reader) long(f File) (nul, ended bool, err error) {
 	return false, l.eof && r.end == 0, err
 }
 
-// max2 is the first error that there is.
-func max2(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 // showLong reads the part of a long line that is told.
 func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 	most := r.found.c.search.LineBytes
@@ -61,7 +55,7 @@ func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 		at = max(0, int64(loc[0])-int64(most))
 	}
 	text := make([]byte, min(size-at, int64(3*most)))
-	if _, err := f.ReadAt(text, begin+at); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(text, begin+at); err != nil && !errors.Is(err, io.EOF) {
 		return Line{}, err
 	}
 	start, end := 0, 0
@@ -75,11 +69,12 @@ func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 
 // longLine reads the characters of one line. It ends, too, when ctx does.
 type longLine struct {
-	ctx   context.Context //nolint:containedctx // it is of one search
+	ctx   context.Context
 	file  io.Reader
 	buf   []byte
 	at    int // of the next byte in buf
 	end   int
+	read  int   // characters
 	total int64 // bytes of the line so far
 	over  bool  // its line feed was read
 	eof   bool
@@ -98,7 +93,7 @@ func (l *longLine) fill() bool {
 	n, err := readFull(l.file, l.buf)
 	l.at, l.end = 0, n
 	switch {
-	case err == io.EOF: //nolint:errorlint // readers give it unwrapped
+	case errors.Is(err, io.EOF):
 		l.eof = true
 	case err != nil:
 		l.err = err
@@ -108,7 +103,7 @@ func (l *longLine) fill() bool {
 
 // ReadRune reads a character; a carriage return right before the end is none.
 func (l *longLine) ReadRune() (r rune, size int, err error) {
-	if l.over || l.nul || !l.fill() {
+	if l.read++; l.over || l.nul || l.read%256 == 0 && l.ctx.Err() != nil || !l.fill() {
 		return 0, 0, io.EOF
 	}
 	if !utf8.FullRune(l.buf[l.at:l.end]) {
@@ -150,7 +145,7 @@ func (l *longLine) refill() {
 	n := copy(l.buf, l.buf[l.at:l.end])
 	more, err := readFull(l.file, l.buf[n:])
 	l.at, l.end = 0, n+more
-	if err == io.EOF { //nolint:errorlint // readers give it unwrapped
+	if errors.Is(err, io.EOF) {
 		l.eof = true
 	} else if err != nil {
 		l.err = err

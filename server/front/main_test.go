@@ -172,8 +172,14 @@ func begin(t *testing.T, opts Options) *world {
 		w.b.mu.Lock()
 		defer w.b.mu.Unlock()
 		w.b.forgot = append(w.b.forgot, who)
+		for id, owner := range w.b.sessions {
+			if owner == who {
+				w.b.sessions[id] = "ended"
+			}
+		}
 		return nil
 	}
+	opts.Close = func() error { return nil }
 	f, err := Listen(opts)
 	if err != nil {
 		t.Fatal(err)
