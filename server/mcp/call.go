@@ -30,7 +30,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	leave, err := v.slots.enter(ctx, req.Session)
+	leave, err := v.slots.enter(ctx, cancel, req.Session)
 	if err != nil {
 		return v.render(o, answer{err: err}, ""), nil
 	}
@@ -111,7 +111,10 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 		text = errorText(a.err) + join(text)
 	}
 	text = clip(plain(text), half-utf8.RuneCountInString(notes)) + notes
-	res.Content = []sdk.Content{&sdk.TextContent{Text: strings.TrimPrefix(text, "\n")}}
+	if text = strings.TrimPrefix(text, "\n"); text == "" {
+		text = "done" // some clients show nothing else
+	}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}
 	return res
 }
 

@@ -41,6 +41,9 @@ type watched struct {
 func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	at, ours, err := parsePlace(uri)
+	if err == nil && !ours && v.server.opts.Extend != nil {
+		return nil // what that has brought tells of its changes itself
+	}
 	if err == nil && !ours {
 		err = &policy.FieldError{Field: "uri", Value: uri, Reason: "it is no address of this server's", Hint: "paddock://default/workspace/PATH"}
 	}

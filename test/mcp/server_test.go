@@ -66,8 +66,11 @@ func (s setup) paddock(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func (s setup) env() []string {
-	return append(os.Environ(), "PADDOCK_STATE_DIR="+s.state, "PADDOCK_AGENT="+filepath.Join(binDir, "paddock-agent"))
+func (s setup) env() []string { return append(os.Environ(), s.added()...) }
+
+// added is what the environment has for this server.
+func (s setup) added() []string {
+	return []string{"PADDOCK_STATE_DIR=" + s.state, "PADDOCK_AGENT=" + filepath.Join(binDir, "paddock-agent")}
 }
 
 // command is the server as a client's configuration would start it.
