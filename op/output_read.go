@@ -59,7 +59,7 @@ every byte as it was printed.
 Of each stream the first and the last 16 MiB are kept; lost_bytes says how many
 bytes before the text are not. Outputs are dropped with their sandbox, and the
 oldest that have ended where there are too many.`,
-		Lasting: true, Profile: ProfileRun, // answers of run name it
+		Lasting: true, Profile: ProfileRun | ProfileWorkspace, // answers of run name it
 		Hints: Hints{ReadOnly: true, Idempotent: true, LongRunning: true},
 	}, outputRead, renderOutputRead)
 }

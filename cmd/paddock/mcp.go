@@ -29,7 +29,7 @@ workspace and, with --spec, the mounts, network, limits, commands and backend th
 the spec names, and no more. Sandboxes of its own keep to the same.
 
 A model with fewer tools chooses better: --profile run is one-shot commands alone,
-workspace (default) is work in one workspace, and full is all that you may use.`
+workspace (default) is work in one sandbox that stays, and full is all that you may use.`
 
 // mcpCommand is the door for models, which is no operation itself. withFlags is
 // false where it will not be used.
@@ -77,7 +77,7 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 
 // profileOf reads a profile's name.
 func (f *mcpFlags) profileOf() (op.Profile, error) {
-	for _, p := range []op.Profile{op.ProfileFull, op.ProfileWorkspace, op.ProfileRun} {
+	for _, p := range op.Profiles() {
 		if p.String() == f.profile {
 			return p, nil
 		}

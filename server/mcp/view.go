@@ -24,7 +24,8 @@ type view struct {
 	http      http.Handler
 	slots     slots
 	watch     watcher
-	ctx       context.Context // ends with the view
+	told      func() []*sdk.Tool // of tools.ops; made when a client asks: a start makes no schema
+	ctx       context.Context    // ends with the view
 	end       context.CancelFunc
 	work      sync.WaitGroup // calls that have not ended
 }
@@ -36,6 +37,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
+	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(own.Ceiling) })
 	v.addPrompts()
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
@@ -57,7 +59,7 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Prompts: &sdk.PromptCapabilities{},
 		},
 		// The tools are asked for next: they are described while the client reads.
-		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.server.tools.told() },
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if v.server.tools.hasResources() {
@@ -65,6 +67,13 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 		opts.SubscribeHandler, opts.UnsubscribeHandler = v.subscribe, v.unsubscribe
 	}
 	return opts
+}
+
+// prepare describes the tools. What is wrong with that is told to who lists them.
+func (v *view) prepare() {
+	var err error
+	defer v.recovered("tools/list", &err)
+	v.told()
 }
 
 // receive answers what is rendered from the table; the rest is the SDK's.
