@@ -13,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // patience is how long a call that was cancelled may take to say what became of
@@ -30,8 +31,12 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
+	if !v.work.begin() {
+		return v.render(o, answer{err: errEnding}, ""), nil
+	}
 	leave, err := v.slots.enter(ctx, cancel, req.Session)
 	if err != nil {
+		v.work.done()
 		return v.render(o, answer{err: err}, ""), nil
 	}
 	input := []byte(req.Params.Arguments)
@@ -40,15 +45,16 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	}
 	progress := v.progress(ctx, req, o)
 	done := make(chan answer, 1)
-	v.work.Add(1)
 	go func() {
-		defer v.work.Done()
+		defer v.work.done()
 		defer leave()
 		done <- v.do(ctx, o, input, progress)
 	}()
 	a := wait(ctx, o.Name, done)
 	return v.render(o, a, progress.stop()), nil
 }
+
+var errEnding = &paddock.Error{Message: "cannot begin: the server is ending", Code: wire.CodeGone}
 
 // wait gives the answer, or, soon after ctx has ended, says that there is none.
 func wait(ctx context.Context, name string, done <-chan answer) answer {

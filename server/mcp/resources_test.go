@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -125,9 +126,20 @@ func TestResources(t *testing.T) {
 	if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: watched}); err != nil {
 		t.Fatal(err)
 	}
-	d.set("a b.txt", "hello, again")
-	if got := await(t, updated, "tell of a change"); got != watched {
-		t.Errorf("%s has changed", got)
+	// Nobody says when the server has begun to look: it changes until that is told.
+	text, limit := "hello", time.After(patient)
+	for told := false; !told; {
+		text += "."
+		d.set("a b.txt", text)
+		select {
+		case got := <-updated:
+			if told = true; got != watched {
+				t.Errorf("%s has changed", got)
+			}
+		case <-limit:
+			t.Fatal("it does not tell of a change")
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 	if err := c.Unsubscribe(t.Context(), &sdk.UnsubscribeParams{URI: watched}); err != nil {
 		t.Error(err)

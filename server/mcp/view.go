@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -27,7 +26,7 @@ type view struct {
 	told      func() []*sdk.Tool // of tools.ops; made when a client asks: a start makes no schema
 	ctx       context.Context    // ends with the view
 	end       context.CancelFunc
-	work      sync.WaitGroup // calls that have not ended
+	work      work // calls that have not ended
 }
 
 func newView(s *Server, principal string, env *op.Env) *view {
@@ -59,7 +58,7 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Prompts: &sdk.PromptCapabilities{},
 		},
 		// The tools are asked for next: they are described while the client reads.
-		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.told() },
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if v.server.tools.hasResources() {
@@ -67,6 +66,13 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 		opts.SubscribeHandler, opts.UnsubscribeHandler = v.subscribe, v.unsubscribe
 	}
 	return opts
+}
+
+// prepare describes the tools. What is wrong with that is told to who lists them.
+func (v *view) prepare() {
+	var err error
+	defer v.recovered("tools/list", &err)
+	v.told()
 }
 
 // receive answers what is rendered from the table; the rest is the SDK's.
@@ -126,7 +132,7 @@ func (v *view) recovered(what string, err *error) {
 func (v *view) close() error {
 	v.end()
 	var errs []error
-	if !v.worked(endTime) {
+	if !v.work.end(endTime) {
 		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
 	}
 	ended := make(chan error, 2)
@@ -134,16 +140,4 @@ func (v *view) close() error {
 	go func() { ended <- v.env.Sandboxes.Close() }()
 	errs = append(errs, <-ended, <-ended, v.env.Outputs.Close())
 	return errors.Join(errs...)
-}
-
-// worked waits for the calls in flight, and says whether all have ended.
-func (v *view) worked(most time.Duration) bool {
-	done := make(chan struct{})
-	go func() { v.work.Wait(); close(done) }()
-	select {
-	case <-done:
-		return true
-	case <-time.After(most):
-		return false
-	}
 }

@@ -69,9 +69,9 @@ func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 		w.watched[uri] = one
 	}
 	one.sessions[req.Session] = true
-	if !w.running {
+	if !w.running && v.work.begin() {
 		w.running = true
-		v.work.Go(v.look)
+		go v.look()
 	}
 	return nil
 }
@@ -92,6 +92,7 @@ func (v *view) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error
 
 // look goes on until nothing is watched any more.
 func (v *view) look() {
+	defer v.work.done()
 	tick := time.NewTicker(watchTime)
 	defer tick.Stop()
 	for {
