@@ -137,16 +137,17 @@ func (i *inspector) tries(t *testing.T, tools map[string]*sdk.Tool, call func(to
 func (i *inspector) answer(t *testing.T, args ...string) answer {
 	t.Helper()
 	out, errOut, status := i.run(t, args...)
-	var told struct {
-		sdk.CallToolResult
-		Result *sdk.CallToolResult
+	var told struct{ Result json.RawMessage }
+	result := &sdk.CallToolResult{}
+	err := json.Unmarshal([]byte(out), &told)
+	if err == nil && told.Result == nil {
+		told.Result = json.RawMessage(out)
 	}
-	if err := json.Unmarshal([]byte(out), &told); err != nil {
+	if err == nil {
+		err = json.Unmarshal(told.Result, result)
+	}
+	if err != nil {
 		t.Fatalf("%v ended with %d: %v\n%s%s", args, status, err, out, errOut)
-	}
-	result := &told.CallToolResult
-	if told.Result != nil {
-		result = told.Result
 	}
 	checkText(t, result)
 	structured, err := json.Marshal(result.StructuredContent)
