@@ -39,7 +39,7 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 	@sh test/demo/demo.sh
 
 test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
-	@$(GO) run ./internal/testsum -skips test/skips.txt -- -count=1 -timeout=5m $(TESTARGS) ./...
+	@$(GO) run ./internal/testsum -skips test/skips.txt -- -count=1 -timeout=15m $(TESTARGS) ./...
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
 	@$(GO) run ./internal/testsum -skips test/skips.txt -events $(GO) run ./test/vm

@@ -48,7 +48,7 @@ func (d searchDir) Open(name string) (search.File, error) {
 func (d searchDir) open(name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat(d.fd, name, flags, 0)
-		switch err { //nolint:errorlint // it is never wrapped
+		switch err {
 		case unix.EINTR:
 			continue
 		case unix.ENOENT, unix.ELOOP, unix.ENOTDIR, unix.ENXIO:

@@ -38,6 +38,7 @@ var measurements = []struct {
 	{"privilege", measurePrivileges},
 	{"decide", measureDecisions},
 	{"redact", measureRedaction},
+	{"search", measureSearch},
 	{"docker", measureEngine},
 	{"mcp", measureMCP},
 }
@@ -69,7 +70,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, docker, mcp")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, mcp")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
 	flag.Parse()

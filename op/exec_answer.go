@@ -163,7 +163,7 @@ func (out ExecAnswer) Tell(w io.Writer) error {
 	case out.ExitCode == nil:
 		t.line("ended after %.3fs, its exit status is not known", seconds)
 	case out.TimedOut:
-		t.line("timed out and was ended after %.3fs", seconds)
+		t.line("timed out and was ended after %.3fs; timeout gives it longer, background has it go on while you do something else", seconds)
 	case out.Signal != "":
 		t.line("ended by %s after %.3fs%s", out.Signal, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
 	default:

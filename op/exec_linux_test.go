@@ -272,6 +272,7 @@ func TestSandboxThatDies(t *testing.T) {
 	if !part.Ended || part.State != "the sandbox has ended" {
 		t.Errorf("%+v", part)
 	}
+	awaitEnd(t, env)
 	notes = nil
 	out, err := call("exec", `{"command": "cat kept /tmp/lost"}`)
 	if a, _ := out.(ExecAnswer); err != nil || a.Stdout != "x\n" || a.ExitStatus() != 1 {
@@ -283,9 +284,7 @@ func TestSandboxThatDies(t *testing.T) {
 	well[SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "default"})
 	well[SandboxCreateOutput](t, env, "sandbox_create", fields{"name": "lab"})
 	killAgents(t)
-	until(t, func() bool {
-		return well[SandboxListOutput](t, env, "sandbox_list", nil).Sandboxes[0].State == "ended"
-	})
+	awaitEnd(t, env)
 	_, err = call("exec", `{"command": "true", "sandbox": "lab"}`)
 	if !errors.Is(err, paddock.ErrClosed) || err.Error() != "cannot use sandbox lab: it has ended" || !strings.Contains(HintOf(err), "sandbox_delete") {
 		t.Errorf("%v (%s)", err, HintOf(err))
@@ -293,6 +292,14 @@ func TestSandboxThatDies(t *testing.T) {
 	if _, err := call("sandbox_delete", `{"sandbox": "lab"}`); err != nil {
 		t.Error(err)
 	}
+}
+
+// awaitEnd waits until it is known that the one sandbox has ended.
+func awaitEnd(t *testing.T, env *Env) {
+	t.Helper()
+	until(t, func() bool {
+		return well[SandboxListOutput](t, env, "sandbox_list", nil).Sandboxes[0].State == "ended"
+	})
 }
 
 // killAgents kills the agents that this process has started.

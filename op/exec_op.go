@@ -20,7 +20,7 @@ import (
 // ExecInput asks for a command in a sandbox that stays.
 type ExecInput struct {
 	InSandbox
-	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -lc; give this or argv"`
+	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        Variables        `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
 	SecretEnv  []string         `json:"secret_env,omitempty" flag:"-" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
@@ -114,9 +114,10 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 		if err != nil {
 			return err
 		}
-		stop := handOn(x.cmd, stream)
+		stop, quiet := handOn(x.cmd, stream), stream.beat(x.cmd.Timeout, x.out.printed)
 		err = x.await(ctx, in)
 		stop()
+		quiet()
 		out = h.told(env, x)
 		return err
 	})
@@ -154,7 +155,7 @@ func (h *held) argv(in ExecInput) ([]string, error) {
 		return h.ruled(in, spec)
 	}
 	if in.Command != "" {
-		return []string{"/bin/sh", "-lc", in.Command}, nil
+		return []string{"/bin/sh", "-c", in.Command}, nil
 	}
 	return in.Argv, nil
 }

@@ -87,14 +87,13 @@ func notThere(text []byte, old string) (cause, hint string) {
 	all := strings.Split(string(text), "\n")
 	all = all[:min(len(all), maxSearched)]
 	want := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
-	same := func(a, b string, by func(string) string) bool { return by(a) == by(b) }
 	at := func(by func(string) string) int {
-		for i := 0; i+len(want) <= len(all); i++ {
-			if same(all[i], want[0], by) && slices.EqualFunc(all[i:i+len(want)], want, func(a, b string) bool { return same(a, b, by) }) {
-				return i
-			}
+		have := "\n" + strings.Join(mapped(all, by), "\n") + "\n"
+		i := strings.Index(have, "\n"+strings.Join(mapped(want, by), "\n")+"\n")
+		if i < 0 {
+			return -1
 		}
-		return -1
+		return strings.Count(have[:i], "\n")
 	}
 	asIs := func(s string) string { return s }
 	noCR := func(s string) string { return strings.TrimSuffix(s, "\r") }
@@ -116,14 +115,20 @@ func notThere(text []byte, old string) (cause, hint string) {
 	if i := at(loose); i >= 0 && strings.TrimSpace(old) != "" {
 		return fmt.Sprintf("is not there: white space differs at line %d", i+1), "the file has: " + shownLines(all[i:i+len(want)])
 	}
-	numbered := slices.Clone(want)
-	for i := range numbered {
-		numbered[i] = unnumbered(numbered[i])
-	}
+	numbered := mapped(want, unnumbered)
 	if strings.TrimSpace(numbered[0]) != "" && !slices.Equal(numbered, want) && bytes.Contains(text, []byte(strings.Join(numbered, "\n"))) {
 		return "is not there: it begins with line numbers", "leave out the line numbers and the tab behind them"
 	}
 	return "is not there", nearest(all, want)
+}
+
+// mapped is each of some lines as by makes it.
+func mapped(some []string, by func(string) string) []string {
+	out := make([]string, len(some))
+	for i, line := range some {
+		out[i] = by(line)
+	}
+	return out
 }
 
 // shownLines are the first lines of some, as a hint tells them.

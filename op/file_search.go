@@ -77,7 +77,7 @@ a narrower glob or path, or output "files" or "count", is often better.`,
   # how often, below one directory
   paddock file search --output count -i todo src`,
 		Profile: ProfileWorkspace,
-		Hints:   Hints{ReadOnly: true, Idempotent: true},
+		Hints:   readHints,
 	}, fileSearch, renderFileSearch)
 }
 
@@ -85,6 +85,14 @@ a narrower glob or path, or output "files" or "count", is often better.`,
 func (in FileSearchInput) check() error {
 	if in.Pattern == "" && len(in.Glob) == 0 {
 		return &policy.FieldError{Field: "pattern", Reason: "there is no pattern, and no glob", Hint: "give a pattern for lines, or a glob for files"}
+	}
+	if err := oneOf("output", in.Output, wire.SearchContent, wire.SearchPaths, wire.SearchCount); err != nil {
+		return err
+	}
+	if in.Path != "" {
+		if err := checkPath("path", in.Path); err != nil {
+			return err
+		}
 	}
 	if in.Timeout != nil && (*in.Timeout <= 0 || time.Duration(*in.Timeout) > maxSearchTime) {
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0 and at most 5m"}
@@ -107,7 +115,7 @@ func (in FileSearchInput) check() error {
 
 // request is what the agent is asked, for an answer that takes so many characters.
 func (in FileSearchInput) request(room int) wire.SearchRequest {
-	number := func(n uint64, otherwise int64) int64 { return cmp.Or(int64(n), otherwise) } //nolint:gosec // bounded by their tags
+	number := func(n uint64, otherwise int64) int64 { return cmp.Or(int64(n), otherwise) } // bounded by their tags
 	limit := int64(defaultLines)
 	if in.Pattern == "" || in.Output != "" && in.Output != wire.SearchContent {
 		limit = defaultFiles
@@ -151,10 +159,8 @@ func searchError(in FileSearchInput, err error) error {
 		return &policy.FieldError{Field: "cursor", Value: in.Cursor, Reason: "it is not next_cursor of an answer to this search"}
 	case own.Code == wire.CodeUnknownAction:
 		return refusal("search: the sandbox was made by an older paddock", err)
-	case in.Path != "" && own.Code == wire.CodeBadRequest:
-		return &policy.FieldError{Field: "path", Value: in.Path, Reason: own.Message, Hint: "paths are relative to the workspace, or below /workspace"}
 	}
-	return refusal("search", err)
+	return fileError("search", cmp.Or(in.Path, "/workspace"), err)
 }
 
 // plainPath is a path as answers tell it: from the workspace.

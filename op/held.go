@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -125,7 +126,8 @@ const goneWait = time.Second
 // explain says of what went wrong in a sandbox that has ended meanwhile that it
 // has: no better cause is known.
 func (h *held) explain(err error) error {
-	if !errors.Is(err, paddock.ErrClosed) {
+	unreachable := (*net.OpError)(nil)
+	if !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
 		return err
 	}
 	select {

@@ -9,17 +9,20 @@ import (
 )
 
 // OperatorSpec is what an operator has written for the sandboxes of others, made
-// fit to stand below a ceiling: with its defaults, and with paths that are
-// absolute and lead over no link, since under a ceiling none is followed.
+// fit to stand below a ceiling: with paths that are absolute and lead over no
+// link, since under a ceiling none is followed. Where a default is meant it stays
+// open: operations have their own.
 func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	base := policy.Base{}
 	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
 	base.Home, _ = os.UserHomeDir() // and so is "~"
-	spec, err := spec.Resolve(base)
+	resolved, err := spec.Resolve(base)
 	if err != nil {
 		return spec, err
 	}
-	if spec.RootFS != policy.RootHost {
+	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
+	if spec.RootFS != "" && spec.RootFS != policy.RootHost {
+		spec.RootFS = resolved.RootFS
 		if err := overNoLink("rootfs", &spec.RootFS); err != nil {
 			return spec, err
 		}
@@ -36,10 +39,10 @@ func overNoLink(field string, path *string) error {
 	if *path == "" {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(*path)
+	led, err := filepath.EvalSymlinks(*path)
 	if err != nil {
 		return &policy.FieldError{Field: field, Value: *path, Reason: causeOf(err)}
 	}
-	*path = real
+	*path = led
 	return nil
 }

@@ -13,8 +13,18 @@ type Output struct {
 	mu      sync.Mutex
 	streams [2]*spool // standard output, standard error
 	ended   bool
+	gone    bool          // it was dropped
 	state   string        // how it ended, in a few words
 	wake    chan struct{} // closed when something comes; nil while nobody waits
+}
+
+// clear drops what was kept; n is locked.
+func (n *Output) clear() {
+	n.gone = true
+	for _, stream := range n.streams {
+		stream.close()
+	}
+	n.stir()
 }
 
 // ID is what output_read knows it by.

@@ -93,8 +93,8 @@ func (o *Outputs) drop(s *shelf, i int) {
 	for _, stream := range old.streams {
 		s.size -= stream.size()
 		o.size -= stream.size()
-		stream.close()
 	}
+	old.clear()
 }
 
 // credit gives room on the disk back for an output that stays, and is locked.
@@ -136,11 +136,8 @@ func (n *Output) grow(more int64) bool {
 
 // find gives a principal's output.
 func (o *Outputs) find(principal, id string) (*Output, error) {
-	none := &paddock.Error{Message: fmt.Sprintf("cannot find output %q", id), Code: wire.CodeNotFound,
-		Hint: "the oldest outputs that have ended are dropped where there are too many, and those of a sandbox with it"}
 	if o == nil {
-		none.Hint = "only a door that lasts keeps outputs"
-		return nil, none
+		return nil, noOutputOf(id)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,7 +148,12 @@ func (o *Outputs) find(principal, id string) (*Output, error) {
 			}
 		}
 	}
-	return nil, none
+	return nil, noOutputOf(id)
+}
+
+func noOutputOf(id string) error {
+	return &paddock.Error{Message: fmt.Sprintf("cannot find output %q", id), Code: wire.CodeNotFound,
+		Hint: "a server keeps outputs; it drops those of a sandbox with it, and the oldest that have ended where there are too many"}
 }
 
 // remove drops an output that nobody needs any more.
@@ -160,9 +162,7 @@ func (o *Outputs) remove(n *Output) {
 	if o == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		for _, stream := range n.streams {
-			stream.close()
-		}
+		n.clear()
 		return
 	}
 	n.mu.Lock()
@@ -186,9 +186,7 @@ func (o *Outputs) Close() error {
 		for _, n := range s.list {
 			n.End("")
 			n.mu.Lock()
-			for _, stream := range n.streams {
-				stream.close()
-			}
+			n.clear()
 			n.mu.Unlock()
 		}
 	}

@@ -165,7 +165,9 @@ func (in RunInput) check(stream *Stream) error {
 // of answers.
 func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
 	k := env.keep(cmd, bound)
+	stop := stream.beat(cmd.Timeout, k.whole.printed)
 	out, err := finish(cmd, stream)
+	stop()
 	if out.Command == nil {
 		k.drop()
 		return out, err

@@ -70,6 +70,9 @@ func sandboxStatus(ctx context.Context, env *Env, in SandboxStatusInput, _ *Stre
 	if err != nil {
 		return out, err
 	}
+	if err := env.enter(ctx, h); err != nil {
+		return out, err
+	}
 	h.introduced.first() // the answer has it
 	out = SandboxStatusOutput{SandboxSummary: env.summary(h), Uptime: policy.Duration(time.Since(h.since).Round(time.Millisecond)),
 		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}

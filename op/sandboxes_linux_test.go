@@ -322,9 +322,10 @@ func TestManyAtOnce(t *testing.T) {
 func TestSandboxTexts(t *testing.T) {
 	env := lasting(t)
 	well[ExecAnswer](t, env, "exec", fields{"command": "echo 'a  b'"})
-	for name, want := range map[string]string{
-		"sandbox_status": "echo 'a b'\n", "sandbox_list": "default  ready  linux  0 running\n", "sandbox_create": " is ready; its workspace is at /workspace\n",
+	for _, tt := range [][2]string{
+		{"sandbox_status", "echo 'a b'\n"}, {"sandbox_list", "default  ready  linux  0 running\n"}, {"sandbox_create", " is ready; its workspace is at /workspace\n"},
 	} {
+		name, want := tt[0], tt[1]
 		var b strings.Builder
 		o := operation(t, name)
 		out, err := o.Call(context.Background(), env, []byte("{}"), nil)

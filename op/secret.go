@@ -46,7 +46,8 @@ sandbox each is a file of its name below the path in the answer, readable to
 commands: $(cat PATH/NAME). exec, shell_open and service_start also give them as
 environment variables (secret_env). Wherever a value is printed afterwards, in output, logs
 and errors, [REDACTED] stands in its place; a program that encodes it another way
-is not caught. They live as long as the sandbox.`
+is not caught, nor is a file that commands write it to. They live as long as the
+sandbox.`
 
 func secretOps() []Op {
 	return []Op{

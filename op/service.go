@@ -81,8 +81,11 @@ func serviceStop(ctx context.Context, env *Env, in ServiceNameInput, _ *Stream) 
 			_, _, killErr := s.killTree(ctx, "service", in.Name)
 			err = errors.Join(err, killErr)
 		}
+		if err != nil {
+			return refusal("stop service "+in.Name, err)
+		}
 		out = ServiceStopOutput{ServiceOutput: newServiceOutput(r.Service), SurvivorsKilled: r.Killed, DeathProved: r.DeathProved}
-		return refusal("stop service "+in.Name, err)
+		return nil
 	})
 	return out, err
 }
@@ -91,11 +94,14 @@ func serviceList(ctx context.Context, env *Env, in InSandbox, _ *Stream) (out Se
 	if err := env.stays(in); err != nil {
 		return out, err
 	}
-	out.Services = []ServiceOutput{}
 	err = env.in(ctx, in, func(ctx context.Context, s *held) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ListServices, wire.ListServicesRequest{})
+		if err != nil {
+			return refusal("list the services", err)
+		}
+		out.Services = []ServiceOutput{}
 		out.take(r.Services, env.Budget)
-		return refusal("list the services", err)
+		return nil
 	})
 	return out, err
 }

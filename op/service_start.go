@@ -111,7 +111,7 @@ func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 	case 1:
 		return json.Marshal(all[0])
 	}
-	return nil, &policy.FieldError{Field: "ready_" + map[string]string{"http": "http", "file": "file", "command": "command"}[all[1]["type"]],
+	return nil, &policy.FieldError{Field: "ready_" + all[1]["type"], // tcp, which is a port, comes first
 		Reason: "another way to see that it is ready is given, too", Hint: "give one of them"}
 }
 

@@ -108,7 +108,7 @@ such as exit, says so: session_restart gives the session a new one.`,
 }
 
 // sessionRun runs a command, or restarts the shell.
-func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (SessionRunOutput, error) {
+func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Stream) (SessionRunOutput, error) {
 	if err := in.check(); err != nil {
 		return SessionRunOutput{}, err
 	}
@@ -136,7 +136,9 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (S
 		c.MaxBytes = int64(*in.MaxOutputBytes)
 		p.opts.MaxBytes = c.MaxBytes
 	}
+	stop := stream.beat(p.opts.CommandTimeout, (*Output)(nil).printed)
 	r, err := k.shell.Run(ctx, c)
+	stop()
 	if r == nil {
 		return SessionRunOutput{}, err
 	}

@@ -29,17 +29,27 @@ func shellOpen(ctx context.Context, env *Env, in ShellOpenInput, _ *Stream) (out
 			return err
 		}
 		q.Redaction = s.rules()
-		if _, err := wire.Call(ctx, s.Client(), wire.OpenShell, q); err != nil {
-			s.dropShell(ctx, id)
+		if err := s.beginShell(ctx, q); err != nil {
 			return refusal("open a shell", err)
 		}
-		out, err = s.firstLook(ctx, id, in.Command, wait)
-		if err != nil {
-			s.dropShell(ctx, id)
+		if out, err = s.firstLook(ctx, id, in.Command, wait); err != nil {
+			return errors.Join(err, s.dropShell(ctx, id))
 		}
-		return err
+		return nil
 	})
 	return out, err
+}
+
+// beginShell opens it. Whether it is open is known also where the caller gives
+// up meanwhile: it must be ended then, and none of its name before.
+func (h *held) beginShell(ctx context.Context, q wire.OpenShellRequest) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	_, err := wire.Call(ctx, h.Client(), wire.OpenShell, q)
+	return err
 }
 
 func orCount(n *uint64, otherwise uint64) uint64 {
@@ -59,15 +69,14 @@ func (h *held) firstLook(ctx context.Context, id, command string, wait reading) 
 	return h.readShell(ctx, id, 0, wait)
 }
 
-// dropShell ends a shell whose caller has given it up, with all it has started.
-func (h *held) dropShell(ctx context.Context, id string) {
-	if ctx.Err() == nil {
-		return // it was refused: another may have this name
-	}
-	_, _, _ = h.killTree(ctx, "shell", id)
+// dropShell ends a new shell whose caller has no use for it, with all it has
+// started, at once.
+func (h *held) dropShell(ctx context.Context, id string) error {
+	_, _, err := h.killTree(ctx, "shell", id)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	_, _ = wire.Call(ctx, h.Client(), wire.CloseShell, wire.ShellRequest{ShellID: id})
+	_, closeErr := wire.Call(ctx, h.Client(), wire.CloseShell, wire.ShellRequest{ShellID: id})
+	return refusal("end shell "+id, errors.Join(err, closeErr))
 }
 
 // typeIn types what a keyboard sends.
@@ -152,8 +161,11 @@ func shellSignal(ctx context.Context, env *Env, in ShellSignalInput, _ *Stream) 
 	name := cmp.Or(in.Signal, "INT")
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, s *held) error {
 		r, err := wire.Call(ctx, s.Client(), wire.SignalShell, wire.SignalShellRequest{ShellID: in.ShellID, Signal: name})
+		if err != nil {
+			return refusal("signal shell "+in.ShellID, err)
+		}
 		out = newShellState(r.Shell)
-		return refusal("signal shell "+in.ShellID, err)
+		return nil
 	})
 	return out, err
 }
@@ -165,8 +177,11 @@ func shellResize(ctx context.Context, env *Env, in ShellResizeInput, _ *Stream) 
 	}
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, s *held) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ResizeShell, wire.ResizeShellRequest{ShellID: in.ShellID, Rows: int64(in.Rows), Cols: int64(in.Cols)})
+		if err != nil {
+			return refusal("resize shell "+in.ShellID, err)
+		}
 		out = newShellState(r)
-		return refusal("resize shell "+in.ShellID, err)
+		return nil
 	})
 	return out, err
 }
@@ -182,20 +197,26 @@ func shellClose(ctx context.Context, env *Env, in ShellInput, _ *Stream) (out Sh
 			_, _, killErr := s.killTree(ctx, "shell", in.ShellID)
 			err = errors.Join(err, killErr)
 		}
+		if err != nil {
+			return refusal("close shell "+in.ShellID, err)
+		}
 		out = ShellCloseOutput{ShellState: newShellState(r.Shell), Closed: r.Closed, SurvivorsKilled: r.Killed, DeathProved: r.DeathProved}
-		return refusal("close shell "+in.ShellID, err)
+		return nil
 	})
 	return out, err
 }
 
 func shellList(ctx context.Context, env *Env, in InSandbox, _ *Stream) (out ShellListOutput, err error) {
-	out.Shells = []ShellState{}
 	err = env.in(ctx, in, func(ctx context.Context, s *held) error {
 		r, err := wire.Call(ctx, s.Client(), wire.ListShells, wire.ListShellsRequest{})
+		if err != nil {
+			return refusal("list the shells", err)
+		}
+		out.Shells = []ShellState{}
 		for _, one := range r.Shells {
 			out.Shells = append(out.Shells, newShellState(one))
 		}
-		return refusal("list the shells", err)
+		return nil
 	})
 	return out, err
 }

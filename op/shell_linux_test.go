@@ -2,10 +2,12 @@ package op
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +148,12 @@ func TestShellCancelled(t *testing.T) {
 		}
 		cancel()
 	}
+	// Nor does it end one that has the name already.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := try[ShellOutput](ctx, t, env, "shell_open", fields{"shell_id": "kept"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	if list := well[ShellListOutput](t, env, "shell_list", fields{}); len(list.Shells) != 1 || list.Shells[0].ShellID != "kept" || list.Shells[0].State != "running" {
 		t.Errorf("%+v", list)
 	}
@@ -211,6 +219,27 @@ func TestShellErrors(t *testing.T) {
 // operationTried is try for whatever the answer is.
 func operationTried(t testing.TB, env *Env, name string, in fields) (any, error) {
 	t.Helper()
-	text := mustJSON(t, in)
-	return operation(t, name).Call(t.Context(), env, text, nil)
+	out, err := operation(t, name).Call(t.Context(), env, mustJSON(t, in), nil)
+	fits(t, name, out)
+	if err != nil && out != nil && !reflect.ValueOf(out).IsZero() && name != "service_start" {
+		t.Errorf("%s answers %+v beside %v", name, out, err)
+	}
+	return out, err
+}
+
+// fits holds an answer against the operation's own schema, as a client does.
+func fits(t testing.TB, name string, out any) {
+	t.Helper()
+	if out == nil {
+		return
+	}
+	var value any
+	var schema node
+	o := operation(t, name)
+	if err := errors.Join(json.Unmarshal(mustJSON(t, out), &value), json.Unmarshal(o.OutputSchema(), &schema)); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := schema.check(value, name); len(wrong) > 0 {
+		t.Errorf("%s answers %s: %q", name, mustJSON(t, out), wrong)
+	}
 }

@@ -32,6 +32,10 @@ func (in ShellWait) reading(env *Env, idle uint64) (reading, error) {
 	return r, err
 }
 
+// untilWithin is how much of the end is looked through for a text that is waited
+// for, in bytes: looking through all of it at each piece that comes would take for ever.
+const untilWithin = 16 << 10
+
 // readShell reads from a cursor on, and waits as it is told to.
 func (h *held) readShell(ctx context.Context, id string, from int64, how reading) (ShellOutput, error) {
 	deadline := time.Now().Add(how.timeout)
@@ -46,7 +50,7 @@ func (h *held) readShell(ctx context.Context, id string, from int64, how reading
 		r, err := wire.Call(ctx, h.Client(), wire.ReadShell, wire.ReadShellRequest{
 			ShellID: id, Cursor: next, MaxChars: int64(how.chars - chars), WaitMS: wait.Milliseconds()})
 		if err != nil {
-			return out, refusal("read shell "+id, err)
+			return ShellOutput{}, refusal("read shell "+id, err)
 		}
 		if first {
 			out.Cursor, out.DroppedChars = r.Cursor, r.DroppedChars
@@ -54,7 +58,7 @@ func (h *held) readShell(ctx context.Context, id string, from int64, how reading
 		out.ShellState, out.More, next = newShellState(r.Shell), r.Truncated, r.NextCursor
 		text.WriteString(r.Output)
 		chars += utf8.RuneCountInString(r.Output)
-		out.Found = how.until != "" && strings.Contains(plainText(text.String()), how.until)
+		out.Found = how.until != "" && strings.Contains(plainText(lastOf(text.String(), untilWithin)), how.until)
 		over := !time.Now().Before(deadline)
 		quiet := r.Output == "" && (how.until == "" || over || r.State != stateRunning)
 		if quiet || out.Found || chars >= how.chars || how.idle == 0 && how.until == "" || over {

@@ -107,6 +107,7 @@ func try[O any](ctx context.Context, t testing.TB, env *Env, name string, fields
 	}
 	var none O
 	out, err := operation(t, name).Call(ctx, env, input, nil)
+	fits(t, name, out)
 	o, ok := out.(O)
 	if !ok && err == nil {
 		t.Fatalf("%s answers %T", name, out)

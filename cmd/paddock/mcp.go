@@ -1,15 +1,10 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // mcpFlags are what the door for models is told.
@@ -34,7 +29,7 @@ workspace and, with --spec, the mounts, network, limits, commands and backend th
 the spec names, and no more. Sandboxes of its own keep to the same.
 
 A model with fewer tools chooses better: --profile run is one-shot commands alone,
-workspace (default) is work in one workspace, and full is all that you may use.`
+workspace (default) is work in one sandbox that stays, and full is all that you may use.`
 
 // mcpCommand is the door for models, which is no operation itself. withFlags is
 // false where it will not be used.
@@ -80,63 +75,9 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	return cmd
 }
 
-// operatorSpec is the sandbox that models are given: the spec's words, over the
-// workspace. Errors tell of flags.
-func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
-	var spec policy.Spec
-	if f.spec != "" {
-		var err error
-		if spec, err = specfile.Load(f.spec); err != nil {
-			return spec, err
-		}
-	}
-	if named || spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
-		dir, err := f.workspaceDir(named)
-		if err != nil {
-			return spec, err
-		}
-		spec.Workspace.Source = dir
-	}
-	return op.OperatorSpec(spec)
-}
-
-// workspaceDir is the directory that is meant. Clients start servers in odd
-// places: a home, or all of the system, is a workspace only for who says so.
-func (f *mcpFlags) workspaceDir(named bool) (string, error) {
-	dir := f.workspace
-	if !named {
-		var err error
-		if dir, err = os.Getwd(); err != nil {
-			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
-		}
-		home, err := os.UserHomeDir()
-		if err == nil && (dir == "/" || holds(dir, home)) {
-			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory holds a home: models should not change that unasked",
-				Hint: "name a directory: paddock mcp --workspace DIR"}
-		}
-	}
-	if dir == "" {
-		return "", &policy.FieldError{Field: "--workspace", Reason: "it is empty", Hint: "name a directory, or leave it out for the current one"}
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: err.Error()}
-	}
-	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "it is no directory", Hint: "make it first"}
-	}
-	return abs, nil
-}
-
-// holds says whether dir is path, or contains it.
-func holds(dir, path string) bool {
-	dir, path = filepath.Clean(dir), filepath.Clean(path)
-	return dir == path || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
-
 // profileOf reads a profile's name.
 func (f *mcpFlags) profileOf() (op.Profile, error) {
-	for _, p := range []op.Profile{op.ProfileFull, op.ProfileWorkspace, op.ProfileRun} {
+	for _, p := range op.Profiles() {
 		if p.String() == f.profile {
 			return p, nil
 		}

@@ -29,7 +29,7 @@ func (a *app) mcpHTTP(f *mcpFlags, named bool) error {
 	if err != nil {
 		return err
 	}
-	server, err := mcp.New(opts)
+	server, err := newServer(opts)
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,7 @@ func (a *app) mcpHTTP(f *mcpFlags, named bool) error {
 	if f.http.insecure {
 		fmt.Fprintln(os.Stderr, "paddock: note: tokens cross the network in the clear, unless something before this server speaks TLS")
 	}
-	err = guard.Serve(ctx)
-	return errors.Join(err, server.Close())
+	return guard.Serve(ctx)
 }
 
 func (f *httpFlags) options(server *mcp.Server, store *token.Store, log *slog.Logger) front.Options {
@@ -55,7 +54,7 @@ func (f *httpFlags) options(server *mcp.Server, store *token.Store, log *slog.Lo
 		Address: f.address, TLSCert: f.tlsCert, TLSKey: f.tlsKey,
 		InsecureNoTLS: f.insecure, NoAuth: f.noAuth, AllowHosts: f.hosts, AllowOrigins: f.origins,
 		Tokens: store, Log: log,
-		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget,
+		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
 		Limits: front.Limits{Sessions: f.sessions, SessionsEach: f.perUser},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/op"
@@ -19,19 +20,28 @@ import (
 // extend adds to the server; nil where nothing is linked that does (mcp_fixtures.go).
 var extend = mcp.Options{}.Extend
 
+// gcPercent lets some 8 MiB of garbage be: reading a message makes much of it,
+// and a call would wait for its collection.
+const gcPercent = 200
+
 // mcp serves until standard input ends, or a signal asks for the end.
 func (a *app) mcp(f *mcpFlags, named bool) error {
 	opts, err := a.mcpOptions(f, named)
 	if err != nil {
 		return err
 	}
-	server, err := mcp.New(opts)
+	server, err := newServer(opts)
 	if err != nil {
 		return err
 	}
 	ctx, stop := untilSignal()
 	defer stop()
 	return server.ServeStdio(ctx, os.Stdin, os.Stdout)
+}
+
+func newServer(opts mcp.Options) (*mcp.Server, error) {
+	debug.SetGCPercent(gcPercent)
+	return mcp.New(opts)
 }
 
 // mcpOptions is the server that the flags ask for: the local user's, whose models

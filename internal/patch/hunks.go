@@ -3,7 +3,6 @@ package patch
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -116,13 +115,12 @@ func hint(h hunk, m *image, names *words) string {
 		if m.work.hints -= 2 * len(all); m.work.hints < 0 || len(side) == 0 {
 			return 0
 		}
-		want, have := mapped(side, same), mapped(all, same)
-		for at := 0; at+len(want) <= len(have); at++ {
-			if have[at] == want[0] && slices.Equal(have[at:at+len(want)], want) {
-				return at + 1
-			}
+		have := "\x00" + strings.Join(mapped(all, same), "\x00") + "\x00"
+		i := strings.Index(have, "\x00"+strings.Join(mapped(side, same), "\x00")+"\x00")
+		if i < 0 {
+			return 0
 		}
-		return 0
+		return strings.Count(have[:i], "\x00") + 1
 	}
 	asIs := func(text string) string { return text }
 	if at := in(h.new, asIs); at > 0 && len(h.new) >= len(h.old) {

@@ -30,7 +30,8 @@ func (m *Matcher) finder() *finder {
 			}
 		}
 	}
-	if !anyPart(m.tree, asksEnd) { // a carriage return may come before an end
+	// A carriage return may come before an end, which the table does not know.
+	if !m.ends && !anyPart(m.tree, asksInvalid) {
 		f.table, _ = redact.NewFinder(m.re.String()) // it is not needed
 	}
 	return f
@@ -38,6 +39,23 @@ func (m *Matcher) finder() *finder {
 
 // asksEnd says whether an expression asks for the end of a line.
 func asksEnd(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText }
+
+// asksInvalid says whether an expression takes U+FFFD, which stands for bytes that
+// are no UTF-8, and does not take nearly everything: the table has only the
+// latter take such bytes.
+func asksInvalid(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return strings.ContainsRune(string(re.Rune), utf8.RuneError)
+	case syntax.OpCharClass:
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			if re.Rune[i] <= utf8.RuneError && utf8.RuneError <= re.Rune[i+1] {
+				return re.Rune[i+1] != utf8.MaxRune
+			}
+		}
+	}
+	return false
+}
 
 // anyPart says whether something is true of any part of an expression. It is not
 // written with package slices, which would link what prints expressions.

@@ -2,7 +2,9 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"unicode/utf8"
 )
@@ -11,11 +13,11 @@ import (
 // read. nul says that it has a NUL byte, ended that the file has.
 func (r *reader) long(f File) (nul, ended bool, err error) {
 	begin := r.offset
-	l := &longLine{ctx: r.ctx, file: f, buf: r.buf, end: r.end}
+	l := &longLine{ctx: r.ctx, file: f, buf: r.buf, end: r.end, hide: r.matcher.ends}
 	loc := r.matcher.stream(l)
 	l.drain()
 	if l.err != nil || l.nul || r.ctx.Err() != nil {
-		return l.nul, false, max2(r.ctx.Err(), l.err)
+		return l.nul, false, cmp.Or(r.ctx.Err(), l.err)
 	}
 	size := l.total
 	var line Line
@@ -44,14 +46,6 @@ func (r *reader) long(f File) (nul, ended bool, err error) {
 	return false, l.eof && r.end == 0, err
 }
 
-// max2 is the first error that there is.
-func max2(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 // showLong reads the part of a long line that is told.
 func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 	most := r.found.c.search.LineBytes
@@ -61,12 +55,15 @@ func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 		at = max(0, int64(loc[0])-int64(most))
 	}
 	text := make([]byte, min(size-at, int64(3*most)))
-	if _, err := f.ReadAt(text, begin+at); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(text, begin+at); err != nil && !errors.Is(err, io.EOF) {
 		return Line{}, err
+	}
+	if at+int64(len(text)) == size && bytes.HasSuffix(text, []byte{'\r'}) {
+		text, size = text[:len(text)-1], size-1
 	}
 	start, end := 0, 0
 	if loc != nil {
-		start, end = int(int64(loc[0])-at), int(min(int64(loc[1])-at, int64(len(text))))
+		start, end = int(int64(loc[0])-at), min(int(int64(loc[1])-at), len(text))
 	}
 	low, high := window(text, min(start, len(text)), end, most)
 	return Line{Number: r.number + 1, Column: int(column), Text: string(text[low:high]),
@@ -75,11 +72,13 @@ func (r *reader) showLong(f File, begin, size int64, loc []int) (Line, error) {
 
 // longLine reads the characters of one line. It ends, too, when ctx does.
 type longLine struct {
-	ctx   context.Context //nolint:containedctx // it is of one search
+	ctx   context.Context
 	file  io.Reader
 	buf   []byte
 	at    int // of the next byte in buf
 	end   int
+	hide  bool  // a carriage return at the end is not told
+	read  int   // characters
 	total int64 // bytes of the line so far
 	over  bool  // its line feed was read
 	eof   bool
@@ -98,7 +97,7 @@ func (l *longLine) fill() bool {
 	n, err := readFull(l.file, l.buf)
 	l.at, l.end = 0, n
 	switch {
-	case err == io.EOF: //nolint:errorlint // readers give it unwrapped
+	case errors.Is(err, io.EOF):
 		l.eof = true
 	case err != nil:
 		l.err = err
@@ -106,9 +105,10 @@ func (l *longLine) fill() bool {
 	return n > 0
 }
 
-// ReadRune reads a character; a carriage return right before the end is none.
+// ReadRune reads a character; a carriage return right before the end is perhaps
+// none.
 func (l *longLine) ReadRune() (r rune, size int, err error) {
-	if l.over || l.nul || !l.fill() {
+	if l.read++; l.over || l.nul || l.read%256 == 0 && l.ctx.Err() != nil || !l.fill() {
 		return 0, 0, io.EOF
 	}
 	if !utf8.FullRune(l.buf[l.at:l.end]) {
@@ -119,7 +119,7 @@ func (l *longLine) ReadRune() (r rune, size int, err error) {
 		l.over = true
 		l.at++
 		return 0, 0, io.EOF
-	case b == '\r' && l.ends():
+	case b == '\r' && l.hide && l.ends():
 		return 0, 0, io.EOF
 	case b == 0:
 		l.nul = true
@@ -134,12 +134,15 @@ func (l *longLine) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// ends says whether a line feed follows the byte that is next.
+// ends says whether the line ends behind the byte that is next.
 func (l *longLine) ends() bool {
 	if l.at+1 == l.end {
 		l.refill()
 	}
-	return l.at+1 < l.end && l.buf[l.at+1] == '\n'
+	if l.at+1 == l.end {
+		return l.eof
+	}
+	return l.buf[l.at+1] == '\n'
 }
 
 // refill completes a character at the buffer's end.
@@ -150,7 +153,7 @@ func (l *longLine) refill() {
 	n := copy(l.buf, l.buf[l.at:l.end])
 	more, err := readFull(l.file, l.buf[n:])
 	l.at, l.end = 0, n+more
-	if err == io.EOF { //nolint:errorlint // readers give it unwrapped
+	if errors.Is(err, io.EOF) {
 		l.eof = true
 	} else if err != nil {
 		l.err = err

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"regexp"
@@ -32,6 +33,7 @@ func (e *PatternError) Error() string {
 type Matcher struct {
 	re   *regexp.Regexp
 	tree *syntax.Regexp
+	ends bool // it asks for the end of a line
 }
 
 // NewMatcher compiles a pattern. An error is a *PatternError.
@@ -73,7 +75,7 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	return &Matcher{re: re, tree: tree}, nil
+	return &Matcher{re: re, tree: tree, ends: anyPart(tree, asksEnd)}, nil
 }
 
 const errNewline = "it has a line feed, and lines are searched one by one"
@@ -124,14 +126,42 @@ func asksNewline(re *syntax.Regexp) bool {
 
 // line finds the first match in a line, which has no line feed. A carriage
 // return at its end belongs to the line's end, unless it is what is looked for.
-func (m *Matcher) line(line []byte) (loc []int) {
+func (m *Matcher) line(ctx context.Context, line []byte) (loc []int) {
 	if n := len(line) - 1; n >= 0 && line[n] == '\r' {
-		if loc := m.re.FindIndex(line[:n]); loc != nil {
+		if loc := m.find(ctx, line[:n]); loc != nil {
 			return loc
 		}
 	}
-	return m.re.FindIndex(line)
+	return m.find(ctx, line)
 }
 
-// stream is line for one that is read while it is searched.
+// patience is how long a line may be for a search of it to be waited for, in
+// bytes: that takes at worst as many steps as the program is long, for each.
+const patience = 16 << 10
+
+func (m *Matcher) find(ctx context.Context, line []byte) (loc []int) {
+	if len(line) <= patience {
+		return m.re.FindIndex(line)
+	}
+	return m.stream(&heldLine{ctx: ctx, rest: line})
+}
+
+// heldLine reads the characters of a line, until ctx ends.
+type heldLine struct {
+	ctx  context.Context
+	rest []byte
+	read int
+}
+
+// ReadRune reads a character.
+func (h *heldLine) ReadRune() (r rune, size int, err error) {
+	if h.read++; len(h.rest) == 0 || h.read%256 == 0 && h.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	r, size = utf8.DecodeRune(h.rest)
+	h.rest = h.rest[size:]
+	return r, size, nil
+}
+
+// stream is find for a line that is read while it is searched.
 func (m *Matcher) stream(r io.RuneReader) (loc []int) { return m.re.FindReaderIndex(r) }

@@ -24,7 +24,7 @@ type reader struct {
 	buf     []byte
 
 	// Of the file:
-	ctx           context.Context //nolint:containedctx // it is of one search
+	ctx           context.Context
 	found         *found
 	before, after int
 	pending       int   // lines that are wanted after the last match
@@ -139,8 +139,10 @@ func (r *reader) lines(at, end int) error {
 
 // line searches one line.
 func (r *reader) line(from, to int) error {
-	text := r.buf[from:to]
-	loc := r.matcher.line(text)
+	loc := r.matcher.line(r.ctx, r.buf[from:to])
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
 	if loc == nil {
 		if r.pending > 0 {
 			r.pending--

@@ -20,7 +20,7 @@ const (
 // walker sends the files that are meant, in the order of their paths.
 type walker struct {
 	search              *Search
-	ctx                 context.Context //nolint:containedctx // it is one walk
+	ctx                 context.Context
 	out                 chan<- item
 	names               int // how many more may be held
 	base                int // names of the path that is searched
@@ -46,29 +46,26 @@ func (l *level) ignored(path []string, dir bool) bool {
 
 // from goes down to where the search begins, and searches there: that path
 // is meant whatever rules say of it.
-func (w *walker) from(root Dir, at []string, file bool) error {
+func (w *walker) from(dir Dir, at []string, file bool) error {
 	w.base = len(at)
-	dir, opened := root, false
-	done := func() {
-		if opened {
-			_ = dir.Close()
-		}
+	return w.down(dir, at, 0, nil, file)
+}
+
+// down goes on from a directory of the path that is searched.
+func (w *walker) down(dir Dir, at []string, depth int, rules *level, file bool) error {
+	switch {
+	case depth == len(at):
+		return w.walk(dir, at, rules, w.search.globs.None(), w.resuming(at))
+	case file && depth == len(at)-1:
+		return w.file(dir, at)
 	}
-	var rules *level
-	for i, name := range at {
-		if file && i == len(at)-1 {
-			defer done()
-			return w.file(dir, at)
-		}
-		rules = w.enter(dir, i, rules)
-		next, err := dir.Dir(name)
-		if done(); err != nil {
-			return err
-		}
-		dir, opened = next, true
+	rules = w.enter(dir, depth, rules)
+	below, err := dir.Dir(at[depth])
+	if err != nil {
+		return err
 	}
-	defer done()
-	return w.walk(dir, at, rules, w.search.globs.None(), w.resuming(at))
+	defer below.Close()
+	return w.down(below, at, depth+1, rules, file)
 }
 
 // resuming says whether a directory leads to where the search goes on.

@@ -237,7 +237,8 @@ func (s *Store) update(ctx context.Context, change func(*tables) error) error {
 			maps.Copy(next.principals, old.principals)
 			maps.Copy(next.tokens, old.tokens)
 		}
-		if refused = change(next); refused != nil {
+		refused = change(next)
+		if refused != nil {
 			return nil, refused
 		}
 		return encode(next)

@@ -52,26 +52,30 @@ func (g *guests) sweepTokens(now time.Time) {
 	}
 }
 
-// drop ends a principal's requests, sessions, and whatever else the handler keeps
-// for it. Until that is done it stays outside. g.mu is held.
+// drop ends a principal's requests, and all that the handler keeps for it, its
+// sessions included. Until that is done it stays outside. g.mu is held.
 func (g *guests) drop(one *guest) {
-	for id := range one.tokens {
-		g.revoke(one, id)
+	for _, p := range one.tokens {
+		p.cancel()
 	}
 	delete(g.principals, one.name)
-	if g.opts.Forget == nil || g.closed {
+	for _, s := range g.sessions {
+		if s.guest == one {
+			g.remove(s)
+		}
+	}
+	if g.closed {
 		return
 	}
-	g.leaving[one.name]++
+	g.leaving[one.name] = make(chan struct{})
 	g.ending.Go(func() {
 		if err := g.opts.Forget(one.name); err != nil {
 			g.opts.Log.Error("cannot end what a principal has", "principal", one.name, "error", err)
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.leaving[one.name]--; g.leaving[one.name] == 0 {
-			delete(g.leaving, one.name)
-		}
+		close(g.leaving[one.name])
+		delete(g.leaving, one.name)
 	})
 }
 

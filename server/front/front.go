@@ -3,7 +3,7 @@
 //
 //	f, err := front.Listen(front.Options{
 //		Address: "127.0.0.1:8765", Tokens: store,
-//		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget,
+//		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
 //	})
 //	…
 //	err = f.Serve(ctx) // until ctx ends; what is in flight is cancelled then
@@ -61,8 +61,10 @@ type Options struct {
 	// Handler serves requests whose context As has told who asks.
 	Handler http.Handler
 	As      func(ctx context.Context, principal string) context.Context
-	// Forget ends what a principal has.
+	// Forget ends what a principal has, its sessions included.
 	Forget func(principal string) error
+	// Close ends what all have, and whatever is in flight with it.
+	Close func() error
 	// Log is told who is refused. nil: nobody is.
 	Log *slog.Logger
 
@@ -183,8 +185,8 @@ func (f *Front) URL() string {
 }
 
 // Serve answers until ctx ends, or the listener fails. At the end it takes no
-// more connections, cancels what is in flight, waits for that within
-// [Limits].End, and cuts the rest off.
+// more connections, cancels what is in flight, has everything ended, waits for
+// requests within [Limits].End, and cuts the rest off.
 func (f *Front) Serve(ctx context.Context) error {
 	srv := &http.Server{
 		Handler:           f,
@@ -208,6 +210,8 @@ func (f *Front) Serve(ctx context.Context) error {
 	case err = <-failed:
 	}
 	f.cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- f.opts.Close() }()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.opts.End)
 	defer cancel()
 	if srv.Shutdown(bounded) != nil {
@@ -215,7 +219,7 @@ func (f *Front) Serve(ctx context.Context) error {
 	}
 	<-swept
 	f.guests.close()
-	return err
+	return errors.Join(err, <-closed)
 }
 
 // Close gives the address back of a front that was never served.

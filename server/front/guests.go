@@ -18,8 +18,8 @@ type guests struct {
 	principals map[string]*guest
 	sessions   map[string]*session
 	requests   int
-	starting   int            // sessions that are about to begin
-	leaving    map[string]int // principals whose things are being ended
+	starting   int                      // sessions that are about to begin
+	leaving    map[string]chan struct{} // principals whose things are being ended; closed then
 	closed     bool
 
 	ending sync.WaitGroup // what is being ended
@@ -51,7 +51,7 @@ type session struct {
 }
 
 func newGuests(opts Options) *guests {
-	return &guests{opts: opts, principals: map[string]*guest{}, sessions: map[string]*session{}, leaving: map[string]int{}}
+	return &guests{opts: opts, principals: map[string]*guest{}, sessions: map[string]*session{}, leaving: map[string]chan struct{}{}}
 }
 
 // visit is a request on its way.
@@ -72,7 +72,7 @@ func (g *guests) enter(r *http.Request, holder token.Holder) (*visit, int, strin
 	g.renew(holder)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.leaving[holder.Principal.Name] > 0 {
+	if !g.left(r.Context(), holder.Principal.Name) {
 		return nil, http.StatusServiceUnavailable, "what the principal had is being ended; ask again"
 	}
 	one := g.guest(holder)
@@ -101,6 +101,28 @@ func (g *guests) enter(r *http.Request, holder token.Holder) (*visit, int, strin
 		one.sessions++
 	}
 	return v, 0, ""
+}
+
+// left waits until what a principal had under other bounds has ended, and says
+// whether it has. g.mu is held, but not meanwhile.
+func (g *guests) left(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, g.opts.End)
+	defer cancel()
+	for {
+		leaving := g.leaving[name]
+		if leaving == nil {
+			return true
+		}
+		g.mu.Unlock()
+		select {
+		case <-leaving:
+		case <-ctx.Done():
+		}
+		g.mu.Lock()
+		if ctx.Err() != nil {
+			return false
+		}
+	}
 }
 
 // guest is the principal of a token. g.mu is held.

@@ -35,7 +35,6 @@ type backend struct {
 	sessions map[string]string // to principals
 	forgot   []string
 	began    chan string // what streams and blocked requests say, and "end" after it
-	forget   func(string)
 }
 
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -172,8 +171,14 @@ func begin(t *testing.T, opts Options) *world {
 		w.b.mu.Lock()
 		defer w.b.mu.Unlock()
 		w.b.forgot = append(w.b.forgot, who)
+		for id, owner := range w.b.sessions {
+			if owner == who {
+				w.b.sessions[id] = "ended"
+			}
+		}
 		return nil
 	}
+	opts.Close = func() error { return nil }
 	f, err := Listen(opts)
 	if err != nil {
 		t.Fatal(err)

@@ -50,8 +50,8 @@ func (t *Target) unsafe(err error) error { return &UnsafeError{t.Path, err.Error
 func (t *Target) place() (*os.Root, string, error) {
 	if t.dir == "" {
 		path := t.Path
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
+		if led, err := filepath.EvalSymlinks(path); err == nil {
+			path = led
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, "", t.unsafe(err)

@@ -90,10 +90,10 @@ func (s *scanner) wrong(reason string) error {
 // space passes over blanks and comments.
 func (s *scanner) space() error {
 	for s.at < len(s.text) {
-		switch c := s.text[s.at]; {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+		switch s.text[s.at] {
+		case ' ', '\t', '\n', '\r':
 			s.at++
-		case c == '/':
+		case '/':
 			if err := s.comment(); err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	leave, err := v.slots.enter(ctx, req.Session)
+	leave, err := v.slots.enter(ctx, cancel, req.Session)
 	if err != nil {
 		return v.render(o, answer{err: err}, ""), nil
 	}

@@ -57,18 +57,18 @@ In the tables *required* fields are marked with ●. Of fields inside others the
 func writeManual(w io.Writer, ops []op.Op) {
 	ops = slices.DeleteFunc(ops, func(o op.Op) bool { return o.Local })
 	fmt.Fprint(w, manualHead, "| Profile | Tools |\n|---|---|\n")
-	for p := int(op.ProfileRun); p >= 0; p-- {
+	for _, p := range op.Profiles() {
 		var names []string
 		for _, o := range ops {
-			if o.Profile == op.Profile(p) {
-				names = append(names, fmt.Sprintf("[`%s`](#%s)", o.Name, o.Name))
+			if p.Offers(o.Profile) && (p != op.ProfileFull || o.Profile == op.ProfileFull) {
+				names = append(names, "[`"+o.Name+"`](#"+o.Name+")")
 			}
 		}
 		more := ""
-		if p < int(op.ProfileRun) {
-			more = "those of `" + op.Profile(p+1).String() + "`, and "
+		if p == op.ProfileFull {
+			more = "those of the others, and "
 		}
-		fmt.Fprintf(w, "| `%s` | %s%s |\n", op.Profile(p), more, strings.Join(names, ", "))
+		fmt.Fprintf(w, "| `%s` | %s%s |\n", p, more, strings.Join(names, ", "))
 	}
 	words := newWording(ops)
 	for _, o := range ops {

@@ -45,6 +45,9 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, oneLine(err.Error()), http.StatusServiceUnavailable)
 			return
 		}
+		if r.Method == http.MethodDelete {
+			v.slots.end(r.Header.Get("Mcp-Session-Id"))
+		}
 		v.http.ServeHTTP(w, r)
 	})
 }

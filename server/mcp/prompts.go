@@ -13,14 +13,15 @@ import (
 // instructions are what a client tells its model of the server as a whole.
 func instructions(profile op.Profile) string {
 	const walls = "The system is read-only, HOME and /tmp are private, and there is no network unless the operator gave one. "
+	const longOutput = "Long output is kept: an answer has its head and tail and says how output_read gets the rest. "
 	const errors = "Errors read “cannot …: …”, with a hint where something can be done."
 	if profile == op.ProfileRun {
 		return "Paddock runs commands in a sandbox: each call has one of its own, which ends with it. " +
-			"Commands find the workspace at /workspace and may change it. " + walls + errors
+			"Commands find the workspace at /workspace and may change it. " + walls + longOutput + errors
 	}
 	return "Paddock is a safe computer. Its tools work in a sandbox over the workspace that the operator chose, at /workspace; " +
 		"it starts with the first call and stays until the server ends. Begin with exec. " + walls +
-		"Long output is kept: an answer has its head and tail and says how output_read gets the rest. " + errors
+		longOutput + errors
 }
 
 // promptName is the prompt that explains the sandbox.

@@ -24,7 +24,8 @@ type view struct {
 	http      http.Handler
 	slots     slots
 	watch     watcher
-	ctx       context.Context // ends with the view
+	told      func() []*sdk.Tool // of tools.ops; made when a client asks: a start makes no schema
+	ctx       context.Context    // ends with the view
 	end       context.CancelFunc
 	work      sync.WaitGroup // calls that have not ended
 }
@@ -36,6 +37,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
+	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(own.Ceiling) })
 	v.addPrompts()
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
@@ -56,7 +58,9 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 			Tools:   &sdk.ToolCapabilities{},
 			Prompts: &sdk.PromptCapabilities{},
 		},
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+		// The tools are asked for next: they are described while the client reads.
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.told() },
+		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
 	if v.server.tools.hasResources() {
 		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}

@@ -25,6 +25,8 @@ var allowRules = []allowRule{
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"backend/docker", []string{"backend", "confine", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
 	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
+	{"internal/ignore", nil, "the agent links it"},
+	{"internal/search", []string{module + "/internal/ignore", module + "/internal/redact"}, "the agent links it"},
 	{"test/engines", nil, "it drives command lines"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
@@ -78,7 +80,7 @@ var importerRules = []importerRule{
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp"}, "one door speaks the protocol of models"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp"}, "one door speaks the protocol of models"},
 }
 
 // full turns a name of the rules into an import path.

@@ -129,7 +129,7 @@ func privileged() bool { return os.Geteuid() == 0 }
 func offered(profile op.Profile, all bool) (names []string) {
 	for _, o := range op.Table() {
 		may := all || o.Needs == 0 || privileged() && o.Needs == privilege.AlterPrivileges
-		if !o.Local && o.Profile >= profile && may {
+		if !o.Local && profile.Offers(o.Profile) && may {
 			names = append(names, o.Name)
 		}
 	}
