@@ -42,7 +42,9 @@ func TestInspectorStdio(t *testing.T) {
 	tools := startStdio(t, s).tools(t)
 	command := s.command()
 	single := newInspector(t, append([]string{"--cli"}, command.Args...)...)
-	single.env = append(single.env, s.added()...)
+	for _, one := range s.added() {
+		single.flags = append(single.flags, "-e", one) // it hands on nothing by itself
+	}
 	single.lists(t, tools, "--method", "tools/list", "--format", "json")
 	if got := single.answer(t, "--method", "tools/call", "--tool-name", "exec", "--tool-args-json", `{"command":"echo over stdio"}`, "--format", "json"); got.failed || !strings.Contains(got.text, "over stdio") {
 		t.Errorf("one call over standard input and output: %+v", got)
