@@ -136,7 +136,7 @@ func (w *walker) array(t reflect.Type, b bounds, path string) error {
 	}
 	n := 0
 	for ; w.dec.More(); n++ {
-		if err := w.value(of, bounds{}, path+"["+strconv.Itoa(n)+"]"); err != nil {
+		if err := w.value(of, bounds{choices: b.choices}, path+"["+strconv.Itoa(n)+"]"); err != nil {
 			return err
 		}
 	}

@@ -80,7 +80,8 @@ var importerRules = []importerRule{
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp"}, "one door speaks the protocol of models"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, "one door speaks the protocol of models"},
+	{"github.com/google/jsonschema-go", []string{"test/mcp"}, "schemas are made in op; tests check answers against them"},
 }
 
 // full turns a name of the rules into an import path.

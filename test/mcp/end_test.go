@@ -43,6 +43,7 @@ var keeps = map[string]bool{"shell_open": true}
 // process.
 func TestCancel(t *testing.T) {
 	requireWalls(t)
+	requireTime(t)
 	c := startStdio(t, everything(t))
 	offered := c.tools(t)
 	for _, l := range long {

@@ -42,7 +42,9 @@ func TestInspectorStdio(t *testing.T) {
 	tools := startStdio(t, s).tools(t)
 	command := s.command()
 	single := newInspector(t, append([]string{"--cli"}, command.Args...)...)
-	single.env = append(single.env, s.added()...)
+	for _, one := range s.added() {
+		single.flags = append(single.flags, "-e", one) // it hands on nothing by itself
+	}
 	single.lists(t, tools, "--method", "tools/list", "--format", "json")
 	if got := single.answer(t, "--method", "tools/call", "--tool-name", "exec", "--tool-args-json", `{"command":"echo over stdio"}`, "--format", "json"); got.failed || !strings.Contains(got.text, "over stdio") {
 		t.Errorf("one call over standard input and output: %+v", got)
@@ -137,16 +139,17 @@ func (i *inspector) tries(t *testing.T, tools map[string]*sdk.Tool, call func(to
 func (i *inspector) answer(t *testing.T, args ...string) answer {
 	t.Helper()
 	out, errOut, status := i.run(t, args...)
-	var told struct {
-		sdk.CallToolResult
-		Result *sdk.CallToolResult
+	var told struct{ Result json.RawMessage }
+	result := &sdk.CallToolResult{}
+	err := json.Unmarshal([]byte(out), &told)
+	if err == nil && told.Result == nil {
+		told.Result = json.RawMessage(out)
 	}
-	if err := json.Unmarshal([]byte(out), &told); err != nil {
+	if err == nil {
+		err = json.Unmarshal(told.Result, result)
+	}
+	if err != nil {
 		t.Fatalf("%v ended with %d: %v\n%s%s", args, status, err, out, errOut)
-	}
-	result := &told.CallToolResult
-	if told.Result != nil {
-		result = told.Result
 	}
 	checkText(t, result)
 	structured, err := json.Marshal(result.StructuredContent)

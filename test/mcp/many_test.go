@@ -75,6 +75,7 @@ func TestTwoPrincipals(t *testing.T) {
 // TestManyCalls makes 1,000 calls from 16 sessions at once.
 func TestManyCalls(t *testing.T) {
 	requireWalls(t)
+	requireTime(t)
 	const sessions, calls = 16, 1000
 	s := plain(t)
 	h := startHTTP(t, s, "--no-auth")

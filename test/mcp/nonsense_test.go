@@ -31,11 +31,13 @@ var opens = map[string]bool{"run": true, "execute": true, "sandbox_create": true
 // command line, too, has these words.
 var otherwise = map[string]string{
 	"run argv": "no command was given", "execute command": "(?i)empty command",
+	"session_run session_id": "cannot find session", "session_restart session_id": "cannot find session", "session_close session_id": "cannot find session",
 }
 
 // TestNonsense sends nonsense to every field of every tool.
 func TestNonsense(t *testing.T) {
 	requireWalls(t)
+	requireTime(t)
 	c := startStdio(t, everything(t))
 	tools := c.tools(t)
 	last := map[string]map[string]any{}
@@ -82,8 +84,8 @@ func (c *client) sendNonsense(t *testing.T, e example, n nonsense) {
 		said, failed = textOf(got), e.judged(answer{structured: data, failed: got.IsError}).failed
 		checkText(t, got)
 	}
-	if n.field == "" {
-		return
+	if n.field == "" || e.host {
+		return // a contract fixes what these take, and say
 	}
 	names := regexp.QuoteMeta(n.field) + "|" + strings.ReplaceAll(n.field, "_", "[. ]") + "|deeper than"
 	if also := otherwise[e.tool+" "+n.field]; also != "" {
@@ -220,7 +222,9 @@ func beyond(of map[string]any) []any {
 	}
 	if items, ok := of["items"].(map[string]any); ok {
 		for _, v := range wrongValues(items) {
-			wrong = append(wrong, []any{v})
+			if v != nil { // some lists take it for an empty text
+				wrong = append(wrong, []any{v})
+			}
 		}
 		bound("maxItems", func(n int) {
 			if n < 1<<16 {

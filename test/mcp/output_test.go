@@ -12,6 +12,7 @@ import (
 // be read as far as it is kept, and the server stays small.
 func TestMuchOutput(t *testing.T) {
 	requireWalls(t)
+	requireTime(t)
 	c := startStdio(t, plain(t))
 	c.call(t, "exec", map[string]any{"command": "true"})
 	before := status(t, c.pid, "VmRSS")
