@@ -59,6 +59,7 @@ func Guest(uploaded string) int {
 		ready.Failed = guestError(failed)
 	} else {
 		defer a.removeScratch()
+		keepThreads(g.Threads)
 		ready.Workspace, ready.Seccomp = a.workspace, a.isolation.Seccomp
 	}
 	if text, err := ready.AnswerLine(g.Nonce); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
 // Env is what an operation finds around it; a door fills it in.
@@ -25,6 +26,8 @@ type Env struct {
 	// Privileges opens the store of privileges where one is needed. nil:
 	// there is none, and nobody holds any.
 	Privileges func() (privilege.Store, error)
+	// Tokens opens the store of tokens where one is needed. nil: there is none.
+	Tokens func() (*token.Store, error)
 	// Ceiling is the most that a spec of the principal's may ask for. nil:
 	// whatever the library takes.
 	Ceiling *policy.Ceiling

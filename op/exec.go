@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -121,9 +122,9 @@ func (l *execs) forget() {
 
 // start starts a command whose output is kept. It runs until it ends, until end
 // is called, or until the sandbox ends, whoever waits.
-func (h *held) start(env *Env, argv []string, in ExecInput, label string) (*keptExec, error) {
+func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*keptExec, error) {
 	ctx, end := context.WithCancel(context.Background())
-	x := &keptExec{out: env.Outputs.New(h.principal), command: label, began: time.Now(), end: end, done: make(chan struct{})}
+	x := &keptExec{out: env.Outputs.New(h.principal), command: in.label(), began: time.Now(), end: end, done: make(chan struct{})}
 	if err := h.execs.add(x); err != nil {
 		end()
 		x.out.store.remove(x.out)
@@ -132,9 +133,7 @@ func (h *held) start(env *Env, argv []string, in ExecInput, label string) (*kept
 	x.cmd = h.Command(ctx, argv[0], argv[1:]...)
 	x.cmd.Dir, x.cmd.AddEnv, x.cmd.Timeout = in.Cwd, in.Env, in.limit(h.Spec())
 	x.cmd.Stdout, x.cmd.Stderr = outputSide{x.out, 0}, outputSide{x.out, 1}
-	if in.Stdin != "" {
-		x.cmd.Stdin = strings.NewReader(in.Stdin)
-	}
+	x.cmd.Stdin = in.stdin(h, stream)
 	if err := x.cmd.Start(); err != nil {
 		end()
 		x.err = err
@@ -145,6 +144,18 @@ func (h *held) start(env *Env, argv []string, in ExecInput, label string) (*kept
 	}
 	go x.watch(h)
 	return x, nil
+}
+
+// stdin is the command's input: the door's where it has one and no text is given.
+// Under rules there is none: nobody judges what a command would do with it.
+func (in ExecInput) stdin(h *held, stream *Stream) io.Reader {
+	switch {
+	case h.Spec().Commands != nil:
+		return nil
+	case in.Stdin != "":
+		return strings.NewReader(in.Stdin)
+	}
+	return stream.Stdin
 }
 
 // watch brings the command to its end.

@@ -95,6 +95,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 	out.Killed = x.killed
 	h.execs.mu.Unlock()
 	if !h.lasting {
+		out.Exec = "" // nobody finds it
 		defer x.out.store.remove(x.out)
 	}
 	room := env.room(shownExec)
@@ -162,7 +163,7 @@ func (out ExecAnswer) Tell(w io.Writer) error {
 	case out.ExitCode == nil:
 		t.line("ended after %.3fs, its exit status is not known", seconds)
 	case out.TimedOut:
-		t.line("timed out and was ended after %.3fs", seconds)
+		t.line("timed out and was ended after %.3fs; timeout gives it longer, background has it go on while you do something else", seconds)
 	case out.Signal != "":
 		t.line("ended by %s after %.3fs%s", out.Signal, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
 	default:
@@ -222,8 +223,10 @@ func (t *teller) denials(list []paddock.Denial, status int) {
 		if d.Object != "" {
 			what += ", " + d.Object
 		}
-		guess := map[bool]string{true: "perhaps "}[d.Guess]
-		t.line("%sdenied by the sandbox: %s (%s)", guess, what, d.Hint)
+		if d.Hint != "" {
+			what += " (" + d.Hint + ")"
+		}
+		t.line("%sdenied by the sandbox: %s", map[bool]string{true: "perhaps "}[d.Guess], what)
 	}
 }
 

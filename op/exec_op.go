@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,9 +20,10 @@ import (
 // ExecInput asks for a command in a sandbox that stays.
 type ExecInput struct {
 	InSandbox
-	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -lc; give this or argv"`
+	Command    string           `json:"command,omitempty" flag:"-" help:"shell text, run by /bin/sh -c; give this or argv"`
 	Cwd        string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
 	Env        Variables        `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable (may be repeated)"`
+	SecretEnv  []string         `json:"secret_env,omitempty" flag:"-" help:"secrets of secret_set that are given as environment variables of the same name" max:"64"`
 	Stdin      string           `json:"stdin,omitempty" flag:"-" help:"the command's whole standard input (default: empty)"`
 	Timeout    *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"end the command and all it started after this time, 90s or 1h30m (default: the sandbox's; else, in the foreground of a server, 2m)"`
 	Background bool             `json:"background,omitempty" flag:"-" help:"return at once; the command runs on, output_read reads what it prints, exec_kill ends it"`
@@ -34,8 +36,8 @@ func execOp() Op {
 		Name: "exec", CLI: []string{"exec"},
 		Summary: "Run a command in a sandbox that is there already",
 		Doc:     execOpDoc,
-		Examples: `  # beside what runs in sandbox k3vq2x7a
-  paddock exec --sandbox k3vq2x7a -- ps aux`,
+		Examples: `  # beside what runs in sandbox pd-zpssdiq7p7h7e
+  paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux`,
 		Profile: ProfileWorkspace,
 		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{In: true, Out: true},
@@ -97,6 +99,9 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 		return out, err
 	}
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, h *held) error {
+		if in.Env, err = h.withSecrets(in.Env, in.SecretEnv); err != nil {
+			return err
+		}
 		argv, err := h.argv(in)
 		if err != nil {
 			return err
@@ -105,11 +110,14 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 			out, err = h.followed(ctx, argv, in, stream)
 			return err
 		}
-		x, err := h.start(env, argv, in, in.label())
+		x, err := h.start(env, argv, in, stream)
 		if err != nil {
 			return err
 		}
+		stop, quiet := handOn(x.cmd, stream), stream.beat(x.cmd.Timeout, x.out.printed)
 		err = x.await(ctx, in)
+		stop()
+		quiet()
 		out = h.told(env, x)
 		return err
 	})
@@ -147,7 +155,7 @@ func (h *held) argv(in ExecInput) ([]string, error) {
 		return h.ruled(in, spec)
 	}
 	if in.Command != "" {
-		return []string{"/bin/sh", "-lc", in.Command}, nil
+		return []string{"/bin/sh", "-c", in.Command}, nil
 	}
 	return in.Argv, nil
 }
@@ -211,18 +219,12 @@ func (in ExecInput) label() string {
 // followed passes the command's streams on as they come.
 func (h *held) followed(ctx context.Context, argv []string, in ExecInput, stream *Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.AddEnv, cmd.Stdin = in.Cwd, in.Env, stream.Stdin
+	cmd.Dir, cmd.AddEnv, cmd.Stdin = in.Cwd, in.Env, in.stdin(h, stream)
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	if in.Stdin != "" {
-		cmd.Stdin = strings.NewReader(in.Stdin)
-	}
-	if h.Spec().Commands != nil {
-		cmd.Stdin = nil // as for everybody
-	}
 	run, err := follow(cmd, policy.Spec{}, false, stream)
-	out := ExecAnswer{Exec: "", State: stateExited}
+	out := ExecAnswer{Sandbox: h.called(), State: stateExited}
 	out.ended(run)
-	return out, err
+	return out, errors.Join(err, tellDenials(stream.Stderr, run))
 }

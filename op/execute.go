@@ -33,6 +33,7 @@ func executeOp() Op {
 
   # the settings of an older server, and the result as one JSON object
   paddock execute --config config.json --format json 'ls -la'`,
+		Profile: ProfileRun,
 		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{Out: true},
 	}, execute, renderExecute)
@@ -229,9 +230,10 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 		k.drop()
 		return x.failed(ctx, err)
 	}
-	stop := handOn(cmd, x.stream)
+	stop, quiet := handOn(cmd, x.stream), x.stream.beat(cmd.Timeout, k.whole.printed)
 	err = brokenStream(cmd.Wait())
 	stop()
+	quiet()
 	result := cmd.Result()
 	if result == nil || err != nil {
 		k.drop()

@@ -28,18 +28,18 @@ func renderExecute(w io.Writer, out ExecuteOutput) error {
 
 // Tell says beside the result how to read what it has no room for, and what
 // the walls refused.
-func (out ExecuteOutput) Tell(w io.Writer) error {
+func (o ExecuteOutput) Tell(w io.Writer) error {
 	t := teller{w: w}
-	t.line("%s", formatResult(out))
-	t.denials(out.Denials, out.status)
-	for _, note := range out.Notes {
+	t.line("%s", formatResult(o))
+	t.denials(o.Denials, o.status)
+	for _, note := range o.Notes {
 		t.line("note: %s", harmless(note))
 	}
-	if note := plantedNote(out.Planted); note != "" {
+	if note := plantedNote(o.Planted); note != "" {
 		t.line("%s", note)
 	}
-	if out.Output != "" {
-		t.line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, out.Output, out.StdoutBytes, out.StderrBytes)
+	if o.Output != "" {
+		t.line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, o.Output, o.StdoutBytes, o.StderrBytes)
 	}
 	return t.err
 }

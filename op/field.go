@@ -47,7 +47,8 @@ const (
 )
 
 // Fields are the fields of the operation's input that a command line asks for:
-// all but those whose flag is "-", which JSON alone has.
+// all but those whose flag is "-", which JSON alone has. Those with the tag
+// only:"cli", which name files of the host, are in no schema.
 func (o Op) Fields() []Field { return fieldsOf(o.in) }
 
 func fieldsOf(t reflect.Type) []Field {

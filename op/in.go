@@ -3,6 +3,8 @@ package op
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -32,6 +34,8 @@ type held struct {
 	execs   execs
 	// introduced is set once a call has told what it does not keep.
 	introduced once
+	// secrets are those that were given to it.
+	secrets secrets
 }
 
 // in does something in the sandbox that is meant. A door that lasts keeps it; for
@@ -116,9 +120,18 @@ func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *held) e
 	return do(ctx, h)
 }
 
+// defaultSpec is a copy of the spec of the sandbox that is meant where none is
+// named. What a caller asks for is laid over it, so that what the operator wrote
+// there and no ceiling holds, rules for commands say, holds all the same.
 func (e *Env) defaultSpec() policy.Spec {
 	if e.Default == nil {
 		return policy.Spec{}
 	}
-	return *e.Default
+	s := *e.Default
+	s.Workspace.Unprotected = slices.Clone(s.Workspace.Unprotected)
+	s.Mounts = slices.Clone(s.Mounts)
+	s.AllowDegraded = slices.Clone(s.AllowDegraded)
+	s.Redaction = slices.Clone(s.Redaction)
+	s.Env = maps.Clone(s.Env)
+	return s
 }

@@ -133,9 +133,12 @@ type Statuser interface {
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
-		"cgroup": "Work with control groups of the host, outside every sandbox",
-		"file":   "Work with files of a workspace, as its sandbox sees them",
-		"policy": "Look at the rules for commands",
+		"cgroup":    "Work with control groups of the host, outside every sandbox",
+		"file":      "Work with files of a workspace, as its sandbox sees them",
+		"policy":    "Look at the rules for commands",
+		"service":   "Work with services: commands that run on in a sandbox",
+		"token":     "Let principals in by HTTP, and end that",
+		"workspace": "Bring files into a workspace, and take them out",
 	}
 }
 
@@ -143,7 +146,10 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
-		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), []Op{fileSearchOp()}, sessionOps(),
+		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
+		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
+		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }

@@ -59,7 +59,7 @@ every byte as it was printed.
 Of each stream the first and the last 16 MiB are kept; lost_bytes says how many
 bytes before the text are not. Outputs are dropped with their sandbox, and the
 oldest that have ended where there are too many.`,
-		Lasting: true, Profile: ProfileWorkspace,
+		Lasting: true, Profile: ProfileRun | ProfileWorkspace, // answers of run name it
 		Hints: Hints{ReadOnly: true, Idempotent: true, LongRunning: true},
 	}, outputRead, renderOutputRead)
 }
@@ -74,7 +74,7 @@ func (in OutputReadInput) check() error {
 	return nil
 }
 
-func outputRead(ctx context.Context, env *Env, in OutputReadInput, _ *Stream) (OutputReadOutput, error) {
+func outputRead(ctx context.Context, env *Env, in OutputReadInput, stream *Stream) (OutputReadOutput, error) {
 	if err := in.check(); err != nil {
 		return OutputReadOutput{}, err
 	}
@@ -91,6 +91,7 @@ func outputRead(ctx context.Context, env *Env, in OutputReadInput, _ *Stream) (O
 		timer := time.NewTimer(time.Duration(*in.Wait))
 		defer timer.Stop()
 		late = timer.C
+		defer stream.beat(time.Duration(*in.Wait), n.printed)()
 	}
 	for {
 		out, more, err := n.part(in, limit)
@@ -123,6 +124,9 @@ const answerFrame = 2000
 func (n *Output) part(in OutputReadInput, limit int) (out OutputReadOutput, more <-chan struct{}, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.gone {
+		return out, nil, noOutputOf(n.id)
+	}
 	side := 0
 	if in.Stream == "stderr" {
 		side = 1
@@ -149,7 +153,7 @@ func (n *Output) part(in OutputReadInput, limit int) (out OutputReadOutput, more
 	if from == right && left != right {
 		from, data = skipHalf(from, data)
 	}
-	used := 0
+	var used int
 	if in.Encoding == "base64" {
 		used = min(len(data), limit/4*3)
 		out.Encoding, out.Text = "base64", base64.StdEncoding.EncodeToString(data[:used])

@@ -37,19 +37,6 @@ type shelf struct {
 	size int64
 }
 
-// Output is what something printed: two streams, of which one may be unused. It
-// may be written and read at the same time.
-type Output struct {
-	id, principal string
-	store         *Outputs
-
-	mu      sync.Mutex
-	streams [2]*spool // standard output, standard error
-	ended   bool
-	state   string        // how it ended, in a few words
-	wake    chan struct{} // closed when something comes; nil while nobody waits
-}
-
 // New makes an output that a principal can read until it is dropped. Where there
 // is no store it is kept for whoever holds it alone.
 func (o *Outputs) New(principal string) *Output {
@@ -106,8 +93,8 @@ func (o *Outputs) drop(s *shelf, i int) {
 	for _, stream := range old.streams {
 		s.size -= stream.size()
 		o.size -= stream.size()
-		stream.close()
 	}
+	old.clear()
 }
 
 // credit gives room on the disk back for an output that stays, and is locked.
@@ -149,11 +136,8 @@ func (n *Output) grow(more int64) bool {
 
 // find gives a principal's output.
 func (o *Outputs) find(principal, id string) (*Output, error) {
-	none := &paddock.Error{Message: fmt.Sprintf("cannot find output %q", id), Code: wire.CodeNotFound,
-		Hint: "the oldest outputs that have ended are dropped where there are too many, and those of a sandbox with it"}
 	if o == nil {
-		none.Hint = "only a door that lasts keeps outputs"
-		return nil, none
+		return nil, noOutputOf(id)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,7 +148,12 @@ func (o *Outputs) find(principal, id string) (*Output, error) {
 			}
 		}
 	}
-	return nil, none
+	return nil, noOutputOf(id)
+}
+
+func noOutputOf(id string) error {
+	return &paddock.Error{Message: fmt.Sprintf("cannot find output %q", id), Code: wire.CodeNotFound,
+		Hint: "a server keeps outputs; it drops those of a sandbox with it, and the oldest that have ended where there are too many"}
 }
 
 // remove drops an output that nobody needs any more.
@@ -173,9 +162,7 @@ func (o *Outputs) remove(n *Output) {
 	if o == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		for _, stream := range n.streams {
-			stream.close()
-		}
+		n.clear()
 		return
 	}
 	n.mu.Lock()
@@ -199,87 +186,9 @@ func (o *Outputs) Close() error {
 		for _, n := range s.list {
 			n.End("")
 			n.mu.Lock()
-			for _, stream := range n.streams {
-				stream.close()
-			}
+			n.clear()
 			n.mu.Unlock()
 		}
 	}
 	return nil
-}
-
-// ID is what output_read knows it by.
-func (n *Output) ID() string { return n.id }
-
-// Write adds to standard output. It never fails.
-func (n *Output) Write(p []byte) (int, error) { return n.write(0, p) }
-
-// outputSide is one of an output's streams, as a command writes to it.
-type outputSide struct {
-	n      *Output
-	stream int
-}
-
-// Write adds to the stream. It never fails.
-func (s outputSide) Write(p []byte) (int, error) { return s.n.write(s.stream, p) }
-
-// Bytes are the beginning and the end of what was kept, for who looks through it.
-func (s outputSide) Bytes() []byte {
-	s.n.mu.Lock()
-	defer s.n.mu.Unlock()
-	const most = 256 << 10
-	spool := s.n.streams[s.stream]
-	// What cannot be read is not looked through: the answer says no less for it.
-	head, _, _ := spool.read(0, most)
-	tail, _, _ := spool.read(max(int64(len(head)), spool.total-most), most)
-	return append(head, tail...)
-}
-
-// Replace keeps text in place of what was kept.
-func (s outputSide) Replace(text []byte) {
-	s.n.mu.Lock()
-	defer s.n.mu.Unlock()
-	old := s.n.streams[s.stream]
-	s.n.credit(old.size())
-	old.close()
-	s.n.streams[s.stream] = newSpool(s.n.grow)
-	_, _ = s.n.streams[s.stream].Write(text) // it never fails
-	s.n.stir()
-}
-
-func (n *Output) write(stream int, p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	defer n.stir()
-	if n.ended {
-		return len(p), nil
-	}
-	return n.streams[stream].Write(p)
-}
-
-// End says that nothing more comes, and how it ended, in a few words; an empty
-// text says nothing. Later calls do nothing.
-func (n *Output) End(state string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.ended {
-		n.ended, n.state = true, state
-		n.stir()
-	}
-}
-
-// stir wakes who waits; n is locked.
-func (n *Output) stir() {
-	if n.wake != nil {
-		close(n.wake)
-		n.wake = nil
-	}
-}
-
-// waker is closed when something comes next; n is locked.
-func (n *Output) waker() <-chan struct{} {
-	if n.wake == nil {
-		n.wake = make(chan struct{})
-	}
-	return n.wake
 }

@@ -82,7 +82,7 @@ Exit status: 0 allowed, 1 denied.`,
 		Examples: `  paddock policy check 'ls; curl example.com'
   paddock policy check --spec sandbox.yaml 'grep -rn "a;b" . | sort | head -3'
   paddock policy check -- find . -name '*.go' -exec wc -l {} +`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, policyCheck, renderPolicyCheck)
 }
 
@@ -187,7 +187,7 @@ that are blocked all the same. A spec file holds it as
 The list is a guard-rail, not a wall: what holds is the sandbox.`,
 		Examples: `  paddock policy list
   paddock policy list --spec sandbox.yaml --json`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, policyList, renderPolicyList)
 }
 

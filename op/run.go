@@ -28,7 +28,8 @@ func runOp() Op {
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+		Profile: ProfileRun,
+		Hints:   Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: Streams{In: true, Out: true},
 	}, run, renderRun)
 }
@@ -164,7 +165,9 @@ func (in RunInput) check(stream *Stream) error {
 // of answers.
 func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
 	k := env.keep(cmd, bound)
+	stop := stream.beat(cmd.Timeout, k.whole.printed)
 	out, err := finish(cmd, stream)
+	stop()
 	if out.Command == nil {
 		k.drop()
 		return out, err

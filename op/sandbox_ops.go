@@ -2,15 +2,11 @@ package op
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -54,18 +50,6 @@ type SandboxListOutput struct {
 	Sandboxes []SandboxSummary `json:"sandboxes"`
 }
 
-// SandboxDeleteOutput is a sandbox that has ended.
-type SandboxDeleteOutput struct {
-	Sandbox string `json:"sandbox"`
-	// DeathProved says that the kernel has confirmed that nothing is left.
-	DeathProved bool `json:"death_proved"`
-	// Planted are paths in the workspace that the host executes or obeys without
-	// being told to, and that its commands made: look before you use them.
-	Planted []string `json:"planted,omitempty"`
-	// Note says what becomes of the default sandbox.
-	Note string `json:"note,omitempty"`
-}
-
 func sandboxOps() []Op {
 	return []Op{sandboxCreateOp(), sandboxListOp(), sandboxStatusOp(), sandboxDeleteOp()}
 }
@@ -91,9 +75,6 @@ func sandboxCreate(ctx context.Context, env *Env, in SandboxCreateInput, _ *Stre
 	spec, err := in.spec(env)
 	if err != nil {
 		return SandboxCreateOutput{}, err
-	}
-	if spec.Workspace.Source == "" && env.Default != nil {
-		spec.Workspace.Source = env.Default.Workspace.Source
 	}
 	if in.Name == defaultName {
 		return SandboxCreateOutput{}, &policy.FieldError{Field: "name", Value: in.Name, Reason: "the default sandbox is made at its first use", Hint: "choose another name"}
@@ -161,171 +142,4 @@ commands run in them. The default sandbox is among them once it was used.`,
 		}
 		return t.Flush()
 	})
-}
-
-func sandboxDeleteOp() Op {
-	return New(Desc{
-		Name: "sandbox_delete", Summary: "End a sandbox with all that runs in it",
-		Doc: `End a sandbox: every command, shell, service and session in it is ended, and the
-answer says whether it is proved that none is left. Its /tmp and its outputs are
-gone; its workspace stays, unless it was a temporary one. The default sandbox can
-be ended, too: it is made anew when it is used next.`,
-		Lasting: true,
-		Hints:   Hints{Destructive: true},
-	}, sandboxDelete, func(w io.Writer, out SandboxDeleteOutput) error {
-		t := teller{w: w}
-		t.line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])
-		if note := plantedNote(out.Planted); note != "" {
-			t.line("%s", note)
-		}
-		if out.Note != "" {
-			t.line("%s", out.Note)
-		}
-		return t.err
-	})
-}
-
-func sandboxDelete(ctx context.Context, env *Env, in SandboxNameInput, _ *Stream) (SandboxDeleteOutput, error) {
-	p, err := env.Sandboxes.at(env.principal(), in.Sandbox)
-	if err != nil {
-		return SandboxDeleteOutput{}, err
-	}
-	select {
-	case <-p.ready:
-	case <-ctx.Done():
-		return SandboxDeleteOutput{}, fmt.Errorf("cannot wait for sandbox %s: %w", in.Sandbox, ctx.Err())
-	}
-	if p.held == nil || !env.Sandboxes.take(p) {
-		return SandboxDeleteOutput{}, noSandbox(in.Sandbox)
-	}
-	env.call.opened(p.held.ID())
-	env.Sessions.leaveAll(p.held)
-	out := SandboxDeleteOutput{Sandbox: p.held.name, DeathProved: true}
-	if err := p.held.close(); err != nil {
-		out.DeathProved = false
-		return out, err
-	}
-	out.Planted = p.held.Planted()
-	if p.held.name == defaultName {
-		out.Note = "the default sandbox is made anew when it is used next"
-	}
-	return out, nil
-}
-
-// SandboxStatusInput asks how a sandbox is.
-type SandboxStatusInput struct {
-	InSandbox
-}
-
-// SandboxStatusOutput is how a sandbox is, and what runs in it.
-type SandboxStatusOutput struct {
-	SandboxSummary
-	Uptime policy.Duration `json:"uptime"`
-	Limits policy.Limits   `json:"limits"`
-	// Shells, Services and Sessions count those that run; Processes those of all
-	// commands together. They, and MemoryBytes, are the agent's word.
-	Shells      int   `json:"shells"`
-	Services    int   `json:"services"`
-	Sessions    int   `json:"sessions"`
-	Processes   int   `json:"processes"`
-	MemoryBytes int64 `json:"memory_bytes"`
-	// Execs are the latest commands, the latest first, and MoreExecs counts
-	// those before them.
-	Execs     []ExecSummary    `json:"execs"`
-	MoreExecs int              `json:"more_execs"`
-	Isolation policy.Isolation `json:"isolation"`
-}
-
-// ExecSummary is a command of a sandbox.
-type ExecSummary struct {
-	Exec        string    `json:"exec"`
-	Command     string    `json:"command"`
-	State       string    `json:"state"` // running or exited
-	End         string    `json:"end,omitempty"`
-	StartedAt   time.Time `json:"started_at"`
-	StdoutBytes int64     `json:"stdout_bytes"`
-	StderrBytes int64     `json:"stderr_bytes"`
-}
-
-// shownExecs is how many commands a status lists.
-const shownExecs = 40
-
-func sandboxStatusOp() Op {
-	return New(Desc{
-		Name: "sandbox_status", Summary: "Look at a sandbox and what runs in it",
-		Doc: `Look at a sandbox: where its workspace is, what it may use, which walls really
-stand and what is not kept (isolation), how many shells, services, sessions and
-processes run in it, and its latest commands with their ids, for output_read and
-exec_kill.`,
-		Lasting: true, Profile: ProfileWorkspace,
-		Hints: Hints{ReadOnly: true, Idempotent: true},
-	}, sandboxStatus, renderSandboxStatus)
-}
-
-func sandboxStatus(ctx context.Context, env *Env, in SandboxStatusInput, _ *Stream) (out SandboxStatusOutput, err error) {
-	if env.Sandboxes == nil {
-		return out, errNoSandboxes
-	}
-	h, err := env.kept(ctx, in.Sandbox)
-	if err != nil {
-		return out, err
-	}
-	h.introduced.first() // the answer has it
-	out = SandboxStatusOutput{SandboxSummary: env.summary(h), Uptime: policy.Duration(time.Since(h.since).Round(time.Millisecond)),
-		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}
-	all := h.execs.all()
-	slices.Reverse(all)
-	for _, x := range all[:min(len(all), shownExecs)] {
-		out.Execs = append(out.Execs, x.summary())
-	}
-	out.MoreExecs = len(all) - len(out.Execs)
-	return out, h.explain(out.count(ctx, h))
-}
-
-// count asks the agent what runs.
-func (out *SandboxStatusOutput) count(ctx context.Context, h *held) error {
-	now, err := h.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	for _, tree := range now.Trees {
-		switch tree.Kind {
-		case "shell":
-			out.Shells++
-		case "service":
-			out.Services++
-		}
-		out.Processes += max(tree.Processes, 0)
-		out.MemoryBytes += max(tree.MemoryBytes, 0)
-	}
-	sessions, err := h.Client().ListSessions(ctx)
-	if err != nil {
-		return errors.Join(&paddock.Error{Message: "cannot list the sessions"}, err)
-	}
-	out.Sessions = len(sessions)
-	return nil
-}
-
-func (x *keptExec) summary() ExecSummary {
-	s := ExecSummary{Exec: x.out.id, Command: x.command, State: stateRunning, StartedAt: x.began.UTC()}
-	if !x.running() {
-		s.State, s.End = stateExited, x.how()
-	}
-	s.StdoutBytes, s.StderrBytes = x.out.totals()
-	return s
-}
-
-func renderSandboxStatus(w io.Writer, out SandboxStatusOutput) error {
-	t := teller{w: w}
-	t.line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)
-	t.line("%s", isolationNote(out.Isolation))
-	t.line("%d commands run, %d shells, %d services, %d sessions; %d processes, %s of memory", out.Running, out.Shells, out.Services, out.Sessions,
-		out.Processes, policy.Size(out.MemoryBytes))
-	for _, x := range out.Execs {
-		t.line("%s  %s  %s", x.Exec, strings.TrimSpace(x.State+" "+x.End), x.Command)
-	}
-	if out.MoreExecs > 0 {
-		t.line("and %d before them", out.MoreExecs)
-	}
-	return t.err
 }

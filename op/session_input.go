@@ -42,7 +42,7 @@ func (Texts) JSONSchema() string {
 // in it. An execution policy says both; fields override it.
 type SessionInput struct {
 	SpecInput
-	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it"`
+	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it" within:"files"`
 	Shell              []string         `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"the shell and its arguments, a POSIX shell; once for each word (default: /bin/bash, or /bin/sh where there is none)"`
 	Cwd                string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"where the shell begins, relative to the workspace (default: the workspace)"`
 	StartupCommands    Texts            `json:"startup_commands,omitempty" flag:"startup" arg:"COMMAND" help:"run this first in each new shell; it must succeed (may be repeated)"`
@@ -65,7 +65,7 @@ type sessionPlan struct {
 
 // plan puts the policy, the spec file and the fields together.
 func (in SessionInput) plan(env *Env) (sessionPlan, error) {
-	p := sessionPlan{}
+	p := sessionPlan{spec: env.defaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
 		if err := env.reads("policy", in.Policy); err != nil {

@@ -55,17 +55,20 @@ func sessionOps() []Op {
 }
 
 const sessionDoc = `A session is one shell that stays, in a sandbox: its directory, variables,
-functions and options persist from one command to the next. It lives until it is
-closed, until its sandbox ends, or until the door that keeps it closes.`
+functions and options persist from one command to the next. It has no terminal:
+for programs that need one there are shells. It lives until session_close, until
+its sandbox ends, or until the door that keeps it closes.`
 
 func sessionOpenOp() Op {
 	return New(Desc{
 		Name: "session_open", Summary: "Open a session: a shell that stays",
 		Doc: sessionDoc + `
 
-It is in the sandbox that sandbox names, or in the default sandbox where there is
-one. Fields that describe a sandbox give it one of its own, which ends with it;
-without a workspace that has an empty one, which is removed then.`,
+The answer has the session's id, which session_run takes. It is in the sandbox
+that sandbox names, or in the default sandbox where there is one. Fields that
+describe a sandbox give it one of its own, which ends with it; without a workspace
+that has the default sandbox's, if there is one, and else an empty one, which is
+removed then.`,
 		Lasting: true, Profile: ProfileWorkspace,
 		Hints: Hints{Destructive: true, LongRunning: true},
 	}, func(ctx context.Context, env *Env, in SessionOpenInput, _ *Stream) (SessionOpenOutput, error) {
@@ -93,15 +96,19 @@ func sessionRunOp() Op {
 		Name: "session_run", Summary: "Run a command in a session",
 		Doc: sessionDoc + `
 
-A command that exceeds its time ends with all it has started; the shell stays
-where it lets itself be interrupted, and the answer says whether it did.`,
+The call returns when the command has ended, with what it printed (the first 100
+lines and 1 MiB, unless it is told otherwise), its exit status, and the shell's
+directory. A command that exceeds its time (30 seconds, unless it is told
+otherwise) ends with all it has started; the shell stays where it lets itself be
+interrupted, and the answer says whether it did. A command that ends the shell,
+such as exit, says so: session_restart gives the session a new one.`,
 		Lasting: true, Profile: ProfileWorkspace,
 		Hints: Hints{Destructive: true, LongRunning: true},
 	}, sessionRun, renderSessionRun)
 }
 
 // sessionRun runs a command, or restarts the shell.
-func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (SessionRunOutput, error) {
+func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Stream) (SessionRunOutput, error) {
 	if err := in.check(); err != nil {
 		return SessionRunOutput{}, err
 	}
@@ -129,7 +136,9 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (S
 		c.MaxBytes = int64(*in.MaxOutputBytes)
 		p.opts.MaxBytes = c.MaxBytes
 	}
+	stop := stream.beat(p.opts.CommandTimeout, (*Output)(nil).printed)
 	r, err := k.shell.Run(ctx, c)
+	stop()
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
@@ -167,7 +176,9 @@ func (e *restartError) Unwrap() error { return e.cause }
 func sessionRestartOp() Op {
 	return New(Desc{
 		Name: "session_restart", Summary: "Give a session a new shell",
-		Doc:     sessionDoc + "\n\nThe old shell ends with all it has started. The workspace stays as it is.",
+		Doc: `Give a session a new shell, where the old one has ended or hangs. The old one ends
+with all it has started, and its directory, variables and functions are lost; the
+workspace stays as it is, and startup commands run again.`,
 		Lasting: true,
 		Hints:   Hints{Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionRestartOutput, error) {
@@ -185,10 +196,8 @@ func sessionRestartOp() Op {
 func sessionCloseOp() Op {
 	return New(Desc{
 		Name: "session_close", Summary: "Close a session, and the sandbox that is its own",
-		Doc: sessionDoc + `
-
-Its shutdown commands run first; then nothing that it has started is left. A
-sandbox of its own ends with it, another stays.`,
+		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
+is left. A sandbox of its own ends with it, another stays.`,
 		Lasting: true, Profile: ProfileWorkspace,
 		Hints: Hints{Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
@@ -209,8 +218,8 @@ sandbox of its own ends with it, another stays.`,
 
 func sessionListOp() Op {
 	return New(Desc{
-		Name: "session_list", Summary: "List one's own sessions",
-		Doc:     sessionDoc,
+		Name: "session_list", Summary: "List your sessions",
+		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and the directory that its shell is in.",
 		Lasting: true,
 		Hints:   Hints{ReadOnly: true, Idempotent: true},
 	}, sessionList, func(w io.Writer, out SessionListOutput) error {

@@ -68,10 +68,10 @@ func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionK
 		}
 		p.spec.Workspace.Source = k.scratch
 	}
-	if k.sandbox, err = e.Open(ctx, p.spec); err != nil {
+	if k.sandbox, err = e.allowing(k.scratch).Open(ctx, p.spec); err != nil {
 		return nil, err
 	}
-	if err = k.begin(ctx); err != nil {
+	if err := k.begin(ctx); err != nil {
 		return nil, err
 	}
 	return k, nil

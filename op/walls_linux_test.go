@@ -98,12 +98,16 @@ func well[O any](t testing.TB, env *Env, name string, fields map[string]any) O {
 // try calls an operation with fields.
 func try[O any](ctx context.Context, t testing.TB, env *Env, name string, fields map[string]any) (O, error) {
 	t.Helper()
+	if fields == nil {
+		fields = map[string]any{}
+	}
 	input, err := json.Marshal(fields)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var none O
 	out, err := operation(t, name).Call(ctx, env, input, nil)
+	fits(t, name, out)
 	o, ok := out.(O)
 	if !ok && err == nil {
 		t.Fatalf("%s answers %T", name, out)

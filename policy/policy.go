@@ -114,9 +114,10 @@ type Limits struct {
 	OpenFiles uint64 `json:"open_files,omitempty"`
 	// Processes bounds the processes and threads of all commands together
 	// (pids.max) or, where the host has no such controller, of the sandbox's
-	// user (RLIMIT_NPROC). The second counts the agent's own threads too: the
-	// wall leaves room for them beside what is written here. At the landlock
-	// level without controllers it counts all that the user runs on the host.
+	// user (RLIMIT_NPROC). The second, and a container engine, count the agent's
+	// own threads too: the wall leaves room for them beside what is written here.
+	// At the landlock level without controllers it counts all that the user runs
+	// on the host.
 	// From 4 to 4194304, the kernel's own bound; default 4096.
 	Processes uint64 `json:"processes,omitempty"`
 	// Tmp bounds /tmp, HOME and /dev/shm, each. At least 1 MiB; default 1 GiB.

@@ -19,6 +19,8 @@ const (
 	MaxBanner = 64 << 10
 	// MaxGuestReady bounds that answer, from its mark to its newline.
 	MaxGuestReady = 16 << 10
+	// MaxGuestThreads bounds Guest.Threads.
+	MaxGuestThreads = 64
 	// nonceLength is that of Guest.Nonce.
 	nonceLength = 32
 )
@@ -62,6 +64,10 @@ type Guest struct {
 	// KeepCapabilities lets commands hold what the wall leaves them. Without it
 	// they hold none, except with NoFilter.
 	KeepCapabilities bool `json:"keep_capabilities,omitempty"`
+	// Threads are started before the first command is, and kept: where commands
+	// share a bound of processes with the agent, they could use up what it needs
+	// to go on. At most MaxGuestThreads.
+	Threads int `json:"threads,omitempty"`
 	// Isolation is what hello tells of the walls, any JSON.
 	Isolation json.RawMessage `json:"isolation,omitempty"`
 }

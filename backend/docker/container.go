@@ -169,6 +169,11 @@ func (b *build) addTmpfs(target string, size int64) bool {
 	return true
 }
 
+// agentThreads is how many threads the agent has from its start on. The engine
+// counts them among the container's processes, so they get room of their own,
+// which commands find taken.
+const agentThreads = 16
+
 // limit puts the limits, and refuses those that were written and that the
 // engine cannot keep: engines themselves only warn.
 func (b *build) limit(spec policy.Spec, e *engine) error {
@@ -197,7 +202,7 @@ func (b *build) limit(spec policy.Spec, e *engine) error {
 		b.cpus = l.CPUs.String()
 	}
 	if keep(l.Processes != policy.DefaultProcesses, e.pids, "limits.processes", strconv.FormatUint(l.Processes, 10), policy.DegradeProcesses) {
-		b.pids = l.Processes
+		b.pids = l.Processes + agentThreads
 	} else {
 		b.lost = append(b.lost, "the number of processes is not bounded by the engine")
 	}

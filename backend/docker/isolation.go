@@ -78,7 +78,7 @@ func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
 		iso.Limits["swap"] = fmt.Sprintf("--memory-swap %d", b.memory+b.swap)
 	}
 	limit(b.cpus != "", "cpu", "cpus", "--cpus "+b.cpus)
-	limit(b.pids > 0, "pids", "processes", fmt.Sprintf("--pids-limit %d", b.pids))
+	limit(b.pids > 0, "pids", "processes", fmt.Sprintf("--pids-limit %d, the agent's %d threads among them", b.pids, agentThreads))
 	if len(groups) > 0 {
 		iso.Cgroup = strings.Join(groups, " ")
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,6 +112,31 @@ func TestLimits(t *testing.T) {
 				t.Errorf("by what %s is kept is not said: %v", limit, iso.Limits)
 			}
 		}
+	})
+}
+
+// Commands that use up the bound of processes, which the engine counts the
+// agent's threads to, cost them new processes alone.
+func TestNoProcessLeft(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e *engines.Engine) {
+		b := start(t, request(t, e, func(s *policy.Spec) { s.Limits = policy.Limits{Processes: 40} }))
+		full := "i=0; while [ $i -lt 60 ]; do sleep 1000 & i=$((i+1)); done"
+		if r, err := b.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/sh", "-c", full}, Detach: true}); err != nil || !strings.Contains(r.Stderr, "fork") {
+			t.Fatalf("60 processes were made: %+v, %v", r, err)
+		}
+		var asked sync.WaitGroup
+		for range 64 {
+			asked.Go(func() {
+				_, err := b.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/true"}})
+				if refused := (*wire.Error)(nil); err != nil && !errors.As(err, &refused) {
+					t.Errorf("the agent did not answer: %v", err)
+				}
+				if _, err := wire.Call(t.Context(), &b.Client, wire.Stat, wire.StatRequest{Path: "/workspace"}); err != nil {
+					t.Errorf("a file: %v", err)
+				}
+			})
+		}
+		asked.Wait()
 	})
 }
 

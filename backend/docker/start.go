@@ -72,7 +72,7 @@ func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 		Env:     e.env,
 		Agent:   b.agent,
 		Guest: wire.Guest{Workspace: b.dir, Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
-			Seccomp: req.Spec.Seccomp, KeepCapabilities: b.says("cap-add", "privileged")},
+			Seccomp: req.Spec.Seccomp, KeepCapabilities: b.says("cap-add", "privileged"), Threads: agentThreads},
 		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
 			return b.look(ctx, req.Spec, e, r)
 		},

@@ -22,7 +22,7 @@ import (
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // patience is for a job that hangs.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // toolchain is what a job needs beyond the system: a directory of programs
 // that is mounted read-only, and other such mounts.

@@ -1,0 +1,137 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// patience is how long a call that was cancelled may take to say what became of
+// what it started, before it is answered without.
+const patience = 2 * time.Second
+
+// answer is how an operation ended.
+type answer struct {
+	out any
+	err error
+}
+
+// call does an operation for a client.
+func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*sdk.CallToolResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
+	leave, err := v.slots.enter(ctx, cancel, req.Session)
+	if err != nil {
+		return v.render(o, answer{err: err}, ""), nil
+	}
+	input := []byte(req.Params.Arguments)
+	if len(input) == 0 || string(input) == "null" {
+		input = []byte("{}")
+	}
+	progress := v.progress(ctx, req, o)
+	done := make(chan answer, 1)
+	v.work.Add(1)
+	go func() {
+		defer v.work.Done()
+		defer leave()
+		done <- v.do(ctx, o, input, progress)
+	}()
+	a := wait(ctx, o.Name, done)
+	return v.render(o, a, progress.stop()), nil
+}
+
+// wait gives the answer, or, soon after ctx has ended, says that there is none.
+func wait(ctx context.Context, name string, done <-chan answer) answer {
+	select {
+	case a := <-done:
+		return a
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case a := <-done:
+		return a
+	case <-late.C:
+		return answer{err: &paddock.Error{Message: "cannot finish " + name + ": it was cancelled, and what it started is being ended"}}
+	}
+}
+
+// do calls the operation. A panic is its answer, and nobody else's.
+func (v *view) do(ctx context.Context, o *op.Op, input []byte, p *progress) (a answer) {
+	defer v.recovered(o.Name, &a.err)
+	a.out, a.err = o.Call(ctx, v.env, input, p.stream())
+	if errors.Is(a.err, context.Canceled) && ctx.Err() != nil {
+		a.err = errors.Join(&paddock.Error{Message: "cannot finish " + o.Name + ": it was cancelled"}, a.err)
+	}
+	return a
+}
+
+func errPanic(what string) error {
+	return &paddock.Error{
+		Message: "cannot do " + what + ": it failed in a way that nobody foresaw",
+		Hint:    "that is a mistake of Paddock's own; the log of the server says where. Other calls are not affected",
+	}
+}
+
+// render makes a result of an answer, within the budget; notes stand beside it.
+func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
+	half := v.server.opts.Budget / 2
+	res := &sdk.CallToolResult{}
+	text := ""
+	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
+		a.out = nil // there is no answer, not an empty one
+	}
+	if a.out != nil {
+		text = tell(o, a.out)
+		fitted, cut, err := fit(a.out, half)
+		switch {
+		case err != nil:
+			a.err = errors.Join(a.err, err)
+		case cut:
+			text += cutNote(half)
+		}
+		if err == nil {
+			res.StructuredContent = fitted
+		}
+	}
+	if a.err != nil {
+		res.IsError = true
+		res.Meta = sdk.Meta{errorKey: errorData(a.err)}
+		text = errorText(a.err) + join(text)
+	}
+	text = clip(plain(text), half-utf8.RuneCountInString(notes)) + notes
+	if text = strings.TrimPrefix(text, "\n"); text == "" {
+		text = "done" // some clients show nothing else
+	}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}
+	return res
+}
+
+func join(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "\n\n" + text
+}
+
+// encode writes an output as JSON, with characters as they are.
+func encode(out any) (json.RawMessage, error) {
+	var b jsonBuffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil {
+		return nil, err
+	}
+	return json.RawMessage(b.bytes()), nil
+}
