@@ -127,6 +127,7 @@ func fileError(verb, path string, err error) error {
 	told := func(cause string) { e.Message = "cannot " + verb + " " + path + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
+		e.Code = "" // that one is for commands that are not there
 		told("it does not exist")
 	case we.Code == wire.CodeConflict && strings.Contains(we.Message, "symlinked parent"):
 		told("a parent of it is a symbolic link, and links are not followed")

@@ -23,13 +23,13 @@ func (in FileEditInput) apply(text []byte) (_ []byte, replaced int, _ error) {
 			text, replaced = []byte(e.New), replaced+1
 			continue
 		}
-		old, new := []byte(e.Old), []byte(e.New)
+		old, by := []byte(e.Old), []byte(e.New)
 		if usesCRLF(text) {
-			old, new = toCRLF(old), toCRLF(new)
+			old, by = toCRLF(old), toCRLF(by)
 		}
 		n := bytes.Count(text, old)
 		if n == 0 && bytes.Contains(old, []byte("\r\n")) && !bytes.Contains(text, []byte("\r\n")) {
-			old, new = fromCRLF(old), fromCRLF(new)
+			old, by = fromCRLF(old), fromCRLF(by)
 			n = bytes.Count(text, old)
 		}
 		switch {
@@ -38,10 +38,10 @@ func (in FileEditInput) apply(text []byte) (_ []byte, replaced int, _ error) {
 			return nil, 0, refuse(cause, hint)
 		case n > 1 && !e.All:
 			return nil, 0, refuse(fmt.Sprintf("is there %d times, at lines %s", n, linesOf(text, old)), "give more of what is around it, so that it is there once, or set all")
-		case len(text)+n*(len(new)-len(old)) > maxContent:
+		case len(text)+n*(len(by)-len(old)) > maxContent:
 			return nil, 0, &paddock.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("cannot edit %s: it would have more than %d bytes", in.Path, maxContent)}
 		}
-		text, replaced = bytes.ReplaceAll(text, old, new), replaced+n
+		text, replaced = bytes.ReplaceAll(text, old, by), replaced+n
 	}
 	return text, replaced, nil
 }

@@ -81,7 +81,7 @@ func fileList(ctx context.Context, env *Env, in FileListInput, _ *Stream) (out F
 	if err := checkPath("path", in.Path); err != nil {
 		return out, err
 	}
-	l := &fileLister{in: in, out: &out, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)} //nolint:gosec // bounded by their tags
+	l := &fileLister{in: in, out: &out, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)}
 	if l.limit == 0 {
 		l.limit = defaultListed
 	}

@@ -96,8 +96,8 @@ func fileMkdirOp() Op {
 		Examples: "  paddock file mkdir src/new",
 		Hints:    Hints{Idempotent: true},
 	}, func(ctx context.Context, env *Env, in FileMkdirInput, _ *Stream) (out FileMkdirOutput, err error) {
-		mode, err := parseMode(in.Mode)
-		if err = errors.Join(err, checkPath("path", in.Path)); err != nil {
+		mode, wrong := parseMode(in.Mode)
+		if err := errors.Join(wrong, checkPath("path", in.Path)); err != nil {
 			return out, err
 		}
 		err = env.inFiles(ctx, in.InSandbox, false, func(ctx context.Context, s *held) error {

@@ -113,9 +113,9 @@ func fileRead(ctx context.Context, env *Env, in FileReadInput, stream *Stream) (
 		if in.Encoding == "base64" {
 			length := int64(room / 4 * 3)
 			if in.Length > 0 {
-				length = min(length, int64(in.Length)) //nolint:gosec // bounded by its tag
+				length = min(length, int64(in.Length))
 			}
-			q.Offset, q.Length = int64(in.Offset), &length //nolint:gosec // bounded by its tag
+			q.Offset, q.Length = int64(in.Offset), &length
 			if stream.Stdout != nil && in.Length == 0 {
 				q.Length = nil
 			}
@@ -129,7 +129,7 @@ func fileRead(ctx context.Context, env *Env, in FileReadInput, stream *Stream) (
 		if q.Offset > 0 || q.Length != nil || stream.Stdout != nil {
 			return in.raw(body, &out, stream.Stdout)
 		}
-		w := window{from: int64(max(in.StartLine, 1)), to: int64(in.EndLine), room: room, out: &out, sum: sha256.New()} //nolint:gosec // lines of a file
+		w := window{from: int64(max(in.StartLine, 1)), to: int64(in.EndLine), room: room, out: &out, sum: sha256.New()}
 		if err := w.read(body, head.SizeBytes); err != nil {
 			return fileError("read", in.Path, err)
 		}
@@ -140,7 +140,7 @@ func fileRead(ctx context.Context, env *Env, in FileReadInput, stream *Stream) (
 
 // raw takes the bytes as they are, or passes them on.
 func (in FileReadInput) raw(body io.Reader, out *FileReadOutput, to io.Writer) error {
-	out.Offset = int64(in.Offset) //nolint:gosec // bounded by its tag
+	out.Offset = int64(in.Offset)
 	if to == nil {
 		data, err := io.ReadAll(body)
 		if out.Content = data; out.Offset+int64(len(data)) < out.SizeBytes {
@@ -198,12 +198,11 @@ func (w *window) read(body io.Reader, size int64) error {
 		return nil
 	}
 	counted := size <= maxCounted
-	ended := true
 	for w.line = 1; ; {
 		part, err := br.ReadSlice('\n')
 		w.sum.Write(part)
 		w.keep(part)
-		if ended = err == nil; ended || errors.Is(err, io.EOF) && len(part)+len(w.part) > 0 {
+		if ended := err == nil; ended || errors.Is(err, io.EOF) && len(part)+len(w.part) > 0 {
 			w.take(part, ended)
 		}
 		switch {

@@ -67,7 +67,8 @@ adds to the end. A content may have up to 32 MiB.
 
 // data is the content, from the input or from standard input.
 func (in FileWriteInput) data(stream *Stream) ([]byte, error) {
-	text, field := "", "content"
+	var text string
+	field := "content"
 	switch {
 	case in.Content != nil:
 		text = *in.Content
@@ -104,8 +105,8 @@ func (in FileWriteInput) check() error {
 }
 
 func fileWrite(ctx context.Context, env *Env, in FileWriteInput, stream *Stream) (out FileWriteOutput, err error) {
-	mode, err := parseMode(in.Mode)
-	if err = errors.Join(err, in.check()); err != nil {
+	mode, wrong := parseMode(in.Mode)
+	if err := errors.Join(wrong, in.check()); err != nil {
 		return out, err
 	}
 	data, err := in.data(stream)

@@ -101,7 +101,7 @@ func (in PatchApplyInput) text(stream *Stream) ([]byte, error) {
 func (in PatchApplyInput) options() patch.Options {
 	o := patch.Options{Recount: in.Recount, Reverse: in.Reverse}
 	if in.Strip != nil {
-		n := int(*in.Strip) //nolint:gosec // bounded by its tag
+		n := int(*in.Strip)
 		o.Strip = &n
 	}
 	return o

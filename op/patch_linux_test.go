@@ -84,7 +84,7 @@ func TestPatchApply(t *testing.T) {
 			t.Error("it was not taken back")
 		}
 	}
-	info, err := os.Stat(filepath.Join(ws, "new/name.sh"))
+	info, err := os.Stat(filepath.Join(ws, "new", "name.sh"))
 	if err != nil || info.Mode().Perm() != 0o755 || get(t, env, "new/name.sh") != "new\n" || get(t, env, "made") != "made" {
 		t.Errorf("%v, %v", info, err)
 	}

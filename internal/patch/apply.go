@@ -128,7 +128,7 @@ func (a *applier) original(c *change, name string) (*File, bool, error) {
 // source is what a change begins with. As with git, what is renamed or copied
 // is as it was before the patch; other changes of one file follow each other.
 func (a *applier) source(c *change) (f *File, ok bool, err error) {
-	if made, ok := a.made[c.old]; ok && !c.move && !c.clone && !(c.create && made == nil) {
+	if made, ok := a.made[c.old]; ok && !c.move && !c.clone && (!c.create || made != nil) {
 		if made == nil {
 			a.refuse(c, "another part of the patch has taken it away", "")
 			return nil, false, nil

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"strings"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
@@ -38,7 +37,7 @@ func (c *change) patched(content []byte) ([]byte, error) {
 
 // isNamed says whether a content has a name that begins so.
 func isNamed(content []byte, name string) bool {
-	var h hash.Hash = sha1.New() //nolint:gosec // see the import
+	h := sha1.New() //nolint:gosec // see the import
 	if len(name) > hex.EncodedLen(sha1.Size) {
 		h = sha256.New()
 	}

@@ -45,16 +45,16 @@ func Diff(before, after []byte) string {
 }
 
 func writeHunk(out *strings.Builder, hunk []diffLine) {
-	old, new := 0, 0
+	before, after := 0, 0
 	for _, l := range hunk {
 		if l.op != '+' {
-			old++
+			before++
 		}
 		if l.op != '-' {
-			new++
+			after++
 		}
 	}
-	fmt.Fprintf(out, "@@ -%s +%s @@\n", span(hunk[0].old, old), span(hunk[0].new, new))
+	fmt.Fprintf(out, "@@ -%s +%s @@\n", span(hunk[0].old, before), span(hunk[0].new, after))
 	for _, l := range hunk {
 		out.WriteByte(l.op)
 		out.WriteString(l.text)

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -52,7 +51,7 @@ func TestDiffIsShort(t *testing.T) {
 	if got := Diff([]byte(before), []byte(after)); got != want {
 		t.Errorf("the diff is\n%s", got)
 	}
-	if got := Diff([]byte("a"), []byte("a\n")); got != fmt.Sprintf("@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+a\n") {
+	if got := Diff([]byte("a"), []byte("a\n")); got != "@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+a\n" {
 		t.Errorf("the diff of an end is\n%s", got)
 	}
 }

@@ -264,7 +264,7 @@ func (d dice) disturbed(m memory) memory {
 }
 
 // cases is how many patches are compared with git's work.
-const cases = 300
+const cases = 200
 
 // TestLikeGit makes trees and patches by chance, and compares with git apply:
 // the same tree, or both refuse.

@@ -133,7 +133,10 @@ func newChange(f *gitdiff.File, reverse bool) (*change, error) {
 			return nil, &SyntaxError{Reason: fmt.Sprintf("%s is %s, and patches change regular files alone", c.name, what), Hint: "use a command for it: ln -s, git submodule"}
 		}
 	}
-	return c, c.content(f, reverse)
+	if err := c.content(f, reverse); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // content takes the hunks, or the binary data.

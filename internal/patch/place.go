@@ -52,7 +52,7 @@ func (w *words) number(all []string) []int32 {
 	for i, text := range all {
 		n, ok := w.numbers[text]
 		if !ok {
-			n = int32(len(w.texts)) //nolint:gosec // there are fewer lines than bytes in [MaxTotal]
+			n = int32(len(w.texts)) // there are fewer lines than bytes in [MaxTotal]
 			w.numbers[text] = n
 			w.texts = append(w.texts, text)
 		}

@@ -211,10 +211,10 @@ func (s *scanner) hunk(text string) error {
 	told := extent{number(m[2], 1), number(m[4], 1)}
 	size, ok := s.counted(told)
 	if !ok {
-		real, all := s.measure()
-		right := fmt.Sprintf("@@ -%s,%d +%s,%d @@", m[1], real.old, m[3], real.new)
+		found, all := s.measure()
+		right := fmt.Sprintf("@@ -%s,%d +%s,%d @@", m[1], found.old, m[3], found.new)
 		if !s.Recount {
-			return s.fail(fmt.Sprintf("the header says that the hunk has %d old and %d new lines, and it has %d and %d", told.old, told.new, real.old, real.new),
+			return s.fail(fmt.Sprintf("the header says that the hunk has %d old and %d new lines, and it has %d and %d", told.old, told.new, found.old, found.new),
 				"write "+right+", or set recount")
 		}
 		size, text = all, right+text[len(m[0]):]
@@ -271,20 +271,20 @@ func (s *scanner) counted(told extent) (size int, ok bool) {
 // measure counts all lines that look as if they were of the hunk whose header
 // is the present line. Empty ones at its end are none. size is how many lines
 // that takes in the patch.
-func (s *scanner) measure() (real extent, size int) {
+func (s *scanner) measure() (found extent, size int) {
 	for n, blank := 1, 0; ; n++ {
 		kind := s.kind(n)
 		if kind == 0 {
-			return extent{real.old - blank, real.new - blank}, n - 1 - blank
+			return extent{found.old - blank, found.new - blank}, n - 1 - blank
 		}
 		if blank++; kind != '\n' {
 			blank = 0
 		}
 		if kind == ' ' || kind == '\n' || kind == '-' {
-			real.old++
+			found.old++
 		}
 		if kind == ' ' || kind == '\n' || kind == '+' {
-			real.new++
+			found.new++
 		}
 	}
 }

@@ -32,6 +32,7 @@ var allowRules = []allowRule{
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 	{"keeper", []string{module + "/internal/clone", module + "/internal/descent", module + "/internal/relay", module + "/internal/stdiomux", "wire", "golang.org/x/sys"}, "it is part of the agent's program, outside every wall"},
+	{"internal/patch", []string{"github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
 	{"namespace", []string{"cgroup", module + "/internal/clone", module + "/internal/descent", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 
@@ -78,6 +79,7 @@ var importerRules = []importerRule{
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
+	{"github.com/bluekeyes/go-gitdiff", []string{"internal/patch"}, "nobody else reads patches"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, "one door speaks the protocol of models"},
