@@ -13,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/server/mcp"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -74,7 +75,8 @@ func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 }
 
 // modelEnv is what the operations of a model find: the local user's environment,
-// without that of its process, below the ceiling of the operator's spec.
+// without that of its process and without that user's privileges, below the
+// ceiling of the operator's spec.
 func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
 	env, err := a.env()
 	if err != nil {
@@ -85,6 +87,7 @@ func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
 		return nil, err
 	}
 	env.LookupEnv, env.Default, env.Ceiling = nil, &spec, ceiling
+	env.Principal = privilege.ModelOf(env.Principal)
 	env.Warn = func(err error) { log.Warn(err.Error()) }
 	return env, nil
 }

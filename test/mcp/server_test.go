@@ -15,6 +15,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
 )
 
@@ -275,5 +276,5 @@ func localPrincipal(t *testing.T) string {
 	if who == nil {
 		t.Fatal("nobody is known")
 	}
-	return who.Name
+	return privilege.ModelOf(who).Name
 }

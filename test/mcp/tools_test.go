@@ -16,7 +16,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/privilege"
 )
 
 // example is a tool, arguments that it takes, and some that it does not.
@@ -125,10 +124,10 @@ func knows(t *testing.T, tools map[string]*sdk.Tool) {
 func privileged() bool { return os.Geteuid() == 0 }
 
 // offered are the names of the tools of a profile, for who holds all privileges,
-// or none. Who is an administrator may alter privileges without holding any.
+// or none.
 func offered(profile op.Profile, all bool) (names []string) {
 	for _, o := range op.Table() {
-		may := all || o.Needs == 0 || privileged() && o.Needs == privilege.AlterPrivileges
+		may := all || o.Needs == 0
 		if !o.Local && profile.Offers(o.Profile) && may {
 			names = append(names, o.Name)
 		}
