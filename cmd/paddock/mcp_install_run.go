@@ -91,8 +91,8 @@ func (f *installFlags) server(target *install.Target) (install.Server, error) {
 	}
 	if f.spec != "" {
 		file, err := filepath.Abs(f.spec)
-		if err != nil {
-			return s, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: err.Error()}
+		if info, statErr := os.Stat(file); err != nil || statErr != nil || info.IsDir() {
+			return s, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: "it is no file", Hint: "write it first; the server does not start without it"}
 		}
 		s.Args = append(s.Args, "--spec", file)
 	}

@@ -42,7 +42,13 @@ func (t *Target) Add(s Server, force bool) (changed bool, err error) {
 	return true, t.write(dir, name, edited, old, info)
 }
 
-func (t *Target) unsafe(err error) error { return &UnsafeError{t.Path, err.Error()} }
+// unsafe says what is wrong, without the names that were used on the way there.
+func (t *Target) unsafe(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) && (p.Path == t.Path || !filepath.IsAbs(p.Path)) {
+		err = p.Err
+	}
+	return &UnsafeError{t.Path, err.Error()}
+}
 
 // place opens the directory of the file, and makes it where there is none. In a
 // project, which commands may have changed, no link leads out of it; a user's

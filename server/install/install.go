@@ -40,9 +40,13 @@ func (s Server) Check() error {
 	if !nameForm.MatchString(s.Name) {
 		return &policy.FieldError{Field: "--name", Value: s.Name, Reason: "it is not 1 to 64 letters, digits and the signs _ -"}
 	}
+	field := "--command"
 	for _, text := range append([]string{s.Command}, s.Args...) {
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-			return &policy.FieldError{Field: "--workspace", Value: text, Reason: "it has characters that a configuration cannot hold"}
+			return &policy.FieldError{Field: field, Value: text, Reason: "it has characters that a configuration cannot hold"}
+		}
+		if field = "an argument"; strings.HasPrefix(text, "--") {
+			field = text // the next is its value
 		}
 	}
 	return nil
@@ -145,6 +149,9 @@ type Target struct {
 // user's. An empty scope is the client's usual one.
 func Find(name string, scope Scope, dir string) (*Target, error) {
 	c, ok := clients[name]
+	if name == "" {
+		return nil, &policy.FieldError{Field: "--client", Reason: "it is missing", Hint: "claude-code, codex or vscode; for others: paddock mcp --help"}
+	}
 	if !ok {
 		return nil, &policy.FieldError{Field: "--client", Value: name, Reason: "there is no such client", Hint: "claude-code, codex or vscode; for others: paddock mcp --help"}
 	}

@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 		{"codex", "", home + "/.codex/config.toml", ""},
 		{"codex", Project, "/p/.codex/config.toml", ""},
 		{"emacs", "", "", "there is no such client"},
-		{"", "", "", "there is no such client"},
+		{"", "", "", "it is missing"},
 		{"codex", "global", "", "there is no such scope"},
 	} {
 		got, err := Find(tt.client, tt.scope, "/p")

@@ -202,6 +202,9 @@ func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourc
 	if content.Blob == nil {
 		content.Text = clip(content.Text, v.server.opts.Budget)
 	}
+	if content.Text == "" && content.Blob == nil {
+		content.Blob = []byte{} // the SDK leaves an empty text out, and clients refuse contents that have neither
+	}
 	res := &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{content}}
 	res.CacheScope = "private"
 	return res, nil

@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -95,7 +97,9 @@ func TestResources(t *testing.T) {
 	if tmpl, err := c.ListResourceTemplates(t.Context(), nil); err != nil || len(tmpl.ResourceTemplates) != 2 {
 		t.Errorf("%+v, %v", tmpl, err)
 	}
+	d.set("empty", "")
 	tests := []struct{ uri, text, blob, err string }{
+		{"paddock://default/workspace/empty", "", "", ""},
 		{"paddock://default/workspace/a%20b.txt", "hello", "", ""},
 		{"paddock://default/workspace/", "a b.txt\nsub/\n", "", ""},
 		{"paddock://default/workspace/bin", "", "\x00\x01", ""},
@@ -120,6 +124,10 @@ func TestResources(t *testing.T) {
 		}
 		if err != nil || len(res.Contents) != 1 || res.Contents[0].Text != tt.text || string(res.Contents[0].Blob) != tt.blob || res.Contents[0].URI != tt.uri {
 			t.Errorf("%s: %+v, %v", tt.uri, res, err)
+			continue
+		}
+		if wire, err := json.Marshal(res.Contents[0]); err != nil || !bytes.Contains(wire, []byte(`"text":`)) && !bytes.Contains(wire, []byte(`"blob":`)) {
+			t.Errorf("%s: neither text nor blob is on the wire: %s, %v", tt.uri, wire, err)
 		}
 	}
 	const watched = "paddock://default/workspace/a%20b.txt"

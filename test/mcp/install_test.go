@@ -90,7 +90,7 @@ func TestInstallSays(t *testing.T) {
 		"codex":           {[]string{"--client", "codex", "--print", "--workspace", dir}, 0, `[mcp_servers.paddock]command="` + paddock + `"args=["mcp","--workspace","` + dir + `"]`, dir + "/.codex/config.toml"},
 		"vscode":          {[]string{"--client", "vscode", "--print", "--name", "box"}, 0, `{"servers":{"box":{"type":"stdio","command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, ".vscode/mcp.json"},
 		"another program": {[]string{"--client", "codex", "--print", "--command", "paddock", "--profile", "full"}, 0, `[mcp_servers.paddock]command="paddock"args=["mcp","--profile","full"]`, ""},
-		"no client":       {nil, 125, "", "there is no such client"},
+		"no client":       {nil, 125, "", "it is missing"},
 		"another client":  {[]string{"--client", "vi"}, 125, "", "claude-code, codex or vscode"},
 		"another scope":   {[]string{"--client", "codex", "--scope", "all"}, 125, "", "project or user"},
 		"no profile":      {[]string{"--client", "codex", "--profile", "all"}, 125, "", "there is no such profile"},
