@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -78,7 +79,11 @@ func fileList(ctx context.Context, env *Env, in FileListInput, _ *Stream) (out F
 	if err != nil {
 		return out, &policy.FieldError{Field: "cursor", Value: in.Cursor, Reason: "it is not next_cursor of an answer"}
 	}
-	if err := checkPath("path", in.Path); err != nil {
+	wrong := []error{checkPath("path", in.Path)}
+	for i, kind := range in.Kinds {
+		wrong = append(wrong, oneOf(fmt.Sprintf("kinds[%d]", i), kind, "file", "directory", "symlink", "other"))
+	}
+	if err := errors.Join(wrong...); err != nil {
 		return out, err
 	}
 	l := &fileLister{in: in, out: &out, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)}

@@ -36,6 +36,9 @@ type FileReadInput struct {
 }
 
 func (in FileReadInput) check() error {
+	if err := oneOf("encoding", in.Encoding, "text", "base64"); err != nil {
+		return err
+	}
 	bytes := in.Encoding == "base64"
 	switch {
 	case in.EndLine > 0 && in.EndLine < max(in.StartLine, 1):

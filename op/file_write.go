@@ -101,7 +101,7 @@ func (in FileWriteInput) check() error {
 	case in.Expected != "" && len(in.Expected) != 64:
 		return &policy.FieldError{Field: "expected_sha256", Value: in.Expected, Reason: "it does not have 64 hexadecimal digits"}
 	}
-	return checkPath("path", in.Path)
+	return errors.Join(oneOf("encoding", in.Encoding, "text", "base64"), checkPath("path", in.Path))
 }
 
 func fileWrite(ctx context.Context, env *Env, in FileWriteInput, stream *Stream) (out FileWriteOutput, err error) {

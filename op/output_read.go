@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -42,7 +43,12 @@ type OutputReadOutput struct {
 	OtherBytes int64 `json:"other_bytes"`
 }
 
-const maxOutputWait = 10 * time.Minute
+const (
+	maxOutputWait = 10 * time.Minute
+	// gather is how long one that waits is given what comes next, too: who follows
+	// a command that prints line by line would ask for each of them.
+	gather = 200 * time.Millisecond
+)
 
 func outputReadOp() Op {
 	return New(Desc{
@@ -51,7 +57,7 @@ func outputReadOp() Op {
 a background exec has printed so far. output is the exec's id, or the id that an
 answer names; stream says which of the two. cursor is where to begin, and
 next_cursor of the answer where to go on; eof says that nothing is left. tail
-gives the last lines instead. With wait the call returns as soon as there is
+gives the last lines instead. With wait the call returns soon after there is
 something new, or the command has ended: ask again with next_cursor to follow
 it, instead of asking often. Text is UTF-8 without control sequences; base64 is
 every byte as it was printed.
@@ -67,6 +73,9 @@ oldest that have ended where there are too many.`,
 func (in OutputReadInput) check() error {
 	if in.Cursor != nil && in.Tail != nil {
 		return &policy.FieldError{Field: "tail", Reason: "a cursor is given, too", Hint: "give one of the two"}
+	}
+	if err := errors.Join(oneOf("stream", in.Stream, "stdout", "stderr"), oneOf("encoding", in.Encoding, "text", "base64")); err != nil {
+		return err
 	}
 	if in.Wait != nil && (*in.Wait < 0 || time.Duration(*in.Wait) > maxOutputWait) {
 		return &policy.FieldError{Field: "wait", Value: in.Wait.String(), Reason: "it must be from 0s to 10m"}
@@ -87,6 +96,7 @@ func outputRead(ctx context.Context, env *Env, in OutputReadInput, stream *Strea
 		limit = min(int(*in.Limit), env.room(1<<20))
 	}
 	var late <-chan time.Time
+	gathers := false
 	if in.Wait != nil && *in.Wait > 0 {
 		timer := time.NewTimer(time.Duration(*in.Wait))
 		defer timer.Stop()
@@ -95,8 +105,13 @@ func outputRead(ctx context.Context, env *Env, in OutputReadInput, stream *Strea
 	}
 	for {
 		out, more, err := n.part(in, limit)
-		if err != nil || late == nil || out.NextCursor > out.Cursor || out.Ended {
-			return out, err
+		switch {
+		case err != nil:
+			return OutputReadOutput{}, err
+		case late == nil || out.Ended || out.NextCursor < out.TotalBytes && out.NextCursor > out.Cursor:
+			return out, nil
+		case out.NextCursor > out.Cursor && !gathers:
+			gathers, late = true, time.After(gather)
 		}
 		select {
 		case <-more:
