@@ -131,6 +131,9 @@ func Listen(opts Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkNames(opts); err != nil {
+		return nil, err
+	}
 	config, err := tlsConfig(opts)
 	if err != nil {
 		return nil, err

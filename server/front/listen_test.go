@@ -101,6 +101,13 @@ func TestListenRefuses(t *testing.T) {
 		"a key alone":             {Options{Address: "127.0.0.1:0", TLSKey: key, Tokens: store}, "a certificate and its key go together"},
 		"no certificate":          {Options{Address: ":0", TLSCert: file, TLSKey: key, Tokens: store}, "cannot use tls_cert"},
 		"a relative socket":       {Options{Address: "unix://x", Tokens: store}, "absolute path"},
+		"all hosts":               {Options{Address: "127.0.0.1:0", Tokens: store, AllowHosts: []string{"*"}}, "cannot use allow_host"},
+		"a host with a port":      {Options{Address: "127.0.0.1:0", Tokens: store, AllowHosts: []string{"a.example:80"}}, "cannot use allow_host"},
+		"an address for a host":   {Options{Address: "127.0.0.1:0", Tokens: store, AllowHosts: []string{"https://a.example"}}, "cannot use allow_host"},
+		"all origins":             {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"*"}}, "cannot use allow_origin"},
+		"origins by a pattern":    {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"https://*.example"}}, "cannot use allow_origin"},
+		"a name for an origin":    {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"app.example"}}, "cannot use allow_origin"},
+		"a page for an origin":    {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"https://app.example/x"}}, "cannot use allow_origin"},
 		"a file for a socket":     {Options{Address: "unix://" + file, Tokens: store}, "no socket"},
 	} {
 		t.Run(name, func(t *testing.T) {

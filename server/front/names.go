@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // names decides whether a request was meant for this server. A page of the web
@@ -17,6 +19,23 @@ type names struct {
 	origins []string
 	local   bool // only this host can reach the address
 	leaf    *x509.Certificate
+}
+
+// checkNames refuses what would let in nobody, or be read otherwise than it was
+// meant.
+func checkNames(opts Options) error {
+	for _, host := range opts.AllowHosts {
+		if host == "" || !strings.EqualFold(host, hostOnly(host)) || strings.ContainsAny(host, "*/@ ,") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return &policy.FieldError{Field: "allow_host", Value: host, Reason: "it is not the name of a host", Hint: "mcp.example, without a scheme, a port or a path"}
+		}
+	}
+	for _, origin := range opts.AllowOrigins {
+		u, err := url.Parse(strings.TrimSuffix(origin, "/"))
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil || strings.ContainsAny(u.Host, "* ,") {
+			return &policy.FieldError{Field: "allow_origin", Value: origin, Reason: "it is not an origin", Hint: "https://app.example, and the port where it is not the usual one; each page by its own name"}
+		}
+	}
+	return nil
 }
 
 func newNames(opts Options, a address, config *tls.Config) names {
@@ -85,7 +104,7 @@ func (n names) origin(r *http.Request) (ok, tell bool) {
 		return true, true
 	}
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return false, false
 	}
 	// The host was allowed already; a page that it served itself is at home.

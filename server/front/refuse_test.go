@@ -52,6 +52,7 @@ func TestWhoComesIn(t *testing.T) {
 		"a page that has none":       {ask{token: w.ann, origin: "null"}, 403, "Origin", ""},
 		"a page that lies":           {ask{token: w.ann, origin: "http://localhost@evil.example"}, 403, "Origin", ""},
 		"a page with a path":         {ask{token: w.ann, origin: "http://localhost/x"}, 403, "Origin", ""},
+		"a page with a question":     {ask{token: w.ann, origin: "http://localhost?x"}, 403, "Origin", ""},
 		"a file":                     {ask{token: w.ann, origin: "file://"}, 403, "Origin", ""},
 		"two origins":                {ask{token: w.ann, header: http.Header{"Origin": {"http://localhost", "https://evil.example"}}}, 403, "Origin", ""},
 		"a browser asks before":      {ask{method: "OPTIONS", origin: "https://app.example"}, 204, "", "Access-Control-Allow-Headers: Authorization"},

@@ -141,7 +141,7 @@ func TestList(t *testing.T) {
 	granted := &grants{}
 	ops := []op.Op{echo(),
 		does(op.Desc{Name: "mine", Profile: op.ProfileWorkspace, Local: true}, nil),
-		does(op.Desc{Name: "host", Profile: op.ProfileWorkspace, Needs: privilege.UnsandboxedExec}, func(context.Context) error { return nil }),
+		does(op.Desc{Name: "host", Profile: op.ProfileRun | op.ProfileWorkspace, Needs: privilege.UnsandboxedExec}, func(context.Context) error { return nil }),
 		does(op.Desc{Name: "rare"}, nil)}
 	s := serve(t, mcp.Options{Ops: ops, Profile: op.ProfileWorkspace, Env: func(string) (*op.Env, error) {
 		return &op.Env{Principal: &privilege.Principal{Name: "ann"}, Privileges: func() (privilege.Store, error) { return granted, nil }}, nil
