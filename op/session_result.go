@@ -136,14 +136,21 @@ type SessionSummary struct {
 }
 
 // fitSession cuts what is kept of a command's output to the budget of answers,
-// which have it three times, and keeps the whole for who reads on.
+// which have it three times and without control sequences, and keeps the whole
+// for who reads on.
 func (e *Env) fitSession(r *paddock.SessionResult, p *sessionPlan) (id string) {
 	room := e.room(0) / 3
 	cost := 0
 	for _, c := range r.Output {
 		cost += textCost(c.Data)
 	}
-	if e.Budget <= 0 || cost <= room {
+	if e.Budget <= 0 {
+		return ""
+	}
+	if cost <= room {
+		for i, c := range r.Output {
+			r.Output[i].Data, _ = clearText([]byte(c.Data), true, room)
+		}
 		return ""
 	}
 	if e.Outputs != nil {
