@@ -63,7 +63,7 @@ engines-deps: ## install container engines, codex and wrappers for test-engines 
 	@sh test/engines/deps.sh
 
 test-mcp: build ## run the MCP server with the official conformance suite and inspector, none skipped (first: make mcp-deps)
-	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -race off -- -count=1 -timeout=10m ./test/mcp
+	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -race off -- -count=1 -timeout=15m ./test/mcp
 
 mcp-deps: ## get the official MCP suites for test-mcp, by npm
 	@sh test/mcp/deps.sh

@@ -22,7 +22,7 @@ var long = []struct {
 }{
 	{tool: "exec", args: `{"command":"setsid sleep MARK & sleep MARK"}`},
 	{tool: "run", args: `{"argv":["sh","-c","setsid sleep MARK & sleep MARK"]}`},
-	{tool: "execute", args: `{"command":["sleep MARK"]}`},
+	{tool: "execute", args: `{"command":["tail -F MARK"]}`},
 	{
 		tool: "session_run", before: [][2]string{{"session_open", `{"session_id":"s"}`}},
 		args: `{"session_id":"s","command":"sleep MARK"}`,

@@ -42,7 +42,7 @@ func node(ctx context.Context, t *testing.T, env []string, program string, args 
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), args...)
-	cmd.Env = append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "MCP_INSPECTOR_SECRET_STORE=memory"), env...)
+	cmd.Env = append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "MCP_INSPECTOR_SECRET_STORE=memory", "NODE_COMPILE_CACHE="+filepath.Join(binDir, "compiled")), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
