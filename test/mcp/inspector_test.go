@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -24,7 +25,7 @@ func TestInspectorHTTP(t *testing.T) {
 	s := everything(t)
 	token := s.token(t, localPrincipal(t), s.workspace)
 	h := startHTTP(t, s)
-	i := newInspector(t, "--cli", h.url, "--transport", "http", "--header", "Authorization: Bearer "+token)
+	i := newInspector(t, "--cli", h.url, "--transport", "http", "--connect-timeout", "0", "--header", "Authorization: Bearer "+token)
 	i.tries(t, h.connect(t, token).tools(t), func(tool, args string) []string {
 		return []string{"--method", "tools/call", "--tool-name", tool, "--tool-args-json", args, "--format", "json"}
 	}, "--method", "tools/list", "--format", "json")
@@ -41,7 +42,7 @@ func TestInspectorStdio(t *testing.T) {
 	s := everything(t)
 	tools := startStdio(t, s).tools(t)
 	command := s.command()
-	single := newInspector(t, append([]string{"--cli"}, command.Args...)...)
+	single := newInspector(t, append(append([]string{"--cli"}, command.Args...), "--connect-timeout", "0")...)
 	for _, one := range s.added() {
 		single.flags = append(single.flags, "-e", one) // it hands on nothing by itself
 	}
@@ -69,8 +70,10 @@ func TestInspectorStdio(t *testing.T) {
 		t.Fatal(err)
 	}
 	stays.flags = append(stays.flags, "--config", config)
-	stays.run(t, "connect", "paddock")
 	t.Cleanup(func() { stays.run(t, "daemon", "stop") })
+	if out, errOut, status := stays.run(t, "connect", "paddock", "--connect-timeout", "0"); status != 0 {
+		t.Fatalf("it does not connect: %s%s", out, errOut)
+	}
 	stays.tries(t, tools, func(tool, args string) []string {
 		return []string{"tools/call", tool, "--tool-args-json", args}
 	}, "tools/list")
@@ -99,9 +102,10 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
+// run may be called at the end of a test, too.
 func (i *inspector) run(t *testing.T, args ...string) (out, errOut string, status int) {
 	t.Helper()
-	return node(t.Context(), t, i.env, i.program, append(slices.Clone(i.flags), args...)...)
+	return node(context.WithoutCancel(t.Context()), t, i.env, i.program, append(slices.Clone(i.flags), args...)...)
 }
 
 // lists compares the tools that the inspector is told of.
