@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -196,6 +197,9 @@ func (s *Sessions) put(key sessionKey, k *keptSession) bool {
 func (s *Sessions) find(principal, id string) (*keptSession, error) {
 	if s == nil {
 		return nil, errNoSessions
+	}
+	if id == "" {
+		return nil, &policy.FieldError{Field: "session_id", Reason: "it is missing", Hint: "session_list names those that are open"}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

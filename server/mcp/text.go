@@ -30,8 +30,8 @@ func tell(o *op.Op, out any) (text string) {
 	} else {
 		err = o.Render(&b, out)
 	}
-	if err != nil {
-		return "cannot tell the answer as text: " + err.Error()
+	if err != nil { // of an answer that is about a failure
+		b.WriteString(errorText(err))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
