@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds what a test waits for; it passes only where a test fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // helper is where the program of testdata/helper is inside.
 const helper = "/mnt/helper/helper"

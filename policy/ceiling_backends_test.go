@@ -24,7 +24,7 @@ func TestCeilingOfBackends(t *testing.T) {
 	dockers := func(d DockerCeiling) func(*Ceiling) { return all(func(c *Ceiling) { c.Docker = &d }) }
 	settings := all(func(c *Ceiling) { c.Codex = &CodexCeiling{ConfigOverrides: []string{"a.b", `c="x"`}} })
 	wrappers := all(func(c *Ceiling) {
-		c.Wrapper = &WrapperCeiling{Commands: [][]string{{"ssh", "a"}}, Agents: []string{"/opt/agent"}, Workspaces: []string{"/work/*"}}
+		c.Wrapper = &WrapperCeiling{Commands: [][]string{{"ssh", "a"}}, Agents: []string{"/opt/agent"}, Workspaces: []string{"/build/*"}}
 	})
 	no := false
 	tests := []struct {
@@ -62,7 +62,7 @@ func TestCeilingOfBackends(t *testing.T) {
 		{"an agent", wrappers, wrapper(Wrapper{Command: []string{"ssh", "a"}, Agent: "/tmp/agent"}), "wrapper.agents"},
 		{"an agent, allowed", wrappers, wrapper(Wrapper{Command: []string{"ssh", "a"}, Agent: "/opt/agent"}), ""},
 		{"a directory inside", wrappers, wrapper(Wrapper{Command: []string{"ssh", "a"}, Workspace: "/etc"}), "wrapper.workspaces"},
-		{"a directory inside, allowed", wrappers, wrapper(Wrapper{Command: []string{"ssh", "a"}, Workspace: "/work/a"}), ""},
+		{"a directory inside, allowed", wrappers, wrapper(Wrapper{Command: []string{"ssh", "a"}, Workspace: "/build/a"}), ""},
 
 		{"host, with its network", all(nil), backend("host"), "network"},
 		{"host, allowed", all(func(c *Ceiling) { c.Network = []string{"host"} }), backend("host"), ""},

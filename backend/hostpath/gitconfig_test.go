@@ -18,7 +18,7 @@ func TestGitConfigPaths(t *testing.T) {
 	path = ../team.gitconfig ; and
 	path = /etc/gitconfig
 	path = ~/mine
-[includeIf "gitdir:~/work/"] path = local.inc
+[includeIf "gitdir:~/src/"] path = local.inc
 [remote "core"]
 	hooksPath = not/this
 [core "x"]

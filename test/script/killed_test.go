@@ -40,7 +40,7 @@ func TestKilledWhileItStarts(t *testing.T) {
 				_ = cmd.Wait()
 			}
 			var left []string
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 				if left = carrying(mark); len(left) == 0 {
 					return
 				}

@@ -3,6 +3,7 @@ package script
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -59,17 +60,7 @@ func TestSignalsEndASessionThatHangs(t *testing.T) {
 func TestTermAnswersTheRequestThatRuns(t *testing.T) {
 	requireWalls(t)
 	cmd := paddockCommand(t, "session", "--json", "-w", ".")
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input, output := startPiped(t, cmd)
 	if _, err := io.WriteString(input, `{"id":1,"command":"touch begun; sleep 1000"}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -92,17 +83,7 @@ func TestInterruptReachesTheSessionThatRuns(t *testing.T) {
 	requireWalls(t)
 	cmd := paddockCommand(t, "session", "--json")
 	seen := t.TempDir()
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input, output := startPiped(t, cmd)
 	request := `{"op":"session_open","session_id":"other","workspace":"` + seen + `"}` + "\n" +
 		`{"session_id":"other","command":"touch begun; sleep 1000"}` + "\n"
 	if _, err := io.WriteString(input, request); err != nil {
@@ -131,4 +112,20 @@ func awaitFile(t *testing.T, path string) {
 		}
 	}
 	t.Fatalf("%s is not made", path)
+}
+
+// startPiped starts a program with a pipe at either end.
+func startPiped(t *testing.T, cmd *exec.Cmd) (input io.WriteCloser, output io.ReadCloser) {
+	t.Helper()
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if output, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return input, output
 }

@@ -62,7 +62,7 @@ func (s *sessionProcess) answer(t *testing.T) map[string]any {
 // awaitMark waits until a process of a command runs.
 func awaitMark(t *testing.T, mark string, there bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); (len(carrying(mark)) > 0) != there; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); (len(carrying(mark)) > 0) != there; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("processes of the mark: %q, want some: %v", carrying(mark), there)
 		}
