@@ -68,7 +68,7 @@ func (b *bench) mcpCalls(ctx context.Context, servers []*mcpServer) (err error) 
 		if startErr != nil {
 			return startErr
 		}
-		defer func() { err = errors.Join(err, c.close()) }()
+		defer func() { err = errors.Join(err, c.close()) }() //nolint:gocritic // two servers
 		cases = append(cases, &benchCase{name: s.name, run: func(context.Context) (time.Duration, error) { return mcpTrue(c) }})
 	}
 	rounds := b.rounds(1000, 100)
@@ -90,7 +90,7 @@ func (b *bench) mcpLoad(ctx context.Context, servers []*mcpServer) error {
 		if err != nil {
 			return err
 		}
-		defer end()
+		defer end() //nolint:gocritic // two servers
 		ready[i] = make(chan mcpAsker, clients)
 		for range clients {
 			session, err := openHTTP(ctx, url)

@@ -51,7 +51,7 @@ func serve(ctx context.Context, address string) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "mcppeer: listening on http://%s/mcp\n", l.Addr())
-	server := &http.Server{Handler: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)} //nolint:gosec // a client of the same host
+	server := &http.Server{Handler: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -12,28 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// memory is a directory of files, by their names.
-type memory map[string]string
-
-func (m memory) List(from string, limit int) (entries []Entry, _ error) {
-	if from == "" {
-		entries = append(entries, Entry{"f", Regular})
-	}
-	return entries[:min(limit, len(entries))], nil
-}
-
-func (m memory) Dir(string) (Dir, error) { return nil, ErrGone }
-func (m memory) Has(string) bool         { return false }
-func (m memory) Close() error            { return nil }
-
-func (m memory) Open(name string) (File, error) {
-	text, ok := m[name]
-	if !ok {
-		return nil, ErrGone
-	}
-	return open{bytes.NewReader([]byte(text))}, nil
-}
-
+// open is a file that is only a text.
 type open struct{ *bytes.Reader }
 
 func (open) Close() error { return nil }

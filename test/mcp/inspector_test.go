@@ -94,7 +94,7 @@ func newInspector(t *testing.T, flags ...string) *inspector {
 // shortDir is a directory whose path has room for a socket's.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pm")
+	dir, err := os.MkdirTemp("", "pm") //nolint:usetesting // t.TempDir's path is too long
 	if err != nil {
 		t.Fatal(err)
 	}

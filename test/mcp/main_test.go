@@ -21,9 +21,9 @@ import (
 	"github.com/paddock-dev/paddock"
 )
 
-// Where the programs under test are, built once; paddock-mcp has the fixtures
-// of the conformance suite, but for those under plainDir.
-var binDir, plainDir string
+// Where the programs under test are, built once; in its directory
+// with-fixtures is a paddock-mcp with those of the conformance suite.
+var binDir string
 
 // wallless says why no sandbox can be made here, empty where one can.
 var wallless string

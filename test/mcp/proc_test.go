@@ -53,7 +53,7 @@ func marked(mark string) (pids []int) {
 // status is a number of /proc/PID/status; memory is in KiB there.
 func status(t *testing.T, pid int, name string) int {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "status"))
+	data, err := os.ReadFile("/proc/" + itoa(pid) + "/status")
 	if err != nil {
 		t.Fatal(err)
 	}
