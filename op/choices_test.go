@@ -19,7 +19,7 @@ func TestChoices(t *testing.T) {
 				continue
 			}
 			_, err := o.Call(t.Context(), &Env{}, []byte(tt.input), &Stream{})
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "must be one of") {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `it must be "`) {
 				t.Errorf("%s %s: %v", tt.name, tt.input, err)
 			}
 		}

@@ -186,10 +186,21 @@ func membersOf(t reflect.Type) map[string]member {
 	members := make(map[string]member)
 	if t != nil && t.Kind() == reflect.Struct {
 		for _, f := range jsonFields(t) {
-			members[f.key] = member{f.Type, boundsOf(f.Tag)}
+			b := boundsOf(f.Tag)
+			if ofSpec(f.StructField) {
+				b.choices = nil
+			}
+			members[f.key] = member{f.Type, b}
 		}
 	}
 	return members
+}
+
+// ofSpec says whether a field is one of SpecInput's: what is wrong with those the
+// spec tells, all at once.
+func ofSpec(f reflect.StructField) bool {
+	own, ok := reflect.TypeFor[SpecInput]().FieldByName(f.Name)
+	return ok && own.Tag == f.Tag
 }
 
 // jsonField is a field of a struct as JSON has it.

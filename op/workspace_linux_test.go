@@ -228,7 +228,7 @@ func TestImportErrors(t *testing.T) {
 		{fields{"files": []fields{{"path": "first", "content": ""}, {"path": "../x", "content": ""}}}, `cannot use files[1].path "../x": it must be the path of a file`},
 		{fields{"files": []fields{{"path": "x/", "content": ""}}}, `cannot use files[0].path "x/": it must be the path of a file`},
 		{fields{"files": []fields{{"path": "x", "content": "é", "encoding": "base64"}}}, `cannot use files[0].content: it is not written in base64`},
-		{fields{"files": []fields{{"path": "x", "content": "", "encoding": "hex"}}}, `cannot use files[0].encoding "hex": it must be one of text, base64`},
+		{fields{"files": []fields{{"path": "x", "content": "", "encoding": "hex"}}}, `cannot use files[0].encoding "hex": it must be "text" or "base64"`},
 	} {
 		if _, err := operationTried(t, env, "workspace_import", tt.in); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%v, want %s", err, tt.want)
@@ -242,7 +242,7 @@ func TestImportErrors(t *testing.T) {
 		{fields{"paths": []string{""}}, "cannot use paths[0]: it is no path"},
 		{fields{"paths": []string{"../.."}}, "cannot export ../..: destination must stay inside /workspace"},
 		{fields{"exclude": []string{"[a"}}, `cannot use exclude[0] "[a": it is no pattern`},
-		{fields{"format": "zip"}, `cannot use format "zip": it must be one of tar.gz, tar`},
+		{fields{"format": "zip"}, `cannot use format "zip": it must be "tar.gz" or "tar"`},
 		{fields{"output": "/tmp/x"}, `cannot use output "/tmp/x": files of the host are for the command line alone`},
 	} {
 		if _, err := operationTried(t, env, "workspace_export", tt.in); err == nil || !strings.HasPrefix(err.Error(), tt.want) {

@@ -316,7 +316,7 @@ func TestCopyTooLarge(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no space left") {
 			t.Errorf("%v", err)
 		}
-		if left, _ := e.Run(t.Context(), nil, "ps", "--all", "--quiet", "--filter", "label="+label); left != "" {
+		if left, _ := e.Run(t.Context(), nil, "ps", "--all", "--filter", "label="+label, "--format", "{{.ID}} {{.Names}} {{.Status}}"); left != "" {
 			t.Errorf("containers are left: %s", left)
 		}
 	})
