@@ -91,6 +91,10 @@ type Limits struct {
 	// Idle is when a session ends that asks nothing and has no stream. Default:
 	// 30 minutes.
 	Idle time.Duration
+	// Rest is how long a session must have asked nothing, and have no stream, to
+	// give way to a new one of its principal's where there are SessionsEach: not
+	// every client says when it leaves. Default: 5 s.
+	Rest time.Duration
 	// Sweep is how often tokens and sessions are looked at. Default: 2 s.
 	Sweep time.Duration
 	// End is how long the end of the server waits for requests. Default: 10 s.
@@ -103,7 +107,7 @@ func (l Limits) withDefaults() Limits {
 		Requests: cmp.Or(l.Requests, 1024), RequestsEach: cmp.Or(l.RequestsEach, 256),
 		Body: cmp.Or(l.Body, 17<<20), Bodies: cmp.Or(l.Bodies, 128<<20), Connections: cmp.Or(l.Connections, 2048),
 		Header: cmp.Or(l.Header, 10*time.Second), Request: cmp.Or(l.Request, time.Minute), Write: cmp.Or(l.Write, time.Minute),
-		Idle: cmp.Or(l.Idle, 30*time.Minute), Sweep: cmp.Or(l.Sweep, 2*time.Second), End: cmp.Or(l.End, 10*time.Second),
+		Idle: cmp.Or(l.Idle, 30*time.Minute), Rest: cmp.Or(l.Rest, 5*time.Second), Sweep: cmp.Or(l.Sweep, 2*time.Second), End: cmp.Or(l.End, 10*time.Second),
 	}
 }
 

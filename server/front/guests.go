@@ -86,8 +86,8 @@ func (g *guests) enter(r *http.Request, holder token.Holder) (*visit, int, strin
 		return nil, http.StatusNotFound, "there is no such session"
 	case g.requests >= g.opts.Requests || one.requests >= g.opts.RequestsEach:
 		return nil, http.StatusTooManyRequests, "too many requests are in flight"
-	case begins && (len(g.sessions)+g.starting >= g.opts.Sessions || one.sessions >= g.opts.SessionsEach):
-		return nil, http.StatusTooManyRequests, "there are too many sessions; end one, or wait until an idle one ends"
+	case begins && !g.room(one, time.Now()):
+		return nil, http.StatusTooManyRequests, "there are too many sessions; end one"
 	}
 	v := &visit{in: g, guest: one, token: holder.Token.ID, session: s, starting: begins, ends: r.Method == http.MethodDelete}
 	v.ctx, v.cancel = detached(r.Context(), one.tokens[v.token].ctx)
@@ -101,6 +101,24 @@ func (g *guests) enter(r *http.Request, holder token.Holder) (*visit, int, strin
 		one.sessions++
 	}
 	return v, 0, ""
+}
+
+// room says whether a principal may have one session more. It ends the one of its
+// own that has rested longest, where it has as many as it may. g.mu is held.
+func (g *guests) room(one *guest, now time.Time) bool {
+	if one.sessions >= g.opts.SessionsEach {
+		var oldest *session
+		for _, s := range g.sessions {
+			if s.guest == one && s.requests == 0 && now.Sub(s.last) >= g.opts.Rest && (oldest == nil || s.last.Before(oldest.last)) {
+				oldest = s
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		g.end(oldest)
+	}
+	return len(g.sessions)+g.starting < g.opts.Sessions
 }
 
 // left waits until what a principal had under other bounds has ended, and says

@@ -126,7 +126,7 @@ func TestIdleSessions(t *testing.T) {
 }
 
 func TestCaps(t *testing.T) {
-	w := begin(t, Options{Limits: Limits{Sessions: 3, SessionsEach: 2, RequestsEach: 2, Requests: 3}})
+	w := begin(t, Options{Limits: Limits{Sessions: 3, SessionsEach: 2, RequestsEach: 2, Requests: 3, Rest: time.Hour}})
 	full := func(name, token string) {
 		t.Helper()
 		if a := w.do(ask{token: token, body: "{}"}); a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" {
@@ -161,6 +161,31 @@ func TestCaps(t *testing.T) {
 	w.f.guests.sweep(time.Now())
 	await(t, "it ends", a)
 	await(t, "it ends", b)
+}
+
+// TestRestingSessionGivesWay: clients that never say that they leave do not lock
+// their principal out; what is in use stays, and so does what is another's.
+func TestRestingSessionGivesWay(t *testing.T) {
+	w := begin(t, Options{Limits: Limits{SessionsEach: 3, Rest: time.Nanosecond}})
+	bobs, first, busy, second := w.session(w.bob), w.session(w.ann), w.session(w.ann), w.session(w.ann)
+	stream := w.stream(ask{method: http.MethodGet, token: w.ann, session: busy})
+	await(t, "the stream begins", w.b.began)
+	w.do(ask{token: w.ann, session: first}) // now the second has rested longest
+	third := w.session(w.ann)
+	w.wait("the second ends", func() bool { return w.b.ended(second) })
+	for _, s := range []struct{ token, id string }{{w.ann, first}, {w.ann, third}, {w.bob, bobs}} {
+		if a := w.do(ask{token: s.token, session: s.id}); a.status != http.StatusOK {
+			t.Errorf("%+v", a)
+		}
+	}
+	for range 5 {
+		w.session(w.ann)
+	}
+	select {
+	case <-stream:
+		t.Error("one with a stream was ended")
+	default:
+	}
 }
 
 // TestGuestIsForgotten: a principal that left holds nothing.
