@@ -57,16 +57,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
-	conn, err := state.DialKept(ctx, s.dir.Path)
-	if err == nil {
-		return conn, nil
-	}
-	select {
-	case <-s.done:
-		return nil, backend.ErrGone
-	default:
-		return nil, err
-	}
+	return state.DialKept(ctx, s.dir.Path)
 }
 
 // Stop ends the wall and removes the state.
