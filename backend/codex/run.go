@@ -40,6 +40,9 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// whole drops the last line where its writer was ended within it.
+func (l *limited) whole() { l.Truncate(bytes.LastIndexByte(l.Bytes(), '\n') + 1) }
+
 // run executes argv in a session of its own, and ends what it leaves behind in
 // it. The error is errHangs, or what the program ended with.
 func run(ctx context.Context, h home, dir, input string, argv []string) (*printed, error) {
@@ -57,6 +60,8 @@ func run(ctx context.Context, h home, dir, input string, argv []string) (*printe
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	if ctx.Err() != nil {
+		p.out.whole()
+		p.err.whole()
 		return &p, context.Cause(ctx)
 	}
 	return &p, err
