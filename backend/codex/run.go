@@ -40,8 +40,13 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// whole drops the last line where its writer was ended within it.
-func (l *limited) whole() { l.Truncate(bytes.LastIndexByte(l.Bytes(), '\n') + 1) }
+// whole drops the last line where its writer was ended within it, unless there is
+// no other: a question that waits for its answer says why nothing goes on.
+func (l *limited) whole() {
+	if i := bytes.LastIndexByte(l.Bytes(), '\n'); i >= 0 {
+		l.Truncate(i + 1)
+	}
+}
 
 // run executes argv in a session of its own, and ends what it leaves behind in
 // it. The error is errHangs, or what the program ended with.
