@@ -232,6 +232,9 @@ func brokenStream(err error) error {
 
 // handOn hands signals and window sizes on to the command until stop is called.
 func handOn(cmd *paddock.Cmd, stream *Stream) (stop func()) {
+	if stream.Signals == nil {
+		return func() {}
+	}
 	end := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {

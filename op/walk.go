@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -181,8 +182,14 @@ type member struct {
 	bounds bounds
 }
 
-// membersOf are the fields of a struct by their keys.
+// memberCache has the members of each type that was asked for: each call asks.
+var memberCache sync.Map // of map[string]member, by reflect.Type
+
+// membersOf are the fields of a struct by their keys, for reading alone.
 func membersOf(t reflect.Type) map[string]member {
+	if done, ok := memberCache.Load(t); ok {
+		return done.(map[string]member)
+	}
 	members := make(map[string]member)
 	if t != nil && t.Kind() == reflect.Struct {
 		for _, f := range jsonFields(t) {
@@ -193,6 +200,7 @@ func membersOf(t reflect.Type) map[string]member {
 			members[f.key] = member{f.Type, b}
 		}
 	}
+	memberCache.Store(t, members)
 	return members
 }
 
