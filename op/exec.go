@@ -121,7 +121,8 @@ func (l *execs) forget() {
 }
 
 // start starts a command whose output is kept. It runs until it ends, until end
-// is called, or until the sandbox ends, whoever waits.
+// is called, or until the sandbox ends, whoever waits. Where the error is nil the
+// caller has await bring it to its end.
 func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*keptExec, error) {
 	ctx, end := context.WithCancel(context.Background())
 	x := &keptExec{out: env.Outputs.New(h.principal), command: in.label(), began: time.Now(), end: end, done: make(chan struct{})}
@@ -142,7 +143,6 @@ func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*ke
 		x.out.store.remove(x.out)
 		return nil, err
 	}
-	go x.watch(h)
 	return x, nil
 }
 

@@ -115,7 +115,7 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 			return err
 		}
 		stop, quiet := handOn(x.cmd, stream), stream.beat(x.cmd.Timeout, x.out.printed)
-		err = x.await(ctx, in)
+		err = x.await(ctx, h, in)
 		stop()
 		quiet()
 		out = h.told(env, x)
@@ -126,26 +126,41 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 
 // await waits as long as was asked for. Who does not wait any more ends the
 // command, unless that is what was asked for.
-func (x *keptExec) await(ctx context.Context, in ExecInput) error {
-	if in.Background {
+func (x *keptExec) await(ctx context.Context, h *held, in ExecInput) error {
+	switch {
+	case in.Background:
+		go x.watch(h)
 		return nil
+	case in.YieldAfter != nil:
+		go x.watch(h)
+		return x.yield(ctx, time.Duration(*in.YieldAfter))
 	}
-	var late <-chan time.Time
-	if in.YieldAfter != nil {
-		timer := time.NewTimer(time.Duration(*in.YieldAfter))
-		defer timer.Stop()
-		late = timer.C
+	stop := context.AfterFunc(ctx, x.end)
+	x.watch(h) // here: beside, each command would cost two changes of threads more
+	if !stop() {
+		return errEnded(ctx)
 	}
+	return x.err
+}
+
+// yield waits for the end, and after some time does not any more.
+func (x *keptExec) yield(ctx context.Context, after time.Duration) error {
+	timer := time.NewTimer(after)
+	defer timer.Stop()
 	select {
 	case <-x.done:
-	case <-late:
+		return x.err
+	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		x.end()
 		<-x.done // with the proof that nothing is left
-		return fmt.Errorf("cannot wait for the command, which was ended: %w", ctx.Err())
+		return errEnded(ctx)
 	}
-	return x.err
+}
+
+func errEnded(ctx context.Context) error {
+	return fmt.Errorf("cannot wait for the command, which was ended: %w", ctx.Err())
 }
 
 // argv is what is executed, once the rules of the sandbox have allowed it.
