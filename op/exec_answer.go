@@ -163,7 +163,8 @@ func (out ExecAnswer) Tell(w io.Writer) error {
 	case out.ExitCode == nil:
 		t.line("ended after %.3fs, its exit status is not known", seconds)
 	case out.TimedOut:
-		t.line("timed out and was ended after %.3fs; timeout gives it longer, background has it go on while you do something else", seconds)
+		t.line("timed out and was ended after %.3fs; timeout gives it longer%s", seconds,
+			map[bool]string{true: ", background has it go on while you do something else"}[out.Exec != ""])
 	case out.Signal != "":
 		t.line("ended by %s after %.3fs%s", out.Signal, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
 	default:

@@ -34,7 +34,7 @@ type ExecInput struct {
 func execOp() Op {
 	return New(Desc{
 		Name: "exec", CLI: []string{"exec"},
-		Summary: "Run a command in a sandbox that is there already",
+		Summary: "Run a command in a sandbox that stays",
 		Doc:     execOpDoc,
 		Examples: `  # beside what runs in sandbox pd-zpssdiq7p7h7e
   paddock exec --sandbox pd-zpssdiq7p7h7e -- ps aux`,

@@ -48,18 +48,31 @@ const (
 
 // Fields are the fields of the operation's input that a command line asks for:
 // all but those whose flag is "-", which JSON alone has. Those with the tag
-// only:"cli", which name files of the host, are in no schema.
-func (o Op) Fields() []Field { return fieldsOf(o.in) }
+// only:"cli", which name files of the host or need its terminal, are in no schema.
+func (o Op) Fields() []Field {
+	return fieldsOf(o.in, func(reflect.StructField) bool { return true })
+}
 
-func fieldsOf(t reflect.Type) []Field {
+// FieldsWithin are those of Fields that InputSchemaWithin has.
+func (o Op) FieldsWithin(c *policy.Ceiling) []Field {
+	return fieldsOf(o.in, func(f reflect.StructField) bool { return offered(f, c) })
+}
+
+// offered says whether programs are told of a field.
+func offered(f reflect.StructField, c *policy.Ceiling) bool {
+	return f.Tag.Get("only") != "cli" && choice(c, f.Tag.Get("within"))
+}
+
+// fieldsOf are the fields that a command line asks for, of those that are wanted.
+func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 	var fields []Field
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
-			fields = append(fields, fieldsOf(f.Type)...)
+			fields = append(fields, fieldsOf(f.Type, wanted)...)
 			continue
 		}
-		if f.Tag.Get("flag") != "-" {
+		if f.Tag.Get("flag") != "-" && wanted(f) {
 			fields = append(fields, fieldOf(f))
 		}
 	}

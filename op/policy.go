@@ -16,7 +16,7 @@ import (
 
 // PolicyInput names the rules that are meant.
 type PolicyInput struct {
-	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)"`
+	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)" within:"files"`
 }
 
 // rules are the rules that are meant, and the spec that they come from.

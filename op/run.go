@@ -36,24 +36,25 @@ func runOp() Op {
 
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
-The command finds the current directory at /workspace and may change it. The
-system directories are read-only, HOME and /tmp are private and empty, and
-there is no network unless --network=host is given. Nothing of the caller's
-environment is passed on unless --env or --env-pass says so; what is written
-with --env can be read in the list of processes, so secrets belong in
---env-pass.
+The command finds the workspace at /workspace and may change it: the current
+directory, unless --workspace says another. The system directories are read-only,
+HOME and /tmp are private and empty, and there is no network. --network=host gives
+the host's. Nothing of the caller's environment is passed on. --env sets a
+variable, and --env-pass hands one on; what is written with --env can be read in
+the list of processes, so secrets belong in --env-pass.
 
-The first argument that is no flag starts the command; "--" may stand before it.
-Standard input, output and error output are passed through as they come. With
---json the output is captured instead, and one object tells how the command
-ended. With --max-output, what a stream passes on ends at the bound; the rest
-is read and dropped, and a line on standard error says how much.
+On a command line the first argument that is no flag starts the command; "--" may
+stand before it. On a command line standard input, output and error output are
+passed through as they come. With --json the output is captured instead, and one
+object tells how the command ended. With --max-output on a command line, what a
+stream passes on ends at the bound; the rest is read and dropped, and a line on
+standard error says how much.
 
 A spec with "commands" is kept: a command that its rules refuse is not run, and
 of programs these alone can be executed; see paddock execute.
 
-Signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the command. The
-third INT or TERM ends the sandbox, whatever the command makes of it.
+From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to
+the command; the third INT or TERM ends the sandbox, whatever the command makes of it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
@@ -146,7 +147,7 @@ func (in RunInput) check(stream *Stream) error {
 	case len(in.Argv) == 0:
 		return &paddock.Error{
 			Message: "cannot run: no command was given",
-			Hint:    "paddock run [flags] -- CMD [ARG]...",
+			Hint:    "give argv, a command and its arguments; on a command line: paddock run [flags] -- CMD [ARG]...",
 		}
 	case in.Argv[0] == "":
 		return &paddock.Error{Message: "cannot run: the command is empty"}

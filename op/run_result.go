@@ -11,8 +11,8 @@ import (
 type RunInput struct {
 	SpecInput
 	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY   bool     `json:"tty,omitempty" flag:"tty" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
-	Quiet bool     `json:"quiet,omitempty" flag:"quiet" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
+	TTY   bool     `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
+	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
 	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 

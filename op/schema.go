@@ -191,7 +191,7 @@ func ownJSON(t reflect.Type) bool {
 func (s *schemer) object(t reflect.Type) schema {
 	o := schema{Type: "object", Properties: &properties{}, Additional: false}
 	for _, f := range jsonFields(t) {
-		if s.input && (f.Tag.Get("only") == "cli" || !choice(s.ceiling, f.Tag.Get("within"))) {
+		if s.input && !offered(f.StructField, s.ceiling) {
 			continue
 		}
 		of := s.of(f.Type)

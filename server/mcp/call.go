@@ -94,12 +94,13 @@ func errPanic(what string) error {
 func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	half := v.server.opts.Budget / 2
 	res := &sdk.CallToolResult{}
-	text := ""
+	text, say := "", func(hint string) string { return v.words().hint(o, hint) }
 	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
 		a.out = nil // there is no answer, not an empty one
 	}
 	if a.out != nil {
-		text = tell(o, a.out)
+		a.out = hinted(a.out, say)
+		text = tell(o, a.out, say)
 		fitted, cut, err := fit(a.out, half)
 		switch {
 		case err != nil:
@@ -113,8 +114,8 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	}
 	if a.err != nil {
 		res.IsError = true
-		res.Meta = sdk.Meta{errorKey: errorData(a.err)}
-		text = errorText(a.err) + join(text)
+		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
+		text = errorText(a.err, say) + join(text)
 	}
 	text = clip(plain(text), half-utf8.RuneCountInString(notes)) + notes
 	if text = strings.TrimPrefix(text, "\n"); text == "" {

@@ -70,17 +70,17 @@ func writeManual(w io.Writer, ops []op.Op) {
 		}
 		fmt.Fprintf(w, "| `%s` | %s%s |\n", p, more, strings.Join(names, ", "))
 	}
-	words := newWording(ops)
-	for _, o := range ops {
-		writeTool(w, words, o)
+	words := newWording(ops, nil)
+	for i := range ops {
+		writeTool(w, words, &ops[i])
 	}
 }
 
 // writeTool writes the chapter of one tool.
-func writeTool(w io.Writer, words *wording, o op.Op) {
+func writeTool(w io.Writer, words *wording, o *op.Op) {
 	told := o.Description // a contract's
 	if told == "" {
-		told = words.words(o, o.Doc)
+		told = strings.Join(words.paragraphs(o), "\n\n")
 	}
 	fmt.Fprintf(w, "\n## %s\n\n**%s.** %s\n\n", o.Name, o.Summary, strings.Join(manualTraits(o), " · "))
 	fmt.Fprint(w, strings.TrimSpace(manualProse(told)), "\n")
@@ -90,15 +90,15 @@ func writeTool(w io.Writer, words *wording, o op.Op) {
 }
 
 // worded is a schema in the words that clients are told, its fields still in their order.
-func worded(words *wording, o op.Op, schema json.RawMessage) json.RawMessage {
+func worded(words *wording, o *op.Op, schema json.RawMessage) json.RawMessage {
 	if o.Description != "" {
 		return schema
 	}
-	return json.RawMessage(words.words(o, string(schema)))
+	return json.RawMessage(words.text(o, string(schema)))
 }
 
 // manualTraits are what clients are told of a tool by its annotations, and who gets it.
-func manualTraits(o op.Op) []string {
+func manualTraits(o *op.Op) []string {
 	all := []string{"profile `" + o.Profile.String() + "`"}
 	for _, one := range []struct {
 		is   bool

@@ -15,8 +15,8 @@ import (
 const errorKey = "paddock/error"
 
 // errorText is an error for a model: one line for each thing that is wrong, and
-// one for what to do about it.
-func errorText(err error) string {
+// one for what to do about it, in words that say puts it into.
+func errorText(err error, say func(string) string) string {
 	var b strings.Builder
 	for _, one := range flatten(err) {
 		if b.Len() > 0 {
@@ -24,7 +24,7 @@ func errorText(err error) string {
 		}
 		b.WriteString(oneLine(one.Error()))
 		if hint := op.HintOf(one); hint != "" {
-			b.WriteString("\nhint: " + oneLine(hint))
+			b.WriteString("\nhint: " + oneLine(say(hint)))
 		}
 	}
 	return b.String()
@@ -42,19 +42,19 @@ type errorInfo struct {
 // maxErrors bounds how many errors are told one by one.
 const maxErrors = 32
 
-func errorData(err error) *errorInfo {
+func errorData(err error, say func(string) string) *errorInfo {
 	all := flatten(err)
-	info := errorOf(all[0])
+	info := errorOf(all[0], say)
 	if len(all) > 1 {
 		for _, one := range all[:min(len(all), maxErrors)] {
-			info.Errors = append(info.Errors, errorOf(one))
+			info.Errors = append(info.Errors, errorOf(one, say))
 		}
 	}
 	return info
 }
 
-func errorOf(err error) *errorInfo {
-	info := &errorInfo{Error: clip(oneLine(err.Error()), 1000), Hint: clip(oneLine(op.HintOf(err)), 1000)}
+func errorOf(err error, say func(string) string) *errorInfo {
+	info := &errorInfo{Error: clip(oneLine(err.Error()), 1000), Hint: clip(oneLine(say(op.HintOf(err))), 1000)}
 	own, ceiling, denied := (*paddock.Error)(nil), (*policy.CeilingError)(nil), (*privilege.Denied)(nil)
 	fields := policy.FieldErrors(err)
 	if len(fields) > 0 {

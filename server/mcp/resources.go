@@ -220,5 +220,5 @@ func resourceError(uri string, err error) error {
 	if len(policy.FieldErrors(err)) > 0 {
 		code = jsonrpc.CodeInvalidParams
 	}
-	return &jsonrpc.Error{Code: code, Message: clip(errorText(err), maxNotes)}
+	return &jsonrpc.Error{Code: code, Message: clip(errorText(err, func(hint string) string { return hint }), maxNotes)}
 }

@@ -16,8 +16,8 @@ type teller interface {
 	Tell(w io.Writer) error
 }
 
-// tell is an output as a model reads it.
-func tell(o *op.Op, out any) (text string) {
+// tell is an output as a model reads it; say puts hints into its words.
+func tell(o *op.Op, out any, say func(string) string) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
 			text = "the answer is in the structured content: it cannot be told as text"
@@ -31,7 +31,7 @@ func tell(o *op.Op, out any) (text string) {
 		err = o.Render(&b, out)
 	}
 	if err != nil { // of an answer that is about a failure
-		b.WriteString(errorText(err))
+		b.WriteString(errorText(err, say))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

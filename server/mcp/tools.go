@@ -6,7 +6,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -37,12 +36,11 @@ func newTools(all []op.Op, profile op.Profile) *tools {
 // find gives an operation by its name, nil where the profile has none of it.
 func (t *tools) find(name string) *op.Op { return t.byName[name] }
 
-// told is what clients of a principal are told of ops, in their order.
-func (t *tools) told(c *policy.Ceiling) []*sdk.Tool {
-	w := newWording(t.all)
+// told is what clients are told of ops, in their order.
+func (t *tools) told(w *wording) []*sdk.Tool {
 	list := make([]*sdk.Tool, len(t.ops))
-	for i, o := range t.ops {
-		list[i] = w.tool(o, c)
+	for i := range t.ops {
+		list[i] = w.tool(&t.ops[i])
 	}
 	return list
 }
@@ -65,12 +63,12 @@ func (v *view) listed(ctx context.Context) []*sdk.Tool {
 }
 
 // tool is what clients are told of an operation.
-func (w *wording) tool(o op.Op, c *policy.Ceiling) *sdk.Tool {
+func (w *wording) tool(o *op.Op) *sdk.Tool {
 	t := &sdk.Tool{
 		Name:         o.Name,
 		Title:        o.Summary,
 		Description:  o.Description,
-		InputSchema:  w.schema(o, o.InputSchemaWithin(c)),
+		InputSchema:  w.schema(o, o.InputSchemaWithin(w.ceiling)),
 		OutputSchema: w.schema(o, o.OutputSchema()),
 		Annotations: &sdk.ToolAnnotations{
 			ReadOnlyHint:   o.Hints.ReadOnly,

@@ -23,6 +23,7 @@ type view struct {
 	http      http.Handler
 	slots     slots
 	watch     watcher
+	words     func() *wording    // likewise
 	told      func() []*sdk.Tool // of tools.ops; made when a client asks: a start makes no schema
 	ctx       context.Context    // ends with the view
 	end       context.CancelFunc
@@ -36,7 +37,8 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
-	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(own.Ceiling) })
+	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling) })
+	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
 	v.addPrompts()
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
