@@ -139,7 +139,7 @@ func (f jsonFormat) check(before, after []byte, s Server) error {
 	return nil
 }
 
-var errWrong = errors.New("what came out is not what was there with the server added")
+var errWrong = errors.New("its servers are not written in a way that one can be added to without a change to others; --print says what to add by hand")
 
 func decode(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))

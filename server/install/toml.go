@@ -43,7 +43,7 @@ func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
 	}
 	var edited []byte
 	switch got, there := serversIn(before)[s.Name]; {
-	case there && startsSame(got, s):
+	case there && startsSame(got, s) && (!force || f.isExactly(got, s)):
 		return old, nil
 	case there && !force:
 		return nil, ErrOther
@@ -51,7 +51,7 @@ func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
 		edited, err = f.replace(before, text, s)
 	default:
 		edited = f.add(text, s)
-		err = checkTOML(before, edited, s)
+		err = f.check(before, edited, s)
 	}
 	if err != nil {
 		return nil, err
@@ -96,6 +96,12 @@ func startsSame(got any, s Server) bool {
 	return true
 }
 
+// isExactly says whether a table is the server's, and says nothing beside.
+func (f tomlFormat) isExactly(got any, s Server) bool {
+	own, err := parseTOML([]byte(f.snippet(s)))
+	return err == nil && reflect.DeepEqual(got, serversIn(own)[s.Name])
+}
+
 // lineEndOf is how lines of a file end.
 func lineEndOf(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
@@ -122,10 +128,17 @@ func (f tomlFormat) add(text []byte, s Server) []byte {
 // header is the line that begins a table.
 var header = regexp.MustCompile(`^[ \t]*\[`)
 
-// replace puts the table into the place of the one of its name. A line that only
-// looks like its header, in a string say, does not pass the check.
+// headerOf matches the beginning of the line that begins a server's table, or one
+// below it.
+func headerOf(name string) string {
+	return `^[ \t]*\[[ \t]*` + serversKey + `[ \t]*\.[ \t]*["']?` + regexp.QuoteMeta(name) + `["']?[ \t]*`
+}
+
+// replace puts the table into the place of the one of its name, and of those below
+// it: an environment that was another server's is none of this one's. A line that
+// only looks like a header, in a string say, does not pass the check.
 func (f tomlFormat) replace(before map[string]any, text []byte, s Server) ([]byte, error) {
-	own := regexp.MustCompile(`^[ \t]*\[[ \t]*` + serversKey + `[ \t]*\.[ \t]*["']?` + regexp.QuoteMeta(s.Name) + `["']?[ \t]*\][ \t]*(#.*)?\r?\n?$`)
+	own := regexp.MustCompile(headerOf(s.Name) + `\][ \t]*(#.*)?\r?\n?$`)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	err := errors.New("the server of this name is not a table of its own")
 	for i, line := range lines {
@@ -133,16 +146,32 @@ func (f tomlFormat) replace(before map[string]any, text []byte, s Server) ([]byt
 			continue
 		}
 		edited := f.replaceAt(lines, i, lineEndOf(text), s)
-		if err = checkTOML(before, edited, s); err == nil {
+		if err = f.check(before, edited, s); err == nil {
 			return edited, nil
 		}
 	}
 	return nil, err
 }
 
-// replaceAt leaves tables below the one that begins at a line, and what stands
-// between it and the next, as they are.
+// replaceAt leaves what stands between the table that begins at a line and the next
+// as it is.
 func (f tomlFormat) replaceAt(lines [][]byte, from int, end string, s Server) []byte {
+	out := bytes.Join(lines[:from], nil)
+	out = append(out, strings.ReplaceAll(f.snippet(s), "\n", end)...)
+	below := regexp.MustCompile(headerOf(s.Name) + `\.`)
+	for at := tableEnd(lines, from); at < len(lines); {
+		if below.Match(lines[at]) {
+			at = tableEnd(lines, at)
+			continue
+		}
+		out = append(out, lines[at]...)
+		at++
+	}
+	return out
+}
+
+// tableEnd is the first line behind the table that begins at a line.
+func tableEnd(lines [][]byte, from int) int {
 	to := from + 1
 	for to < len(lines) && !header.Match(lines[to]) {
 		to++
@@ -150,9 +179,7 @@ func (f tomlFormat) replaceAt(lines [][]byte, from int, end string, s Server) []
 	for to > from+1 && isAside(lines[to-1]) {
 		to--
 	}
-	out := bytes.Join(lines[:from], nil)
-	out = append(out, strings.ReplaceAll(f.snippet(s), "\n", end)...)
-	return append(out, bytes.Join(lines[to:], nil)...)
+	return to
 }
 
 // isAside says that a line says nothing to a program.
@@ -161,10 +188,10 @@ func isAside(line []byte) bool {
 	return len(line) == 0 || line[0] == '#'
 }
 
-// checkTOML reads the result again: it must be what was there, and the server.
-func checkTOML(before map[string]any, edited []byte, s Server) error {
+// check reads the result again: it must be what was there, and the server.
+func (f tomlFormat) check(before map[string]any, edited []byte, s Server) error {
 	after, err := parseTOML(edited)
-	if err != nil || !startsSame(serversIn(after)[s.Name], s) {
+	if err != nil || !f.isExactly(serversIn(after)[s.Name], s) {
 		return errWrong
 	}
 	if !reflect.DeepEqual(without(before, s.Name), without(after, s.Name)) {
