@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
@@ -69,6 +71,15 @@ func errorOf(err error, say func(string) string) *errorInfo {
 		info.Code = "bad_request"
 	}
 	return info
+}
+
+// short bounds an error of the protocol: some repeat what they were sent.
+func short(err error) error {
+	own := (*jsonrpc.Error)(nil)
+	if err == nil || len(err.Error()) <= maxNotes || !errors.As(err, &own) {
+		return err
+	}
+	return &jsonrpc.Error{Code: own.Code, Message: clip(err.Error(), maxNotes), Data: own.Data}
 }
 
 // flatten takes joined errors apart.

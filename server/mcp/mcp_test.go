@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -383,6 +384,65 @@ func TestLines(t *testing.T) {
 			t.Errorf("%q is written", line)
 		}
 	}
+}
+
+// TestIdentifiers: who asks is answered by the identifier it gave, also where the
+// message cannot be read; and no two requests at a time have the same.
+func TestIdentifiers(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	s := serve(t, mcp.Options{Ops: []op.Op{echo(), does(op.Desc{Name: "wait", Profile: op.ProfileWorkspace}, func(context.Context) error {
+		close(begun)
+		<-end
+		return nil
+	})}})
+	inRead, inWrite := io.Pipe()
+	outRead, outWrite := io.Pipe()
+	go func() { _ = s.ServeStdio(context.Background(), inRead, outWrite) }()
+	answers := bufio.NewScanner(outRead)
+	answers.Buffer(nil, 1<<20)
+	answered := func(name string, want ...string) {
+		t.Helper()
+		if !answers.Scan() {
+			t.Fatalf("%s: no answer: %v", name, answers.Err())
+		}
+		for _, text := range want {
+			if !strings.Contains(answers.Text(), text) {
+				t.Errorf("%s: %s, want %s", name, answers.Text(), text)
+			}
+		}
+	}
+	send(t, inWrite, hello)
+	answered("hello")
+	send(t, inWrite, `{"jsonrpc":"2.0","id":"same","method":"tools/call","params":{"name":"wait"}}`+"\n")
+	await(t, begun, "begin")
+	send(t, inWrite, `{"jsonrpc":"2.0","id":"same","method":"ping"}`+"\n")
+	answered("the same again", `"id":"same"`, `-32600`, "still waits for its answer")
+	close(end)
+	answered("the first", `"id":"same"`, `"result"`)
+	for range 100 { // as soon as it is answered
+		send(t, inWrite, `{"jsonrpc":"2.0","id":"same","method":"ping"}`+"\n")
+		answered("once it is answered", `"id":"same"`, `"result"`)
+	}
+	long, deep := strings.Repeat("x", 18<<20), strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)
+	for name, line := range map[string]string{
+		"long, first": `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"id":8,"x":"` + long + `"}}`,
+		"long, last":  `{"method":"ping","params":{"x":"` + long + `"},"jsonrpc":"2.0","id":7}`,
+		"deep":        `{"jsonrpc": "2.0", "id": 7, "params":` + deep + `}`,
+	} {
+		send(t, inWrite, line+"\n")
+		answered(name, `"id":7`, `"error"`)
+	}
+	send(t, inWrite, `{"params":{"x":"`+long+`","id":7}}`+"\n")
+	answered("no identifier of its own", `"id":null`)
+	name := strings.Repeat("n", 100_000) // is not repeated
+	for _, request := range []string{`"tools/call","params":{"name":"` + name + `"}`, `"prompts/get","params":{"name":"` + name + `"}`, `"` + name + `"`} {
+		send(t, inWrite, `{"jsonrpc":"2.0","id":9,"method":`+request+"}\n")
+		answered("a long name", `"id":9`, `"error"`)
+		if len(answers.Bytes()) > 3000 {
+			t.Errorf("the answer has %d bytes: %.200s", len(answers.Bytes()), answers.Text())
+		}
+	}
+	_ = inWrite.Close()
 }
 
 // TestPrincipals: each has its own, over HTTP, and nobody another's session.

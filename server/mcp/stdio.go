@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,8 +24,6 @@ const (
 	// grace is how long requests before the end of the input have for their
 	// answers, so that a file of them can be the input.
 	grace = time.Second
-	// maxRequests bounds how many requests are read before their answers are written.
-	maxRequests = 1024
 )
 
 // ServeStdio speaks with one client, a JSON message a line, until the input ends,
@@ -69,8 +66,8 @@ type lines struct {
 	over chan struct{} // closed when nothing more will be read or written
 	once sync.Once
 
-	pending atomic.Int64 // requests without an answer
-	idle    chan struct{}
+	asked asked // requests without an answer
+	idle  chan struct{}
 
 	mu  sync.Mutex // of out
 	out io.Writer
@@ -105,22 +102,21 @@ func (l *lines) Connect(context.Context) (sdk.Connection, error) {
 
 var errLong = fmt.Errorf("it is longer than %d bytes", maxLine)
 
-// readLine reads a line; of one that is too long nothing is kept.
+// readLine reads a line; of one that is too long its ends are kept.
 func (l *lines) readLine() ([]byte, error) {
 	var text []byte
 	long := false
 	for {
 		part, err := l.in.ReadSlice('\n')
-		if long = long || len(text)+len(part) > maxLine; long {
-			text = nil
-		} else {
-			text = append(text, part...)
+		text = append(text, part...)
+		if long = long || len(text) > maxLine; long {
+			text = ends(text)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case long && err == nil:
-			return nil, errLong
+			return text, errLong
 		case err != nil && len(bytes.TrimSpace(text)) > 0 && errors.Is(err, io.EOF):
 			return text, nil // the last line, which nothing ended
 		}
@@ -139,7 +135,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		switch {
 		case errors.Is(one.err, errLong):
-			l.refuse(nil, jsonrpc.CodeInvalidRequest, one.err.Error())
+			l.refuse(idAtEnds(one.text), jsonrpc.CodeInvalidRequest, one.err.Error())
 			continue
 		case one.err != nil:
 			l.drain()
@@ -156,7 +152,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 // message reads a line, nil where it is no message that can be taken.
 func (l *lines) message(text []byte) jsonrpc.Message {
 	if !json.Valid(text) {
-		l.refuse(nil, jsonrpc.CodeParseError, "it is not JSON")
+		l.refuse(idAtEnds(ends(text)), jsonrpc.CodeParseError, "it is not JSON, or nested too deep")
 		return nil
 	}
 	msg, err := jsonrpc.DecodeMessage(text)
@@ -165,28 +161,12 @@ func (l *lines) message(text []byte) jsonrpc.Message {
 		return nil
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-		if l.pending.Add(1) > maxRequests {
-			l.pending.Add(-1)
-			l.refuse(idOf(text), jsonrpc.CodeInternalError, "too many requests wait for their answers")
+		if err := l.asked.add(req.ID); err != nil {
+			l.refuse(idOf(text), jsonrpc.CodeInvalidRequest, err.Error())
 			return nil
 		}
 	}
 	return msg
-}
-
-// idOf is the identifier in a message that makes no sense, null where it has none.
-func idOf(text []byte) json.RawMessage {
-	var msg struct {
-		ID any `json:"id"`
-	}
-	if json.Unmarshal(text, &msg) == nil {
-		switch msg.ID.(type) {
-		case string, float64:
-			id, _ := json.Marshal(msg.ID) // of these two
-			return id
-		}
-	}
-	return nil
 }
 
 // refuse answers a line that cannot be taken.
@@ -204,7 +184,7 @@ func (l *lines) refuse(id json.RawMessage, code int64, reason string) {
 func (l *lines) drain() {
 	after := time.NewTimer(grace)
 	defer after.Stop()
-	for l.pending.Load() > 0 {
+	for l.asked.count() > 0 {
 		select {
 		case <-l.idle:
 		case <-l.over:
@@ -217,12 +197,17 @@ func (l *lines) drain() {
 
 // Write sends a message.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
+	res, answers := msg.(*jsonrpc.Response)
+	if answers {
+		l.asked.free(res.ID)
+		res.Error = short(res.Error)
+	}
 	text, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return fmt.Errorf("cannot encode a message: %w", err)
 	}
 	err = l.write(text)
-	if _, ok := msg.(*jsonrpc.Response); ok && l.pending.Add(-1) == 0 {
+	if answers && l.asked.answered() == 0 {
 		select {
 		case l.idle <- struct{}{}:
 		default:

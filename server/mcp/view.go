@@ -95,10 +95,11 @@ func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 		}
 		res, err := next(ctx, method, req)
-		if err == nil {
-			v.add(ctx, req, res)
+		if err != nil {
+			return nil, short(err)
 		}
-		return res, err
+		v.add(ctx, req, res)
+		return res, nil
 	}
 }
 
