@@ -333,6 +333,9 @@ func TestProtectedFiles(t *testing.T) {
 	if out, err := exec.Command("git", "init", "-q", ws).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	if err := os.MkdirAll(filepath.Join(ws, ".git", "hooks"), 0o755); err != nil { // a git without templates makes none
+		t.Fatal(err)
+	}
 	put(t, env, ".vscode/tasks.json", "{}\n")
 	put(t, env, ".envrc", "x\n")
 	config := get(t, env, ".git/config")
