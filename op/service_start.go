@@ -70,6 +70,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 		return q, 0, &policy.FieldError{Field: "command", Reason: "it holds a NUL byte"}
 	}
 	limit, err = span("timeout", in.Timeout, 30*time.Second, maxTimeout)
+	err = errors.Join(err, in.Env.check())
 	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
 		ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {
