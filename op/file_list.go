@@ -86,7 +86,8 @@ func fileList(ctx context.Context, env *Env, in FileListInput, _ *Stream) (out F
 	if err := errors.Join(wrong...); err != nil {
 		return out, err
 	}
-	l := &fileLister{in: in, out: &out, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)}
+	listed := FileListOutput{Entries: []FileEntry{}}
+	l := &fileLister{in: in, out: &listed, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)}
 	if l.limit == 0 {
 		l.limit = defaultListed
 	}
@@ -99,10 +100,13 @@ func fileList(ctx context.Context, env *Env, in FileListInput, _ *Stream) (out F
 	if len(after) > 0 {
 		l.after = strings.Split(string(after), "/")
 	}
-	out.Entries = []FileEntry{}
 	err = env.inFiles(ctx, in.InSandbox, false, func(ctx context.Context, s *held) error {
 		l.client = s.Client()
-		return l.list(ctx, in.Path, "", 1)
+		err := l.list(ctx, in.Path, "", 1)
+		if err == nil {
+			out = listed
+		}
+		return err
 	})
 	return out, err
 }

@@ -47,19 +47,19 @@ func fileStatOp() Op {
 			if err != nil {
 				return fileError("look at", in.Path, err)
 			}
-			out = FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
+			got := FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
 				UID: r.UID, GID: r.GID, Links: r.Links, ModifiedAt: r.ModifiedAt}
 			if r.LinkTarget != nil {
-				out.Link = pathText(*r.LinkTarget)
+				got.Link = pathText(*r.LinkTarget)
 			}
-			if !in.Hash || r.ArtifactType != wire.TypeFile {
-				return nil
+			if in.Hash && r.ArtifactType == wire.TypeFile {
+				c, err := s.load(ctx, in.Path)
+				if err != nil {
+					return fileError("read", in.Path, err)
+				}
+				got.SHA256 = digest(c.bytes)
 			}
-			c, err := s.load(ctx, in.Path)
-			if err != nil {
-				return fileError("read", in.Path, err)
-			}
-			out.SHA256 = digest(c.bytes)
+			out = got
 			return nil
 		})
 		return out, err

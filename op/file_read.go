@@ -128,14 +128,17 @@ func fileRead(ctx context.Context, env *Env, in FileReadInput, stream *Stream) (
 			return fileError("read", in.Path, err)
 		}
 		defer body.Close()
-		out.Path, out.SizeBytes, out.Mode, out.ModifiedAt = pathText(head.Path), head.SizeBytes, octal(head.Mode), head.ModifiedAt
+		got := FileReadOutput{Path: pathText(head.Path), SizeBytes: head.SizeBytes, Mode: octal(head.Mode), ModifiedAt: head.ModifiedAt}
 		if q.Offset > 0 || q.Length != nil || stream.Stdout != nil {
-			return in.raw(body, &out, stream.Stdout)
+			err = in.raw(body, &got, stream.Stdout)
+		} else {
+			w := window{from: int64(max(in.StartLine, 1)), to: int64(in.EndLine), room: room, out: &got, sum: sha256.New()}
+			err = w.read(body, head.SizeBytes)
 		}
-		w := window{from: int64(max(in.StartLine, 1)), to: int64(in.EndLine), room: room, out: &out, sum: sha256.New()}
-		if err := w.read(body, head.SizeBytes); err != nil {
+		if err != nil {
 			return fileError("read", in.Path, err)
 		}
+		out = got
 		return nil
 	})
 	return out, err
