@@ -92,6 +92,14 @@ func (t *turns) lock(ctx context.Context, name string) (unlock func(), err error
 	}
 }
 
+// checkGiven is checkPath for a path that may be left out.
+func checkGiven(field, path string) error {
+	if path == "" {
+		return nil
+	}
+	return checkPath(field, path)
+}
+
 // checkPath refuses what cannot be a path, before a sandbox is made for it.
 func checkPath(field, path string) error {
 	refuse := func(reason, hint string) error {

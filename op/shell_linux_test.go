@@ -189,7 +189,7 @@ func TestShellErrors(t *testing.T) {
 	}{
 		{"shell_open", fields{"shell_id": "taken"}, "cannot open a shell: shell 'taken' already exists"},
 		{"shell_open", fields{"shell_id": "../x"}, `cannot use shell_id "../x": a name has 1 to 64 letters`},
-		{"shell_open", fields{"cwd": "/etc"}, "cannot open a shell: destination must stay inside /workspace"},
+		{"shell_open", fields{"cwd": "/etc"}, `cannot use cwd "/etc": it is outside the workspace`},
 		{"shell_open", fields{"cwd": "missing"}, "cannot open a shell: workspace path does not exist: /workspace/missing"},
 		{"shell_open", fields{"env": fields{"A-B": "secret"}}, "cannot use env.A-B: a name has 1 to 64 letters"},
 		{"shell_open", fields{"secret_env": []string{"NONE"}}, `cannot use secret "NONE": there is none of that name`},
