@@ -129,10 +129,10 @@ func fileError(verb, path string, err error) error {
 		if cancelled(err) {
 			return err
 		}
-		return fmt.Errorf("cannot %s %s: %w", verb, path, err)
+		return fmt.Errorf("cannot %s %s: %w", verb, NameText(path), err)
 	}
 	e := &paddock.Error{Code: we.Code, Hint: we.Hint, Message: we.Message}
-	told := func(cause string) { e.Message = "cannot " + verb + " " + path + ": " + cause }
+	told := func(cause string) { e.Message = "cannot " + verb + " " + NameText(path) + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
 		e.Code = "" // that one is for commands that are not there

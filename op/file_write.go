@@ -60,7 +60,7 @@ adds to the end. A content may have up to 32 MiB.
 		if out.Created {
 			verb = "created"
 		}
-		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, out.Path, out.SizeBytes, out.Mode)
+		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, NameText(out.Path), out.SizeBytes, out.Mode)
 		return err
 	})
 }
