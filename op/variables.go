@@ -24,7 +24,7 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &object) == nil && !isNull {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if strings.Contains(name, "=") {
-				return &ownWords{&policy.FieldError{Field: policy.FieldPath("env", name), Reason: badVariable}}
+				return &plainError{&policy.FieldError{Field: policy.FieldPath("env", name), Reason: badVariable}}
 			}
 			*v = append(*v, name+"="+object[name])
 		}

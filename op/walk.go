@@ -134,7 +134,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 func absent(required []string, seen map[string]bool, path string) error {
 	for _, key := range required {
 		if path != "" && !seen[key] {
-			return &ownWords{&policy.FieldError{Field: policy.FieldPath(path, key), Reason: "it is missing"}}
+			return &plainError{&policy.FieldError{Field: policy.FieldPath(path, key), Reason: "it is missing"}}
 		}
 	}
 	return nil
