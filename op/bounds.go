@@ -68,17 +68,17 @@ func (b bounds) text(s string, t reflect.Type, path string) error {
 	case t.Kind() != reflect.String:
 		return mismatch(path, "string")
 	case len(b.choices) > 0 && s != "" && !slices.Contains(b.choices, s):
-		return &choiceError{&policy.FieldError{Field: path, Value: s, Reason: `it must be "` + strings.Join(b.choices, `" or "`) + `"`}}
+		return &plainError{&policy.FieldError{Field: path, Value: s, Reason: `it must be "` + strings.Join(b.choices, `" or "`) + `"`}}
 	}
 	return b.length(len(s), path, "bytes")
 }
 
-// choiceError is a text that is none of a field's choices. It is told in the words
-// that a spec's are, which do not say where it stood.
-type choiceError struct{ *policy.FieldError }
+// plainError is what is wrong with a field, told as a spec's fields are: the error
+// alone, and not behind whose input it was.
+type plainError struct{ *policy.FieldError }
 
 // Unwrap gives what is told.
-func (e *choiceError) Unwrap() error { return e.FieldError }
+func (e *plainError) Unwrap() error { return e.FieldError }
 
 // named makes an error of a type's own notation tell the field.
 func named(err error, path string) error {

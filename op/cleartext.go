@@ -64,10 +64,10 @@ func clearRune(data []byte, final bool) (r rune, n int) {
 	return shown(r), n
 }
 
-// shown is the character itself, and -1 for one that moves a cursor or turns
-// the direction of text.
+// shown is the character itself, and -1 for one that moves a cursor, turns the
+// direction of text, or is not seen.
 func shown(r rune) rune {
-	if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+	if r != '\n' && r != '\t' && (unicode.IsControl(r) || Hidden(r)) {
 		return -1
 	}
 	return r

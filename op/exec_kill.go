@@ -72,7 +72,7 @@ func execKill(ctx context.Context, env *Env, in ExecKillInput, _ *Stream) (ExecK
 	switch running := x.running(); {
 	case in.Signal != "":
 		if err := x.signal(ctx, in.Signal); err != nil {
-			return out, err
+			return ExecKillOutput{}, err
 		}
 		out.Sent = in.Signal
 	case running:

@@ -72,6 +72,14 @@ func TestExecIsRefused(t *testing.T) {
 		{env, "exec", fields{"command": "true", "timeout": "0s"}, `cannot use timeout "0s": it must be above 0`},
 		{env, "exec", fields{"command": "true", "background": true, "yield_after": "1s"}, `cannot use yield_after "1s": it must not be below 0, nor beside background`},
 		{env, "exec", fields{"command": "true", "env": []string{"secret"}}, "cannot use env[0]: it is not NAME=VALUE"},
+		{env, "exec", fields{"command": "true", "env": fields{"OK": "1", "B AD": "2"}}, `cannot use env."B AD": a name has 1 to 64 letters, digits and underscores`},
+		{env, "exec", fields{"command": "true", "env": []string{"1X=2"}}, "cannot use env.1X: a name has"},
+		{env, "exec", fields{"command": "true", "env": fields{"A=B": "c"}}, `cannot use env."A=B": a name has`},
+		{env, "exec", fields{"command": "true", "env": fields{"": "x"}}, `cannot use env."": a name has`},
+		{env, "exec", fields{"command": "true", "env": fields{"A": "x\x00"}}, "cannot use env.A: the value holds a NUL byte"},
+		{env, "exec", fields{"command": "true", "env": fields{strings.Repeat("A", 65): "x"}}, "cannot use env.AAA"},
+		{env, "execute", fields{"command": "true", "env": fields{"A=B": "c"}}, `cannot use env."A=B": a name has`},
+		{env, "service_start", fields{"name": "x", "command": "true", "env": fields{"B AD": "c"}}, `cannot use env."B AD": a name has`},
 		{env, "exec", fields{"command": "a\x00b"}, "NUL byte"},
 		{env, "exec", fields{"command": "true", "sandbox": "other"}, `cannot find sandbox "other"`},
 		{env, "exec", fields{"argv": []string{"nonesuch"}}, "cannot run nonesuch: not found"},
@@ -345,7 +353,7 @@ func TestExecUnderRules(t *testing.T) {
 		{fields{"command": "echo $(ls)"}, "cannot run: "},
 		{fields{"argv": []string{"ls"}}, "cannot run: "},
 		{fields{"argv": []string{"/workspace/echo"}}, "cannot run: "},
-		{fields{"command": "echo a", "env": fields{"LD_PRELOAD": "/workspace/x"}}, `cannot use env[0] "LD_PRELOAD"`},
+		{fields{"command": "echo a", "env": fields{"LD_PRELOAD": "/workspace/x"}}, "cannot use env.LD_PRELOAD: "},
 		{fields{"command": "cat", "stdin": "x"}, "cannot use stdin: "},
 	} {
 		out, err := try[ExecAnswer](t.Context(), t, env, "exec", tt.in)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -84,13 +83,7 @@ func (in ExecInput) check(env *Env) error {
 	case env.Sandboxes == nil && in.Sandbox == "":
 		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs; paddock run makes one for a command"}
 	}
-	for i, text := range in.Env {
-		if name, _, ok := strings.Cut(text, "="); !ok || name == "" {
-			// The text is not repeated: it may be a secret without its name.
-			return &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
-		}
-	}
-	return nil
+	return in.Env.check()
 }
 
 // execCommand runs the command, and waits for it where that was asked for.
@@ -182,10 +175,10 @@ func (h *held) ruled(in ExecInput, spec policy.Spec) ([]string, error) {
 		return nil, err
 	}
 	names := slices.Collect(maps.Keys(spec.Env))
-	for i, text := range in.Env {
+	for _, text := range in.Env {
 		name, _, _ := strings.Cut(text, "=")
 		if command.Steers(name) {
-			return nil, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Value: name,
+			return nil, &policy.FieldError{Field: policy.FieldPath("env", name),
 				Reason: "it decides what programs load or execute, and the sandbox has rules for that", Hint: "leave it out"}
 		}
 		names = append(names, name)

@@ -47,30 +47,6 @@ func (w *Words) UnmarshalJSON(data []byte) error {
 // JSONSchema says so.
 func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
 
-// Variables are "K=V". In JSON they are a list or an object.
-type Variables []string
-
-// UnmarshalJSON takes an object for a list, in the order of its names.
-func (v *Variables) UnmarshalJSON(data []byte) error {
-	var object map[string]string
-	isNull := string(data) == "null"
-	if json.Unmarshal(data, &object) == nil && !isNull {
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			*v = append(*v, name+"="+object[name])
-		}
-		return nil
-	}
-	if isNull || json.Unmarshal(data, (*[]string)(v)) != nil {
-		return &policy.FieldError{Field: "env", Reason: "it must be an object of texts"}
-	}
-	return nil
-}
-
-// JSONSchema says so.
-func (Variables) JSONSchema() string {
-	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
-}
-
 // Seconds is a time span that is written as a number of seconds, or with a
 // unit: 90, 1.5, "2m".
 type Seconds policy.Duration

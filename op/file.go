@@ -92,6 +92,14 @@ func (t *turns) lock(ctx context.Context, name string) (unlock func(), err error
 	}
 }
 
+// checkGiven is checkPath for a path that may be left out.
+func checkGiven(field, path string) error {
+	if path == "" {
+		return nil
+	}
+	return checkPath(field, path)
+}
+
 // checkPath refuses what cannot be a path, before a sandbox is made for it.
 func checkPath(field, path string) error {
 	refuse := func(reason, hint string) error {
@@ -121,10 +129,10 @@ func fileError(verb, path string, err error) error {
 		if cancelled(err) {
 			return err
 		}
-		return fmt.Errorf("cannot %s %s: %w", verb, path, err)
+		return fmt.Errorf("cannot %s %s: %w", verb, NameText(path), err)
 	}
 	e := &paddock.Error{Code: we.Code, Hint: we.Hint, Message: we.Message}
-	told := func(cause string) { e.Message = "cannot " + verb + " " + path + ": " + cause }
+	told := func(cause string) { e.Message = "cannot " + verb + " " + NameText(path) + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
 		e.Code = "" // that one is for commands that are not there

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/patch"
@@ -110,7 +109,7 @@ func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out F
 			return fileError("edit", in.Path, err)
 		}
 		out = FileEditOutput{Path: pathText(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(text)}
-		diff := strings.ToValidUTF8(patch.Diff(old.bytes, text), "\uFFFD")
+		diff := clearLines(patch.Diff(old.bytes, text))
 		out.Diff = cutLines(diff, min(maxDiff, env.room(maxDiff)/2))
 		return nil
 	})
@@ -125,6 +124,6 @@ func renderFileEdit(w io.Writer, out FileEditOutput) error {
 	if out.Replacements != 1 {
 		times = fmt.Sprintf("%d replacements", out.Replacements)
 	}
-	_, err := fmt.Fprintf(w, "%s %s: %s\n%s", verb, out.Path, times, out.Diff)
+	_, err := fmt.Fprintf(w, "%s %s: %s\n%s", verb, NameText(out.Path), times, out.Diff)
 	return err
 }

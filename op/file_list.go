@@ -61,7 +61,9 @@ func fileListOp() Op {
 names, each directory before what is in it, with kinds and sizes. What is inside
 .git directories is left out unless all is set or the path leads into one. At most
 limit entries come at once; next_cursor goes on behind the last. To find files by
-name or content use file_search.
+name or content use file_search. In the text a name with a character that is not
+seen, or that a terminal would obey, is quoted; path has it as it is, except for
+bytes that are no UTF-8, which are U+FFFD in both.
 
 ` + filesDoc,
 		Examples: `  # two levels
@@ -86,7 +88,8 @@ func fileList(ctx context.Context, env *Env, in FileListInput, _ *Stream) (out F
 	if err := errors.Join(wrong...); err != nil {
 		return out, err
 	}
-	l := &fileLister{in: in, out: &out, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)}
+	listed := FileListOutput{Entries: []FileEntry{}}
+	l := &fileLister{in: in, out: &listed, limit: int(in.Limit), room: env.room(maxListText), levels: int(in.Depth)}
 	if l.limit == 0 {
 		l.limit = defaultListed
 	}
@@ -99,10 +102,13 @@ func fileList(ctx context.Context, env *Env, in FileListInput, _ *Stream) (out F
 	if len(after) > 0 {
 		l.after = strings.Split(string(after), "/")
 	}
-	out.Entries = []FileEntry{}
 	err = env.inFiles(ctx, in.InSandbox, false, func(ctx context.Context, s *held) error {
 		l.client = s.Client()
-		return l.list(ctx, in.Path, "", 1)
+		err := l.list(ctx, in.Path, "", 1)
+		if err == nil {
+			out = listed
+		}
+		return err
 	})
 	return out, err
 }
@@ -210,13 +216,13 @@ func renderFileList(w io.Writer, out FileListOutput) error {
 	for _, e := range out.Entries {
 		switch e.Kind {
 		case wire.TypeDirectory:
-			fmt.Fprintf(&b, "%12s  %s/\n", "", e.Path)
+			fmt.Fprintf(&b, "%12s  %s/\n", "", NameText(e.Path))
 		case wire.TypeSymlink:
-			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", e.Path, e.Link)
+			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", NameText(e.Path), NameText(e.Link))
 		case wire.TypeFile:
-			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, e.Path)
+			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, NameText(e.Path))
 		default:
-			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, e.Path)
+			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, NameText(e.Path))
 		}
 	}
 	switch {
@@ -225,7 +231,7 @@ func renderFileList(w io.Writer, out FileListOutput) error {
 	case out.Truncated:
 		b.WriteString("there is more than can be looked at: list a directory in it\n")
 	case len(out.Entries) == 0:
-		b.WriteString("nothing is in " + out.Path + "\n")
+		b.WriteString("nothing is in " + NameText(out.Path) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -47,26 +47,26 @@ func fileStatOp() Op {
 			if err != nil {
 				return fileError("look at", in.Path, err)
 			}
-			out = FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
+			got := FileStatOutput{Path: pathText(r.Path), Kind: r.ArtifactType, SizeBytes: r.SizeBytes, Mode: octal(r.Mode),
 				UID: r.UID, GID: r.GID, Links: r.Links, ModifiedAt: r.ModifiedAt}
 			if r.LinkTarget != nil {
-				out.Link = pathText(*r.LinkTarget)
+				got.Link = pathText(*r.LinkTarget)
 			}
-			if !in.Hash || r.ArtifactType != wire.TypeFile {
-				return nil
+			if in.Hash && r.ArtifactType == wire.TypeFile {
+				c, err := s.load(ctx, in.Path)
+				if err != nil {
+					return fileError("read", in.Path, err)
+				}
+				got.SHA256 = digest(c.bytes)
 			}
-			c, err := s.load(ctx, in.Path)
-			if err != nil {
-				return fileError("read", in.Path, err)
-			}
-			out.SHA256 = digest(c.bytes)
+			out = got
 			return nil
 		})
 		return out, err
 	}, func(w io.Writer, out FileStatOutput) error {
-		_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", out.Path, out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
+		_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", NameText(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
 		if err == nil && out.Link != "" {
-			_, err = fmt.Fprintf(w, "leads to %s\n", out.Link)
+			_, err = fmt.Fprintf(w, "leads to %s\n", NameText(out.Link))
 		}
 		if err == nil && out.SHA256 != "" {
 			_, err = fmt.Fprintf(w, "sha256 %s\n", out.SHA256)
@@ -114,7 +114,7 @@ func fileMkdirOp() Op {
 		if out.Created {
 			verb = "made"
 		}
-		_, err := fmt.Fprintln(w, verb, out.Path)
+		_, err := fmt.Fprintln(w, verb, NameText(out.Path))
 		return err
 	})
 }
@@ -159,7 +159,7 @@ replace, and never a directory.
 		})
 		return out, err
 	}, func(w io.Writer, out FileMoveOutput) error {
-		_, err := fmt.Fprintf(w, "moved %s to %s\n", out.Path, out.Target)
+		_, err := fmt.Fprintf(w, "moved %s to %s\n", NameText(out.Path), NameText(out.Target))
 		return err
 	})
 }
@@ -168,7 +168,7 @@ replace, and never a directory.
 func moveError(in FileMoveInput, err error) error {
 	e := (*paddock.Error)(nil)
 	if errors.As(err, &e) && e.Code == wire.CodeExists {
-		e.Message = "cannot move " + in.Path + " to " + in.Target + ": something is there already"
+		e.Message = "cannot move " + NameText(in.Path) + " to " + NameText(in.Target) + ": something is there already"
 		e.Hint = "set replace, if it may be lost"
 	}
 	return err
@@ -199,7 +199,7 @@ recursive, with all that is in it. It cannot be taken back.
 		Profile:  ProfileWorkspace,
 		Hints:    changeHints,
 	}, fileDelete, func(w io.Writer, out FileDeleteOutput) error {
-		_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", out.Path, out.Entries)
+		_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", NameText(out.Path), out.Entries)
 		return err
 	})
 }

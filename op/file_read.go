@@ -90,7 +90,9 @@ func fileReadOp() Op {
 text comes with line numbers, and is exact. At most 2000 lines, and no more than
 an answer has room for, come at once; the answer says with which start_line to read
 on, how many lines there are, and the file's SHA-256, which file_write can ask for.
-The numbers and the tab behind them are not part of the text.
+The numbers and the tab behind them are not part of the text. Control characters
+of the file are in the structured answer's text as they are, so that file_edit
+finds them, and in no other.
 
 Of a binary file only the size and the type are told; encoding base64 reads the
 bytes of any file, from offset on.
@@ -128,14 +130,17 @@ func fileRead(ctx context.Context, env *Env, in FileReadInput, stream *Stream) (
 			return fileError("read", in.Path, err)
 		}
 		defer body.Close()
-		out.Path, out.SizeBytes, out.Mode, out.ModifiedAt = pathText(head.Path), head.SizeBytes, octal(head.Mode), head.ModifiedAt
+		got := FileReadOutput{Path: pathText(head.Path), SizeBytes: head.SizeBytes, Mode: octal(head.Mode), ModifiedAt: head.ModifiedAt}
 		if q.Offset > 0 || q.Length != nil || stream.Stdout != nil {
-			return in.raw(body, &out, stream.Stdout)
+			err = in.raw(body, &got, stream.Stdout)
+		} else {
+			w := window{from: int64(max(in.StartLine, 1)), to: int64(in.EndLine), room: room, out: &got, sum: sha256.New()}
+			err = w.read(body, head.SizeBytes)
 		}
-		w := window{from: int64(max(in.StartLine, 1)), to: int64(in.EndLine), room: room, out: &out, sum: sha256.New()}
-		if err := w.read(body, head.SizeBytes); err != nil {
+		if err != nil {
 			return fileError("read", in.Path, err)
 		}
+		out = got
 		return nil
 	})
 	return out, err

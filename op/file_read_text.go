@@ -45,15 +45,15 @@ func (o FileReadOutput) Tell(w io.Writer) error {
 	var b strings.Builder
 	switch {
 	case o.Content != nil:
-		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", o.Path, len(o.Content), o.SizeBytes, o.Offset)
+		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", NameText(o.Path), len(o.Content), o.SizeBytes, o.Offset)
 		if o.NextOffset > 0 {
 			fmt.Fprintf(&b, "; read on with offset %d", o.NextOffset)
 		}
 		b.WriteByte('\n')
 	case o.Binary:
-		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", o.Path, o.Type, o.SizeBytes)
+		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", NameText(o.Path), o.Type, o.SizeBytes)
 	case o.EndLine == 0:
-		fmt.Fprintf(&b, "%s is empty\n", o.Path)
+		fmt.Fprintf(&b, "%s is empty\n", NameText(o.Path))
 	default:
 		o.numbered(&b)
 	}

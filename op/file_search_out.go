@@ -39,7 +39,7 @@ type FileSearchFound struct {
 type FileSearchLine struct {
 	Line   int64  `json:"line"`             // from 1
 	Column int64  `json:"column,omitempty"` // where the first match begins, in bytes from 1; not of lines around
-	Text   string `json:"text"`
+	Text   string `json:"text"`             // without control sequences
 	// CutBefore and CutAfter are how many bytes of the line are not shown.
 	CutBefore int64 `json:"cut_before,omitempty"`
 	CutAfter  int64 `json:"cut_after,omitempty"`
@@ -54,7 +54,7 @@ func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutp
 			found.Count = 0
 		}
 		for _, l := range f.Lines {
-			found.Lines = append(found.Lines, FileSearchLine{Line: l.Line, Column: l.Column, Text: l.Text, CutBefore: l.Start, CutAfter: l.Rest})
+			found.Lines = append(found.Lines, FileSearchLine{Line: l.Line, Column: l.Column, Text: clearLine(l.Text), CutBefore: l.Start, CutAfter: l.Rest})
 		}
 		out.Files = append(out.Files, found)
 	}
@@ -64,14 +64,9 @@ func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutp
 // around says that lines around those that match were asked for.
 func (o FileSearchOutput) around() bool { return o.asked.Context+o.asked.Before+o.asked.After > 0 }
 
-// shown is a line without what a terminal would act upon, marked where it is cut.
+// shown is a line, marked where it is cut.
 func (l FileSearchLine) shown() string {
-	text := strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return r
-		}
-		return shown(r)
-	}, l.Text)
+	text := l.Text
 	if l.CutBefore > 0 {
 		text = "…" + text
 	}
@@ -92,7 +87,7 @@ func (o FileSearchOutput) Tell(w io.Writer) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(printable(f.Path))
+		b.WriteString(NameText(f.Path))
 		if hidden := f.Count - f.matches(); hidden > 0 {
 			fmt.Fprintf(&b, " (%d more lines match)", hidden)
 		}
@@ -118,7 +113,7 @@ func renderFileSearch(w io.Writer, o FileSearchOutput) error {
 		if i > 0 && o.around() {
 			b.WriteString("--\n")
 		}
-		o.lines(&b, f, printable(f.Path))
+		o.lines(&b, f, NameText(f.Path))
 	}
 	if o.Truncated != "" {
 		b.WriteString(o.summary())
@@ -130,9 +125,9 @@ func renderFileSearch(w io.Writer, o FileSearchOutput) error {
 // entry is a file without lines.
 func (o FileSearchOutput) entry(f FileSearchFound) string {
 	if f.Count == 0 {
-		return printable(f.Path) + "\n"
+		return NameText(f.Path) + "\n"
 	}
-	return fmt.Sprintf("%s:%d\n", printable(f.Path), f.Count)
+	return fmt.Sprintf("%s:%d\n", NameText(f.Path), f.Count)
 }
 
 // matches are the lines that match, of those shown.

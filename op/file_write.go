@@ -60,7 +60,7 @@ adds to the end. A content may have up to 32 MiB.
 		if out.Created {
 			verb = "created"
 		}
-		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, out.Path, out.SizeBytes, out.Mode)
+		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, NameText(out.Path), out.SizeBytes, out.Mode)
 		return err
 	})
 }
@@ -115,7 +115,7 @@ func fileWrite(ctx context.Context, env *Env, in FileWriteInput, stream *Stream)
 	}
 	err = env.inFiles(ctx, in.InSandbox, true, func(ctx context.Context, s *held) error {
 		_, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})
-		out.Created = missing(err)
+		created := missing(err)
 		if in.Append || in.Expected != "" {
 			if data, err = in.onto(ctx, s, data); err != nil {
 				return fileError("write", in.Path, err)
@@ -130,7 +130,7 @@ func fileWrite(ctx context.Context, env *Env, in FileWriteInput, stream *Stream)
 		if err != nil {
 			return fileError("write", in.Path, err)
 		}
-		out.Path, out.SizeBytes, out.Mode, out.SHA256 = pathText(r.Path), r.SizeBytes, octal(r.Mode), digest(data)
+		out = FileWriteOutput{Path: pathText(r.Path), SizeBytes: r.SizeBytes, Mode: octal(r.Mode), SHA256: digest(data), Created: created}
 		return nil
 	})
 	return out, err

@@ -199,9 +199,9 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 func renderPatch(w io.Writer, out PatchApplyOutput) error {
 	var b strings.Builder
 	for _, f := range out.Files {
-		fmt.Fprintf(&b, "%s %s", f.Change, f.Path)
+		fmt.Fprintf(&b, "%s %s", f.Change, NameText(f.Path))
 		if f.From != "" {
-			fmt.Fprintf(&b, " from %s", f.From)
+			fmt.Fprintf(&b, " from %s", NameText(f.From))
 		}
 		fmt.Fprintf(&b, " +%d -%d\n", f.Added, f.Removed)
 		for _, h := range f.Moved {

@@ -79,7 +79,7 @@ func (s *screen) put(r rune) {
 		s.col = max(0, s.col-1)
 	case r == '\t':
 		s.write(r)
-	case r < 0x20 || r >= 0x7f && r < 0xa0: // bells, and the like
+	case r < 0x20 || r >= 0x7f && r < 0xa0 || Hidden(r): // bells, and the like
 	default:
 		s.write(r)
 	}

@@ -82,7 +82,10 @@ func sandboxStatus(ctx context.Context, env *Env, in SandboxStatusInput, _ *Stre
 		out.Execs = append(out.Execs, x.summary())
 	}
 	out.MoreExecs = len(all) - len(out.Execs)
-	return out, h.explain(out.count(ctx, h))
+	if err := out.count(ctx, h); err != nil {
+		return SandboxStatusOutput{}, h.explain(err)
+	}
+	return out, nil
 }
 
 // count asks the agent what runs.

@@ -197,7 +197,7 @@ func (s *schemer) object(t reflect.Type) schema {
 		of := s.of(f.Type)
 		s.tagged(&of, f)
 		*o.Properties = append(*o.Properties, property{f.key, of})
-		if !f.omit {
+		if f.required() {
 			o.Required = append(o.Required, f.key)
 		}
 	}

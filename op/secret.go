@@ -138,7 +138,7 @@ func checkSecrets(given map[string]string) error {
 		value := given[name]
 		switch shown := strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"); {
 		case !variableName(name):
-			return refuse(name, "a name has 1 to 64 letters, digits and underscores, the first of them no digit")
+			return refuse(name, badVariable)
 		case len(shown) < minSecret:
 			return refuse(name, "a value must have at least 4 bytes: shorter ones cannot be hidden in output")
 		case len(value) > maxSecretBytes:

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -115,12 +114,8 @@ func (h *held) environ(given Variables, named []string, always map[string]string
 		name, value, _ := strings.Cut(text, "=")
 		env[name] = value
 	}
-	for i, text := range given {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || !variableName(name) || strings.IndexByte(value, 0) >= 0 {
-			// The text is not repeated: it may be a secret without its name.
-			return nil, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
-		}
+	for _, text := range given {
+		name, value, _ := strings.Cut(text, "=")
 		env[name] = value
 	}
 	return env, nil

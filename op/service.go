@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -37,6 +38,24 @@ type ServiceLogsInput struct {
 	Tail  *uint64 `json:"tail,omitempty" flag:"tail" arg:"N" help:"the last lines of each stream (default: 100)" max:"100000"`
 	Limit *uint64 `json:"limit,omitempty" flag:"limit" arg:"N" help:"characters of output to return at most, the last ones (default: 16000)" min:"1" max:"4194304"`
 	Plain *bool   `json:"plain,omitempty" flag:"plain" help:"return text as a person would read it, without control sequences (default: true)"`
+}
+
+// checkPaths refuses paths that cannot be in the workspace.
+func (in ServiceStartInput) checkPaths() error {
+	return errors.Join(checkGiven("cwd", in.Cwd), checkGiven("ready_file", in.ReadyFile))
+}
+
+// refused is what the agent said, with the field that it is about.
+func (in ServiceStartInput) refused(err error) error {
+	var own *wire.Error
+	if errors.As(err, &own) && own.Object == "readiness" {
+		for field, value := range map[string]string{"ready_http": in.ReadyHTTP, "ready_file": in.ReadyFile, "ready_command": in.ReadyCommand} {
+			if value != "" { // one of them is given at most
+				return &policy.FieldError{Field: field, Value: value, Reason: strings.Replace(own.Message, "readiness url", "it", 1)}
+			}
+		}
+	}
+	return refusal("start service "+in.Name, err)
 }
 
 // stays refuses, where nothing outlives the call, to look for services in a

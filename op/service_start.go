@@ -42,7 +42,7 @@ func serviceStart(ctx context.Context, env *Env, in ServiceStartInput, stream *S
 		q.Redaction = s.rules()
 		r, err := s.startService(ctx, q, limit, stream.Progress)
 		if err != nil {
-			return refusal("start service "+in.Name, err)
+			return in.refused(err)
 		}
 		if out, err = s.serviceOutput(ctx, r); err != nil {
 			return err
@@ -70,6 +70,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 		return q, 0, &policy.FieldError{Field: "command", Reason: "it holds a NUL byte"}
 	}
 	limit, err = span("timeout", in.Timeout, 30*time.Second, maxTimeout)
+	err = errors.Join(err, in.Env.check(), in.checkPaths())
 	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
 		ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {

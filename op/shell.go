@@ -13,7 +13,7 @@ import (
 // nothing of it is left.
 func shellOpen(ctx context.Context, env *Env, in ShellOpenInput, _ *Stream) (out ShellOutput, err error) {
 	id, err := nameOr("shell_id", in.ShellID, true)
-	if err != nil {
+	if err := errors.Join(err, in.Env.check(), checkGiven("cwd", in.Cwd)); err != nil {
 		return out, err
 	}
 	wait, err := in.reading(env, idleDefault)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -95,6 +97,18 @@ func well[O any](t testing.TB, env *Env, name string, fields map[string]any) O {
 	return out
 }
 
+// answersFailures are the operations whose answer says more of what was done, where it
+// ended with an error. Any other's says nothing then: it would not be true.
+var answersFailures = []string{"run", "exec", "execute", "session_run", "service_start", "sandbox_delete", "linux_unshare_exec", "linux_nsenter_exec"}
+
+// emptyBeside checks that beside an error there is no answer.
+func emptyBeside(t testing.TB, name string, out any, err error) {
+	t.Helper()
+	if err != nil && out != nil && !reflect.ValueOf(out).IsZero() && !slices.Contains(answersFailures, name) {
+		t.Errorf("%s answers %+v beside %v", name, out, err)
+	}
+}
+
 // try calls an operation with fields.
 func try[O any](ctx context.Context, t testing.TB, env *Env, name string, fields map[string]any) (O, error) {
 	t.Helper()
@@ -108,6 +122,7 @@ func try[O any](ctx context.Context, t testing.TB, env *Env, name string, fields
 	var none O
 	out, err := operation(t, name).Call(ctx, env, input, nil)
 	fits(t, name, out)
+	emptyBeside(t, name, out, err)
 	o, ok := out.(O)
 	if !ok && err == nil {
 		t.Fatalf("%s answers %T", name, out)

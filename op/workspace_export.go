@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -78,8 +77,11 @@ func (in WorkspaceExportInput) check(env *Env, stream *Stream) error {
 		}
 	}
 	for i, p := range in.Paths {
-		if p == "" || len(p) > 4096 || strings.IndexByte(p, 0) >= 0 {
-			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("paths[%d]", i), Value: firstOf(p, 80), Reason: "it is no path"})
+		field := fmt.Sprintf("paths[%d]", i)
+		if err := checkPath(field, p); err != nil {
+			errs = append(errs, err)
+		} else if len(p) > 4096 {
+			errs = append(errs, &policy.FieldError{Field: field, Value: firstOf(p, 80), Reason: "it is longer than 4096 bytes"})
 		}
 	}
 	return errors.Join(errs...)

@@ -70,6 +70,9 @@ file_write serves better.`,
 }
 
 func workspaceImport(ctx context.Context, env *Env, in WorkspaceImportInput, stream *Stream) (out WorkspaceImportOutput, err error) {
+	if err := checkGiven("destination", in.Destination); err != nil {
+		return out, err
+	}
 	archive, size, err := in.archive(env, stream)
 	if err != nil {
 		return out, err
@@ -79,12 +82,38 @@ func workspaceImport(ctx context.Context, env *Env, in WorkspaceImportInput, str
 		q := wire.ExtractRequest{ArchiveSize: size, Destination: wire.Path(in.Destination)}
 		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, &upload{r: archive, total: size, progress: stream.Progress})
 		if err != nil {
-			return refusal("import into the workspace", err)
+			return in.refused(err)
 		}
 		out = WorkspaceImportOutput{Destination: strings.ToValidUTF8(string(r.Destination), "\uFFFD"), Entries: r.EntryCount, Bytes: r.BytesWritten}
 		return nil
 	})
 	return out, err
+}
+
+// refused is what the agent said, with the file of the list that it is about, or the
+// entry of the archive. Nothing was changed.
+func (in WorkspaceImportInput) refused(err error) error {
+	var own *wire.Error
+	if !errors.As(err, &own) {
+		return refusal("import into the workspace", err)
+	}
+	told := (*paddock.Error)(nil)
+	if own.Errno == 0 || !errors.As(fileError("unpack", own.Object, err), &told) {
+		told = &paddock.Error{Code: own.Code, Message: own.Message, Hint: own.Hint}
+	}
+	object, below := strings.TrimSuffix(own.Object, "/."), path.Join("/workspace", strings.TrimPrefix(in.Destination, "/workspace"))+"/"
+	for i, f := range in.Files {
+		name := path.Clean(f.Path)
+		if object != name && object != below+name && (!strings.HasPrefix(object, below) || !strings.HasPrefix(below+name, object+"/")) {
+			continue // it is about neither the file nor a directory above it
+		}
+		reason := strings.TrimPrefix(strings.TrimSuffix(told.Message, ": "+own.Object), "cannot unpack "+NameText(own.Object)+": ")
+		return &policy.FieldError{Field: fmt.Sprintf("files[%d].path", i), Value: f.Path, Reason: reason, Hint: told.Hint}
+	}
+	if !strings.HasPrefix(told.Message, "cannot ") {
+		told.Message = "cannot import into the workspace: " + told.Message
+	}
+	return told
 }
 
 // upload tells how much of an archive is on its way, every 4 MiB.
@@ -174,6 +203,7 @@ func spooled(from io.Reader) (io.ReadCloser, int64, error) {
 func packFiles(files []ImportFile) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
+	seen := map[string]int{}
 	for i, f := range files {
 		at := fmt.Sprintf("files[%d]", i)
 		if err := oneOf(at+".encoding", f.Encoding, "text", "base64"); err != nil {
@@ -190,6 +220,10 @@ func packFiles(files []ImportFile) ([]byte, error) {
 		if name == "." || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") || strings.HasSuffix(f.Path, "/") || strings.IndexByte(name, 0) >= 0 {
 			return nil, &policy.FieldError{Field: at + ".path", Value: f.Path, Reason: "it must be the path of a file, relative to the destination and inside it"}
 		}
+		if first, twice := seen[name]; twice {
+			return nil, &policy.FieldError{Field: at + ".path", Value: f.Path, Reason: fmt.Sprintf("files[%d] has the same path", first)}
+		}
+		seen[name] = i
 		mode := int64(0o644)
 		if f.Executable {
 			mode = 0o755

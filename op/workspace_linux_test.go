@@ -223,9 +223,11 @@ func TestImportErrors(t *testing.T) {
 		{fields{"archive": archive(first, tar.Header{Name: "/etc/x"})}, "cannot import into the workspace: absolute archive member paths are not allowed: /etc/x"},
 		{fields{"archive": archive(first, tar.Header{Name: "l", Linkname: "/etc", Typeflag: tar.TypeSymlink})}, "cannot import into the workspace: symlink l escapes the workspace"},
 		{fields{"archive": archive(first, tar.Header{Name: "dev", Typeflag: tar.TypeChar})}, "cannot import into the workspace: unsupported archive member type: dev"},
-		{fields{"archive": archive(first), "destination": "../x"}, "cannot import into the workspace: destination must stay inside /workspace"},
+		{fields{"archive": archive(first), "destination": "../x"}, `cannot use destination "../x": it leads up with ..`},
 		{fields{"file": "/etc/passwd"}, `cannot use file "/etc/passwd": files of the host are for the command line alone`},
 		{fields{"files": []fields{{"path": "first", "content": ""}, {"path": "../x", "content": ""}}}, `cannot use files[1].path "../x": it must be the path of a file`},
+		{fields{"files": []fields{{"path": "a/b", "content": ""}, {"path": "c", "content": ""}, {"path": "a/./b", "content": ""}}}, `cannot use files[2].path "a/./b": files[0] has the same path`},
+		{fields{"files": []fields{{"path": "a", "content": ""}, {"path": "a/b", "content": ""}}}, `cannot use files[1].path "a/b": archive member would be inside of a file`},
 		{fields{"files": []fields{{"path": "x/", "content": ""}}}, `cannot use files[0].path "x/": it must be the path of a file`},
 		{fields{"files": []fields{{"path": "x", "content": "é", "encoding": "base64"}}}, `cannot use files[0].content: it is not written in base64`},
 		{fields{"files": []fields{{"path": "x", "content": "", "encoding": "hex"}}}, `cannot use files[0].encoding "hex": it must be "text" or "base64"`},
@@ -238,9 +240,9 @@ func TestImportErrors(t *testing.T) {
 		in   fields
 		want string
 	}{
-		{fields{"paths": []string{"missing"}}, "cannot export missing: workspace path does not exist: /workspace/missing"},
-		{fields{"paths": []string{""}}, "cannot use paths[0]: it is no path"},
-		{fields{"paths": []string{"../.."}}, "cannot export ../..: destination must stay inside /workspace"},
+		{fields{"paths": []string{"missing"}}, "cannot export missing: it does not exist"},
+		{fields{"paths": []string{""}}, "cannot use paths[0]: it is empty"},
+		{fields{"paths": []string{"a", "../.."}}, `cannot use paths[1] "../..": it leads up with ..`},
 		{fields{"exclude": []string{"[a"}}, `cannot use exclude[0] "[a": it is no pattern`},
 		{fields{"format": "zip"}, `cannot use format "zip": it must be "tar.gz" or "tar"`},
 		{fields{"output": "/tmp/x"}, `cannot use output "/tmp/x": files of the host are for the command line alone`},
@@ -254,5 +256,40 @@ func TestImportErrors(t *testing.T) {
 	}
 	if _, err := terminal(t, env, "workspace_import", fields{}, strings.NewReader(""), nil); err == nil || err.Error() != "cannot import: there is no archive" {
 		t.Error(err)
+	}
+}
+
+// What cannot be written is named, in an archive as well as in a list, and nothing is.
+func TestImportIntoWhatIsReadOnly(t *testing.T) {
+	env := lasting(t)
+	if err := os.MkdirAll(filepath.Join(env.Default.Workspace.Source, ".git", "hooks"), 0o755); err != nil { // so that it is protected
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range []string{"AA", ".git/hooks/pre-commit"} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list := []fields{{"path": "AA", "content": "x"}, {"path": ".git/hooks/pre-commit", "content": "x"}}
+	inside := []fields{{"path": "AA", "content": "x"}, {"path": "hooks/pre-commit", "content": "x"}}
+	for _, tt := range []struct {
+		in   fields
+		want string
+	}{
+		{fields{"files": list}, `cannot use files[1].path ".git/hooks/pre-commit": it is read-only in this sandbox`},
+		{fields{"files": inside, "destination": ".git"}, `cannot use files[1].path "hooks/pre-commit": it is read-only in this sandbox`},
+		{fields{"archive": b.Bytes()}, "cannot unpack /workspace/.git/hooks/pre-commit: it is read-only in this sandbox"},
+	} {
+		if _, err := operationTried(t, env, "workspace_import", tt.in); err == nil || err.Error() != tt.want || HintOf(err) == "" {
+			t.Errorf("%v, want %s", err, tt.want)
+		}
+	}
+	if names, err := filepath.Glob(filepath.Join(env.Default.Workspace.Source, "*A*")); err != nil || len(names) > 0 {
+		t.Error(names, err)
 	}
 }

@@ -58,7 +58,7 @@ func packError(err error) error {
 func (p *packer) path(ctx context.Context, s *held, t *tar.Writer, from string) error {
 	head, body, err := wire.Download(ctx, s.Client(), wire.ExportArchive, wire.ExportRequest{Path: wire.Path(from)})
 	if err != nil {
-		return refusal("export "+from, err)
+		return fileError("export", from, err)
 	}
 	defer body.Close()
 	at := strings.Trim(strings.TrimPrefix(string(head.WorkspacePath), "/workspace"), "/")

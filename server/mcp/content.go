@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/op"
 )
 
 // moreKey is where a resource says that there is more of it than was given, and
@@ -74,7 +76,7 @@ func (v *view) listing(ctx context.Context, at place) (*sdk.ResourceContents, er
 	}
 	var b strings.Builder
 	for _, e := range found.Entries {
-		b.WriteString(e.Path)
+		b.WriteString(op.NameText(e.Path))
 		if e.Kind == "directory" {
 			b.WriteByte('/')
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/op"
@@ -39,7 +38,7 @@ func tell(o *op.Op, out any, say func(string) string) (text string) {
 // plain is a text without what a terminal would obey: control sequences go, and
 // so do control characters, line feeds and tabs aside. A carriage return ends a line.
 func plain(text string) string {
-	clean := func(r rune) bool { return r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && !hidden(r) }
+	clean := func(r rune) bool { return r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && !op.Hidden(r) }
 	i := strings.IndexFunc(text, func(r rune) bool { return !clean(r) || r == utf8.RuneError })
 	if i < 0 {
 		return text
@@ -61,11 +60,6 @@ func plain(text string) string {
 		text = text[size:]
 	}
 	return b.String()
-}
-
-// hidden are characters that turn a line around, or that nobody sees.
-func hidden(r rune) bool {
-	return unicode.Is(unicode.Bidi_Control, r) || r == 0xfeff || r >= 0xe0000 && r <= 0xe007f
 }
 
 // sequence is the length of the control sequence that text begins with.
