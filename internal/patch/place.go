@@ -7,11 +7,11 @@ import (
 )
 
 // maxWork bounds the search for the places of hunks, in lines that are compared
-// or moved: some seconds. maxHints bounds finding out why they are not there.
-const (
-	maxWork  = 1 << 30
-	maxHints = 1 << 23
-)
+// or moved: a second or two. It is a variable for tests. maxHints bounds finding out
+// why they are not there.
+var maxWork = 1 << 30
+
+const maxHints = 1 << 23
 
 var errWork = errors.New("looking for the places of its hunks takes too long")
 
