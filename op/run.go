@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -137,7 +136,7 @@ func tellPlanted(w io.Writer, paths []string) error {
 	if len(paths) == 0 || w == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", strings.Join(paths, ", "))
+	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", pathNames(paths))
 	return err
 }
 
