@@ -26,7 +26,7 @@ type SessionRunInput struct {
 	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
 	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
 	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
-	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines that are kept (default: the session's)" min:"1" max:"2147483648"`
+	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output that are kept (default: the session's)" min:"1" max:"2147483648"`
 	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
 }
 
@@ -96,9 +96,11 @@ func sessionRunOp() Op {
 		Name: "session_run", Summary: "Run a command in a session",
 		Doc: sessionDoc + `
 
-The call returns when the command has ended, with what it printed (the first 100
-lines and 1 MiB, unless it is told otherwise), its exit status, and the shell's
-directory. A command that exceeds its time (30 seconds, unless it is told
+The call returns when the command has ended, with what it printed, its exit status,
+and the shell's directory. Of long output the answer has the beginning and the
+end, and says how output_read gets the rest: the first and the last 1 MiB are
+kept. With max_output_lines or max_output_bytes, here or in session_open, what
+exceeds them is only counted. A command that exceeds its time (30 seconds, unless it is told
 otherwise) ends with all it has started; the shell stays where it lets itself be
 interrupted, and the answer says whether it did. A command that ends the shell,
 such as exit, says so: session_restart gives the session a new one.`,
@@ -136,19 +138,16 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 		c.MaxBytes = int64(*in.MaxOutputBytes)
 		p.opts.MaxBytes = c.MaxBytes
 	}
+	if env.Outputs != nil && !p.bounded && in.MaxOutputLines == nil && in.MaxOutputBytes == nil {
+		unbounded(&c, &p)
+	}
 	stop := stream.beat(p.opts.CommandTimeout, (*Output)(nil).printed)
 	r, err := k.shell.Run(ctx, c)
 	stop()
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
-	id := env.fitSession(r, &p)
-	out := newSessionRunOutput(k.key.id, r, p)
-	out.Kept = id
-	if env.Budget > 0 {
-		out.Chunks = []SessionChunk{} // Stdout and Stderr have it once more
-	}
-	return out, err
+	return env.sessionAnswer(k.key.id, r, p), err
 }
 
 func renderSessionRun(w io.Writer, out SessionRunOutput) error {
