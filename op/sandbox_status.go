@@ -79,7 +79,7 @@ func sandboxStatus(ctx context.Context, env *Env, in SandboxStatusInput, _ *Stre
 	all := h.execs.all()
 	slices.Reverse(all)
 	for _, x := range all[:min(len(all), shownExecs)] {
-		out.Execs = append(out.Execs, x.summary())
+		out.Execs = append(out.Execs, x.summary(h))
 	}
 	out.MoreExecs = len(all) - len(out.Execs)
 	return out, h.explain(out.count(ctx, h))
@@ -109,8 +109,10 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *held) error {
 	return nil
 }
 
-func (x *keptExec) summary() ExecSummary {
-	s := ExecSummary{Exec: x.out.id, Command: x.command, State: stateRunning, StartedAt: x.began.UTC()}
+// summary is the command as it is told, without secrets that the sandbox has got since
+// it began either.
+func (x *keptExec) summary(h *held) ExecSummary {
+	s := ExecSummary{Exec: x.out.id, Command: label(h.hide(x.command)), State: stateRunning, StartedAt: x.began.UTC()}
 	if !x.running() {
 		s.State, s.End = stateExited, x.how()
 	}
