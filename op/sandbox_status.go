@@ -58,7 +58,7 @@ stand and what is not kept (isolation), how many shells, services, sessions and
 processes run in it, and its latest commands with their ids, for output_read and
 exec_kill.`,
 		Lasting: true, Profile: ProfileWorkspace,
-		Hints: Hints{ReadOnly: true, Idempotent: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true, Control: true},
 	}, sandboxStatus, renderSandboxStatus)
 }
 

@@ -30,9 +30,13 @@ type SessionRunInput struct {
 	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
 }
 
-// check is the tool's own.
-func (in SessionRunInput) check() error {
+// check is the tool's own, in the words of a contract where it is not one of many.
+func (in SessionRunInput) check(env *Env) error {
 	switch {
+	case env.Sandboxes != nil && in.Command != nil && in.Restart:
+		return &policy.FieldError{Field: "restart", Reason: "command is given, too", Hint: "give one of the two"}
+	case env.Sandboxes != nil && in.Command == nil && !in.Restart:
+		return &policy.FieldError{Field: "command", Reason: "it is missing", Hint: "give command (shell text), or restart"}
 	case in.Command != nil && in.Restart:
 		return &paddock.Error{Message: needOne}
 	case in.Command == nil && !in.Restart:
@@ -83,7 +87,7 @@ removed then.`,
 		if err != nil {
 			return SessionOpenOutput{}, err
 		}
-		return SessionOpenOutput{SessionID: key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+		return SessionOpenOutput{SessionID: key.id, Sandbox: k.called, Workspace: k.workspace(env),
 			Temporary: k.scratch != "", Isolation: k.sandbox.Isolation()}, nil
 	}, func(w io.Writer, out SessionOpenOutput) error {
 		_, err := fmt.Fprintln(w, out.SessionID)
@@ -111,7 +115,7 @@ such as exit, says so: session_restart gives the session a new one.`,
 
 // sessionRun runs a command, or restarts the shell.
 func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Stream) (SessionRunOutput, error) {
-	if err := in.check(); err != nil {
+	if err := in.check(env); err != nil {
 		return SessionRunOutput{}, err
 	}
 	k, err := env.Sessions.find(env.principal(), in.SessionID)
@@ -235,7 +239,7 @@ func sessionListOp() Op {
 func sessionList(ctx context.Context, env *Env, _ struct{}, _ *Stream) (SessionListOutput, error) {
 	out := SessionListOutput{Sessions: []SessionSummary{}}
 	for _, k := range env.Sessions.of(env.principal()) {
-		s := SessionSummary{SessionID: k.key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+		s := SessionSummary{SessionID: k.key.id, Sandbox: k.called, Workspace: k.workspace(env),
 			Backend: k.sandbox.Spec().Backend, State: "ended"}
 		if now, err := k.shell.Summary(ctx); err == nil {
 			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt

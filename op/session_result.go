@@ -98,7 +98,7 @@ func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
 type SessionOpenOutput struct {
 	SessionID string           `json:"session_id"`
 	Sandbox   string           `json:"sandbox"`
-	Workspace string           `json:"workspace"` // outside
+	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
 	Temporary bool             `json:"temporary"` // the workspace is removed with the session
 	Isolation policy.Isolation `json:"isolation"`
 }
