@@ -177,7 +177,7 @@ func httpReadiness(r *readiness, fields map[string]any) error {
 			return badField("readiness", "readiness url has an impossible port")
 		}
 	}
-	r.limit, r.answers = httpLimit, u.Redacted()
+	r.limit, r.answers = httpLimit, u.Host
 	r.look = func(ctx context.Context, _ *clone.Command) bool {
 		status, err := httpStatus(ctx, u)
 		return err == nil && 200 <= status && status < 400
