@@ -35,7 +35,7 @@ type execs struct {
 // its output's.
 type keptExec struct {
 	out     *Output
-	command string // for people, short
+	command string // what is remembered of it
 	began   time.Time
 	cmd     *paddock.Cmd
 	end     context.CancelFunc // kills the whole tree
@@ -125,7 +125,7 @@ func (l *execs) forget() {
 // caller has await bring it to its end.
 func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*keptExec, error) {
 	ctx, end := context.WithCancel(context.Background())
-	x := &keptExec{out: env.Outputs.New(h.principal), command: in.label(), began: time.Now(), end: end, done: make(chan struct{})}
+	x := &keptExec{out: env.Outputs.New(h.principal), command: h.remembered(in), began: time.Now(), end: end, done: make(chan struct{})}
 	if err := h.execs.add(x); err != nil {
 		end()
 		x.out.store.remove(x.out)

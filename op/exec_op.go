@@ -211,12 +211,21 @@ func (h *held) ruled(in ExecInput, spec policy.Spec) ([]string, error) {
 	return []string{"sh", "-c", verdict.Script}, nil
 }
 
-// label is the command for people, in one short line.
-func (in ExecInput) label() string {
+// maxCommand bounds what is remembered of a command, in bytes.
+const maxCommand = 1 << 10
+
+// remembered is the command without the secrets of the sandbox, as much of it as is
+// told afterwards.
+func (h *held) remembered(in ExecInput) string {
 	text := in.Command
 	if text == "" {
 		text = strings.Join(in.Argv, " ")
 	}
+	return firstOf(h.hide(text), maxCommand)
+}
+
+// label is a command for people, in one short line.
+func label(text string) string {
 	text = strings.Join(strings.Fields(harmless(text)), " ")
 	if utf8.RuneCountInString(text) > 100 {
 		text = string([]rune(text)[:99]) + "…"

@@ -69,6 +69,10 @@ type ExecuteUsage struct {
 // could not be run, 126 where it was refused, and 128+N where signal N ended it.
 func (o ExecuteOutput) ExitStatus() int { return o.status }
 
+// Failed says, for [Failer], that the command was not executed. One that ran has no
+// error, whatever became of it.
+func (o ExecuteOutput) Failed() bool { return o.Error != nil && !o.TimedOut }
+
 // notRun is the result of a command that was not executed.
 func notRun(status int, reason string) ExecuteOutput {
 	reason = strings.ToValidUTF8(reason, "\uFFFD")

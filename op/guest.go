@@ -22,6 +22,10 @@ const endTime = 15 * time.Second
 func refusal(what string, err error) error {
 	var own *wire.Error
 	var ours *paddock.Error
+	if errors.As(err, &own) && own.Code == wire.CodeNotFound && own.Hint == "" {
+		own = &wire.Error{Message: own.Message, Code: own.Code, Hint: whereToLook(own.Message)}
+		err = own
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -33,6 +37,16 @@ func refusal(what string, err error) error {
 		return &paddock.Error{Message: "cannot " + what + ": " + own.Message, Hint: own.Hint, Code: own.Code}
 	}
 	return fmt.Errorf("cannot %s: %w", what, err)
+}
+
+// whereToLook is where the names are that there are, of what an agent does not find.
+func whereToLook(message string) string {
+	for _, kind := range []string{"service", "shell", "session"} {
+		if strings.HasPrefix(message, kind+" ") {
+			return kind + "_list names those that there are"
+		}
+	}
+	return ""
 }
 
 // rules are what the sandbox's spec says is replaced in all that is printed.

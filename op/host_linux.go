@@ -104,6 +104,9 @@ func (a Answer[R]) ExitStatus() int {
 	return statusFailed
 }
 
+// Failed is for [Failer].
+func (a Answer[R]) Failed() bool { return !a.Success }
+
 // answerOf makes an answer of a result, an error, or both.
 func answerOf[R any](r *R, err error) Answer[R] {
 	if err == nil {

@@ -86,5 +86,5 @@ func plantedNote(paths []string) string {
 	if len(paths) == 0 {
 		return ""
 	}
-	return "the commands made or changed " + strings.Join(paths, ", ") + ": look before you use it, programs on the host run or obey it"
+	return "the commands made or changed " + pathNames(paths) + ": look before you use it, programs on the host run or obey it"
 }

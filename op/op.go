@@ -62,6 +62,9 @@ type Hints struct {
 	Idempotent bool
 	// LongRunning operations take as long as what they start.
 	LongRunning bool
+	// Control operations look at what runs, or end it, in little time: a door lets
+	// them in also where it is busy.
+	Control bool
 	// OpenWorld operations reach what is outside the sandbox and its workspace.
 	OpenWorld bool
 }
@@ -128,6 +131,12 @@ func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
 // Statuser is an output that says with which status a program should exit.
 type Statuser interface {
 	ExitStatus() int
+}
+
+// Failer is an output that tells of a failure in its fields: what a contract has as
+// an answer is an error to a door that knows one from the other.
+type Failer interface {
+	Failed() bool
 }
 
 // Groups are the commands that only hold others, by their name, with a summary.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -50,6 +49,8 @@ object tells how the command ended. With --max-output on a command line, what a
 stream passes on ends at the bound; the rest is read and dropped, and a line on
 standard error says how much.
 
+Without a timeout the command takes as long as it likes, and in a server 2m at most.
+
 A spec with "commands" is kept: a command that its rules refuse is not run, and
 of programs these alone can be executed; see paddock execute.
 
@@ -62,7 +63,7 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 // run opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
 func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOutput, err error) {
-	if err := in.check(stream); err != nil {
+	if err := in.check(env, stream); err != nil {
 		return RunOutput{}, err
 	}
 	spec, err := in.spec(env)
@@ -96,6 +97,9 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
+	if env.Sandboxes != nil && cmd.Timeout == 0 {
+		cmd.Timeout = foregroundTime // a model that waits for ever does nothing else
+	}
 	if stream.Stdout == nil {
 		return capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	}
@@ -138,11 +142,11 @@ func tellPlanted(w io.Writer, paths []string) error {
 	if len(paths) == 0 || w == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", strings.Join(paths, ", "))
+	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", pathNames(paths))
 	return err
 }
 
-func (in RunInput) check(stream *Stream) error {
+func (in RunInput) check(env *Env, stream *Stream) error {
 	switch {
 	case len(in.Argv) == 0:
 		return &paddock.Error{
@@ -151,6 +155,8 @@ func (in RunInput) check(stream *Stream) error {
 		}
 	case in.Argv[0] == "":
 		return &paddock.Error{Message: "cannot run: the command is empty"}
+	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
+		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
 	case in.TTY && stream.Stdout == nil:
 		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
 	case in.TTY && stream.Terminal == nil:

@@ -58,7 +58,7 @@ stand and what is not kept (isolation), how many shells, services, sessions and
 processes run in it, and its latest commands with their ids, for output_read and
 exec_kill.`,
 		Lasting: true, Profile: ProfileWorkspace,
-		Hints: Hints{ReadOnly: true, Idempotent: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true, Control: true},
 	}, sandboxStatus, renderSandboxStatus)
 }
 
@@ -79,7 +79,7 @@ func sandboxStatus(ctx context.Context, env *Env, in SandboxStatusInput, _ *Stre
 	all := h.execs.all()
 	slices.Reverse(all)
 	for _, x := range all[:min(len(all), shownExecs)] {
-		out.Execs = append(out.Execs, x.summary())
+		out.Execs = append(out.Execs, x.summary(h))
 	}
 	out.MoreExecs = len(all) - len(out.Execs)
 	if err := out.count(ctx, h); err != nil {
@@ -112,8 +112,10 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *held) error {
 	return nil
 }
 
-func (x *keptExec) summary() ExecSummary {
-	s := ExecSummary{Exec: x.out.id, Command: x.command, State: stateRunning, StartedAt: x.began.UTC()}
+// summary is the command as it is told, without secrets that the sandbox has got since
+// it began either.
+func (x *keptExec) summary(h *held) ExecSummary {
+	s := ExecSummary{Exec: x.out.id, Command: label(h.hide(x.command)), State: stateRunning, StartedAt: x.began.UTC()}
 	if !x.running() {
 		s.State, s.End = stateExited, x.how()
 	}

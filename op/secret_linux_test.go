@@ -141,3 +141,24 @@ func TestSecretSets(t *testing.T) {
 		}
 	}
 }
+
+// A command that repeats a value is listed without it, one that ran before the
+// secret was known as well, and one whose beginning alone is shown.
+func TestSecretsInCommands(t *testing.T) {
+	env := lasting(t)
+	const value, late = "supersecretvalue123", "known only afterwards"
+	well[SecretOutput](t, env, "secret_set", fields{"secrets": fields{"TOK": value + "\n"}})
+	well[ExecAnswer](t, env, "exec", fields{"command": "echo " + value + " >&2; exit 4"})
+	well[ExecAnswer](t, env, "exec", fields{"argv": []string{"true", strings.Repeat("x", 85) + value}})
+	well[ExecAnswer](t, env, "exec", fields{"command": "echo '" + late + "'"})
+	well[SecretOutput](t, env, "secret_set", fields{"secrets": fields{"LATE": late}})
+	out := well[SandboxStatusOutput](t, env, "sandbox_status", fields{})
+	var b strings.Builder
+	if err := operation(t, "sandbox_status").Render(&b, out); err != nil {
+		t.Fatal(err)
+	}
+	told := b.String() + string(mustJSON(t, out))
+	if strings.Contains(told, "supersecret") || strings.Contains(told, late) || strings.Count(told, "echo [REDACTED]") != 2 || len(out.Execs) != 3 {
+		t.Error(told)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -81,6 +82,22 @@ func (s *secrets) told() SecretOutput {
 		out.Path = s.path
 	}
 	return out
+}
+
+// hide puts a placeholder where a text holds one of the secrets' values, as the agent
+// does in what it answers.
+func (h *held) hide(text string) string {
+	h.secrets.mu.Lock()
+	var values []string
+	for _, value := range h.secrets.values {
+		values = append(values, strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"))
+	}
+	h.secrets.mu.Unlock()
+	set, err := redact.NewSet(values)
+	if err != nil {
+		return redact.Placeholder // rather than with a secret
+	}
+	return set.Text(text)
 }
 
 // withSecrets are the secrets that are named, as variables, and then those that

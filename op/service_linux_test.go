@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -57,6 +58,16 @@ func TestServiceIsFetched(t *testing.T) {
 	}
 	if others, err := try[ServiceListOutput](t.Context(), t, as(env, "bob"), "service_list", fields{}); err != nil || len(others.Services) > 0 {
 		t.Errorf("bob sees %+v, %v", others, err)
+	}
+	for field, value := range map[string]any{"ready_port": 8123, "ready_http": "http://127.0.0.1:8123/"} {
+		// Another that would be taken for ready by the answers of the first.
+		_, err := operationTried(t, env, "service_start", fields{"name": "second", "command": "sleep 1000", field: value})
+		if own := policy.FieldErrors(err); len(own) != 1 || own[0].Field != field || !strings.Contains(HintOf(err), "service_list") {
+			t.Errorf("a port that is taken: %v, hint %q", err, HintOf(err))
+		}
+	}
+	if list = well[ServiceListOutput](t, env, "service_list", fields{}); len(list.Services) != 1 {
+		t.Errorf("something was started: %+v", list)
 	}
 	stopped := well[ServiceStopOutput](t, env, "service_stop", fields{"name": "web"})
 	if stopped.State != "stopped" || stopped.StopReason != "sigterm" || !stopped.DeathProved || stopped.Ready {

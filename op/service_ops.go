@@ -13,8 +13,9 @@ func serviceOps() []Op {
 
 The call returns when the service is ready: when a port accepts connections
 (ready_port), a URL is answered (ready_http), a file is there (ready_file) or a
-command succeeds (ready_command); with none of them, at once. Where it ends
-before, or is not ready within timeout, it is ended, and the error comes with the
+command succeeds (ready_command); with none of them, at once. A port or URL that is
+answered before the service is started is refused: another would be taken for it.
+Where it ends before, or is not ready within timeout, it is ended, and the error comes with the
 last lines it printed. One that has ended may be started again under its name,
 with new logs. A sandbox runs 64 at most.
 
@@ -30,7 +31,7 @@ after 5 seconds. The answer says how many had to be killed, and whether it is
 proved that none is left. One that has ended already is left as it is. Its logs
 can still be read.`,
 			Examples: "  paddock service stop --sandbox ID web",
-			Profile:  ProfileWorkspace, Hints: Hints{Destructive: true, Idempotent: true},
+			Profile:  ProfileWorkspace, Hints: Hints{Destructive: true, Idempotent: true, Control: true},
 		}, serviceStop, renderServiceStop),
 		New(Desc{
 			Name: "service_status", CLI: []string{"service", "status"}, Summary: "Say whether a service runs and is ready",

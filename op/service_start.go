@@ -42,7 +42,7 @@ func serviceStart(ctx context.Context, env *Env, in ServiceStartInput, stream *S
 		q.Redaction = s.rules()
 		r, err := s.startService(ctx, q, limit, stream.Progress)
 		if err != nil {
-			return in.refused(err)
+			return in.refused(in.taken(err))
 		}
 		if out, err = s.serviceOutput(ctx, r); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (in ServiceStartInput) request() (q wire.StartServiceRequest, limit time.Du
 	limit, err = span("timeout", in.Timeout, 30*time.Second, maxTimeout)
 	err = errors.Join(err, in.Env.check(), in.checkPaths())
 	q = wire.StartServiceRequest{ServiceName: in.Name, Command: command, Cwd: wire.Path(in.Cwd),
-		ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
+		ReadyUnused: true, ReadyTimeoutSeconds: limit.Seconds(), ReadyIntervalMS: readyEvery}
 	if err == nil {
 		q.Readiness, err = in.readiness()
 	}
@@ -114,6 +114,21 @@ func (in ServiceStartInput) readiness() (json.RawMessage, error) {
 	}
 	return nil, &policy.FieldError{Field: "ready_" + all[1]["type"], // tcp, which is a port, comes first
 		Reason: "another way to see that it is ready is given, too", Hint: "give one of them"}
+}
+
+// taken names the field of a readiness that somebody else gives: the service
+// would count as ready whatever becomes of it.
+func (in ServiceStartInput) taken(err error) error {
+	own := (*wire.Error)(nil)
+	if !errors.As(err, &own) || own.Code != wire.CodeConflict || own.Object != "readiness" {
+		return err
+	}
+	e := &policy.FieldError{Field: "ready_http", Value: in.ReadyHTTP, Reason: "it is answered already, before the service is started",
+		Hint: "service_list names the services that run, sandbox_status the commands; end what listens there, or use another port"}
+	if in.ReadyPort != nil {
+		e.Field, e.Value, e.Reason = "ready_port", strconv.FormatUint(*in.ReadyPort, 10), "something listens on it already, before the service is started"
+	}
+	return e
 }
 
 // startService starts it. The agent waits for its readiness whoever has gone, so

@@ -50,7 +50,7 @@ type SessionInput struct {
 	CommandTimeout     *policy.Duration `json:"command_timeout,omitempty" flag:"command-timeout" arg:"DUR" help:"end a command after this time, and keep the shell where that is possible (default: --timeout, else 30s)"`
 	StartupTimeout     *policy.Duration `json:"startup_timeout,omitempty" flag:"startup-timeout" arg:"DUR" help:"time of the shell's start, and of each startup command (default: 30s)"`
 	TerminationTimeout *policy.Duration `json:"termination_timeout,omitempty" flag:"termination-timeout" arg:"DUR" help:"time that the shell has to end by itself (default: 10s)"`
-	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100)"`
+	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100; a server keeps all that there is room for, and shows its beginning and end)"`
 	MaxOutputBytes     *policy.Size     `json:"max_output_bytes,omitempty" flag:"max-output-bytes" arg:"SIZE" help:"bytes that are kept of a command's output, at most 2MiB (default: --max-output, else 1MiB)"`
 	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact-value" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
 }
@@ -59,8 +59,8 @@ type SessionInput struct {
 type sessionPlan struct {
 	spec policy.Spec
 	opts paddock.SessionOptions
-	// byBytes says that who asked has named a bound of bytes.
-	byBytes bool
+	// bounded says that who asked has named a bound of a command's output.
+	bounded bool
 }
 
 // plan puts the policy, the spec file and the fields together.
@@ -87,10 +87,13 @@ func (in SessionInput) plan(env *Env) (sessionPlan, error) {
 	if p.spec.Commands != nil {
 		return p, errRuledSession
 	}
-	p.byBytes = in.MaxOutputBytes != nil || s.MaxOutputBytes > 0
+	p.bounded = in.bounded() || s.MaxOutputLines > 0 || s.MaxOutputBytes > 0
 	p.opts, err = in.options(s, p.spec)
 	return p, err
 }
+
+// bounded says that a field bounds a command's output.
+func (in SessionInput) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
 
 var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
 	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}

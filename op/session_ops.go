@@ -26,13 +26,17 @@ type SessionRunInput struct {
 	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
 	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
 	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
-	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines that are kept (default: the session's)" min:"1" max:"2147483648"`
+	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output that are kept (default: the session's)" min:"1" max:"2147483648"`
 	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
 }
 
-// check is the tool's own.
-func (in SessionRunInput) check() error {
+// check is the tool's own, in the words of a contract where it is not one of many.
+func (in SessionRunInput) check(env *Env) error {
 	switch {
+	case env.Sandboxes != nil && in.Command != nil && in.Restart:
+		return &policy.FieldError{Field: "restart", Reason: "command is given, too", Hint: "give one of the two"}
+	case env.Sandboxes != nil && in.Command == nil && !in.Restart:
+		return &policy.FieldError{Field: "command", Reason: "it is missing", Hint: "give command (shell text), or restart"}
 	case in.Command != nil && in.Restart:
 		return &paddock.Error{Message: needOne}
 	case in.Command == nil && !in.Restart:
@@ -83,7 +87,7 @@ removed then.`,
 		if err != nil {
 			return SessionOpenOutput{}, err
 		}
-		return SessionOpenOutput{SessionID: key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+		return SessionOpenOutput{SessionID: key.id, Sandbox: k.called, Workspace: k.workspace(env),
 			Temporary: k.scratch != "", Isolation: k.sandbox.Isolation()}, nil
 	}, func(w io.Writer, out SessionOpenOutput) error {
 		_, err := fmt.Fprintln(w, out.SessionID)
@@ -96,9 +100,11 @@ func sessionRunOp() Op {
 		Name: "session_run", Summary: "Run a command in a session",
 		Doc: sessionDoc + `
 
-The call returns when the command has ended, with what it printed (the first 100
-lines and 1 MiB, unless it is told otherwise), its exit status, and the shell's
-directory. A command that exceeds its time (30 seconds, unless it is told
+The call returns when the command has ended, with what it printed, its exit status,
+and the shell's directory. Of long output the answer has the beginning and the
+end, and says how output_read gets the rest: the first and the last 1 MiB are
+kept. With max_output_lines or max_output_bytes, here or in session_open, what
+exceeds them is only counted. A command that exceeds its time (30 seconds, unless it is told
 otherwise) ends with all it has started; the shell stays where it lets itself be
 interrupted, and the answer says whether it did. A command that ends the shell,
 such as exit, says so: session_restart gives the session a new one.`,
@@ -109,7 +115,7 @@ such as exit, says so: session_restart gives the session a new one.`,
 
 // sessionRun runs a command, or restarts the shell.
 func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Stream) (SessionRunOutput, error) {
-	if err := in.check(); err != nil {
+	if err := in.check(env); err != nil {
 		return SessionRunOutput{}, err
 	}
 	k, err := env.Sessions.find(env.principal(), in.SessionID)
@@ -136,19 +142,16 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 		c.MaxBytes = int64(*in.MaxOutputBytes)
 		p.opts.MaxBytes = c.MaxBytes
 	}
+	if env.Outputs != nil && !p.bounded && in.MaxOutputLines == nil && in.MaxOutputBytes == nil {
+		unbounded(&c, &p)
+	}
 	stop := stream.beat(p.opts.CommandTimeout, (*Output)(nil).printed)
 	r, err := k.shell.Run(ctx, c)
 	stop()
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
-	id := env.fitSession(r, &p)
-	out := newSessionRunOutput(k.key.id, r, p)
-	out.Kept = id
-	if env.Budget > 0 {
-		out.Chunks = []SessionChunk{} // Stdout and Stderr have it once more
-	}
-	return out, err
+	return env.sessionAnswer(k.key.id, r, p), err
 }
 
 func renderSessionRun(w io.Writer, out SessionRunOutput) error {
@@ -236,7 +239,7 @@ func sessionListOp() Op {
 func sessionList(ctx context.Context, env *Env, _ struct{}, _ *Stream) (SessionListOutput, error) {
 	out := SessionListOutput{Sessions: []SessionSummary{}}
 	for _, k := range env.Sessions.of(env.principal()) {
-		s := SessionSummary{SessionID: k.key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+		s := SessionSummary{SessionID: k.key.id, Sandbox: k.called, Workspace: k.workspace(env),
 			Backend: k.sandbox.Spec().Backend, State: "ended"}
 		if now, err := k.shell.Summary(ctx); err == nil {
 			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt

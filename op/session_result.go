@@ -1,7 +1,6 @@
 package op
 
 import (
-	"io"
 	"maps"
 
 	"github.com/paddock-dev/paddock"
@@ -55,8 +54,8 @@ type SessionRunOutput struct {
 	Restarted       bool           `json:"restarted"`
 	Cwd             string         `json:"cwd"`
 	Note            string         `json:"note,omitempty"`
-	// Kept is where output_read finds all that the session has kept, where the
-	// answer has less.
+	// Kept is where output_read finds the lines of Output, where the answer has
+	// less of them than was printed.
 	Kept string `json:"kept,omitempty"`
 }
 
@@ -99,7 +98,7 @@ func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
 type SessionOpenOutput struct {
 	SessionID string           `json:"session_id"`
 	Sandbox   string           `json:"sandbox"`
-	Workspace string           `json:"workspace"` // outside
+	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
 	Temporary bool             `json:"temporary"` // the workspace is removed with the session
 	Isolation policy.Isolation `json:"isolation"`
 }
@@ -133,57 +132,4 @@ type SessionSummary struct {
 	Commands  int64   `json:"commands"`
 	Restarts  int64   `json:"restarts"`
 	StartedAt float64 `json:"started_at"` // seconds since 1970
-}
-
-// fitSession cuts what is kept of a command's output to the budget of answers,
-// which have it three times and without control sequences, and keeps the whole
-// for who reads on.
-func (e *Env) fitSession(r *paddock.SessionResult, p *sessionPlan) (id string) {
-	room := e.room(0) / 3
-	cost := 0
-	for _, c := range r.Output {
-		cost += textCost(c.Data)
-	}
-	if e.Budget <= 0 {
-		return ""
-	}
-	if cost <= room {
-		for i, c := range r.Output {
-			r.Output[i].Data, _ = clearText([]byte(c.Data), true, room)
-		}
-		return ""
-	}
-	if e.Outputs != nil {
-		whole := e.Outputs.New(e.principal())
-		for _, c := range r.Output {
-			_, _ = outputSide{whole, map[bool]int{true: 1}[c.Stderr]}.Write([]byte(c.Data)) // it never fails
-		}
-		whole.End("")
-		id = whole.id
-	}
-	p.opts.MaxBytes, r.TruncatedByBytes = 0, true
-	for i, c := range r.Output {
-		text, used := clearText([]byte(c.Data), true, room)
-		room -= textCost(text)
-		r.Output[i].Data = text
-		p.opts.MaxBytes += int64(used)
-		if used < len(c.Data) {
-			r.Output = r.Output[:i+1]
-			break
-		}
-	}
-	return id
-}
-
-// Tell says after the text where the rest is.
-func (out SessionRunOutput) Tell(w io.Writer) error {
-	t := teller{w: w}
-	t.line("%s", out.Text)
-	if out.Note != "" {
-		t.line("%s", out.Note)
-	}
-	if out.Kept != "" {
-		t.line(`output_read {"output": %q} reads all that was kept`, out.Kept)
-	}
-	return t.err
 }

@@ -34,8 +34,8 @@ func (e *Env) openShared(ctx context.Context, in SessionInput, key sessionKey, w
 		if err != nil {
 			return err
 		}
-		k = &keptSession{key: key, sandbox: h.Sandbox, shared: true,
-			plan: sessionPlan{spec: h.Spec(), opts: opts, byBytes: in.MaxOutputBytes != nil}}
+		k = &keptSession{key: key, sandbox: h.Sandbox, shared: true, called: h.called(),
+			plan: sessionPlan{spec: h.Spec(), opts: opts, bounded: in.bounded()}}
 		return k.begin(ctx)
 	})
 	if err != nil {

@@ -39,6 +39,7 @@ type keptSession struct {
 	plan    sessionPlan
 	scratch string // the temporary workspace, empty where there is none
 	shared  bool   // the sandbox is not its own
+	called  string // what its principal calls the sandbox
 }
 
 // scratchPrefix begins the names of temporary workspaces.
@@ -72,10 +73,20 @@ func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionK
 	if k.sandbox, err = e.allowing(k.scratch).Open(ctx, p.spec); err != nil {
 		return nil, err
 	}
+	k.called = k.sandbox.ID()
 	if err := k.begin(ctx); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// workspace is where the session's is: for a door that keeps sandboxes as commands
+// find it, for who has this session alone the directory outside.
+func (k *keptSession) workspace(e *Env) string {
+	if e.Sandboxes != nil {
+		return workspaceAt(k.sandbox.Isolation().Level, k.sandbox.Spec())
+	}
+	return k.sandbox.Spec().Workspace.Source
 }
 
 // begin opens the session in its sandbox.

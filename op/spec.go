@@ -30,7 +30,7 @@ type SpecInput struct {
 	Network   *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)" within:"network"`
 	Hostname  *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
 	Redact    []string         `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace what commands print: email, credit_card, ip, mac_address or url, by redact (default), mask, hash or block (may be repeated)"`
-	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never)"`
+	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never; in a server a command of run has 2m)"`
 	MaxOutput *policy.Size     `json:"max_output,omitempty" flag:"max-output" arg:"SIZE" help:"bound each output stream: with --json its head and tail are kept (default: 1MiB), else its head is passed on (default: no bound)"`
 	CPUTime   *policy.Duration `json:"cpu_time,omitempty" flag:"cpu-time" arg:"DUR" help:"CPU time of each process, in whole seconds"`
 	FileSize  *policy.Size     `json:"file_size,omitempty" flag:"file-size" arg:"SIZE" help:"largest file that can be written"`

@@ -34,7 +34,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	if !v.work.begin() {
 		return v.render(o, answer{err: errEnding}, ""), nil
 	}
-	leave, err := v.slots.enter(ctx, cancel, req.Session)
+	leave, err := v.slots.enter(ctx, cancel, req.Session, o.Hints.Control)
 	if err != nil {
 		v.work.done()
 		return v.render(o, answer{err: err}, ""), nil
@@ -110,6 +110,9 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 		}
 		if err == nil {
 			res.StructuredContent = fitted
+		}
+		if f, ok := a.out.(op.Failer); ok {
+			res.IsError = f.Failed()
 		}
 	}
 	if a.err != nil {

@@ -14,6 +14,8 @@ import (
 const (
 	maxRunning = 64
 	maxWaiting = 512
+	// maxControl is how many more run that look at the others or end them.
+	maxControl = 8
 )
 
 // slots bounds the calls of each session. The zero value is ready.
@@ -24,25 +26,30 @@ type slots struct {
 
 type slot struct {
 	running chan struct{}
+	control chan struct{}   // for op.Hints.Control, where running is full
 	calls   int             // that run or wait
 	ctx     context.Context // ends with the session, where that ends before them
 	end     context.CancelFunc
 }
 
 // enter waits until the session may run one more call, which leave ends. The end of
-// the session cancels it.
-func (s *slots) enter(ctx context.Context, cancel context.CancelFunc, session *sdk.ServerSession) (leave func(), err error) {
+// the session cancels it. One for control has slots that others do not take.
+func (s *slots) enter(ctx context.Context, cancel context.CancelFunc, session *sdk.ServerSession, control bool) (leave func(), err error) {
 	s.mu.Lock()
 	one := s.sessions[session]
 	if one == nil {
-		one = &slot{running: make(chan struct{}, maxRunning)}
+		one = &slot{running: make(chan struct{}, maxRunning), control: make(chan struct{}, maxControl)}
 		one.ctx, one.end = context.WithCancel(context.Background())
 		if s.sessions == nil {
 			s.sessions = map[*sdk.ServerSession]*slot{}
 		}
 		s.sessions[session] = one
 	}
-	full := one.calls >= maxRunning+maxWaiting
+	room, extra := maxRunning+maxWaiting, (chan struct{})(nil)
+	if control {
+		room, extra = room+maxWaiting, one.control
+	}
+	full := one.calls >= room
 	if !full {
 		one.calls++
 	}
@@ -54,6 +61,8 @@ func (s *slots) enter(ctx context.Context, cancel context.CancelFunc, session *s
 	select {
 	case one.running <- struct{}{}:
 		return func() { stop(); <-one.running; s.forget(session, one) }, nil
+	case extra <- struct{}{}:
+		return func() { stop(); <-extra; s.forget(session, one) }, nil
 	case <-ctx.Done():
 		stop()
 		s.forget(session, one)

@@ -34,6 +34,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	own := *env
 	own.Budget = s.opts.Budget
 	own.Sandboxes, own.Sessions, own.Outputs = &op.Sandboxes{}, &op.Sessions{}, &op.Outputs{}
+	own.Planted = s.planted
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())

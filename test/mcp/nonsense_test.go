@@ -80,8 +80,7 @@ func (c *client) sendNonsense(t *testing.T, e example, n nonsense) {
 	got, err := c.session.CallTool(ctx, &sdk.CallToolParams{Name: e.tool, Arguments: n.args})
 	said, failed := fmt.Sprint(err), true
 	if err == nil {
-		data, _ := json.Marshal(got.StructuredContent) // it was read from JSON
-		said, failed = textOf(got), e.judged(answer{structured: data, failed: got.IsError}).failed
+		said, failed = textOf(got), got.IsError
 		checkText(t, got)
 	}
 	if n.field == "" || e.host {

@@ -25,6 +25,17 @@ func TestOwnPrivileges(t *testing.T) {
 			t.Errorf("granting %s: %s", who, said)
 		}
 	}
+	for name, args := range map[string]map[string]any{
+		"cgroup_read_file":   {"path": "cgroup.procs"},
+		"linux_unshare_exec": {"command": []string{"true"}},
+	} {
+		if said := c.refused(t, name, args); !strings.Contains(said, "UNSANDBOXED_EXEC") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+	if said := c.refused(t, "execute", map[string]any{"command": []string{"curl example.com"}}); !strings.Contains(said, "curl") {
+		t.Errorf("a command that no rule allows: %s", said)
+	}
 	for name := range c.tools(t) {
 		if name == "alter_privileges" || strings.HasPrefix(name, "linux_") || strings.HasPrefix(name, "cgroup_") {
 			t.Errorf("it is offered %s", name)
