@@ -1,6 +1,8 @@
 package op
 
 import (
+	"fmt"
+	"io"
 	"maps"
 
 	"github.com/paddock-dev/paddock"
@@ -101,6 +103,12 @@ type SessionOpenOutput struct {
 	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
 	Temporary bool             `json:"temporary"` // the workspace is removed with the session
 	Isolation policy.Isolation `json:"isolation"`
+}
+
+// Tell names the session, and where its shell is.
+func (out SessionOpenOutput) Tell(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "session %s, in sandbox %s, at %s: session_run {\"session_id\": %q, …} runs a command in it\n", out.SessionID, out.Sandbox, out.Workspace, out.SessionID)
+	return err
 }
 
 // SessionRestartOutput says that a session has a new shell.
