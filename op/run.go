@@ -151,7 +151,7 @@ func (in RunInput) check(env *Env, stream *Stream) error {
 	case len(in.Argv) == 0:
 		return &paddock.Error{
 			Message: "cannot run: no command was given",
-			Hint:    "give argv, a command and its arguments; on a command line: paddock run [flags] -- CMD [ARG]...",
+			Hint:    "paddock run [flags] -- CMD [ARG]..., or argv in JSON",
 		}
 	case in.Argv[0] == "":
 		return &paddock.Error{Message: "cannot run: the command is empty"}
