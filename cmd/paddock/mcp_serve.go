@@ -21,9 +21,9 @@ import (
 // extend adds to the server; nil where nothing is linked that does (mcp_fixtures.go).
 var extend = mcp.Options{}.Extend
 
-// gcPercent lets some 8 MiB of garbage be: reading a message makes much of it,
+// gcPercent lets some 16 MiB of garbage be: reading a message makes much of it,
 // and a call would wait for its collection.
-const gcPercent = 200
+const gcPercent = 400
 
 // mcp serves until standard input ends, or a signal asks for the end.
 func (a *app) mcp(f *mcpFlags, named bool) error {
