@@ -24,15 +24,16 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp mcp-deps lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-build: ## build bin/paddock, bin/paddock-redis and bin/paddock-agent (static)
+build: ## build bin/paddock, its siblings paddock-redis and paddock-mcp, and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-agent
 	CGO_ENABLED=0 $(GO) build -trimpath -tags redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-redis ./cmd/paddock
+	CGO_ENABLED=0 $(GO) build -trimpath -tags mcp,redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-mcp ./cmd/paddock
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
@@ -61,16 +62,24 @@ engines-deps: ## install container engines, codex and wrappers for test-engines 
 	@sh test/engines/codex.sh
 	@sh test/engines/deps.sh
 
+test-mcp: build ## run the MCP server with the official conformance suite and inspector, none skipped (first: make mcp-deps)
+	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -race off -- -count=1 -timeout=15m ./test/mcp
+
+mcp-deps: ## get the official MCP suites for test-mcp, by npm
+	@sh test/mcp/deps.sh
+
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags redis ./cmd/paddock
+	$(GO) vet -tags mcp,redis ./cmd/paddock
 	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/...
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) run --allow-parallel-runners --build-tags redis ./cmd/paddock
+	$(LINT) run --allow-parallel-runners --build-tags mcp,redis ./cmd/paddock
 
 linter: $(LINT) ## build the linter, once
 

@@ -2,6 +2,7 @@ package paddock
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"unicode/utf8"
 
@@ -20,6 +21,32 @@ type Capture struct {
 	tail  []byte // a ring once it is full
 	next  int    // where the ring's oldest byte is
 	total int64
+}
+
+// Kept is a writer that keeps what is written to it, as [Capture] does. What a
+// Stderr of this kind has kept is looked through for denials; and where a rule
+// has ended the output, what was kept is replaced.
+type Kept interface {
+	io.Writer
+	// Bytes is what was kept, or its beginning and its end.
+	Bytes() []byte
+	// Replace keeps text in place of all that was kept.
+	Replace(text []byte)
+}
+
+// keptBy is the writer where it keeps what is written, and nil else.
+func keptBy(w io.Writer) Kept {
+	if c, ok := w.(*Capture); ok && c == nil {
+		return nil
+	}
+	k, _ := w.(Kept)
+	return k
+}
+
+// Replace keeps text in place of all that was kept.
+func (c *Capture) Replace(text []byte) {
+	*c = Capture{Max: c.Max}
+	_, _ = c.Write(text) // it never fails
 }
 
 // halves are the bounds of head and tail.

@@ -128,9 +128,8 @@ func (c *Cmd) block(rule string) {
 	}
 	text := []byte(redact.BlockedText(rule))
 	for i, w := range []io.Writer{c.Stdout, c.Stderr} {
-		if captured, ok := w.(*Capture); ok && captured != nil && (i == 0 || w != c.Stdout) {
-			*captured = Capture{Max: captured.Max}
-			_, _ = captured.Write(text) // it never fails
+		if k := keptBy(w); k != nil && (i == 0 || !sameWriter(w, c.Stdout)) {
+			k.Replace(text)
 			text = nil
 		}
 	}
@@ -155,8 +154,8 @@ func (c *Cmd) Wait() error {
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
 		for _, w := range []io.Writer{c.Stderr, c.errBuf} {
-			if captured, ok := w.(*Capture); ok && captured != nil {
-				result.guess(c.sandbox.spec, captured.Bytes())
+			if k := keptBy(w); k != nil {
+				result.guess(c.sandbox.spec, k.Bytes())
 				break
 			}
 		}

@@ -54,6 +54,10 @@ type Options struct {
 	// through symbolic links. It is for specs of others than the operator: who
 	// may write to one directory could name any other through a link in it.
 	NoLinks bool
+	// Planted is told, once, of a sandbox that has ended and whose
+	// [Sandbox.Planted] is not empty, before the first [Sandbox.Close] returns.
+	// It may be called from any goroutine. nil: nobody is.
+	Planted func(*Sandbox)
 }
 
 // Plan says what [Open] would do with this spec, step by step, together with

@@ -19,6 +19,8 @@ type Sandbox struct {
 	spec   Spec
 	// attached says that another process owns it.
 	attached bool
+	// planted is Options.Planted.
+	planted func(*Sandbox)
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed once the two below are final
@@ -41,7 +43,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, stopped: make(chan struct{})}
+	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, planted: opts.Planted, stopped: make(chan struct{})}
 	if err := writeSpec(req.StateDir, s.ID(), req.Spec); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -97,6 +99,9 @@ func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
 		close(s.stopped)
+		if s.planted != nil && len(s.death.Planted) > 0 {
+			s.planted(s)
+		}
 	})
 	return s.death, s.stopErr
 }

@@ -60,6 +60,9 @@ type SessionCommand struct {
 	// they are not 0.
 	Timeout            time.Duration
 	MaxLines, MaxBytes int64
+	// TailBytes has the end of the output kept too, where these have cut it: so
+	// many bytes, at most 2 MiB. 0: none.
+	TailBytes int64
 	// Raw gives output as it is. Else what is not UTF-8 becomes U+FFFD.
 	Raw bool
 }

@@ -22,6 +22,10 @@ type SessionResult struct {
 	// Output is what was kept, in the order in which it arrived. It is exact for
 	// each stream; between the two it is as exact as two pipes can tell.
 	Output []SessionChunk
+	// Tail is the end of what the bounds have cut, where SessionCommand.TailBytes
+	// asks for it; Omitted bytes are missing between Output and it.
+	Tail    []SessionChunk
+	Omitted int64
 	// Late is what background jobs printed after the command before this one
 	// had ended, of LateBytes in all; at most 64 KiB of it are kept.
 	Late      []SessionChunk
@@ -84,7 +88,7 @@ func (r *SessionResult) stream(stderr bool) string {
 // request is a command as it crosses the wire.
 func (c SessionCommand) request(id string) wire.RunSessionRequest {
 	q := wire.RunSessionRequest{SessionID: id, Command: c.Text, Timeout: c.Timeout.Seconds(),
-		MaxOutputLines: c.MaxLines, MaxOutputBytes: c.MaxBytes, Stdin: string(c.Stdin)}
+		MaxOutputLines: c.MaxLines, MaxOutputBytes: c.MaxBytes, MaxTailBytes: c.TailBytes, Stdin: string(c.Stdin)}
 	if c.Raw {
 		q.Encoding = "base64"
 		q.Stdin = base64.StdEncoding.EncodeToString(c.Stdin)
@@ -107,6 +111,7 @@ func newSessionResult(r *wire.RunSessionResult, raw bool) *SessionResult {
 	n.Duration += time.Duration(r.DurationUS%1000) * time.Microsecond
 	n.Signal = signalName(wire.ExecResult{ExitCode: r.ExitCode})
 	n.Output, n.Late = sessionChunks(r.Output, raw), sessionChunks(r.Late, false)
+	n.Tail, n.Omitted = sessionChunks(r.Tail, raw), r.OmittedBytes
 	return n
 }
 

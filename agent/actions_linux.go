@@ -32,6 +32,7 @@ var handlers = map[string]handler{
 	wire.Stat.Name:                plain((*Agent).stat),
 	wire.Mkdir.Name:               plain((*Agent).mkdir),
 	wire.Move.Name:                plain((*Agent).move),
+	wire.SearchFiles.Name:         waiting((*Agent).searchFiles),
 
 	wire.OpenShell.Name:   plain((*Agent).openShell),
 	wire.ReadShell.Name:   waiting((*Agent).readShell),

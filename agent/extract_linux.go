@@ -186,7 +186,7 @@ func (x *extraction) find(names []string) ([]*node, error) {
 			if above.kind == wire.TypeDirectory { // else nothing can be there
 				kind, err := x.look(names[:i+1])
 				if err != nil {
-					return nil, fileError("look at", x.dest, err)
+					return nil, fileError("look at", x.at(names[:i+1]), err)
 				}
 				n.kind = kind
 			}
@@ -195,6 +195,12 @@ func (x *extraction) find(names []string) ([]*node, error) {
 		path[i], above = n, n
 	}
 	return path, nil
+}
+
+// at is a path below the destination, as errors tell it.
+func (x *extraction) at(names []string) filePath {
+	all := slices.Concat(x.dest.names, names)
+	return filePath{text: told(all), names: all}
 }
 
 // look is what is at a path now.
@@ -221,14 +227,15 @@ func (x *extraction) look(names []string) (string, error) {
 func (x *extraction) apply() error {
 	changes := &changes{root: x.agent.files, stage: x.stage}
 	defer changes.close()
-	err := changes.makeDir(x.dest.names)
+	at := x.dest
+	err := changes.makeDir(at.names)
 	for i := 0; i < len(x.members) && err == nil; i++ {
 		m := x.members[i]
-		names := slices.Concat(x.dest.names, m.names)
+		at = x.at(m.names)
 		if m.kind == wire.TypeDirectory {
-			err = changes.makeDir(names)
+			err = changes.makeDir(at.names)
 		} else {
-			err = changes.place(x.staged[i], names, m)
+			err = changes.place(x.staged[i], at.names, m)
 		}
 	}
 	if err == nil {
@@ -240,5 +247,5 @@ func (x *extraction) apply() error {
 	if errors.As(err, &werr) {
 		return werr
 	}
-	return fileError("unpack into", x.dest, err)
+	return fileError("unpack", at, err)
 }

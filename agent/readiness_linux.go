@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // How long one look at each type of readiness may take.
@@ -34,6 +35,22 @@ type readiness struct {
 	text  json.RawMessage // as the client gave it
 	limit time.Duration   // of one look
 	look  func(ctx context.Context, program *clone.Command) bool
+	// answers is the address or URL that is asked, empty for what only this service
+	// or its caller changes.
+	answers string
+}
+
+// unused refuses a readiness that holds before anything is started.
+func (r *readiness) unused() *wire.Error {
+	if r.answers == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
+	defer cancel()
+	if !r.look(ctx, nil) {
+		return nil
+	}
+	return &wire.Error{Code: wire.CodeConflict, Object: "readiness", Message: "cannot start the service: " + r.answers + " is answered already"}
 }
 
 // isJSONObject says whether valid JSON is an object.
@@ -124,7 +141,7 @@ func tcpReadiness(r *readiness, fields map[string]any) error {
 		return badField("readiness", "readiness address must be HOST:PORT, with an IPv4 address or a name")
 	}
 	address = net.JoinHostPort(strings.TrimSpace(host), strconv.FormatUint(n, 10))
-	r.limit = tcpLimit
+	r.limit, r.answers = tcpLimit, address
 	r.look = func(ctx context.Context, _ *clone.Command) bool {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
 		if err != nil {
@@ -160,7 +177,7 @@ func httpReadiness(r *readiness, fields map[string]any) error {
 			return badField("readiness", "readiness url has an impossible port")
 		}
 	}
-	r.limit = httpLimit
+	r.limit, r.answers = httpLimit, u.Host
 	r.look = func(ctx context.Context, _ *clone.Command) bool {
 		status, err := httpStatus(ctx, u)
 		return err == nil && 200 <= status && status < 400

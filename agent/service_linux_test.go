@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,6 +92,30 @@ func TestServiceWaitForReadiness(t *testing.T) {
 			return b.ask(t, map[string]any{"action": "status_service", "service_name": "left"})["ready_at"] != nil
 		})
 		each(t, b, []call{{request: aboutService("stop", "left"), want: `{"state":"stopped"}`}})
+	})
+}
+
+// A port or an URL that somebody answers before the start is refused for who asks,
+// and nothing is started. One that nobody answers is waited for as ever.
+func TestServiceReadinessUnused(t *testing.T) {
+	t.Parallel()
+	b := bare(t)
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+	t.Cleanup(func() { _ = web.Close() })
+	go func() { _ = web.Serve(taken) }()
+	at := taken.Addr().String()
+	const unused = `,"ready_unused":true,"ready_timeout_seconds":1,"ready_interval_ms":1,"readiness":`
+	each(t, b, []call{
+		{request: service("taken", runs, unused+`{"type":"tcp","address":"`+at+`"}`), err: "cannot start the service: " + at + " is answered already"},
+		{request: aboutService("status", "taken"), err: "service 'taken' does not exist"},
+		{request: service("other", runs, unused+`{"type":"http","url":"http://`+at+`/"}`), want: `{"state":"failed","stop_reason":"readiness_timeout"}`},
+		{request: service("closed", runs, unused+`{"type":"tcp","address":"127.0.0.1:1"}`), want: `{"state":"failed","stop_reason":"readiness_timeout"}`},
+		{request: service("command", runs, unused+`{"type":"command","command":"true"}`), want: `{"state":"running"}`},
+		{request: aboutService("stop", "command"), want: `{"state":"stopped"}`},
 	})
 }
 

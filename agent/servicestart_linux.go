@@ -40,6 +40,12 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	if err := a.services.claim(a, name); err != nil {
 		return nil, err
 	}
+	if q.ReadyUnused && ready != nil {
+		if werr := ready.unused(); werr != nil {
+			a.services.release(a, name, nil)
+			return nil, werr
+		}
+	}
 	program, dir, werr := a.serviceCommand(q.Command, cwd, own)
 	var s *service
 	if werr == nil {

@@ -127,7 +127,7 @@ func describeStatus(status unix.WaitStatus) string {
 // startup runs the startup commands, of which none may fail.
 func (s *session) startup(ctx context.Context, h *sessionShell) error {
 	for _, text := range s.request.StartupCommands {
-		rec := newRecord(s.request.MaxOutputLines, defaultSessionOutput, "")
+		rec := newRecord(s.request.MaxOutputLines, defaultSessionOutput, 0, "")
 		out, err := h.do(ctx, order{text: text, timeout: span(s.request.StartupTimeout), record: rec})
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []by
 	s.setBusy(true)
 	defer s.setBusy(false)
 	own := s.request
-	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultSessionOutput), q.Encoding)
+	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultSessionOutput), q.MaxTailBytes, q.Encoding)
 	out, err := h.do(ctx, order{text: q.Command, stdin: stdin, record: rec, stop: s.stop,
 		timeout: span(cmp.Or(q.Timeout, own.CommandTimeout))})
 	if err != nil {
@@ -238,6 +238,9 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 		RedactionMatches: rec.matches, Blocked: rec.blocked,
 		SurvivorsKilled: out.killed, DeathProved: out.proved, StateKept: out.reported, ShellEnded: !out.reported}
 	r.TotalBytes = r.StdoutBytes + r.StderrBytes
+	if q.MaxTailBytes > 0 {
+		r.Tail, r.OmittedBytes = rec.end()
+	}
 	if out.late.total[0]+out.late.total[1] > 0 {
 		r.Late, r.LateBytes = out.late.output(), out.late.total[0]+out.late.total[1]
 	}
@@ -336,7 +339,7 @@ func (s *session) close(ctx context.Context) *wire.CloseSessionResult {
 	res := &wire.CloseSessionResult{Closed: true, DeathProved: true}
 	if h != nil && !h.ended() {
 		for _, text := range q.ShutdownCommands { // of which none can keep the session open
-			out, err := h.do(ctx, order{text: text, timeout: span(q.CommandTimeout), record: newRecord(0, 0, "")})
+			out, err := h.do(ctx, order{text: text, timeout: span(q.CommandTimeout), record: newRecord(0, 0, 0, "")})
 			if err != nil || !out.reported {
 				break
 			}

@@ -31,6 +31,7 @@ var streamNames = [2]string{"stdout", "stderr"}
 // within bounds of lines and bytes, and counts all of them.
 type record struct {
 	maxLines, maxBytes int64 // no bound of lines is 0
+	maxTail            int64 // of what the bounds have cut
 	base64             bool
 
 	kept       int64
@@ -41,6 +42,7 @@ type record struct {
 	byLines    bool
 	byBytes    bool
 	chunks     []recorded
+	tail       recordTail
 	matches    wire.RedactCounts // of rules; complete with the record
 	blocked    string            // the rule that ended it
 }
@@ -64,7 +66,9 @@ func (r *record) write(stream int, p []byte) {
 		if i := bytes.IndexByte(p, '\n'); i >= 0 {
 			line, r.inLine[stream] = p[:i+1], false
 		}
-		if !r.drop[stream] {
+		if r.drop[stream] {
+			r.tail.add(stream, line, r.maxTail)
+		} else {
 			r.keep(stream, line)
 		}
 		p = p[len(line):]
@@ -75,12 +79,15 @@ func (r *record) write(stream int, p []byte) {
 func (r *record) keep(stream int, p []byte) {
 	if room := r.maxBytes - r.kept; r.byBytes || int64(len(p)) > room {
 		if r.byBytes || room < 0 {
+			r.tail.add(stream, p, r.maxTail)
 			return
 		}
 		r.byBytes = true
+		whole := p
 		if p = p[:room]; !r.base64 {
 			p = trimPartialEnd(p)
 		}
+		defer r.tail.add(stream, whole[len(p):], r.maxTail)
 	}
 	if len(p) == 0 {
 		return
@@ -105,6 +112,19 @@ func (r *record) output() []wire.SessionChunk {
 	if r.blocked != "" { // what was printed before the match is not told either
 		chunks = []recorded{{stream: sessionStdout, data: []byte(redact.BlockedText(r.blocked))}}
 	}
+	return r.encoded(chunks)
+}
+
+// end is the tail, as it crosses the wire, and how much is missing before it.
+func (r *record) end() (list []wire.SessionChunk, omitted int64) {
+	if r.blocked != "" {
+		return nil, 0
+	}
+	r.tail.trim(r.maxTail, !r.base64)
+	return r.encoded(r.tail.chunks), r.tail.dropped
+}
+
+func (r *record) encoded(chunks []recorded) []wire.SessionChunk {
 	list := make([]wire.SessionChunk, 0, len(chunks))
 	for _, c := range chunks {
 		text := string(c.data)
@@ -228,8 +248,8 @@ func (o *sessionOutput) expectNone() {
 }
 
 // newRecord is one within the bounds of a command.
-func newRecord(lines, size int64, encoding string) *record {
-	return &record{maxLines: lines, maxBytes: size, base64: encoding == "base64"}
+func newRecord(lines, size, tail int64, encoding string) *record {
+	return &record{maxLines: lines, maxBytes: size, maxTail: tail, base64: encoding == "base64"}
 }
 
 func lateRecord() *record { return &record{maxBytes: maxLate} }

@@ -207,6 +207,8 @@ func checkRun(q *wire.RunSessionRequest) error {
 		return badField("timeout", "timeout must be from 0 to 2147483647")
 	case q.Encoding != "" && q.Encoding != "base64":
 		return badField("encoding", `encoding must be "base64" or absent`)
+	case q.MaxTailBytes < 0 || q.MaxTailBytes > wire.MaxSessionOutput:
+		return badField("max_tail_bytes", "max_tail_bytes must not be negative, and at most 2097152")
 	}
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
 }

@@ -91,6 +91,8 @@ var escapes = map[string]escape{
 	"read_file":                   {request: `"path":"p/d/file"`, said: onlyOutside},
 	"list_workspace":              {request: `"path":"p/d"`, said: onlyOutside},
 	"list_workspace all":          {request: `"path":".","recursive":true`, said: onlyOutside},
+	"search_files":                {request: `"path":"p/d","pattern":"outside"`, said: onlyOutside},
+	"search_files all":            {request: `"path":".","pattern":"outside"`, said: onlyOutside},
 	"stat":                        {request: `"path":"p/d/only-outside"`, said: `"mode"`},
 	"write_workspace_file":        {request: `"path":"p/d/NEW","text":"x"`, made: true},
 	"write_file":                  {request: `"path":"p/d/NEW","content_size":1`, body: "x", made: true},
@@ -178,7 +180,7 @@ func (n *naive) serve(request string) string {
 		content, _ := os.ReadFile(path)
 		answer, _ := json.Marshal(map[string]any{"content_b64": content})
 		return string(answer) + string(content)
-	case "list_workspace":
+	case "list_workspace", "search_files":
 		return n.list(path)
 	case "stat":
 		if _, err := os.Lstat(path); err == nil {

@@ -33,6 +33,9 @@ func (r *Record) encode() ([]byte, error) {
 		e.value("denials", r.Denials)
 	}
 	e.number("duration_us", r.DurationUS)
+	if len(r.Planted) > 0 {
+		e.value("planted", r.Planted)
+	}
 	if r.Repair != nil {
 		e.value("repair", r.Repair)
 	}

@@ -41,7 +41,8 @@ type Log struct {
 	opts Options
 
 	mu    sync.Mutex
-	dir   *dir // nil until the first record
+	dir   *dir    // nil until the first record
+	last  *writer // of the record before, for the next one; nil where there is none
 	timer *time.Timer
 	group group
 }
@@ -70,11 +71,9 @@ func (l *Log) Exists() bool {
 // Append writes a record and returns it as it was written. It survives the
 // end of this process, and that of the machine a second later.
 func (l *Log) Append(ctx context.Context, r Record) (Record, error) {
-	f, err := l.append(ctx, &r)
-	if err != nil {
+	if _, err := l.append(ctx, &r, false); err != nil {
 		return Record{}, fmt.Errorf("cannot write to the audit log in %s: %w", l.path, err)
 	}
-	_ = f.Close()
 	l.syncSoon()
 	return r, nil
 }
@@ -82,7 +81,7 @@ func (l *Log) Append(ctx context.Context, r Record) (Record, error) {
 // AppendSync is Append that returns when the record is on the disk. Calls at
 // the same time share one wait for it.
 func (l *Log) AppendSync(ctx context.Context, r Record) (Record, error) {
-	f, err := l.append(ctx, &r)
+	f, err := l.append(ctx, &r, true)
 	if err == nil {
 		err = l.group.sync(f)
 		_ = f.Close()
@@ -119,13 +118,23 @@ func (l *Log) Close() error {
 		l.timer.Stop()
 		err = l.syncNewest()
 	}
+	l.forget()
 	l.dir.close()
 	l.dir, l.timer = nil, nil
 	return err
 }
 
-// append writes r behind the head of the chain. The file is the caller's.
-func (l *Log) append(ctx context.Context, r *Record) (*os.File, error) {
+// forget closes the file of the record before.
+func (l *Log) forget() {
+	if l.last != nil {
+		_ = l.last.f.Close()
+		l.last = nil
+	}
+}
+
+// append writes r behind the head of the chain. Who gives the file away has it
+// closed by the caller; else it stays open for the next record.
+func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dir == nil {
@@ -140,15 +149,22 @@ func (l *Log) append(ctx context.Context, r *Record) (*os.File, error) {
 		return nil, err
 	}
 	defer unlock()
-	w, err := l.dir.writer()
-	if err != nil {
+	if l.last == nil || !l.last.holds() {
+		l.forget()
+		if l.last, err = l.dir.writer(); err != nil {
+			l.last = nil
+			return nil, err
+		}
+	}
+	if err := l.last.put(r, l.opts); err != nil {
+		l.forget()
 		return nil, err
 	}
-	if err := w.put(r, l.opts); err != nil {
-		_ = w.f.Close()
-		return nil, err
+	f := l.last.f
+	if give {
+		l.last = nil
 	}
-	return w.f, nil
+	return f, nil
 }
 
 // syncSoon has the records on the disk within syncEvery.

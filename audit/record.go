@@ -29,6 +29,9 @@ const (
 	KindEnd    = "end"    // how the operation of an earlier record ended
 	KindRepair = "repair" // a line that a killed process left unfinished
 	KindPrune  = "prune"  // old files are about to be removed
+	// KindPlanted says what a sandbox that has ended leaves in its workspace for the
+	// host to execute or obey; Op is the operation that had opened it.
+	KindPlanted = "planted"
 )
 
 // The outcomes of operations.
@@ -58,9 +61,11 @@ type Record struct {
 	Exit       *int     `json:"exit,omitempty"`
 	Denials    []Denial `json:"denials,omitempty"`
 	DurationUS int64    `json:"duration_us,omitempty"`
-	Repair     *Repair  `json:"repair,omitempty"`
-	Prune      *Prune   `json:"prune,omitempty"`
-	Hash       string   `json:"hash"`
+	// Planted are paths in the workspace.
+	Planted []string `json:"planted,omitempty"`
+	Repair  *Repair  `json:"repair,omitempty"`
+	Prune   *Prune   `json:"prune,omitempty"`
+	Hash    string   `json:"hash"`
 }
 
 // Denial is something that was refused to what the operation ran.
@@ -116,6 +121,10 @@ func (r *Record) shorten() {
 		*text = cut(*text, maxText)
 	}
 	r.Denials = r.Denials[:min(len(r.Denials), 8)]
+	r.Planted = r.Planted[:min(len(r.Planted), 8)]
+	for i := range r.Planted {
+		r.Planted[i] = cut(r.Planted[i], maxText)
+	}
 	for i := range r.Denials {
 		d := &r.Denials[i]
 		d.Layer, d.Rule, d.Object = cut(d.Layer, maxText), cut(d.Rule, maxText), cut(d.Object, maxText)

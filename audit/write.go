@@ -8,12 +8,24 @@ import (
 	"time"
 )
 
-// writer appends to the newest file. It lives while the lock is held.
+// writer appends to the newest file, while the lock is held.
 type writer struct {
 	dir     *dir
 	numbers []int // of all files, the newest last
 	f       *os.File
+	info    fs.FileInfo // of f, when it was opened
 	head    head
+}
+
+// holds says whether what is known of the log is still so: nobody has begun another
+// file, or appended to this one, or put another in its place.
+func (w *writer) holds() bool {
+	newest := w.numbers[len(w.numbers)-1]
+	if _, err := w.dir.root.Lstat(fileName(newest + 1)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	info, err := w.dir.root.Lstat(fileName(newest))
+	return err == nil && os.SameFile(info, w.info) && info.Size() == w.head.size
 }
 
 // writer opens the newest file and finds the head of the chain.
@@ -41,6 +53,9 @@ func (d *dir) writer() (*writer, error) {
 		before, err = d.before(numbers[:len(numbers)-1])
 		w.head.seq, w.head.hash = before.seq, before.hash
 	}
+	if err == nil {
+		w.info, err = w.f.Stat()
+	}
 	if err != nil {
 		_ = w.f.Close()
 		return nil, err
@@ -54,11 +69,15 @@ func (w *writer) create(number int) error {
 	if err != nil {
 		return err
 	}
-	if err := w.dir.syncDir(); err != nil {
+	info, err := f.Stat()
+	if err == nil {
+		err = w.dir.syncDir()
+	}
+	if err != nil {
 		_ = f.Close()
 		return err
 	}
-	w.f = f
+	w.f, w.info = f, info
 	return nil
 }
 
@@ -126,12 +145,16 @@ func (w *writer) rotate(keep int) error {
 		return err
 	}
 	next := w.numbers[len(w.numbers)-1] + 1
+	numbers, err := w.dir.numbers() // somebody may have taken old ones away
+	if err != nil {
+		return err
+	}
 	old := w.f
 	if err := w.create(next); err != nil {
 		return err // the next writer goes on in what was made
 	}
 	_ = old.Close()
-	w.numbers = append(w.numbers, next)
+	w.numbers = append(numbers, next)
 	w.head.size, w.head.end, w.head.bare = 0, 0, false
 	return w.prune(keep)
 }

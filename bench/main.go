@@ -38,7 +38,9 @@ var measurements = []struct {
 	{"privilege", measurePrivileges},
 	{"decide", measureDecisions},
 	{"redact", measureRedaction},
+	{"search", measureSearch},
 	{"docker", measureEngine},
+	{"mcp", measureMCP},
 }
 
 // bench is what the measurements share.
@@ -68,7 +70,7 @@ func (b *bench) add(t table, promises ...promise) {
 
 func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
-	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, docker")
+	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, mcp")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
 	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
 	flag.Parse()
@@ -128,7 +130,7 @@ func newBench(bin string, short bool) (*bench, error) {
 		workspace: filepath.Join(dir, "workspace"), state: filepath.Join(dir, "state"),
 	}
 	err = cmp.Or(os.Chmod(dir, 0o755), os.Mkdir(b.workspace, 0o755), os.Setenv(paddock.StateDirEnv, b.state),
-		install(bin, b.paddock), install(bin, b.agent))
+		install(bin, b.paddock), install(bin, b.agent), install(bin, b.paddock+"-mcp"))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err

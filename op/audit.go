@@ -52,7 +52,8 @@ Whoever is no administrator finds their own records alone.`,
 		Examples: `  paddock audit --since 1h
   paddock audit --follow --op run
   paddock audit --raw | jq -r 'select(.outcome == "denied") | .error'`,
-		Hints:   Hints{ReadOnly: true},
+		Local:   true,
+		Hints:   Hints{ReadOnly: true, Idempotent: true},
 		Streams: Streams{Out: true},
 	}, auditRead, renderAuditRead)
 }

@@ -47,6 +47,7 @@ Exit status: 0 where nothing was changed, else 1.`,
 		Examples: `  paddock audit verify
   paddock audit verify --head "$(cat ~/elsewhere/head)"
   paddock audit verify --json | jq -r .head`,
+		Local: true,
 		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, auditVerify, renderAuditVerify)
 }

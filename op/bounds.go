@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -15,6 +17,7 @@ import (
 // string, or of the elements of a list.
 type bounds struct {
 	min, max *int64
+	choices  []string // the texts that it may be, besides none
 }
 
 // boundsOf reads the tags. A number that is none is a mistake of the table's.
@@ -30,7 +33,11 @@ func boundsOf(tag reflect.StructTag) bounds {
 		}
 		return &n
 	}
-	return bounds{min: read("min"), max: read("max")}
+	b := bounds{min: read("min"), max: read("max")}
+	if choices := tag.Get("choices"); choices != "" {
+		b.choices = strings.Split(choices, ",")
+	}
+	return b
 }
 
 // length checks how long something is.
@@ -60,9 +67,18 @@ func (b bounds) text(s string, t reflect.Type, path string) error {
 		return b.length(len(text), path, "bytes")
 	case t.Kind() != reflect.String:
 		return mismatch(path, "string")
+	case len(b.choices) > 0 && s != "" && !slices.Contains(b.choices, s):
+		return &plainError{&policy.FieldError{Field: path, Value: s, Reason: `it must be "` + strings.Join(b.choices, `" or "`) + `"`}}
 	}
 	return b.length(len(s), path, "bytes")
 }
+
+// plainError is what is wrong with a field, told as a spec's fields are: the error
+// alone, and not behind whose input it was.
+type plainError struct{ *policy.FieldError }
+
+// Unwrap gives what is told.
+func (e *plainError) Unwrap() error { return e.FieldError }
 
 // named makes an error of a type's own notation tell the field.
 func named(err error, path string) error {

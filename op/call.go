@@ -59,7 +59,7 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 		return nil, err
 	}
 	own := *c.env
-	own.call = c
+	own.call, c.stream = c, stream
 	out, err := c.op.do(ctx, &own, in, stream)
 	err = c.ended(ctx, out, err)
 	if c.lost {
@@ -73,6 +73,7 @@ type call struct {
 	op      Op
 	env     *Env
 	from    time.Time
+	stream  *Stream
 	args    json.RawMessage // without secrets; nil where they could not be read
 	secrets []string
 	needs   privilege.Set // beside the operation's own, once it is known what is asked for

@@ -48,7 +48,7 @@ func cgroupReadOp() Op {
 		Doc:     "Read an interface file of a control group.\n\n" + cgroupDoc,
 		Examples: `  paddock cgroup read cgroup.controllers
   paddock cgroup read --json build/memory.current`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, cgroupRead, func(w io.Writer, r *CgroupRead) error {
 		_, err := io.WriteString(w, r.Content)
 		return err

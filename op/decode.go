@@ -27,6 +27,9 @@ const (
 // letters, null for anything, and put other characters in place of bad ones.
 func decode(name string, input []byte, in any) error {
 	if err := decodeObject(input, in); err != nil {
+		if own := (*plainError)(nil); errors.As(err, &own) {
+			return own.FieldError
+		}
 		return fmt.Errorf("cannot read the input of %s: %w", name, err)
 	}
 	return nil

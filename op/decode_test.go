@@ -2,6 +2,7 @@ package op
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func TestDecode(t *testing.T) {
 		{"a number of bytes", `{"size":512}`, ""},
 		{"a pair of escapes", `{"any":"\ud83d\ude00 \\ud83d \u00e9"}`, ""},
 		{"other letters", `{"Short":"ab"}`, `unknown field "Short": it is written "short"`},
-		{"a field deep down", `{"inner":{"list":[{},{"name":"x"}]}}`, `unknown field "inner.list[1].name": it is written "Name"`},
+		{"a field deep down", `{"inner":{"list":[{"Name":""},{"name":"x"}]}}`, `unknown field "inner.list[1].name": it is written "Name"`},
 		{"twice", `{"count":1,"count":2}`, "the field count is given twice"},
 		{"twice, escaped", `{"count":1,"\u0063ount":2}`, "the field count is given twice"},
 		{"twice in anything", `{"any":[{"a":1,"a":1}]}`, "the field any[0].a is given twice"},
@@ -95,4 +96,35 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s was read as %s", input, text)
 		}
 	})
+}
+
+// What a schema requires of the elements of a list must be there, whichever tool has
+// it: an absent text would be taken for an empty one.
+func TestElementsHaveWhatTheirSchemaRequires(t *testing.T) {
+	tried := 0
+	for _, o := range Table() {
+		lists := parsed(t, o.InputSchema()).below("properties")
+		for list := range lists {
+			items := lists.below(list).below("items")
+			required, _ := items["required"].([]any)
+			for _, missing := range required {
+				one := map[string]any{}
+				for _, key := range required {
+					if key != missing {
+						one[fmt.Sprint(key)] = "x"
+					}
+				}
+				tried++
+				_, err := o.decode(mustJSON(t, map[string]any{list: []any{one}}))
+				wrong := (*policy.FieldError)(nil)
+				field := fmt.Sprintf("%s[0].%s", list, missing)
+				if !errors.As(err, &wrong) || wrong.Field != field || err.Error() != "cannot use "+field+": it is missing" {
+					t.Errorf("%s without %s: %v", o.Name, field, err)
+				}
+			}
+		}
+	}
+	if tried < 4 {
+		t.Errorf("only %d were tried", tried)
+	}
 }

@@ -50,7 +50,7 @@ with --backend, whether that backend can make one.`,
 		Examples: `  paddock doctor
   paddock doctor --backend docker
   paddock doctor --json`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, doctor, renderDoctor)
 }
 

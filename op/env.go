@@ -8,6 +8,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
 // Env is what an operation finds around it; a door fills it in.
@@ -25,18 +26,37 @@ type Env struct {
 	// Privileges opens the store of privileges where one is needed. nil:
 	// there is none, and nobody holds any.
 	Privileges func() (privilege.Store, error)
+	// Tokens opens the store of tokens where one is needed. nil: there is none.
+	Tokens func() (*token.Store, error)
 	// Ceiling is the most that a spec of the principal's may ask for. nil:
 	// whatever the library takes.
 	Ceiling *policy.Ceiling
+	// Default is the sandbox that is meant where none is named. nil: one over the
+	// current directory.
+	Default *policy.Spec
+	// Budget is how many characters of output an answer should hold at most, for
+	// doors of models. 0: as many as the operation says.
+	Budget int
 	// Sessions keeps sessions for a door that lasts, which closes it at its end.
 	// nil: none is kept.
 	Sessions *Sessions
+	// Sandboxes keeps sandboxes for a door that lasts, which closes it at its end.
+	// nil: each call has its own.
+	Sandboxes *Sandboxes
+	// Outputs keeps what was printed and does not fit into an answer, for a door
+	// that lasts, which closes it at its end. nil: nothing is kept.
+	Outputs *Outputs
 	// Audit takes a record of each call. nil: none is kept, and what needs a
 	// privilege is refused.
 	Audit *audit.Log
 	// Warn is told what is wrong and stops nothing: a record that could not
 	// be kept. It is called once in a call at most. nil: nobody is told.
 	Warn func(error)
+	// Planted is told, at the end of each sandbox that was opened here, of what its
+	// commands have left for the host to execute or obey: it is for the operator,
+	// since who asked for the commands may be the one to beware of. It may be
+	// called from any goroutine. nil: nobody is told; it is on record all the same.
+	Planted func(Planted)
 
 	call *call // the one that this environment was made for
 }
@@ -59,6 +79,14 @@ type Stream struct {
 	// Lines says that what an operation with [Streams.Lines] reads and writes are
 	// JSON objects, one a line.
 	Lines bool
+	// Progress is told how far long work has come: so much of a total, which is 0
+	// where nobody knows it, and a few words. It is called from one goroutine at
+	// a time. nil: nobody listens.
+	Progress func(done, total float64, message string)
+	// Note is told what belongs beside the answer: what a sandbox keeps, once, or
+	// that one had ended and was made anew. It may hold line feeds. nil: notes go
+	// to Stderr, where there is one.
+	Note func(text string)
 	// Signals are names ("SIGINT") to be handed on to what is run. "SIGWINCH"
 	// also says that Terminal may have another size.
 	Signals <-chan string

@@ -33,6 +33,7 @@ func executeOp() Op {
 
   # the settings of an older server, and the result as one JSON object
   paddock execute --config config.json --format json 'ls -la'`,
+		Profile: ProfileRun,
 		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{Out: true},
 	}, execute, renderExecute)
@@ -224,21 +225,25 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	workspace := workspaceAt(sandbox.Isolation().Level, x.spec) // the level may be another than asked for
 	cmd.Dir, cmd.AddEnv = dir, append([]string{"HOME=" + workspace, "PWD=" + path.Join(workspace, dir)}, x.vars...)
 	bound := int64(sandbox.Spec().Limits.Output)
-	stdout, stderr := &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	k := x.env.keep(cmd, bound)
 	if err := cmd.Start(); err != nil {
+		k.drop()
 		return x.failed(ctx, err)
 	}
-	stop := handOn(cmd, x.stream)
+	stop, quiet := handOn(cmd, x.stream), x.stream.beat(cmd.Timeout, k.whole.printed)
 	err = brokenStream(cmd.Wait())
 	stop()
+	quiet()
 	result := cmd.Result()
 	if result == nil || err != nil {
+		k.drop()
 		return x.failed(ctx, err)
 	}
 	out = ended(result, x.timeout)
-	out.Stdout, out.StdoutTruncated = strings.ToValidUTF8(string(stdout.Bytes()), "\uFFFD"), stdout.Truncated()
-	out.Stderr, out.StderrTruncated = strings.ToValidUTF8(string(stderr.Bytes()), "\uFFFD"), stderr.Truncated()
+	c := k.end(result.String(), shownStderr)
+	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
+	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
+	out.Output = c.output
 	return out, nil
 }
 

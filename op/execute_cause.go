@@ -10,6 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
 // hostPaths are absolute paths in a message.
@@ -35,8 +36,10 @@ func (x *execution) cause(err error) string {
 // HintOf is what an error says to do about it, empty where it says nothing.
 func HintOf(err error) string {
 	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
-	denied := (*privilege.Denied)(nil)
+	denied, tokens := (*privilege.Denied)(nil), (*token.UnavailableError)(nil)
 	switch {
+	case errors.As(err, &tokens):
+		return tokens.Hint
 	case errors.As(err, &denied):
 		return denied.Hint
 	case errors.As(err, &field):

@@ -26,6 +26,24 @@ func renderExecute(w io.Writer, out ExecuteOutput) error {
 	return err
 }
 
+// Tell says beside the result how to read what it has no room for, and what
+// the walls refused.
+func (o ExecuteOutput) Tell(w io.Writer) error {
+	t := teller{w: w}
+	t.line("%s", formatResult(o))
+	t.denials(o.Denials, o.status)
+	for _, note := range o.Notes {
+		t.line("note: %s", harmless(note))
+	}
+	if note := plantedNote(o.Planted); note != "" {
+		t.line("%s", note)
+	}
+	if o.Output != "" {
+		t.line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, o.Output, o.StdoutBytes, o.StderrBytes)
+	}
+	return t.err
+}
+
 // formatResult tells a result. What a command printed cannot end its fence,
 // move a terminal's cursor or pass for a line of ours.
 func formatResult(out ExecuteOutput) string {

@@ -20,8 +20,8 @@ type ExecuteInput struct {
 	Timeout    *Seconds  `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and all it started after this time, 90 or 1.5 say (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
 	Env        Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
 	Workspace  *string   `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
-	Config     string    `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec's own words count more"`
-	SpecFile   string    `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file"`
+	Config     string    `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec's own words count more" within:"files"`
+	SpecFile   string    `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
 	Format     string    `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
 	Command    Words     `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
 }
@@ -46,30 +46,6 @@ func (w *Words) UnmarshalJSON(data []byte) error {
 
 // JSONSchema says so.
 func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
-
-// Variables are "K=V". In JSON they are a list or an object.
-type Variables []string
-
-// UnmarshalJSON takes an object for a list, in the order of its names.
-func (v *Variables) UnmarshalJSON(data []byte) error {
-	var object map[string]string
-	isNull := string(data) == "null"
-	if json.Unmarshal(data, &object) == nil && !isNull {
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			*v = append(*v, name+"="+object[name])
-		}
-		return nil
-	}
-	if isNull || json.Unmarshal(data, (*[]string)(v)) != nil {
-		return &policy.FieldError{Field: "env", Reason: "it must be an object of texts"}
-	}
-	return nil
-}
-
-// JSONSchema says so.
-func (Variables) JSONSchema() string {
-	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
-}
 
 // Seconds is a time span that is written as a number of seconds, or with a
 // unit: 90, 1.5, "2m".
@@ -110,7 +86,7 @@ func (Seconds) JSONSchema() string {
 
 // settings are what the spec, the configuration and the fields say together.
 func (in ExecuteInput) settings(env *Env) (policy.Spec, executor.Config, error) {
-	var spec policy.Spec
+	spec := env.defaultSpec()
 	var config executor.Config
 	var errs []error
 	err := errors.Join(env.reads("spec_file", in.SpecFile), env.reads("config", in.Config))

@@ -34,6 +34,7 @@ type ExecuteOutput struct {
 	StderrBytes     int64            `json:"stderr_bytes"`
 	StdoutTruncated bool             `json:"stdout_truncated"`
 	StderrTruncated bool             `json:"stderr_truncated"`
+	Output          string           `json:"output,omitempty"` // where it is long: for output_read, which has the whole
 	Usage           *ExecuteUsage    `json:"usage,omitempty"`
 	Survivors       int              `json:"survivors"` // processes that outlived the command
 	SurvivorsKilled int              `json:"survivors_killed"`
@@ -67,6 +68,10 @@ type ExecuteUsage struct {
 // ExitStatus is the command's own, 124 where it ran out of time, 125 where it
 // could not be run, 126 where it was refused, and 128+N where signal N ended it.
 func (o ExecuteOutput) ExitStatus() int { return o.status }
+
+// Failed says, for [Failer], that the command was not executed. One that ran has no
+// error, whatever became of it.
+func (o ExecuteOutput) Failed() bool { return o.Error != nil && !o.TimedOut }
 
 // notRun is the result of a command that was not executed.
 func notRun(status int, reason string) ExecuteOutput {

@@ -2,6 +2,7 @@ package op
 
 import (
 	"encoding"
+	"encoding/json"
 	"reflect"
 	"strconv"
 	"strings"
@@ -45,18 +46,35 @@ const (
 	KindList              // strings
 )
 
-// Fields are the fields of the operation's input.
-func (o Op) Fields() []Field { return fieldsOf(o.in) }
+// Fields are the fields of the operation's input that a command line asks for:
+// all but those whose flag is "-", which JSON alone has. Those with the tag
+// only:"cli", which name files of the host or need its terminal, are in no schema.
+func (o Op) Fields() []Field {
+	return fieldsOf(o.in, func(reflect.StructField) bool { return true })
+}
 
-func fieldsOf(t reflect.Type) []Field {
+// FieldsWithin are those of Fields that InputSchemaWithin has.
+func (o Op) FieldsWithin(c *policy.Ceiling) []Field {
+	return fieldsOf(o.in, func(f reflect.StructField) bool { return offered(f, c) })
+}
+
+// offered says whether programs are told of a field.
+func offered(f reflect.StructField, c *policy.Ceiling) bool {
+	return f.Tag.Get("only") != "cli" && choice(c, f.Tag.Get("within"))
+}
+
+// fieldsOf are the fields that a command line asks for, of those that are wanted.
+func fieldsOf(t reflect.Type, wanted func(reflect.StructField) bool) []Field {
 	var fields []Field
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
-			fields = append(fields, fieldsOf(f.Type)...)
+			fields = append(fields, fieldsOf(f.Type, wanted)...)
 			continue
 		}
-		fields = append(fields, fieldOf(f))
+		if f.Tag.Get("flag") != "-" && wanted(f) {
+			fields = append(fields, fieldOf(f))
+		}
 	}
 	return fields
 }
@@ -121,6 +139,12 @@ func (f Field) Value(text string) (any, error) {
 			return nil, refuse("it is not a whole number from 0 to 2^64-1", "")
 		}
 		return n, nil
+	}
+	if f.Kind == KindList && f.typ.Elem().Kind() == reflect.Struct {
+		if text = strings.TrimSpace(text); !json.Valid([]byte(text)) || text[0] != '{' {
+			return nil, refuse("it is not a JSON object", "")
+		}
+		return json.RawMessage(text), nil
 	}
 	if u, ok := reflect.New(f.typ).Interface().(encoding.TextUnmarshaler); ok {
 		for _, wrong := range policy.FieldErrors(u.UnmarshalText([]byte(text))) {

@@ -104,6 +104,9 @@ func (a Answer[R]) ExitStatus() int {
 	return statusFailed
 }
 
+// Failed is for [Failer].
+func (a Answer[R]) Failed() bool { return !a.Success }
+
 // answerOf makes an answer of a result, an error, or both.
 func answerOf[R any](r *R, err error) Answer[R] {
 	if err == nil {
@@ -132,7 +135,7 @@ func toolHint(err error) string {
 // newHostTool makes an operation whose errors are answers. In texts for people
 // they are errors like any other.
 func newHostTool[I, R any](desc Desc, do func(context.Context, *Env, I, *Stream) (*R, error), render func(io.Writer, *R) error) Op {
-	desc.Needs = privilege.UnsandboxedExec
+	desc.Needs, desc.Hints.OpenWorld = privilege.UnsandboxedExec, true
 	if t, ok := contractTools()[desc.Name]; ok {
 		desc.Description, desc.Schema = t.Description, t.Parameters
 	}

@@ -20,7 +20,9 @@ import (
 
 func TestMain(m *testing.M) {
 	namespace.Helper()
-	os.Exit(m.Run())
+	status := m.Run()
+	cleanUp()
+	os.Exit(status)
 }
 
 func operation(t testing.TB, name string) Op {

@@ -44,6 +44,10 @@ type Desc struct {
 	// Lasting operations are for doors that outlive a call ([Env.Sessions]); they
 	// have no command of their own.
 	Lasting bool
+	// Local operations are for the terminal of this host alone: no other door has them.
+	Local bool
+	// Profile is the smallest set of tools in which models are offered it.
+	Profile Profile
 	Hints   Hints
 	Streams Streams
 }
@@ -58,6 +62,11 @@ type Hints struct {
 	Idempotent bool
 	// LongRunning operations take as long as what they start.
 	LongRunning bool
+	// Control operations look at what runs, or end it, in little time: a door lets
+	// them in also where it is busy.
+	Control bool
+	// OpenWorld operations reach what is outside the sandbox and its workspace.
+	OpenWorld bool
 }
 
 // Streams says which live streams an operation can use.
@@ -124,11 +133,21 @@ type Statuser interface {
 	ExitStatus() int
 }
 
+// Failer is an output that tells of a failure in its fields: what a contract has as
+// an answer is an error to a door that knows one from the other.
+type Failer interface {
+	Failed() bool
+}
+
 // Groups are the commands that only hold others, by their name, with a summary.
 func Groups() map[string]string {
 	return map[string]string{
-		"cgroup": "Work with control groups of the host, outside every sandbox",
-		"policy": "Look at the rules for commands",
+		"cgroup":    "Work with control groups of the host, outside every sandbox",
+		"file":      "Work with files of a workspace, as its sandbox sees them",
+		"policy":    "Look at the rules for commands",
+		"service":   "Work with services: commands that run on in a sandbox",
+		"token":     "Let principals in by HTTP, and end that",
+		"workspace": "Bring files into a workspace, and take them out",
 	}
 }
 
@@ -136,7 +155,10 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp()}, sessionOps(), []Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
-		[]Op{alterPrivilegesOp(), privilegeListOp(), auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), []Op{fileSearchOp()}, sessionOps(),
+		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
+		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
+		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
+		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
 	)
 }

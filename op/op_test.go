@@ -146,3 +146,17 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// TestHints: what doors tell of an operation does not contradict itself.
+func TestHints(t *testing.T) {
+	for _, o := range Table() {
+		switch h := o.Hints; {
+		case h.ReadOnly && (h.Destructive || !h.Idempotent):
+			t.Errorf("%s only reads, and is %+v", o.Name, h)
+		case o.Needs != 0 && !h.OpenWorld && !h.ReadOnly && !o.Local && o.Name != "alter_privileges":
+			t.Errorf("%s needs a privilege, and stays in a sandbox", o.Name)
+		case o.Lasting && o.Local:
+			t.Errorf("%s is for no door", o.Name)
+		}
+	}
+}

@@ -35,11 +35,12 @@ func planOp() Op {
 		Summary: "Print the steps that would build a sandbox, and change nothing",
 		Doc: `Print what "paddock run" with the same flags would do: each step that builds the
 sandbox, each step that every command goes through, what then holds, and which
-paths of the workspace stay protected. Nothing is started or changed.`,
+paths of the workspace stay protected. Nothing is started or changed. Ask this
+before a sandbox is made, to learn what it would allow and refuse.`,
 		Examples: `  paddock plan
   paddock plan --network host --rw ~/.cache/go-build
   paddock plan --json --spec sandbox.yaml`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, plan, renderPlan)
 }
 

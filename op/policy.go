@@ -16,7 +16,7 @@ import (
 
 // PolicyInput names the rules that are meant.
 type PolicyInput struct {
-	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)"`
+	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)" within:"files"`
 }
 
 // rules are the rules that are meant, and the spec that they come from.
@@ -82,7 +82,7 @@ Exit status: 0 allowed, 1 denied.`,
 		Examples: `  paddock policy check 'ls; curl example.com'
   paddock policy check --spec sandbox.yaml 'grep -rn "a;b" . | sort | head -3'
   paddock policy check -- find . -name '*.go' -exec wc -l {} +`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, policyCheck, renderPolicyCheck)
 }
 
@@ -187,7 +187,7 @@ that are blocked all the same. A spec file holds it as
 The list is a guard-rail, not a wall: what holds is the sandbox.`,
 		Examples: `  paddock policy list
   paddock policy list --spec sandbox.yaml --json`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, policyList, renderPolicyList)
 }
 

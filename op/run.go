@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -28,31 +27,35 @@ func runOp() Op {
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+		Profile: ProfileRun,
+		Hints:   Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: Streams{In: true, Out: true},
 	}, run, renderRun)
 }
 
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
-The command finds the current directory at /workspace and may change it. The
-system directories are read-only, HOME and /tmp are private and empty, and
-there is no network unless --network=host is given. Nothing of the caller's
-environment is passed on unless --env or --env-pass says so; what is written
-with --env can be read in the list of processes, so secrets belong in
---env-pass.
+The command finds the workspace at /workspace and may change it: the current
+directory, unless --workspace says another. The system directories are read-only,
+HOME and /tmp are private and empty, and there is no network. --network=host gives
+the host's. Nothing of the caller's environment is passed on. --env sets a
+variable, and --env-pass hands one on; what is written with --env can be read in
+the list of processes, so secrets belong in --env-pass.
 
-The first argument that is no flag starts the command; "--" may stand before it.
-Standard input, output and error output are passed through as they come. With
---json the output is captured instead, and one object tells how the command
-ended. With --max-output, what a stream passes on ends at the bound; the rest
-is read and dropped, and a line on standard error says how much.
+On a command line the first argument that is no flag starts the command; "--" may
+stand before it. On a command line standard input, output and error output are
+passed through as they come. With --json the output is captured instead, and one
+object tells how the command ended. With --max-output on a command line, what a
+stream passes on ends at the bound; the rest is read and dropped, and a line on
+standard error says how much.
+
+Without a timeout the command takes as long as it likes, and in a server 2m at most.
 
 A spec with "commands" is kept: a command that its rules refuse is not run, and
 of programs these alone can be executed; see paddock execute.
 
-Signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to the command. The
-third INT or TERM ends the sandbox, whatever the command makes of it.
+From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to
+the command; the third INT or TERM ends the sandbox, whatever the command makes of it.
 
 Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 126 it cannot be executed, or a rule of the spec refuses it; 127 it does not exist; 128+N signal N ended it.`
@@ -60,7 +63,7 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 // run opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
 func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOutput, err error) {
-	if err := in.check(stream); err != nil {
+	if err := in.check(env, stream); err != nil {
 		return RunOutput{}, err
 	}
 	spec, err := in.spec(env)
@@ -94,8 +97,11 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
+	if env.Sandboxes != nil && cmd.Timeout == 0 {
+		cmd.Timeout = foregroundTime // a model that waits for ever does nothing else
+	}
 	if stream.Stdout == nil {
-		return capture(cmd, int64(sandbox.Spec().Limits.Output), stream)
+		return capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	}
 	out, err = follow(cmd, spec, in.TTY, stream)
 	return out, errors.Join(err, tellDenials(notes, out))
@@ -136,19 +142,21 @@ func tellPlanted(w io.Writer, paths []string) error {
 	if len(paths) == 0 || w == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", strings.Join(paths, ", "))
+	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", pathNames(paths))
 	return err
 }
 
-func (in RunInput) check(stream *Stream) error {
+func (in RunInput) check(env *Env, stream *Stream) error {
 	switch {
 	case len(in.Argv) == 0:
 		return &paddock.Error{
 			Message: "cannot run: no command was given",
-			Hint:    "paddock run [flags] -- CMD [ARG]...",
+			Hint:    "paddock run [flags] -- CMD [ARG]..., or argv in JSON",
 		}
 	case in.Argv[0] == "":
 		return &paddock.Error{Message: "cannot run: the command is empty"}
+	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
+		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
 	case in.TTY && stream.Stdout == nil:
 		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
 	case in.TTY && stream.Terminal == nil:
@@ -160,13 +168,21 @@ func (in RunInput) check(stream *Stream) error {
 	return nil
 }
 
-// capture keeps the command's output, bounded by the library.
-func capture(cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
-	stdout, stderr := &paddock.Capture{Max: bound}, &paddock.Capture{Max: bound}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+// capture keeps the command's output, bounded by the library, or by the budget
+// of answers.
+func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
+	k := env.keep(cmd, bound)
+	stop := stream.beat(cmd.Timeout, k.whole.printed)
 	out, err := finish(cmd, stream)
-	out.Stdout, out.StdoutTruncated = strings.ToValidUTF8(string(stdout.Bytes()), "\uFFFD"), stdout.Truncated()
-	out.Stderr, out.StderrTruncated = strings.ToValidUTF8(string(stderr.Bytes()), "\uFFFD"), stderr.Truncated()
+	stop()
+	if out.Command == nil {
+		k.drop()
+		return out, err
+	}
+	c := k.end(cmd.Result().String(), bound)
+	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
+	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
+	out.Output = c.output
 	return out, err
 }
 
@@ -223,6 +239,9 @@ func brokenStream(err error) error {
 
 // handOn hands signals and window sizes on to the command until stop is called.
 func handOn(cmd *paddock.Cmd, stream *Stream) (stop func()) {
+	if stream.Signals == nil {
+		return func() {}
+	}
 	end := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {

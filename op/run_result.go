@@ -1,6 +1,8 @@
 package op
 
 import (
+	"io"
+
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -9,8 +11,8 @@ import (
 type RunInput struct {
 	SpecInput
 	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY   bool     `json:"tty,omitempty" flag:"tty" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
-	Quiet bool     `json:"quiet,omitempty" flag:"quiet" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
+	TTY   bool     `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
+	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
 	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
 
@@ -27,6 +29,7 @@ type RunOutput struct {
 	StderrBytes     int64    `json:"stderr_bytes"`
 	StdoutTruncated bool     `json:"stdout_truncated"`
 	StderrTruncated bool     `json:"stderr_truncated"`
+	Output          string   `json:"output,omitempty"` // where it was cut: for output_read, which has the whole
 	DurationMS      int64    `json:"duration_ms"`
 	UserCPUMS       int64    `json:"user_cpu_ms"`
 	SystemCPUMS     int64    `json:"system_cpu_ms"`
@@ -101,4 +104,20 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 		Blocked:          r.Blocked,
 		Isolation:        r.Isolation,
 	}
+}
+
+// Tell says first how the command ended, then what it printed.
+func (o RunOutput) Tell(w io.Writer) error {
+	answer := ExecAnswer{State: stateExited, Stdout: o.Stdout, Stderr: o.Stderr}
+	answer.ended(o)
+	if err := answer.Tell(w); err != nil {
+		return err
+	}
+	t := teller{w: w}
+	for _, note := range []string{lostNote(o.Isolation), plantedNote(o.Planted)} {
+		if note != "" {
+			t.line("%s", note)
+		}
+	}
+	return t.err
 }

@@ -18,10 +18,16 @@ const dialect = "https://json-schema.org/draft/2020-12/schema"
 // InputSchema is the JSON schema of the input: the contract's where one fixes
 // it, else made from the input struct, now and on every call.
 func (o Op) InputSchema() json.RawMessage {
+	return o.InputSchemaWithin(nil)
+}
+
+// InputSchemaWithin is InputSchema for who has a ceiling: fields in which it
+// leaves no choice are not in it. nil: there is none.
+func (o Op) InputSchemaWithin(c *policy.Ceiling) json.RawMessage {
 	if o.Schema != nil {
 		return o.Schema
 	}
-	s := schemer{input: true}
+	s := schemer{input: true, ceiling: c}
 	return s.root(o.in)
 }
 
@@ -121,8 +127,9 @@ func notation(t reflect.Type) (schema, bool) {
 
 // schemer makes schemas of types.
 type schemer struct {
-	input bool
-	above []reflect.Type // what is being made, to see where it repeats
+	input   bool
+	ceiling *policy.Ceiling // where not nil, what it leaves no choice in is left out
+	above   []reflect.Type  // what is being made, to see where it repeats
 }
 
 func (s *schemer) root(t reflect.Type) json.RawMessage {
@@ -184,10 +191,13 @@ func ownJSON(t reflect.Type) bool {
 func (s *schemer) object(t reflect.Type) schema {
 	o := schema{Type: "object", Properties: &properties{}, Additional: false}
 	for _, f := range jsonFields(t) {
+		if s.input && !offered(f.StructField, s.ceiling) {
+			continue
+		}
 		of := s.of(f.Type)
 		s.tagged(&of, f)
 		*o.Properties = append(*o.Properties, property{f.key, of})
-		if !f.omit {
+		if f.required() {
 			o.Required = append(o.Required, f.key)
 		}
 	}

@@ -56,6 +56,7 @@ Exit status: the last command's, with --json 0; 125 Paddock could not open the s
 
   # for programs
   printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`,
+		Local:   true,
 		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{In: true, Out: true, Lines: true, Interrupts: true},
 	}, session, func(io.Writer, SessionOutput) error { return nil })
@@ -95,7 +96,7 @@ const (
 
 // keep opens the session that the flags describe, and takes lines for it.
 func (t *talk) keep(ctx context.Context, in SessionInput, key sessionKey) error {
-	k, err := t.env.openSession(ctx, in, key)
+	k, err := t.env.openSession(ctx, SessionOpenInput{SessionInput: in}, key)
 	t.env.Sessions.put(key, k)
 	switch {
 	case t.signaled.Load() != 0: // nobody waits for it any more

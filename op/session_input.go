@@ -42,7 +42,7 @@ func (Texts) JSONSchema() string {
 // in it. An execution policy says both; fields override it.
 type SessionInput struct {
 	SpecInput
-	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it"`
+	Policy             string           `json:"policy,omitempty" flag:"policy" arg:"FILE" complete:"file" help:"read an execution policy from a YAML or JSON file; flags override it" within:"files"`
 	Shell              []string         `json:"shell_command,omitempty" flag:"shell" arg:"WORD" help:"the shell and its arguments, a POSIX shell; once for each word (default: /bin/bash, or /bin/sh where there is none)"`
 	Cwd                string           `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"where the shell begins, relative to the workspace (default: the workspace)"`
 	StartupCommands    Texts            `json:"startup_commands,omitempty" flag:"startup" arg:"COMMAND" help:"run this first in each new shell; it must succeed (may be repeated)"`
@@ -50,7 +50,7 @@ type SessionInput struct {
 	CommandTimeout     *policy.Duration `json:"command_timeout,omitempty" flag:"command-timeout" arg:"DUR" help:"end a command after this time, and keep the shell where that is possible (default: --timeout, else 30s)"`
 	StartupTimeout     *policy.Duration `json:"startup_timeout,omitempty" flag:"startup-timeout" arg:"DUR" help:"time of the shell's start, and of each startup command (default: 30s)"`
 	TerminationTimeout *policy.Duration `json:"termination_timeout,omitempty" flag:"termination-timeout" arg:"DUR" help:"time that the shell has to end by itself (default: 10s)"`
-	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100)"`
+	MaxOutputLines     *uint64          `json:"max_output_lines,omitempty" flag:"max-output-lines" arg:"N" help:"lines that are kept of a command's output (default: 100; a server keeps all that there is room for, and shows its beginning and end)"`
 	MaxOutputBytes     *policy.Size     `json:"max_output_bytes,omitempty" flag:"max-output-bytes" arg:"SIZE" help:"bytes that are kept of a command's output, at most 2MiB (default: --max-output, else 1MiB)"`
 	RedactValues       []string         `json:"redact_values,omitempty" flag:"redact-value" arg:"VALUE" secret:"all" help:"replace this by [REDACTED] in all output (may be repeated)"`
 }
@@ -59,13 +59,13 @@ type SessionInput struct {
 type sessionPlan struct {
 	spec policy.Spec
 	opts paddock.SessionOptions
-	// byBytes says that who asked has named a bound of bytes.
-	byBytes bool
+	// bounded says that who asked has named a bound of a command's output.
+	bounded bool
 }
 
 // plan puts the policy, the spec file and the fields together.
 func (in SessionInput) plan(env *Env) (sessionPlan, error) {
-	p := sessionPlan{}
+	p := sessionPlan{spec: env.defaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
 		if err := env.reads("policy", in.Policy); err != nil {
@@ -85,13 +85,18 @@ func (in SessionInput) plan(env *Env) (sessionPlan, error) {
 		return p, err
 	}
 	if p.spec.Commands != nil {
-		return p, &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
-			Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
+		return p, errRuledSession
 	}
-	p.byBytes = in.MaxOutputBytes != nil || s.MaxOutputBytes > 0
+	p.bounded = in.bounded() || s.MaxOutputLines > 0 || s.MaxOutputBytes > 0
 	p.opts, err = in.options(s, p.spec)
 	return p, err
 }
+
+// bounded says that a field bounds a command's output.
+func (in SessionInput) bounded() bool { return in.MaxOutputLines != nil || in.MaxOutputBytes != nil }
+
+var errRuledSession = &paddock.Error{Message: "cannot open a session under rules for commands: what one command sets, another could use to get around them",
+	Hint: "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same"}
 
 // options are what the shell is opened with: the fields' word, else the
 // policy's, else the spec's.

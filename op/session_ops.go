@@ -15,6 +15,7 @@ import (
 // SessionOpenInput asks for a session that outlives the call.
 type SessionOpenInput struct {
 	SessionInput
+	Sandbox   string `json:"sandbox,omitempty" help:"which sandbox it is in, with none of the fields that describe one (default: the default sandbox, where there is one and no field describes another; else one of its own)" max:"64"`
 	SessionID string `json:"session_id,omitempty" help:"a name for the session (default: a random one)" max:"64"`
 }
 
@@ -25,13 +26,17 @@ type SessionRunInput struct {
 	Restart        bool             `json:"restart,omitempty" help:"give the session a new shell, without the state of the old one"`
 	Stdin          string           `json:"stdin,omitempty" help:"the command's whole standard input"`
 	Timeout        *policy.Duration `json:"timeout,omitempty" help:"end the command after this time (default: the session's)"`
-	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines that are kept (default: the session's)" min:"1" max:"2147483648"`
+	MaxOutputLines *uint64          `json:"max_output_lines,omitempty" help:"lines of the output that are kept (default: the session's)" min:"1" max:"2147483648"`
 	MaxOutputBytes *policy.Size     `json:"max_output_bytes,omitempty" help:"bytes that are kept, at most 2MiB (default: the session's)"`
 }
 
-// check is the tool's own.
-func (in SessionRunInput) check() error {
+// check is the tool's own, in the words of a contract where it is not one of many.
+func (in SessionRunInput) check(env *Env) error {
 	switch {
+	case env.Sandboxes != nil && in.Command != nil && in.Restart:
+		return &policy.FieldError{Field: "restart", Reason: "command is given, too", Hint: "give one of the two"}
+	case env.Sandboxes != nil && in.Command == nil && !in.Restart:
+		return &policy.FieldError{Field: "command", Reason: "it is missing", Hint: "give command (shell text), or restart"}
 	case in.Command != nil && in.Restart:
 		return &paddock.Error{Message: needOne}
 	case in.Command == nil && !in.Restart:
@@ -53,29 +58,36 @@ func sessionOps() []Op {
 	return []Op{sessionOp(), sessionOpenOp(), sessionRunOp(), sessionRestartOp(), sessionCloseOp(), sessionListOp()}
 }
 
-const sessionDoc = `A session is one shell that stays, in a sandbox of its own: its directory,
-variables, functions and options persist from one command to the next. It lives
-until it is closed, or until the door that keeps it closes.`
+const sessionDoc = `A session is one shell that stays, in a sandbox: its directory, variables,
+functions and options persist from one command to the next. It has no terminal:
+for programs that need one there are shells. It lives until session_close, until
+its sandbox ends, or until the door that keeps it closes.`
 
 func sessionOpenOp() Op {
 	return New(Desc{
-		Name: "session_open", Summary: "Open a session: a shell that stays, in a sandbox of its own",
-		Doc:     sessionDoc + "\n\nWithout a workspace it gets an empty one, which is removed with it.",
-		Lasting: true,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+		Name: "session_open", Summary: "Open a session: a shell that stays",
+		Doc: sessionDoc + `
+
+The answer has the session's id, which session_run takes. It is in the sandbox
+that sandbox names, or in the default sandbox where there is one. Fields that
+describe a sandbox give it one of its own, which ends with it; without a workspace
+that has the default sandbox's, if there is one, and else an empty one, which is
+removed then.`,
+		Lasting: true, Profile: ProfileWorkspace,
+		Hints: Hints{Destructive: true, LongRunning: true},
 	}, func(ctx context.Context, env *Env, in SessionOpenInput, _ *Stream) (SessionOpenOutput, error) {
 		key, err := env.Sessions.reserve(env.principal(), in.SessionID)
 		if err != nil {
 			return SessionOpenOutput{}, err
 		}
-		k, err := env.openSession(ctx, in.SessionInput, key)
+		k, err := env.openSession(ctx, in, key)
 		if !env.Sessions.put(key, k) && err == nil {
 			err = errors.Join(errNoSessions, k.close(ctx))
 		}
 		if err != nil {
 			return SessionOpenOutput{}, err
 		}
-		return SessionOpenOutput{SessionID: key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+		return SessionOpenOutput{SessionID: key.id, Sandbox: k.called, Workspace: k.workspace(env),
 			Temporary: k.scratch != "", Isolation: k.sandbox.Isolation()}, nil
 	}, func(w io.Writer, out SessionOpenOutput) error {
 		_, err := fmt.Fprintln(w, out.SessionID)
@@ -88,16 +100,22 @@ func sessionRunOp() Op {
 		Name: "session_run", Summary: "Run a command in a session",
 		Doc: sessionDoc + `
 
-A command that exceeds its time ends with all it has started; the shell stays
-where it lets itself be interrupted, and the answer says whether it did.`,
-		Lasting: true,
-		Hints:   Hints{Destructive: true, LongRunning: true},
+The call returns when the command has ended, with what it printed, its exit status,
+and the shell's directory. Of long output the answer has the beginning and the
+end, and says how output_read gets the rest: the first and the last 1 MiB are
+kept. With max_output_lines or max_output_bytes, here or in session_open, what
+exceeds them is only counted. A command that exceeds its time (30 seconds, unless it is told
+otherwise) ends with all it has started; the shell stays where it lets itself be
+interrupted, and the answer says whether it did. A command that ends the shell,
+such as exit, says so: session_restart gives the session a new one.`,
+		Lasting: true, Profile: ProfileWorkspace,
+		Hints: Hints{Destructive: true, LongRunning: true},
 	}, sessionRun, renderSessionRun)
 }
 
 // sessionRun runs a command, or restarts the shell.
-func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (SessionRunOutput, error) {
-	if err := in.check(); err != nil {
+func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Stream) (SessionRunOutput, error) {
+	if err := in.check(env); err != nil {
 		return SessionRunOutput{}, err
 	}
 	k, err := env.Sessions.find(env.principal(), in.SessionID)
@@ -124,11 +142,16 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, _ *Stream) (S
 		c.MaxBytes = int64(*in.MaxOutputBytes)
 		p.opts.MaxBytes = c.MaxBytes
 	}
+	if env.Outputs != nil && !p.bounded && in.MaxOutputLines == nil && in.MaxOutputBytes == nil {
+		unbounded(&c, &p)
+	}
+	stop := stream.beat(p.opts.CommandTimeout, (*Output)(nil).printed)
 	r, err := k.shell.Run(ctx, c)
+	stop()
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
-	return newSessionRunOutput(k.key.id, r, p), err
+	return env.sessionAnswer(k.key.id, r, p), err
 }
 
 func renderSessionRun(w io.Writer, out SessionRunOutput) error {
@@ -156,7 +179,9 @@ func (e *restartError) Unwrap() error { return e.cause }
 func sessionRestartOp() Op {
 	return New(Desc{
 		Name: "session_restart", Summary: "Give a session a new shell",
-		Doc:     sessionDoc + "\n\nThe old shell ends with all it has started. The workspace stays as it is.",
+		Doc: `Give a session a new shell, where the old one has ended or hangs. The old one ends
+with all it has started, and its directory, variables and functions are lost; the
+workspace stays as it is, and startup commands run again.`,
 		Lasting: true,
 		Hints:   Hints{Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionRestartOutput, error) {
@@ -173,10 +198,11 @@ func sessionRestartOp() Op {
 
 func sessionCloseOp() Op {
 	return New(Desc{
-		Name: "session_close", Summary: "Close a session, and its sandbox",
-		Doc:     sessionDoc + "\n\nIts shutdown commands run first; then nothing that runs in its sandbox is left.",
-		Lasting: true,
-		Hints:   Hints{Destructive: true},
+		Name: "session_close", Summary: "Close a session, and the sandbox that is its own",
+		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
+is left. A sandbox of its own ends with it, another stays.`,
+		Lasting: true, Profile: ProfileWorkspace,
+		Hints: Hints{Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
 		k, err := env.Sessions.remove(env.principal(), in.SessionID)
 		if err != nil {
@@ -195,8 +221,8 @@ func sessionCloseOp() Op {
 
 func sessionListOp() Op {
 	return New(Desc{
-		Name: "session_list", Summary: "List one's own sessions",
-		Doc:     sessionDoc,
+		Name: "session_list", Summary: "List your sessions",
+		Doc:     "List your sessions: the state of each (ready, busy or ended), its sandbox, and the directory that its shell is in.",
 		Lasting: true,
 		Hints:   Hints{ReadOnly: true, Idempotent: true},
 	}, sessionList, func(w io.Writer, out SessionListOutput) error {
@@ -213,7 +239,7 @@ func sessionListOp() Op {
 func sessionList(ctx context.Context, env *Env, _ struct{}, _ *Stream) (SessionListOutput, error) {
 	out := SessionListOutput{Sessions: []SessionSummary{}}
 	for _, k := range env.Sessions.of(env.principal()) {
-		s := SessionSummary{SessionID: k.key.id, Sandbox: k.sandbox.ID(), Workspace: k.sandbox.Spec().Workspace.Source,
+		s := SessionSummary{SessionID: k.key.id, Sandbox: k.called, Workspace: k.workspace(env),
 			Backend: k.sandbox.Spec().Backend, State: "ended"}
 		if now, err := k.shell.Summary(ctx); err == nil {
 			s.State, s.Cwd, s.Commands, s.Restarts, s.StartedAt = now.State, now.Dir, now.Commands, now.Restarts, now.StartedAt

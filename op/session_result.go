@@ -1,6 +1,8 @@
 package op
 
 import (
+	"fmt"
+	"io"
 	"maps"
 
 	"github.com/paddock-dev/paddock"
@@ -54,6 +56,9 @@ type SessionRunOutput struct {
 	Restarted       bool           `json:"restarted"`
 	Cwd             string         `json:"cwd"`
 	Note            string         `json:"note,omitempty"`
+	// Kept is where output_read finds the lines of Output, where the answer has
+	// less of them than was printed.
+	Kept string `json:"kept,omitempty"`
 }
 
 func newSessionRunOutput(id string, r *paddock.SessionResult, p sessionPlan) SessionRunOutput {
@@ -95,9 +100,15 @@ func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
 type SessionOpenOutput struct {
 	SessionID string           `json:"session_id"`
 	Sandbox   string           `json:"sandbox"`
-	Workspace string           `json:"workspace"` // outside
+	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
 	Temporary bool             `json:"temporary"` // the workspace is removed with the session
 	Isolation policy.Isolation `json:"isolation"`
+}
+
+// Tell names the session, and where its shell is.
+func (out SessionOpenOutput) Tell(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "session %s, in sandbox %s, at %s: session_run {\"session_id\": %q, …} runs a command in it\n", out.SessionID, out.Sandbox, out.Workspace, out.SessionID)
+	return err
 }
 
 // SessionRestartOutput says that a session has a new shell.

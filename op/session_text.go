@@ -61,11 +61,15 @@ func outputText(r *paddock.SessionResult) string { return strings.Join(outputLin
 
 // sessionText is the whole answer as one text.
 func sessionText(r *paddock.SessionResult, p sessionPlan) string {
+	return sessionTextOf(r, p, outputText(r))
+}
+
+// sessionTextOf is sessionText with so much of the output.
+func sessionTextOf(r *paddock.SessionResult, p sessionPlan, text string) string {
 	if r.TimedOut {
 		limit := p.opts.CommandTimeout.Seconds()
 		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", limit)
 	}
-	text := outputText(r)
 	if text == "" {
 		text = noOutput
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -37,6 +38,8 @@ type keptSession struct {
 	shell   *paddock.Session
 	plan    sessionPlan
 	scratch string // the temporary workspace, empty where there is none
+	shared  bool   // the sandbox is not its own
+	called  string // what its principal calls the sandbox
 }
 
 // scratchPrefix begins the names of temporary workspaces.
@@ -44,7 +47,13 @@ const scratchPrefix = "paddock-session-"
 
 // openSession opens a sandbox, and the session in it. Nothing is left where
 // that fails.
-func (e *Env) openSession(ctx context.Context, in SessionInput, key sessionKey) (_ *keptSession, err error) {
+func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionKey) (_ *keptSession, err error) {
+	if where, shared, err := in.where(e); err != nil || shared {
+		if err != nil {
+			return nil, err
+		}
+		return e.openShared(ctx, in.SessionInput, key, where)
+	}
 	p, err := in.plan(e)
 	if err != nil {
 		return nil, err
@@ -61,20 +70,38 @@ func (e *Env) openSession(ctx context.Context, in SessionInput, key sessionKey) 
 		}
 		p.spec.Workspace.Source = k.scratch
 	}
-	if k.sandbox, err = e.Open(ctx, p.spec); err != nil {
+	if k.sandbox, err = e.allowing(k.scratch).Open(ctx, p.spec); err != nil {
 		return nil, err
 	}
-	opts := p.opts
-	opts.ID = key.id
-	if k.shell, err = k.sandbox.OpenSession(ctx, opts); err != nil {
+	k.called = k.sandbox.ID()
+	if err := k.begin(ctx); err != nil {
 		return nil, err
+	}
+	return k, nil
+}
+
+// workspace is where the session's is: for a door that keeps sandboxes as commands
+// find it, for who has this session alone the directory outside.
+func (k *keptSession) workspace(e *Env) string {
+	if e.Sandboxes != nil {
+		return workspaceAt(k.sandbox.Isolation().Level, k.sandbox.Spec())
+	}
+	return k.sandbox.Spec().Workspace.Source
+}
+
+// begin opens the session in its sandbox.
+func (k *keptSession) begin(ctx context.Context) (err error) {
+	opts := k.plan.opts
+	opts.ID = k.key.id
+	if k.shell, err = k.sandbox.OpenSession(ctx, opts); err != nil {
+		return err
 	}
 	// What the agent's defaults are is told where a bound has cut something.
 	k.plan.opts.MaxLines, k.plan.opts.MaxBytes = orNumber(opts.MaxLines, 100), orNumber(opts.MaxBytes, 1<<20)
 	if k.plan.opts.CommandTimeout == 0 {
 		k.plan.opts.CommandTimeout = paddock.DefaultSessionTimeout
 	}
-	return k, nil
+	return nil
 }
 
 func orNumber(n, otherwise int64) int64 {
@@ -87,6 +114,9 @@ func orNumber(n, otherwise int64) int64 {
 // close ends the session, its sandbox, and its temporary workspace. When ctx
 // ends, what the session still runs is not waited for.
 func (k *keptSession) close(ctx context.Context) error {
+	if k.shared {
+		return k.leave(ctx)
+	}
 	var errs []error
 	if k.sandbox != nil {
 		defer context.AfterFunc(ctx, func() { _ = k.sandbox.Close() })() // close returns what it says, too
@@ -178,6 +208,9 @@ func (s *Sessions) put(key sessionKey, k *keptSession) bool {
 func (s *Sessions) find(principal, id string) (*keptSession, error) {
 	if s == nil {
 		return nil, errNoSessions
+	}
+	if id == "" {
+		return nil, &policy.FieldError{Field: "session_id", Reason: "it is missing", Hint: "session_list names those that are open"}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func versionOp() Op {
 that it speaks with its agents, and what it was built with and for.`,
 		Examples: `  paddock version
   paddock version --json`,
-		Hints: Hints{ReadOnly: true},
+		Hints: Hints{ReadOnly: true, Idempotent: true},
 	}, version, renderVersion)
 }
 

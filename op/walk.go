@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -94,7 +95,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 	if t != nil && t.Kind() != reflect.Struct && t.Kind() != reflect.Map || isText(t) {
 		return mismatch(path, "object")
 	}
-	members := membersOf(t)
+	members, required := membersOf(t)
 	seen := make(map[string]bool)
 	for w.dec.More() {
 		tok, err := w.dec.Token()
@@ -122,8 +123,21 @@ func (w *walker) object(t reflect.Type, path string) error {
 			return err
 		}
 	}
-	_, err := w.dec.Token()
-	return err
+	if _, err := w.dec.Token(); err != nil {
+		return err
+	}
+	return absent(required, seen, path)
+}
+
+// absent tells the first field that an object below the input must have and has not.
+// Of the input itself each operation says more, what to do instead.
+func absent(required []string, seen map[string]bool, path string) error {
+	for _, key := range required {
+		if path != "" && !seen[key] {
+			return &plainError{&policy.FieldError{Field: policy.FieldPath(path, key), Reason: "it is missing"}}
+		}
+	}
+	return nil
 }
 
 func (w *walker) array(t reflect.Type, b bounds, path string) error {
@@ -136,7 +150,7 @@ func (w *walker) array(t reflect.Type, b bounds, path string) error {
 	}
 	n := 0
 	for ; w.dec.More(); n++ {
-		if err := w.value(of, bounds{}, path+"["+strconv.Itoa(n)+"]"); err != nil {
+		if err := w.value(of, bounds{choices: b.choices}, path+"["+strconv.Itoa(n)+"]"); err != nil {
 			return err
 		}
 	}
@@ -181,15 +195,43 @@ type member struct {
 	bounds bounds
 }
 
-// membersOf are the fields of a struct by their keys.
-func membersOf(t reflect.Type) map[string]member {
-	members := make(map[string]member)
+// memberCache has the members of each type that was asked for: each call asks.
+var memberCache sync.Map // of memberSet, by reflect.Type
+
+type memberSet struct {
+	known    map[string]member
+	required []string // in their order
+}
+
+// membersOf are the fields of a struct by their keys, for reading alone, and those
+// that its schema requires.
+func membersOf(t reflect.Type) (known map[string]member, required []string) {
+	if done, ok := memberCache.Load(t); ok {
+		set := done.(memberSet)
+		return set.known, set.required
+	}
+	set := memberSet{known: make(map[string]member)}
 	if t != nil && t.Kind() == reflect.Struct {
 		for _, f := range jsonFields(t) {
-			members[f.key] = member{f.Type, boundsOf(f.Tag)}
+			b := boundsOf(f.Tag)
+			if ofSpec(f.StructField) {
+				b.choices = nil
+			}
+			set.known[f.key] = member{f.Type, b}
+			if f.required() && f.Tag.Get("only") == "" && f.Tag.Get("within") == "" {
+				set.required = append(set.required, f.key)
+			}
 		}
 	}
-	return members
+	memberCache.Store(t, set)
+	return set.known, set.required
+}
+
+// ofSpec says whether a field is one of SpecInput's: what is wrong with those the
+// spec tells, all at once.
+func ofSpec(f reflect.StructField) bool {
+	own, ok := reflect.TypeFor[SpecInput]().FieldByName(f.Name)
+	return ok && own.Tag == f.Tag
 }
 
 // jsonField is a field of a struct as JSON has it.
@@ -198,6 +240,9 @@ type jsonField struct {
 	key  string
 	omit bool // it may be absent
 }
+
+// required says whether the field must be there.
+func (f jsonField) required() bool { return !f.omit }
 
 // jsonFields are the fields of a struct and of those embedded in it, in order.
 func jsonFields(t reflect.Type) []jsonField {

@@ -3,12 +3,10 @@ package privilege
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
-	"sync"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/ownfile"
 )
 
 // updateTime bounds how long an update waits for others to be done with the
@@ -29,36 +27,33 @@ const updateTime = 10 * time.Second
 // that readers wait for nobody and find the old file or the new one. Who
 // changes holds a lock on a third, NAME.lock, which stays.
 type File struct {
-	dir, name string
-	turn      chan struct{} // held by who changes, one at a time in this process
-
-	mu    sync.Mutex
-	cache *snapshot
+	own *ownfile.File[map[string]Set]
 }
 
 // OpenFile opens the store in the file at path, which need not be there yet:
 // the first grant makes it, with mode 0600, and its directory with mode 0700.
 // What is wrong with an existing file is told here, and again by every question.
 func OpenFile(path string) (Store, error) {
-	f, err := newFile(path)
+	own, err := ownfile.New(path, maxFile, func(data []byte) (map[string]Set, error) {
+		grants, err := parse(data)
+		if err != nil {
+			return nil, &ownfile.BrokenError{Reason: err.Error(), Hint: "put a good copy into its place, or remove it: then nobody holds anything"}
+		}
+		return grants, nil
+	})
 	if err != nil {
-		return nil, err
+		return nil, &Unavailable{Store: quote(path), Cause: err}
 	}
+	f := &File{own}
 	if _, err := f.read(); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-func newFile(path string) (*File, error) {
-	abs, err := filepath.Abs(path)
-	if err == nil && path == "" {
-		err = errors.New("it has no name")
-	}
-	if err != nil {
-		return nil, &Unavailable{Store: quote(path), Cause: err}
-	}
-	return &File{dir: filepath.Dir(abs), name: filepath.Base(abs), turn: make(chan struct{}, 1)}, nil
+func (f *File) read() (map[string]Set, error) {
+	grants, err := f.own.Read()
+	return grants, f.unavailable(err)
 }
 
 // Get is what the file grants to a principal.
@@ -66,11 +61,8 @@ func (f *File) Get(ctx context.Context, principal string) (Set, error) {
 	if err := errors.Join(ctx.Err(), CheckName(principal)); err != nil {
 		return 0, err
 	}
-	s, err := f.read()
-	if err != nil {
-		return 0, err
-	}
-	return s.grants[principal], nil
+	grants, err := f.read()
+	return grants[principal], err
 }
 
 // List is all that the file grants.
@@ -78,11 +70,18 @@ func (f *File) List(ctx context.Context) (map[string]Set, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, err := f.read()
+	grants, err := f.read()
 	if err != nil {
 		return nil, err
 	}
-	return maps.Clone(s.grants), nil
+	return copied(grants), nil
+}
+
+// copied is never nil.
+func copied(grants map[string]Set) map[string]Set {
+	all := make(map[string]Set, len(grants))
+	maps.Copy(all, grants)
+	return all
 }
 
 // Update changes one line of the file. It waits at most ten seconds for others
@@ -93,65 +92,40 @@ func (f *File) Update(ctx context.Context, principal string, change func(Set) Se
 	}
 	ctx, cancel := context.WithTimeout(ctx, updateTime)
 	defer cancel()
-	unlock, err := f.lock(ctx)
+	err = f.own.Update(ctx, func(old map[string]Set) ([]byte, error) {
+		before = old[principal]
+		after = change(before)
+		if after == before {
+			return nil, nil
+		}
+		grants := copied(old)
+		grants[principal] = after
+		if after == 0 {
+			delete(grants, principal)
+		}
+		return encode(grants)
+	})
 	if err != nil {
-		return 0, 0, f.unavailable(err)
-	}
-	defer unlock()
-	s, err := f.read()
-	if err != nil {
-		return 0, 0, err
-	}
-	before = s.grants[principal]
-	after = change(before)
-	if after == before {
-		return before, after, nil
-	}
-	grants := maps.Clone(s.grants)
-	grants[principal] = after
-	if after == 0 {
-		delete(grants, principal)
-	}
-	if err := f.write(grants, s.mode()); err != nil {
 		return 0, 0, f.unavailable(err)
 	}
 	return before, after, nil
 }
 
 // Close forgets what was read.
-func (f *File) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.forget()
-	return nil
-}
+func (f *File) Close() error { return f.own.Close() }
 
 // Owned says whether the file at path belongs to the user who runs this
 // program, or will, because there is none: then that is an administrator of
 // it. It says no in doubt.
-func Owned(path string) bool {
-	f, err := newFile(path)
-	if err != nil {
-		return false
-	}
-	for at := filepath.Join(f.dir, f.name); ; at = filepath.Dir(at) {
-		info, err := os.Lstat(at)
-		switch {
-		case err == nil:
-			return ownerOf(info) == os.Geteuid()
-		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
-			return false
-		}
-	}
-}
+func Owned(path string) bool { return ownfile.Owned(path) }
 
 func (f *File) unavailable(err error) error {
-	if u := (*Unavailable)(nil); errors.As(err, &u) {
-		return err
+	if err == nil {
+		return nil
 	}
-	u := &Unavailable{Store: filepath.Join(f.dir, f.name), Cause: err}
-	if broken := (*brokenError)(nil); errors.As(err, &broken) {
-		u.Hint = broken.hint
+	u := &Unavailable{Store: f.own.Path(), Cause: err}
+	if broken := (*ownfile.BrokenError)(nil); errors.As(err, &broken) {
+		u.Hint = broken.Hint
 	}
 	return u
 }

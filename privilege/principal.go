@@ -75,6 +75,13 @@ func Local() *Principal {
 	return p
 }
 
+// ModelOf is who a model is that user lets ask in their place: "model:" and the
+// user's name. It has a name of its own because what a user may do is not for a
+// model to use: it is no administrator, and holds what its name was granted alone.
+func ModelOf(user *Principal) *Principal {
+	return &Principal{Name: "model:" + strings.TrimPrefix(user.Name, "user:")}
+}
+
 // nameIn is the first name that a list of users has for uid, or "" where there
 // is none, or where another uid has the same name.
 func nameIn(list io.Reader, uid string) string {

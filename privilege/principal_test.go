@@ -34,3 +34,12 @@ short:x
 		}
 	}
 }
+
+func TestModelOf(t *testing.T) {
+	for user, want := range map[string]string{"user:root": "model:root", "uid:1000": "model:uid:1000"} {
+		got := ModelOf(&Principal{Name: user, Admin: true})
+		if got.Name != want || got.Admin || CheckName(got.Name) != nil {
+			t.Errorf("the model of %s is %+v, want %s", user, got, want)
+		}
+	}
+}

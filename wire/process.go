@@ -186,6 +186,8 @@ func (p *Process) control(c Control) error {
 func (p *Process) run() {
 	defer close(p.done)
 	err := p.follow()
+	// Who asks later how it ended keeps p, and needs none of these.
+	p.frames, p.buf, p.conn.br = nil, nil, nil
 	p.window.close()
 	p.conn.close()
 	p.bypass.finish()

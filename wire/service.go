@@ -15,6 +15,10 @@ type StartServiceRequest struct {
 	// what that type needs (see WIRE.md). Absent, and whatever is no object:
 	// it is ready at once.
 	Readiness json.RawMessage `json:"readiness,omitempty"`
+	// ReadyUnused refuses, before the start, a tcp or http readiness that holds
+	// already (conflict, with the object "readiness"): somebody else answers there,
+	// and the service would count as ready whatever becomes of it.
+	ReadyUnused bool `json:"ready_unused,omitempty"`
 	// ReadyTimeoutSeconds bounds the wait for readiness. Default: 30.
 	ReadyTimeoutSeconds float64 `json:"ready_timeout_seconds,omitempty"`
 	// ReadyIntervalMS is the time between two looks, 1 at least. Default: 500.

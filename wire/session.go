@@ -70,6 +70,9 @@ type RunSessionRequest struct {
 	Timeout        float64 `json:"timeout,omitempty"`
 	MaxOutputLines int64   `json:"max_output_lines,omitempty"`
 	MaxOutputBytes int64   `json:"max_output_bytes,omitempty"`
+	// MaxTailBytes has the end of the output kept too, where the bounds above have
+	// cut it: so many bytes of both streams, at most 2 MiB. Default: none.
+	MaxTailBytes int64 `json:"max_tail_bytes,omitempty"`
 	// Encoding of Stdin and of the output: "" (text, invalid UTF-8 becomes
 	// U+FFFD) or "base64".
 	Encoding string `json:"encoding,omitempty"`
@@ -137,6 +140,10 @@ type RunSessionResult struct {
 	Blocked          string       `json:"blocked,omitempty"`
 	TruncatedByLines bool         `json:"truncated_by_lines"`
 	TruncatedByBytes bool         `json:"truncated_by_bytes"`
+	// Tail is the end of what the bounds have cut, where it was asked for, and
+	// OmittedBytes counts what is missing between Output and it.
+	Tail         SessionChunks `json:"tail,omitempty"`
+	OmittedBytes int64         `json:"omitted_bytes,omitempty"`
 	// Late is what background jobs printed between the command before and this
 	// one, of LateBytes in all; at most 64 KiB of it are kept.
 	Late      SessionChunks `json:"late,omitempty"`

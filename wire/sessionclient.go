@@ -99,7 +99,7 @@ func (r *RunSessionResult) fromPeer(encoding string) error {
 	for name, count := range map[string]int64{
 		"duration_us": r.DurationUS, "user_cpu_ms": r.UserCPUMS, "system_cpu_ms": r.SystemCPUMS, "peak_memory_bytes": r.PeakMemoryBytes,
 		"total_lines": r.TotalLines, "total_bytes": r.TotalBytes, "stdout_bytes": r.StdoutBytes, "stderr_bytes": r.StderrBytes,
-		"late_bytes": r.LateBytes, "jobs": int64(r.Jobs), "survivors_killed": int64(r.SurvivorsKilled),
+		"late_bytes": r.LateBytes, "omitted_bytes": r.OmittedBytes, "jobs": int64(r.Jobs), "survivors_killed": int64(r.SurvivorsKilled),
 	} {
 		if count < 0 {
 			return Errorf(CodeInternal, "cannot use the agent's result: %s is negative", name)
@@ -112,13 +112,13 @@ func (r *RunSessionResult) fromPeer(encoding string) error {
 		return Errorf(CodeInternal, "cannot use the agent's result: its encoding is another than was asked for")
 	}
 	r.Blocked = printable(r.Blocked)
-	for _, c := range slices.Concat(r.Output, r.Late) {
+	for _, c := range slices.Concat(r.Output, r.Tail, r.Late) {
 		if c.Stream != "stdout" && c.Stream != "stderr" {
 			return Errorf(CodeInternal, "cannot use the agent's result: there is no such stream")
 		}
 	}
 	if encoding == "base64" {
-		for _, c := range r.Output {
+		for _, c := range slices.Concat(r.Output, r.Tail) {
 			if _, err := base64.StdEncoding.DecodeString(c.Data); err != nil {
 				return Errorf(CodeInternal, "cannot use the agent's result: its output is not base64")
 			}

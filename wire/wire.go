@@ -66,6 +66,7 @@ var (
 	Stat                = Action[StatRequest, StatResult]{Name: "stat"}
 	Mkdir               = Action[MkdirRequest, MkdirResult]{Name: "mkdir"}
 	Move                = Action[MoveRequest, MoveResult]{Name: "move"}
+	SearchFiles         = Action[SearchRequest, SearchResult]{Name: "search_files"}
 
 	OpenShell   = Action[OpenShellRequest, Shell]{Name: "open_shell"}
 	ReadShell   = Action[ReadShellRequest, ReadShellResult]{Name: "read_shell"}

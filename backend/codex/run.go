@@ -40,6 +40,14 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// whole drops the last line where its writer was ended within it, unless there is
+// no other: a question that waits for its answer says why nothing goes on.
+func (l *limited) whole() {
+	if i := bytes.LastIndexByte(l.Bytes(), '\n'); i >= 0 {
+		l.Truncate(i + 1)
+	}
+}
+
 // run executes argv in a session of its own, and ends what it leaves behind in
 // it. The error is errHangs, or what the program ended with.
 func run(ctx context.Context, h home, dir, input string, argv []string) (*printed, error) {
@@ -57,6 +65,8 @@ func run(ctx context.Context, h home, dir, input string, argv []string) (*printe
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	if ctx.Err() != nil {
+		p.out.whole()
+		p.err.whole()
 		return &p, context.Cause(ctx)
 	}
 	return &p, err

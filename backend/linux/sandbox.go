@@ -63,15 +63,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	if conn := s.takeSpare(); conn != nil {
 		return conn, nil
 	}
-	conn, err := state.Dial(ctx, s.dir.Path)
-	if err != nil {
-		select {
-		case <-s.done:
-			return nil, backend.ErrGone
-		default:
-		}
-	}
-	return conn, err
+	return state.Dial(ctx, s.dir.Path)
 }
 
 // spareLife is how long a connection made ahead is of use: well below the time

@@ -57,16 +57,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
-	conn, err := state.DialKept(ctx, s.dir.Path)
-	if err == nil {
-		return conn, nil
-	}
-	select {
-	case <-s.done:
-		return nil, backend.ErrGone
-	default:
-		return nil, err
-	}
+	return state.DialKept(ctx, s.dir.Path)
 }
 
 // Stop ends the wall and removes the state.
@@ -79,18 +70,18 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 		s.end(grace)
 		s.death.Log = s.log()
 		s.death.Proved = s.ended != nil && s.ended.Proved && (!elsewhere || s.ended.Exited && s.ended.Status == 0)
-		if s.death.Proved && s.wall.Gone != nil {
-			gone, err := s.wall.Gone(context.WithoutCancel(ctx))
-			s.death.Proved, s.err = gone && err == nil, err
-		}
 		if s.ended == nil || !s.ended.Cleaned {
 			// What the keeper could not do is done as if this process had ended
 			// too; what fails then is tried again by later starts.
 			s.dir.Abandon()
 			state.Sweep(s.dir.Root, nil)
-			return
+		} else {
+			s.dir.Remove(nil)
 		}
-		s.dir.Remove(nil)
+		if s.wall.Gone != nil { // waited for whatever is proved of the rest: who asks the engine after Stop finds nothing
+			gone, err := s.wall.Gone(context.WithoutCancel(ctx))
+			s.death.Proved, s.err = s.death.Proved && gone && err == nil, err
+		}
 	})
 	return s.death, s.err
 }

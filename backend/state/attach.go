@@ -106,14 +106,7 @@ func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, backend.ErrGone
 	default:
 	}
-	conn, err := a.dial(ctx, a.dir)
-	if err != nil && ctx.Err() == nil {
-		// Its owner removes the socket before it says that all has ended.
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
-			return nil, backend.ErrGone
-		}
-	}
-	return conn, err
+	return a.dial(ctx, a.dir)
 }
 
 // Stop lets go of the sandbox, which lives on. It proves nothing.

@@ -4,11 +4,14 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 // backlog is how many connections may wait for the agent; the kernel lowers it
@@ -46,15 +49,20 @@ func socketAddr(dir *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName)
 }
 
-// Dial connects to the socket of a sandbox's directory.
+// Dial connects to the socket of a sandbox's directory. It is there before the
+// agent is, and removed before it can be known that all has ended: where nobody
+// listens any more the error is [backend.ErrGone].
 func Dial(ctx context.Context, dir string) (net.Conn, error) {
+	var conn net.Conn
 	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		defer d.Close()
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", socketAddr(d))
 	}
-	defer d.Close()
-	var dialer net.Dialer
-	return dialer.DialContext(ctx, "unix", socketAddr(d))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		return nil, backend.ErrGone
+	}
+	return conn, err
 }
 
 // kept is a connection of which the agent is not the other end, but a keeper:

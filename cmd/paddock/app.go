@@ -22,7 +22,11 @@ func execute(args []string) int {
 	a.addPrivilegesFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
-		return report(os.Stderr, err)
+		status := report(os.Stderr, err)
+		if a.runsNothing && (status == statusNotFound || status == statusNotExecutable) {
+			return statusFailed // those two tell of a command
+		}
+		return status
 	}
 	return a.status
 }
@@ -31,6 +35,8 @@ func execute(args []string) int {
 type app struct {
 	status     int    // where nothing failed
 	privileges string // where they are kept, as a flag says
+	// runsNothing says that the operation runs no command that its caller names.
+	runsNothing bool
 }
 
 func (a *app) root(args []string) *cobra.Command {
@@ -94,6 +100,7 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 // call runs the operation and prints what it answers.
 func (a *app) call(o op.Op, input []byte, asJSON bool) error {
 	a.becomeRedis()
+	a.runsNothing = !o.Streams.Out || o.Hints.ReadOnly
 	env, err := a.env()
 	if err != nil {
 		return err

@@ -3,13 +3,16 @@ package main
 import (
 	"cmp"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
 func (a *app) addPrivilegesFlag(root *cobra.Command) {
@@ -35,5 +38,16 @@ func (a *app) env() (*op.Env, error) {
 		LookupEnv:  os.LookupEnv,
 		Principal:  stores.Local(where),
 		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
+		Tokens:     sync.OnceValues(openTokens),
 	}, nil
+}
+
+// openTokens opens the tokens, which are always in the state directory: who may
+// come in is this host's to say.
+func openTokens() (*token.Store, error) {
+	dir, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, err
+	}
+	return token.Open(filepath.Join(dir, token.FileName))
 }

@@ -16,7 +16,9 @@ import (
 // group, which only holds others.
 func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	wanted := commandOf(ops, args)
-	made := map[string]*cobra.Command{"": root}
+	mcp := a.mcpCommand(len(args) > 0 && args[0] == "mcp")
+	root.AddCommand(mcp)
+	made := map[string]*cobra.Command{"": root, "mcp": mcp}
 	byLength := slices.DeleteFunc(slices.Clone(ops), func(o op.Op) bool { return o.Lasting })
 	slices.SortStableFunc(byLength, func(a, b op.Op) int { return len(a.CLI) - len(b.CLI) })
 	for _, o := range byLength {
@@ -63,11 +65,15 @@ func groupCommand(name, summary string) *cobra.Command {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			path := strings.TrimPrefix(cmd.CommandPath()+" "+args[0], cmd.Root().Name()+" ")
-			return &paddock.Error{
-				Message: "cannot do " + strconv.Quote(path) + ": there is no such command",
-				Hint:    cmd.CommandPath() + " --help",
-			}
+			return unknownCommand(cmd, args[0])
 		},
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	path := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" ")
+	return &paddock.Error{
+		Message: "cannot do " + strconv.Quote(path) + ": there is no such command",
+		Hint:    cmd.CommandPath() + " --help",
 	}
 }

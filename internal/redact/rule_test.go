@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func rules(t testing.TB, rs ...Rule) *Set {
@@ -358,6 +360,14 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// busy is the processor time that this process has used: what else the machine does
+// does not count.
+func busy() time.Duration {
+	var use unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &use) // it knows itself
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
 // Texts that are made to be slow are not, and what is held back is bounded.
 func TestAdversarial(t *testing.T) {
 	for name, unit := range map[string]string{
@@ -365,9 +375,9 @@ func TestAdversarial(t *testing.T) {
 		"long url": "http://" + strings.Repeat("x", 100), "points": "....", "letters": "aaaa", "tickets": "JIRA-", "hash": "#", "nul": "\x00", "bytes": "\xff\xfe",
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Repeat(unit, 1<<20/len(unit))
+			text := strings.Repeat(unit, 1<<18/len(unit)) // the race detector takes 40 times as long
 			rs := append(append([]Rule(nil), allRules...), Rule{Name: "greedy", Pattern: "(?s)a.*b.*cc"}, Rule{Name: "classes", Pattern: `\w+@\w+\.\w{9}`})
-			began := time.Now()
+			began := busy()
 			w := NewWriter(rules(t, rs...), discard{})
 			for rest := text; rest != ""; rest = rest[min(1000, len(rest)):] {
 				_, _ = w.Write([]byte(rest[:min(1000, len(rest))]))
@@ -376,9 +386,9 @@ func TestAdversarial(t *testing.T) {
 				}
 			}
 			_ = w.Close()
-			took := time.Since(began)
+			took := busy() - began
 			t.Log(took)
-			if took > 20*time.Second {
+			if took > 10*time.Second {
 				t.Errorf("%v for %d bytes", took, len(text))
 			}
 		})

@@ -58,6 +58,12 @@ func TestB(t *testing.T) { t.Log("silence") }`,
 			want: []string{"FAIL example.test/m ", "m_test.go:4: said", "m_test.go:4: wrong", "failed: example.test/m.TestA/x"},
 		},
 		{
+			name: "names with slashes",
+			body: onlyTesting + `func TestA(t *testing.T) { t.Run("a/b", func(*testing.T) {}); t.Run("a/c/", func(t *testing.T) { t.Run("x/y", func(t *testing.T) { t.Fail() }) }) }`,
+			last: "1 passed, 1 failed, 0 skipped",
+			want: []string{"failed: example.test/m.TestA/a/c//x/y\n"},
+		},
+		{
 			name:  "an allowed skip",
 			body:  onlyTesting + `func TestA(t *testing.T) { t.Skip("no such thing here") }` + "\nfunc TestB(t *testing.T) {}",
 			skips: "TestA\tneeds-thing\n",

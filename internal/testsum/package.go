@@ -52,8 +52,15 @@ func (p *pkgRun) test(name string) *testRun {
 		return t
 	}
 	t := &testRun{name: name}
-	if i := strings.LastIndexByte(name, '/'); i > 0 {
-		t.parent = p.test(name[:i])
+	for up := name; t.parent == nil; { // the nearest that has begun: names of subtests may have slashes
+		i := strings.LastIndexByte(up, '/')
+		if i <= 0 {
+			break
+		}
+		up = up[:i]
+		t.parent = p.byName[up]
+	}
+	if t.parent != nil {
 		t.parent.isParent = true
 	}
 	p.byName[name] = t

@@ -25,11 +25,14 @@ var allowRules = []allowRule{
 	{"confine", []string{"confine", "policy", "golang.org/x/sys"}, "it runs in the new process before the walls stand"},
 	{"backend/docker", []string{"backend", "confine", "policy", "wire", "golang.org/x/sys"}, "it drives a command line, and links no engine's packages"},
 	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
+	{"internal/ignore", nil, "the agent links it"},
+	{"internal/search", []string{module + "/internal/ignore", module + "/internal/redact"}, "the agent links it"},
 	{"test/engines", nil, "it drives command lines"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
 	{"keeper", []string{module + "/internal/clone", module + "/internal/descent", module + "/internal/relay", module + "/internal/stdiomux", "wire", "golang.org/x/sys"}, "it is part of the agent's program, outside every wall"},
+	{"internal/patch", []string{"github.com/bluekeyes/go-gitdiff"}, "it only computes, from what models write"},
 	{"namespace", []string{"cgroup", module + "/internal/clone", module + "/internal/descent", "golang.org/x/sys"}, "its helper is every program that uses it, started once more"},
 }
 
@@ -38,7 +41,10 @@ var exactAllow = []allowRule{
 	{"policy", []string{module + "/internal/redact"}, "the agent links it"},
 	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
-	{"privilege", nil, "who only asks inherits nothing"},
+	{"privilege", []string{module + "/internal/ownfile"}, "who only asks inherits nothing"},
+	{"privilege/token", []string{module + "/internal/ownfile", "policy", "privilege"}, "it decides who comes in, and knows no door"},
+	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2"}, "it edits files of people's, and knows no server"},
+	{"internal/ownfile", nil, "what decides over access inherits nothing"},
 }
 
 // denyRule says what a package must not import.
@@ -54,6 +60,7 @@ var denyRules = []denyRule{
 	{"backend", []string{"agent", ".", "op", "cmd", "server"}, "backends and agent meet at wire and confine.Plan"},
 	{".", []string{"op", "cmd", "server", "agent", "privilege"}, "doors stand on the library, never under it"},
 	{"op", []string{"cmd", "server", "agent", "privilege/redis"}, "operations are rendered by doors, not the other way round"},
+	{"server", []string{"cmd", "agent", "privilege/redis", "github.com/spf13/cobra"}, "a door renders the table, and what opens stores is given to it"},
 }
 
 // importerRule says who alone may import a heavy module.
@@ -72,7 +79,11 @@ var importerRules = []importerRule{
 	{"github.com/hashicorp/yamux", []string{"internal/stdiomux"}, "nobody else multiplexes"},
 	{"github.com/creack/pty", []string{"bench"}, "the agent makes terminals itself"},
 	{"github.com/redis/go-redis/v9", []string{"privilege/redis"}, "nobody else speaks to Redis"},
+	{"github.com/bluekeyes/go-gitdiff", []string{"internal/patch"}, "nobody else reads patches"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
+	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, "one door speaks the protocol of models"},
+	{"github.com/google/jsonschema-go", []string{"test/mcp"}, "schemas are made in op; tests check answers against them"},
 }
 
 // full turns a name of the rules into an import path.
@@ -177,7 +188,7 @@ func TestLinkedPackages(t *testing.T) {
 		deny []string
 	}{
 		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
-		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9"}},
+		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9", "server", "github.com/modelcontextprotocol/go-sdk"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},
 		{"op", []string{"github.com/redis/go-redis/v9", "crypto/tls"}},

@@ -20,7 +20,8 @@ import (
 var _ = register(map[string]attack{
 	"tcp":       only(func(args []string) error { return connectTCP(args[0]) }),
 	"listed":    connections,
-	"udp":       only(func(args []string) error { return connectUDP(args[0]) }),
+	"udp":       only(func(args []string) error { return sendUDP(args[0], 2) }), // the second is told what became of the first
+	"udp-far":   only(func(args []string) error { return sendUDP(args[0], 1) }), // some router may say no later: it was let out
 	"abstract":  only(func(args []string) error { return connectUnix("@" + args[0]) }),
 	"socket":    only(func(args []string) error { return socket(number(args[0]), number(args[1]), number(args[2])) }),
 	"route":     only(addAddress),
@@ -43,14 +44,14 @@ func connectTCP(addr string) error {
 	return conn.Close()
 }
 
-func connectUDP(addr string) error {
+func sendUDP(addr string, times int) error {
 	conn, err := net.Dial("udp", addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if _, err = conn.Write([]byte("x")); err == nil {
-		_, err = conn.Write([]byte("x")) // told what became of the first
+	for ; times > 0 && err == nil; times-- {
+		_, err = conn.Write([]byte("x"))
 	}
 	return err
 }

@@ -1,9 +1,7 @@
-package privilege
+package ownfile
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +11,7 @@ import (
 
 // lock waits until nobody else, in this process or another, changes the file.
 // The kernel takes the lock from a process that ends.
-func (f *File) lock(ctx context.Context) (unlock func(), err error) {
+func (f *File[T]) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -64,7 +62,7 @@ func flock(file *os.File) error {
 	}
 }
 
-func (f *File) openLock() (*os.File, error) {
+func (f *File[T]) openLock() (*os.File, error) {
 	dir, err := os.OpenRoot(f.dir)
 	if err != nil {
 		return nil, err
@@ -77,12 +75,8 @@ func (f *File) openLock() (*os.File, error) {
 	return file, err
 }
 
-// write puts grants in the place of what the file holds. The lock is held.
-func (f *File) write(grants map[string]Set, mode fs.FileMode) error {
-	data, err := encode(grants)
-	if err != nil {
-		return err
-	}
+// write puts data in the place of what the file holds. The lock is held.
+func (f *File[T]) write(data []byte, mode fs.FileMode) error {
 	dir, err := os.OpenRoot(f.dir)
 	if err != nil {
 		return err
@@ -102,17 +96,6 @@ func (f *File) write(grants map[string]Set, mode fs.FileMode) error {
 		return err
 	}
 	return syncDir(dir)
-}
-
-func encode(grants map[string]Set) ([]byte, error) {
-	if len(grants) > MaxPrincipals {
-		return nil, fmt.Errorf("there are more than %d principals", MaxPrincipals)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(map[string]any{"version": fileVersion, "principals": grants})
-	return b.Bytes(), err
 }
 
 func writeNew(dir *os.Root, name string, data []byte, mode fs.FileMode) error {

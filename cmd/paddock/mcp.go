@@ -1,0 +1,86 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// mcpFlags are what the door for models is told.
+type mcpFlags struct {
+	workspace string
+	spec      string
+	profile   string
+	budget    int
+	logLevel  string
+	http      httpFlags
+}
+
+const mcpDoc = `Serve models over the Model Context Protocol: each operation is a tool.
+
+The client starts this command and speaks with it over standard input and output,
+a JSON message a line; what there is to say beside that goes to standard error.
+When standard input ends, what was started ends, and the server with it.
+
+Tools work in a sandbox over the workspace, which starts with the first call and
+stays until the end. What a model may ask for is what the operator has given: this
+workspace and, with --spec, the mounts, network, limits, commands and backend that
+the spec names, and no more. Sandboxes of its own keep to the same.
+
+A model with fewer tools chooses better: --profile run is one-shot commands alone,
+workspace (default) is work in one sandbox that stays, and full is all that you may use.`
+
+// mcpCommand is the door for models, which is no operation itself. withFlags is
+// false where it will not be used.
+func (a *app) mcpCommand(withFlags bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mcp [flags]",
+		Short: "Serve models over the Model Context Protocol",
+		Long:  mcpDoc,
+		Example: `  # what a client's configuration starts
+  paddock mcp --workspace ~/src/app
+
+  # with more tools, under a spec of the operator's
+  paddock mcp --workspace ~/src/app --profile full --spec agents.yaml`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+	}
+	if !withFlags {
+		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
+		return cmd
+	}
+	f := &mcpFlags{}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless that is the home or \"/\")")
+	flags.StringVar(&f.spec, "spec", "", "read the sandbox's spec from a YAML or JSON `FILE`; it is the most that models may ask for")
+	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
+	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
+	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
+	f.http.add(cmd)
+	cmd.AddCommand(a.installCommand())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(cmd, args[0])
+		}
+		if err := f.http.check(cmd); err != nil {
+			return err
+		}
+		if f.http.on(cmd) {
+			return a.mcpHTTP(f, flags.Changed("workspace"))
+		}
+		return a.mcp(f, flags.Changed("workspace"))
+	}
+	return cmd
+}
+
+// profileOf reads a profile's name.
+func (f *mcpFlags) profileOf() (op.Profile, error) {
+	for _, p := range op.Profiles() {
+		if p.String() == f.profile {
+			return p, nil
+		}
+	}
+	return 0, &policy.FieldError{Field: "--profile", Value: f.profile, Reason: "there is no such profile", Hint: "run, workspace or full"}
+}

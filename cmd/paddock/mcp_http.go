@@ -1,0 +1,75 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// httpFlags are what the door for models is told where it listens.
+type httpFlags struct {
+	address           string
+	tlsCert, tlsKey   string
+	insecure, noAuth  bool
+	hosts, origins    []string
+	sessions, perUser int
+}
+
+const httpDoc = `
+
+With --http it listens at an address instead, for many clients, at the path /mcp.
+Each shows a bearer token (paddock token create), which says whom it lets in and
+what that principal may have; nobody sees what another has. A principal's sandboxes
+live as long as the server. Loopback addresses are plain HTTP; others need
+--tls-cert and --tls-key. INT or TERM ends what is in flight, then the server.`
+
+func (f *httpFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	cmd.Long += httpDoc
+	cmd.Example += `
+
+  # for clients with tokens, on this host
+  paddock token create agent:ann --workspace ~/src/app
+  paddock mcp --http 127.0.0.1:8765`
+	flags.StringVar(&f.address, "http", "", "listen at `ADDR`, 127.0.0.1:8765 or unix:///PATH, instead of standard input")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "speak TLS with the certificates in this PEM `FILE`")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "the PEM `FILE` with the key of --tls-cert")
+	flags.BoolVar(&f.insecure, "insecure-no-tls", false, "listen without TLS where others than this host can connect")
+	flags.BoolVar(&f.noAuth, "no-auth", false, "ask for no token: every process of this host is you, over --workspace")
+	flags.StringArrayVar(&f.hosts, "allow-host", nil, "take requests for this `NAME` too, that a proxy has, say (may be repeated)")
+	flags.StringArrayVar(&f.origins, "allow-origin", nil, "let pages of this `ORIGIN` ask from a browser, https://app.example (may be repeated)")
+	flags.IntVar(&f.sessions, "max-sessions", 0, "`N` sessions at most, of all principals (default 1024)")
+	flags.IntVar(&f.perUser, "max-sessions-each", 0, "`N` sessions at most of each principal (default 64)")
+}
+
+// on says that it is to listen.
+func (f *httpFlags) on(cmd *cobra.Command) bool { return cmd.Flags().Changed("http") }
+
+// check refuses flags that would be without effect.
+func (f *httpFlags) check(cmd *cobra.Command) error {
+	changed := cmd.Flags().Changed
+	if !f.on(cmd) {
+		for _, name := range []string{"tls-cert", "tls-key", "insecure-no-tls", "no-auth", "allow-host", "allow-origin", "max-sessions", "max-sessions-each"} {
+			if changed(name) {
+				return &policy.FieldError{Field: "--" + name, Reason: "it is for a server that listens", Hint: "give --http ADDR too"}
+			}
+		}
+		return nil
+	}
+	for _, name := range []string{"workspace", "spec"} {
+		if changed(name) && !f.noAuth {
+			return &policy.FieldError{Field: "--" + name, Reason: "each token says it for its principal", Hint: "paddock token create NAME --" + name + " …, or --no-auth"}
+		}
+	}
+	for _, name := range []string{"max-sessions", "max-sessions-each"} {
+		if n, err := cmd.Flags().GetInt(name); changed(name) && (err != nil || n < 1 || n > 1<<16) {
+			return &policy.FieldError{Field: "--" + name, Value: cmd.Flag(name).Value.String(), Reason: "it is not from 1 to 65536"}
+		}
+	}
+	if slices.Contains(f.hosts, "") || slices.Contains(f.hosts, "*") {
+		return &policy.FieldError{Field: "--allow-host", Reason: "it is no name", Hint: "name the host that clients ask for"}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+//go:build mcp
+
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/server/mcp"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// extend adds to the server; nil where nothing is linked that does (mcp_fixtures.go).
+var extend = mcp.Options{}.Extend
+
+// gcPercent lets some 16 MiB of garbage be: reading a message makes much of it,
+// and a call would wait for its collection.
+const gcPercent = 400
+
+// mcp serves until standard input ends, or a signal asks for the end.
+func (a *app) mcp(f *mcpFlags, named bool) error {
+	opts, err := a.mcpOptions(f, named)
+	if err != nil {
+		return err
+	}
+	server, err := newServer(opts)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	return server.ServeStdio(ctx, os.Stdin, os.Stdout)
+}
+
+func newServer(opts mcp.Options) (*mcp.Server, error) {
+	debug.SetGCPercent(gcPercent)
+	return mcp.New(opts)
+}
+
+// mcpOptions is the server that the flags ask for: the local user's, whose models
+// have the operator's spec as their ceiling.
+func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
+	opts, err := f.serverOptions()
+	if err != nil {
+		return opts, err
+	}
+	spec, err := f.operatorSpec(named)
+	if err != nil {
+		return opts, err
+	}
+	opts.Env = func(string) (*op.Env, error) { return a.modelEnv(spec, opts.Logger) }
+	return opts, nil
+}
+
+// serverOptions is what does not depend on who asks.
+func (f *mcpFlags) serverOptions() (mcp.Options, error) {
+	profile, err := f.profileOf()
+	if err != nil {
+		return mcp.Options{}, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return mcp.Options{}, &policy.FieldError{Field: "--log-level", Value: f.logLevel, Reason: "there is no such level", Hint: "debug, info, warn or error"}
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return mcp.Options{Profile: profile, Budget: f.budget, Logger: log, Version: wire.Build, Extend: extend}, nil
+}
+
+// modelEnv is what the operations of a model find: the local user's environment,
+// without that of its process and without that user's privileges, below the
+// ceiling of the operator's spec.
+func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
+	env, err := a.env()
+	if err != nil {
+		return nil, err
+	}
+	ceiling, err := spec.Ceiling()
+	if err != nil {
+		return nil, err
+	}
+	env.LookupEnv, env.Default, env.Ceiling = nil, &spec, ceiling
+	env.Principal = privilege.ModelOf(env.Principal)
+	env.Warn = func(err error) { log.Warn(err.Error()) }
+	return env, nil
+}
+
+// untilSignal is a context that ends with the first INT, TERM or HUP; the second
+// one has its default effect. A write that nobody reads is an error, not a signal.
+func untilSignal() (context.Context, context.CancelFunc) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			cancel(errors.New("a signal asked for the end"))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}

@@ -1,0 +1,67 @@
+//go:build mcp
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
+)
+
+// operatorSpec is the sandbox that models are given: the spec's words, over the
+// workspace. Errors tell of flags.
+func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
+	var spec policy.Spec
+	if f.spec != "" {
+		var err error
+		if spec, err = specfile.Load(f.spec); err != nil {
+			return spec, err
+		}
+	}
+	if named || spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
+		dir, err := f.workspaceDir(named)
+		if err != nil {
+			return spec, err
+		}
+		spec.Workspace.Source = dir
+	}
+	return op.OperatorSpec(spec)
+}
+
+// workspaceDir is the directory that is meant. Clients start servers in odd
+// places: a home, or all of the system, is a workspace only for who says so.
+func (f *mcpFlags) workspaceDir(named bool) (string, error) {
+	dir := f.workspace
+	if !named {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
+		}
+		home, err := os.UserHomeDir()
+		if err == nil && (dir == "/" || holds(dir, home)) {
+			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory holds a home: models should not change that unasked",
+				Hint: "name a directory: paddock mcp --workspace DIR"}
+		}
+	}
+	if dir == "" {
+		return "", &policy.FieldError{Field: "--workspace", Reason: "it is empty", Hint: "name a directory, or leave it out for the current one"}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: err.Error()}
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "it is no directory", Hint: "make it first"}
+	}
+	return abs, nil
+}
+
+// holds says whether dir is path, or contains it.
+func holds(dir, path string) bool {
+	dir, path = filepath.Clean(dir), filepath.Clean(path)
+	return dir == path || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

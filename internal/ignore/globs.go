@@ -1,0 +1,139 @@
+package ignore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Bounds of globs that a caller gives.
+const (
+	maxGlob = 4 << 10 // bytes
+	maxSets = 256     // that braces may stand for
+)
+
+// Globs are patterns for paths that a caller gives: as in a .gitignore one
+// without a slash is about names in any directory, one with a slash about whole
+// paths, one with a slash at its end about directories alone, and what
+// matches a directory means all that is in it. {a,b} stands for each of its
+// texts, and ? for one character. The zero value matches nothing.
+type Globs struct {
+	list []rule
+}
+
+// GlobError is a glob that cannot be used.
+type GlobError struct {
+	Index  int // of it in the list
+	Reason string
+}
+
+// Error says what is wrong with which glob.
+func (e *GlobError) Error() string { return fmt.Sprintf("glob %d: %s", e.Index+1, e.Reason) }
+
+// ParseGlobs reads globs. An error is a *GlobError.
+func ParseGlobs(globs []string) (*Globs, error) {
+	g := &Globs{}
+	for i, text := range globs {
+		wrong := func(reason string) error { return &GlobError{Index: i, Reason: reason} }
+		switch {
+		case len(text) > maxGlob:
+			return nil, wrong(fmt.Sprintf("it is longer than %d bytes", maxGlob))
+		case strings.IndexByte(text, 0) >= 0:
+			return nil, wrong("it has a NUL character")
+		}
+		left := maxSets - len(g.list)
+		texts, err := expand(text, &left)
+		if err != nil {
+			return nil, wrong(err.Error())
+		}
+		for _, one := range texts {
+			r, err := parseGlob(one)
+			if err != nil {
+				return nil, wrong(err.Error())
+			}
+			g.list = append(g.list, r)
+		}
+	}
+	return g, nil
+}
+
+// parseGlob reads one glob without braces.
+func parseGlob(text string) (r rule, err error) {
+	text = strings.TrimPrefix(text, "./")
+	text, r.dirs = strings.CutSuffix(text, "/")
+	r.anywhere = !strings.Contains(text, "/")
+	text = strings.TrimPrefix(text, "/")
+	if text == "" {
+		return r, errors.New("it is empty")
+	}
+	r.glob, err = compile(text, true)
+	return r, err
+}
+
+var errSets = fmt.Errorf("its braces stand for more than %d globs", maxSets)
+
+// expand gives what braces stand for, of which *left may be.
+func expand(text string, left *int) ([]string, error) {
+	open, end, commas := braces(text)
+	if len(commas) == 0 {
+		if *left--; *left < 0 {
+			return nil, errSets
+		}
+		return []string{text}, nil
+	}
+	var all []string
+	from := open + 1
+	for _, to := range append(commas, end) {
+		some, err := expand(text[:open]+text[from:to]+text[end+1:], left)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+		from = to + 1
+	}
+	return all, nil
+}
+
+// braces finds the first pair of braces with a comma, and its commas.
+func braces(text string) (open, end int, commas []int) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '[': // braces in a set are bytes of it
+			if n := strings.IndexByte(text[i+1:], ']'); n >= 0 {
+				i += n + 1
+			}
+		case '{':
+			if depth++; depth == 1 {
+				open, commas = i, nil
+			}
+		case ',':
+			if depth == 1 {
+				commas = append(commas, i)
+			}
+		case '}':
+			if depth == 1 && len(commas) > 0 {
+				return open, i, commas
+			}
+			depth = max(0, depth-1)
+		}
+	}
+	return 0, 0, nil
+}
+
+// None says that there are no globs.
+func (g *Globs) None() bool { return len(g.list) == 0 }
+
+// Match says whether one of the globs matches the path, which is at least one
+// name. What is in a directory that matches is for the caller to remember.
+func (g *Globs) Match(path []string, dir bool) bool {
+	base := path[len(path)-1:]
+	for i := range g.list {
+		if g.list[i].matches(path, base, dir) {
+			return true
+		}
+	}
+	return false
+}

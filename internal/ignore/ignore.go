@@ -1,0 +1,136 @@
+// Package ignore reads the rules of .gitignore files, and globs that are
+// written in the same way.
+//
+// [Parse] reads one file; [Rules.Match] says what it has to say of one path,
+// relative to the directory that the file is in. Who walks a tree asks the
+// files of all directories from the path's own up to the root, of which the
+// first that decides is right, and does not enter a directory that is ignored:
+// nothing in it can be taken out again.
+//
+// Rules are those of git's documentation (gitignore(5)), with bytes for
+// characters as git has it. Nothing is read from disk here, and hostile rules
+// cost no more than their length times that of the path.
+package ignore
+
+import "strings"
+
+// Bounds of what is read. What is beyond them is not there.
+const (
+	// MaxFile is how much of a file of rules counts, in bytes.
+	MaxFile = 1 << 20
+	// maxRules is how many rules of a file count.
+	maxRules = 16 << 10
+	// maxRule is how long a rule may be, in bytes: longer names there are none.
+	maxRule = 4 << 10
+)
+
+// Rules are those of one file. The zero value has none.
+type Rules struct {
+	list []rule
+}
+
+// rule is one line.
+type rule struct {
+	keep     bool // it takes out what others ignore
+	dirs     bool // it is about directories alone
+	anywhere bool // it is about names, in whatever directory
+	exact    string
+	suffix   string // where the glob is * and a text
+	glob     *Glob  // nil where exact or suffix is the name
+}
+
+// Parse reads a file of rules. What makes no sense is left out, as git does.
+func Parse(text []byte) *Rules {
+	r := &Rules{}
+	rest := strings.TrimPrefix(string(text[:min(len(text), MaxFile)]), "\ufeff")
+	for rest != "" && len(r.list) < maxRules {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		if one, ok := parseRule(strings.TrimSuffix(line, "\r")); ok {
+			r.list = append(r.list, one)
+		}
+	}
+	return r
+}
+
+// parseRule reads one line.
+func parseRule(line string) (r rule, ok bool) {
+	if strings.HasPrefix(line, "#") || len(line) > maxRule {
+		return r, false
+	}
+	line, _, _ = strings.Cut(line, "\x00")
+	line = trimSpaces(line)
+	line, r.keep = strings.CutPrefix(line, "!")
+	line, r.dirs = strings.CutSuffix(line, "/")
+	r.anywhere = !strings.Contains(line, "/")
+	line = strings.TrimPrefix(line, "/")
+	if line == "" {
+		return r, false
+	}
+	if r.anywhere {
+		switch {
+		case !strings.ContainsAny(line, special):
+			r.exact = line
+			return r, true
+		case line[0] == '*' && len(line) > 1 && !strings.ContainsAny(line[1:], special):
+			r.suffix = line[1:]
+			return r, true
+		}
+	}
+	var err error
+	r.glob, err = compile(line, false)
+	return r, err == nil
+}
+
+// special are the characters that do not stand for themselves.
+const special = `*?[\`
+
+// trimSpaces drops the spaces at a line's end that no backslash keeps.
+func trimSpaces(line string) string {
+	end := -1 // where the spaces at the end begin
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ':
+			if end < 0 {
+				end = i
+			}
+			continue
+		case '\\':
+			i++
+		}
+		end = -1
+	}
+	if end >= 0 {
+		return line[:end]
+	}
+	return line
+}
+
+// Match says what the rules say of a path below the directory that they are
+// for: the last that matches decides. A path is at least one name.
+func (r *Rules) Match(path []string, dir bool) (ignored, decided bool) {
+	base := path[len(path)-1:]
+	for i := len(r.list) - 1; i >= 0; i-- {
+		if one := &r.list[i]; one.matches(path, base, dir) {
+			return !one.keep, true
+		}
+	}
+	return false, false
+}
+
+func (r *rule) matches(path, base []string, dir bool) bool {
+	switch {
+	case r.dirs && !dir:
+		return false
+	case r.exact != "":
+		return r.exact == base[0]
+	case r.suffix != "":
+		return strings.HasSuffix(base[0], r.suffix)
+	case r.anywhere:
+		return r.glob.Match(base)
+	}
+	return r.glob.Match(path)
+}
+
+// Empty says that there is no rule.
+func (r *Rules) Empty() bool { return len(r.list) == 0 }

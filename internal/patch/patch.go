@@ -1,0 +1,112 @@
+// Package patch applies unified diffs, as git and diff -u make them, to a tree
+// of files that somebody else keeps. It reads through [Tree], and writes
+// nothing: [Patch.Apply] says what the tree should hold, all of it or nothing.
+//
+//	p, err := patch.Parse(text, patch.Options{})
+//	result, err := p.Apply(ctx, tree)
+//
+// It creates, changes, deletes, renames and copies files, changes whether they
+// can be executed, and takes git's binary patches. A hunk is looked for where
+// its header says, then ever further away, and its lines must be there exactly,
+// as with git apply. Symbolic links and submodules are refused, and so are paths
+// that are absolute, lead up with "..", or go through a ".git".
+//
+// Patches come from models: sizes, counts and the work of searching are bounded.
+package patch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The bounds of a patch. MaxText and MaxFile are in bytes, MaxFile of each file
+// before and after; MaxTotal is that of all of them together.
+const (
+	MaxText  = 8 << 20
+	MaxFiles = 1000
+	MaxHunks = 10_000
+	MaxFile  = 32 << 20
+	MaxTotal = 256 << 20
+)
+
+// Options say how a patch is to be read.
+type Options struct {
+	// Strip is how many leading names the paths lose, as with git apply -p. nil:
+	// one where they look as git writes them ("a/x", "b/x"), or where the two of
+	// a file differ in their first name alone; none else.
+	Strip *int
+	// Recount takes the lengths of hunks from their lines, and not from their headers.
+	Recount bool
+	// Reverse undoes the patch.
+	Reverse bool
+}
+
+// File is a regular file. Its content must not be changed.
+type File struct {
+	Content []byte
+	Perm    uint32 // the nine permission bits
+}
+
+// SyntaxError is a patch that cannot be read.
+type SyntaxError struct {
+	// Line is where, counted from 1; 0 where no line is to blame.
+	Line int
+	// Reason says what is wrong, and Hint what to do about it.
+	Reason, Hint string
+}
+
+// Error says where and what.
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return "cannot read the patch: " + e.Reason
+	}
+	return fmt.Sprintf("cannot read the patch: line %d: %s", e.Line, e.Reason)
+}
+
+// Reject is what keeps a patch from being applied.
+type Reject struct {
+	// Path is of the file, as the patch names it.
+	Path string
+	// Hunk is the number of the hunk in its file, from 1; 0 where it is not a hunk.
+	Hunk int
+	// Header is the hunk's own.
+	Header string
+	// Line is where in the file the hunk should have been, from 1.
+	Line int
+	// Expected is the first line that is not there, Found what is there instead.
+	Expected, Found string
+	// Reason says what is wrong, and Hint what to do about it.
+	Reason, Hint string
+}
+
+func (r Reject) String() string {
+	var b strings.Builder
+	b.WriteString(r.Path + ": ")
+	if r.Hunk > 0 {
+		fmt.Fprintf(&b, "hunk %d (%s): ", r.Hunk, r.Header)
+	}
+	b.WriteString(r.Reason)
+	if r.Hint != "" {
+		b.WriteString(" (" + r.Hint + ")")
+	}
+	return b.String()
+}
+
+// RejectError is a patch that does not apply. Nothing of it does then.
+type RejectError struct {
+	Rejects []Reject
+	// More is how many there are beyond these.
+	More int
+}
+
+// Error tells all of them.
+func (e *RejectError) Error() string {
+	all := make([]string, 0, len(e.Rejects)+1)
+	for _, r := range e.Rejects {
+		all = append(all, r.String())
+	}
+	if e.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", e.More))
+	}
+	return "cannot apply the patch: " + strings.Join(all, "; ")
+}

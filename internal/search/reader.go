@@ -1,0 +1,215 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+)
+
+const (
+	// bufferSize is how much of a file is held. A line that is longer is searched
+	// while it is read.
+	bufferSize = 256 << 10
+	// binaryHead is how much of a file is looked at before any of it is searched.
+	binaryHead = 8 << 10
+	// keepBack is how much is kept before what is searched, for lines around.
+	keepBack = 64 << 10
+)
+
+// reader searches one file after the other.
+type reader struct {
+	matcher *Matcher
+	finder  *finder
+	buf     []byte
+
+	// Of the file:
+	ctx           context.Context
+	found         *found
+	before, after int
+	pending       int   // lines that are wanted after the last match
+	number        int64 // lines before counted
+	counted       int   // where in buf lines are counted up to
+	end           int   // of what buf holds
+	offset        int64 // in the file of buf's beginning
+}
+
+func newReader(m *Matcher) *reader {
+	return &reader{matcher: m, finder: m.finder(), buf: make([]byte, bufferSize)}
+}
+
+// search searches a file. binary says that it was not searched to its end, for
+// it has a NUL byte, as texts have not.
+func (r *reader) search(ctx context.Context, f File, found *found) (binary bool, err error) {
+	r.ctx, r.found = ctx, found
+	r.before, r.after = found.wants()
+	r.pending, r.number, r.counted, r.end, r.offset = 0, 0, 0, 0, 0
+	at, looked := 0, 0 // where searching goes on, and up to where NUL bytes were looked for
+	for {
+		n, err := readFull(f, r.buf[r.end:])
+		r.end += n
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return false, err
+		}
+		whole := bytes.LastIndexByte(r.buf[at:r.end], '\n') + 1 + at // up to where lines are whole
+		if last {
+			whole = r.end
+		}
+		if nul := bytes.IndexByte(r.buf[looked:r.end], 0); nul >= 0 {
+			if nul += looked; r.offset == 0 && nul < binaryHead {
+				return true, nil
+			}
+			whole = max(at, bytes.LastIndexByte(r.buf[:nul], '\n')+1)
+			return true, r.lines(at, whole)
+		}
+		if whole > at {
+			if err := r.lines(at, whole); err != nil {
+				return false, err
+			}
+			at = whole
+		} else if !last && at == 0 && r.end == len(r.buf) {
+			nul, ended, err := r.long(f)
+			if err != nil || nul || ended {
+				return nul, err
+			}
+			at, looked = 0, 0
+			continue
+		}
+		if last {
+			return false, nil
+		}
+		at = r.shift(at)
+		looked = r.end
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// shift makes room in the buffer, and keeps what lines around may need.
+func (r *reader) shift(at int) int {
+	keep := at
+	if r.before > 0 {
+		for range r.before {
+			if keep == 0 {
+				break
+			}
+			keep = bytes.LastIndexByte(r.buf[:keep-1], '\n') + 1
+		}
+		if at-keep > keepBack || r.end-keep > len(r.buf)/2 {
+			keep = at
+		}
+	}
+	r.count(at)
+	copy(r.buf, r.buf[keep:r.end])
+	r.end -= keep
+	r.offset += int64(keep)
+	r.counted = at - keep
+	return at - keep
+}
+
+// count counts the lines up to a place in the buffer.
+func (r *reader) count(at int) {
+	if at > r.counted {
+		r.number += int64(bytes.Count(r.buf[r.counted:at], newline))
+		r.counted = at
+	}
+}
+
+var newline = []byte{'\n'}
+
+// lines searches whole lines of the buffer.
+func (r *reader) lines(at, end int) error {
+	b := r.buf[:end]
+	for at < end {
+		if r.pending == 0 {
+			if at = r.finder.next(b, at); at == end {
+				break
+			}
+		}
+		to := indexFrom(b, '\n', at)
+		if err := r.line(at, to); err != nil {
+			return err
+		}
+		at = to + 1
+	}
+	return nil
+}
+
+// line searches one line.
+func (r *reader) line(from, to int) error {
+	loc := r.matcher.line(r.ctx, r.buf[from:to])
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if loc == nil {
+		if r.pending > 0 {
+			r.pending--
+			r.count(from)
+			r.found.around(r.show(from, to, nil))
+		}
+		return nil
+	}
+	var line Line
+	var before []Line
+	if r.found.numbered() {
+		r.count(from)
+		line = r.show(from, to, loc)
+		before = r.context(from)
+	}
+	told, err := r.found.match(before, line)
+	r.pending = 0
+	if told {
+		r.pending = r.after
+	}
+	return err
+}
+
+// show is a line as it is told. Its number is known where lines were counted up
+// to it.
+func (r *reader) show(from, to int, loc []int) Line {
+	text := bytes.TrimSuffix(r.buf[from:to], []byte{'\r'})
+	column, start, end := 0, 0, 0
+	if loc != nil {
+		start, end = min(loc[0], len(text)), min(loc[1], len(text))
+		column = loc[0] + 1
+	}
+	low, high := window(text, start, end, r.found.c.search.LineBytes)
+	return Line{Number: r.number + 1, Column: column, Text: string(text[low:high]), Start: low, Rest: int64(len(text) - high)}
+}
+
+// context gives the lines before a place that are in the buffer still, oldest
+// first. The buffer begins with a line.
+func (r *reader) context(at int) []Line {
+	if r.before == 0 || at == 0 {
+		return nil
+	}
+	lines := make([]Line, 0, r.before)
+	for n := int64(1); len(lines) < r.before && at > 0; n++ {
+		from := bytes.LastIndexByte(r.buf[:at-1], '\n') + 1
+		line := r.show(from, at-1, nil)
+		line.Number = r.number + 1 - n
+		lines = append(lines, line)
+		at = from
+	}
+	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+		lines[i], lines[j] = lines[j], lines[i]
+	}
+	return lines
+}
+
+// readFull reads until the buffer is full or the file has ended (io.EOF).
+func readFull(f io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var some int
+		some, err = f.Read(p[n:])
+		n += some
+	}
+	return n, err
+}
+
+// readUpTo reads at most so many bytes.
+func readUpTo(f io.Reader, most int) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(f, int64(most)))
+}

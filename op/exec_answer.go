@@ -1,0 +1,234 @@
+package op
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+)
+
+// The states of an exec.
+const (
+	stateRunning = "running"
+	stateExited  = "exited"
+)
+
+// ExecAnswer is how a command ended, or what it has printed so far.
+type ExecAnswer struct {
+	Exec      string `json:"exec,omitempty"` // for output_read and exec_kill
+	Sandbox   string `json:"sandbox"`
+	State     string `json:"state"`     // running or exited
+	ExitCode  *int   `json:"exit_code"` // null while it runs; -N where signal N ended it, 124 where it timed out
+	Signal    string `json:"signal,omitempty"`
+	TimedOut  bool   `json:"timed_out"`
+	OOMKilled bool   `json:"oom_killed"`
+	// Killed says that exec_kill ended it.
+	Killed     bool  `json:"killed,omitempty"`
+	DurationMS int64 `json:"duration_ms"`
+	// Stdout and Stderr are text without control sequences; of more than an
+	// answer has room for, the beginning and the end.
+	Stdout          string           `json:"stdout"`
+	Stderr          string           `json:"stderr"`
+	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed
+	StderrBytes     int64            `json:"stderr_bytes"`
+	StdoutCut       *ExecCut         `json:"stdout_cut,omitempty"`
+	StderrCut       *ExecCut         `json:"stderr_cut,omitempty"`
+	UserCPUMS       int64            `json:"user_cpu_ms"`
+	SystemCPUMS     int64            `json:"system_cpu_ms"`
+	PeakMemory      int64            `json:"peak_memory_bytes"`
+	SurvivorsKilled int              `json:"survivors_killed"` // processes that it left behind
+	DeathProved     bool             `json:"death_proved"`     // nothing of it is left
+	Denials         []paddock.Denial `json:"denials,omitempty"`
+	// RedactionMatches counts what the spec's rules have replaced, by their
+	// names; Blocked is the rule that ended the output, if one did.
+	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
+	Blocked          string           `json:"blocked,omitempty"`
+	// Next are the cursors from which output_read goes on.
+	Next *ExecCursors `json:"next,omitempty"`
+}
+
+// ExecCut is what an answer has left out of a stream.
+type ExecCut struct {
+	Bytes  int64 `json:"bytes"`
+	Lines  int64 `json:"lines"`
+	Cursor int64 `json:"cursor"` // where output_read finds it
+}
+
+// ExecCursors say where what the answer has ends, of a command that runs on.
+type ExecCursors struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+// ExitStatus is the command's own, 124 where it timed out, and 128+N where
+// signal N ended it.
+func (out ExecAnswer) ExitStatus() int {
+	switch {
+	case out.TimedOut:
+		return statusTimedOut
+	case out.ExitCode == nil:
+		return 0
+	case *out.ExitCode < 0:
+		return statusSignal - *out.ExitCode
+	}
+	return *out.ExitCode
+}
+
+// shownExec is how much an answer shows of both streams where no budget is
+// given, in encoded characters.
+const shownExec = 30000
+
+// shownWhole is how much it shows where nothing is kept.
+const shownWhole = 2 << 20
+
+// told is what there is to tell of a command now.
+func (h *held) told(env *Env, x *keptExec) ExecAnswer {
+	out := ExecAnswer{Exec: x.out.id, Sandbox: h.called(), State: stateRunning, DurationMS: time.Since(x.began).Milliseconds()}
+	if !x.running() {
+		out.State = stateExited
+		if x.result != nil {
+			out.ended(newRunOutput(nil, x.result))
+		}
+	}
+	h.execs.mu.Lock()
+	out.Killed = x.killed
+	h.execs.mu.Unlock()
+	if !h.lasting {
+		out.Exec = "" // nobody finds it
+		defer x.out.store.remove(x.out)
+	}
+	room := env.room(shownExec)
+	if x.out.store == nil {
+		room = shownWhole // nobody can read on
+	}
+	stderr := x.out.excerptOf(1, room/3)
+	stdout := x.out.excerptOf(0, room-textCost(stderr.text))
+	if cost := textCost(stdout.text); cost < room/2 && stderr.cutBytes > 0 {
+		stderr = x.out.excerptOf(1, room-cost)
+	}
+	out.Stdout, out.Stderr = stdout.text, stderr.text
+	out.StdoutCut, out.StderrCut = stdout.cut(), stderr.cut()
+	out.StdoutBytes, out.StderrBytes = x.out.totals()
+	if out.State == stateRunning {
+		out.Next = &ExecCursors{stdout.next, stderr.next}
+	}
+	return out
+}
+
+// ended takes over what is known of a command that has.
+func (out *ExecAnswer) ended(r RunOutput) {
+	out.ExitCode, out.Signal, out.TimedOut, out.OOMKilled = &r.ExitCode, r.Signal, r.TimedOut, r.OOMKilled
+	out.DurationMS, out.UserCPUMS, out.SystemCPUMS, out.PeakMemory = r.DurationMS, r.UserCPUMS, r.SystemCPUMS, r.PeakMemory
+	out.StdoutBytes, out.StderrBytes = r.StdoutBytes, r.StderrBytes
+	out.SurvivorsKilled, out.DeathProved, out.Denials = r.SurvivorsKilled, r.DeathProved, r.Denials
+	out.RedactionMatches, out.Blocked = r.RedactionMatches, r.Blocked
+}
+
+func (e excerpt) cut() *ExecCut {
+	if e.cutBytes == 0 {
+		return nil
+	}
+	return &ExecCut{Bytes: e.cutBytes, Lines: e.cutLines, Cursor: e.next}
+}
+
+func (n *Output) totals() (stdout, stderr int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.streams[0].total, n.streams[1].total
+}
+
+func textCost(text string) (cost int) {
+	for _, r := range text {
+		cost += encodedCost(r)
+	}
+	return cost
+}
+
+func renderExecAnswer(w io.Writer, out ExecAnswer) error {
+	if out.Stdout == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, out.Stdout)
+	return err
+}
+
+// Tell says first how the command ended, and when.
+func (out ExecAnswer) Tell(w io.Writer) error {
+	t := teller{w: w}
+	seconds := float64(out.DurationMS) / 1000
+	switch {
+	case out.State == stateRunning:
+		t.line("still running after %.3fs, exec %s", seconds, out.Exec)
+	case out.ExitCode == nil:
+		t.line("ended after %.3fs, its exit status is not known", seconds)
+	case out.TimedOut:
+		t.line("timed out and was ended after %.3fs; timeout gives it longer%s", seconds,
+			map[bool]string{true: ", background has it go on while you do something else"}[out.Exec != ""])
+	case out.Signal != "":
+		t.line("ended by %s after %.3fs%s", out.Signal, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
+	default:
+		t.line("exit status %d after %.3fs%s", *out.ExitCode, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
+	}
+	t.text("", out.Stdout)
+	t.text("[stderr]", out.Stderr)
+	t.denials(out.Denials, out.ExitStatus())
+	if out.SurvivorsKilled > 0 {
+		t.line("%d processes that it left behind were ended", out.SurvivorsKilled)
+	}
+	if out.State == stateExited && !out.DeathProved {
+		t.line("it is not proved that nothing of it is left")
+	}
+	if out.Blocked != "" {
+		t.line("the rule %s ended the output", out.Blocked)
+	}
+	if out.Next != nil {
+		t.line(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
+	}
+	return t.err
+}
+
+// teller writes lines until one fails.
+type teller struct {
+	w   io.Writer
+	err error
+}
+
+func (t *teller) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format+"\n", args...)
+	}
+}
+
+// text is output below a title, if there is any.
+func (t *teller) text(title, text string) {
+	if text == "" {
+		return
+	}
+	if title != "" {
+		t.line("%s", title)
+	}
+	if text[len(text)-1] == '\n' {
+		text = text[:len(text)-1]
+	}
+	t.line("%s", text)
+}
+
+// denials are told of what failed: else nobody misses anything.
+func (t *teller) denials(list []paddock.Denial, status int) {
+	if status == 0 {
+		return
+	}
+	for _, d := range list {
+		what := d.Layer + ": " + d.Rule
+		if d.Object != "" {
+			what += ", " + d.Object
+		}
+		if d.Hint != "" {
+			what += " (" + d.Hint + ")"
+		}
+		t.line("%sdenied by the sandbox: %s", map[bool]string{true: "perhaps "}[d.Guess], what)
+	}
+}
+
+var _ Teller = ExecAnswer{}

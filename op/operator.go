@@ -1,0 +1,48 @@
+package op
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// OperatorSpec is what an operator has written for the sandboxes of others, made
+// fit to stand below a ceiling: with paths that are absolute and lead over no
+// link, since under a ceiling none is followed. Where a default is meant it stays
+// open: operations have their own.
+func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
+	base := policy.Base{}
+	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
+	base.Home, _ = os.UserHomeDir() // and so is "~"
+	resolved, err := spec.Resolve(base)
+	if err != nil {
+		return spec, err
+	}
+	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
+	if spec.RootFS != "" && spec.RootFS != policy.RootHost {
+		spec.RootFS = resolved.RootFS
+		if err := overNoLink("rootfs", &spec.RootFS); err != nil {
+			return spec, err
+		}
+	}
+	for i := range spec.Mounts {
+		if err := overNoLink("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
+			return spec, err
+		}
+	}
+	return spec, overNoLink("workspace.source", &spec.Workspace.Source)
+}
+
+func overNoLink(field string, path *string) error {
+	if *path == "" {
+		return nil
+	}
+	led, err := filepath.EvalSymlinks(*path)
+	if err != nil {
+		return &policy.FieldError{Field: field, Value: *path, Reason: causeOf(err)}
+	}
+	*path = led
+	return nil
+}

@@ -1,0 +1,60 @@
+package front
+
+import (
+	"net/http"
+	"time"
+)
+
+// writer lets each write take a bounded time, so that streams live for ever and
+// a client that reads nothing does not, and tells when an answer begins.
+type writer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	each    time.Duration
+	begin   func(h http.Header, status int) // once; nil: nobody asks
+	status  int                             // 0 before the answer begins
+}
+
+func newWriter(w http.ResponseWriter, each time.Duration) *writer {
+	return &writer{ResponseWriter: w, control: http.NewResponseController(w), each: each}
+}
+
+// WriteHeader begins the answer.
+func (w *writer) WriteHeader(status int) {
+	w.deadline()
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+		if w.begin != nil {
+			w.begin(w.Header(), status)
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the answer.
+func (w *writer) Write(data []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.deadline()
+	return w.ResponseWriter.Write(data)
+}
+
+// FlushError sends what was written.
+func (w *writer) FlushError() error {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.deadline()
+	return w.control.Flush()
+}
+
+// Flush is FlushError for who does not ask whether it worked.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// Unwrap gives the writer below, for its other abilities.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *writer) deadline() {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.each)) // a connection that is gone says so at the write
+}

@@ -1,0 +1,273 @@
+package install
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var (
+	paddock = Server{Name: "paddock", Command: "/opt/paddock/bin/paddock", Args: []string{"mcp", "--workspace", `/home/a "b" ü\c`}}
+	bare    = Server{Name: "paddock", Command: "paddock"}
+)
+
+// edits are files of each format: what is there, and whether it can be edited.
+// testdata has NAME.in and, where it can, NAME.out.
+func TestEdit(t *testing.T) {
+	formats := map[string]format{"claude-code": clients["claude-code"].format, "vscode": clients["vscode"].format, "codex": clients["codex"].format}
+	for kind, f := range formats {
+		inputs, err := filepath.Glob(filepath.Join("testdata", kind, "*.in"))
+		if err != nil || len(inputs) == 0 {
+			t.Fatalf("no input for %s: %v", kind, err)
+		}
+		for _, input := range inputs {
+			t.Run(kind+"/"+strings.TrimSuffix(filepath.Base(input), ".in"), func(t *testing.T) { testEdit(t, f, input) })
+		}
+	}
+}
+
+func testEdit(t *testing.T, f format, input string) {
+	old, err := os.ReadFile(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	force := strings.Contains(input, "force")
+	got, err := f.edit(old, paddock, force)
+	said := ""
+	if err != nil {
+		got, said = []byte("error: "+err.Error()+"\n"), err.Error()
+	}
+	golden := strings.TrimSuffix(input, ".in") + ".out"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if said != "" {
+		return
+	}
+	again, err := f.edit(got, paddock, false)
+	if err != nil || string(again) != string(got) {
+		t.Errorf("again: %v\n%s", err, cmp.Diff(string(got), string(again)))
+	}
+	if _, err := f.edit(got, bare, false); !errors.Is(err, ErrOther) {
+		t.Errorf("another server of the name: %v", err)
+	}
+	replaced, err := f.edit(got, bare, true)
+	if err != nil {
+		t.Fatalf("replaced: %v", err)
+	}
+	back, err := f.edit(replaced, paddock, true)
+	if err != nil || string(back) != string(got) && string(got) != string(old) {
+		t.Errorf("there and back: %v\n%s", err, cmp.Diff(string(got), string(back)))
+	}
+}
+
+func TestFind(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("CODEX_HOME", "")
+	for _, tt := range []struct {
+		client string
+		scope  Scope
+		path   string
+		err    string
+	}{
+		{"claude-code", "", "/p/.mcp.json", ""},
+		{"claude-code", User, "", ""},
+		{"vscode", "", "/p/.vscode/mcp.json", ""},
+		{"vscode", User, "", ""},
+		{"codex", "", home + "/.codex/config.toml", ""},
+		{"codex", Project, "/p/.codex/config.toml", ""},
+		{"emacs", "", "", "there is no such client"},
+		{"", "", "", "it is missing"},
+		{"codex", "global", "", "there is no such scope"},
+	} {
+		got, err := Find(tt.client, tt.scope, "/p")
+		switch {
+		case tt.err != "":
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s %s: %v", tt.client, tt.scope, err)
+			}
+		case err != nil || got.Path != tt.path:
+			t.Errorf("%s %s: %+v, %v", tt.client, tt.scope, got, err)
+		}
+	}
+	t.Setenv("CODEX_HOME", "/elsewhere")
+	if got, err := Find("codex", "", "/p"); err != nil || got.Path != "/elsewhere/config.toml" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	s := Server{Name: "paddock", Command: "/opt/it's", Args: []string{"mcp", "--profile", "full"}}
+	for name, want := range map[string]string{
+		"claude-code": `claude mcp add --scope user paddock -- '/opt/it'\''s' mcp --profile full`,
+		"vscode":      `code --add-mcp '{"args":["mcp","--profile","full"],"command":"/opt/it'\''s","name":"paddock"}'`,
+	} {
+		target, err := Find(name, User, "/p")
+		if err != nil || target.Command(s) != want {
+			t.Errorf("%s, %v", target.Command(s), err)
+		}
+	}
+}
+
+func TestServerCheck(t *testing.T) {
+	for name, s := range map[string]Server{
+		"no name": {Command: "x"}, "a dot": {Name: "a.b", Command: "x"}, "a quote": {Name: `a"`, Command: "x"},
+		"a line": {Name: "a", Command: "x\ny"}, "no UTF-8": {Name: "a", Command: "x", Args: []string{"\xff"}},
+	} {
+		if s.Check() == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if err := paddock.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAdd: files are made, changed in place of links and modes, and left alone.
+func TestAdd(t *testing.T) {
+	for name := range clients {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			target, err := Find(name, Project, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []bool{true, false, false} {
+				if changed, err := target.Add(paddock, i == 2); err != nil || changed != want {
+					t.Errorf("%d: %v, %v", i, changed, err)
+				}
+			}
+			data, err := os.ReadFile(target.Path)
+			if err != nil || string(data) != target.Snippet(paddock) {
+				t.Errorf("%v\n%s", err, data)
+			}
+			if info, err := os.Stat(target.Path); err != nil || info.Mode().Perm() != target.client.mode {
+				t.Errorf("%v, %v", info.Mode(), err)
+			}
+			if _, err := target.Add(bare, false); !errors.Is(err, ErrOther) {
+				t.Errorf("another: %v", err)
+			}
+			if err := os.Chmod(target.Path, 0o640); err != nil {
+				t.Fatal(err)
+			}
+			if changed, err := target.Add(bare, true); err != nil || !changed {
+				t.Errorf("forced: %v, %v", changed, err)
+			}
+			if info, err := os.Stat(target.Path); err != nil || info.Mode().Perm() != 0o640 {
+				t.Errorf("its mode: %v, %v", info.Mode(), err)
+			}
+			if entries, _ := os.ReadDir(filepath.Dir(target.Path)); len(entries) != 1 {
+				t.Errorf("beside it: %v", entries)
+			}
+		})
+	}
+}
+
+// TestLeftAlone: what cannot be edited safely stays as it is.
+func TestLeftAlone(t *testing.T) {
+	type place struct{ dir, outside, path string }
+	for name, tt := range map[string]struct {
+		prepare func(place) error
+		want    string
+	}{
+		"no JSON":     {func(p place) error { return os.WriteFile(p.path, []byte("{\n\"a\": }"), 0o600) }, "line 2: there is no value"},
+		"a link":      {func(p place) error { return os.Symlink(p.outside, p.path) }, "symbolic link"},
+		"a directory": {func(p place) error { return os.Mkdir(p.path, 0o700) }, "no regular file"},
+		"a large one": {func(p place) error {
+			return errors.Join(os.WriteFile(p.path, []byte("{}"), 0o600), os.Truncate(p.path, maxFile+1))
+		}, "larger than 8 MiB"},
+		"a directory elsewhere": {func(p place) error {
+			return errors.Join(os.Remove(filepath.Dir(p.path)), os.Symlink(filepath.Dir(p.outside), filepath.Dir(p.path)))
+		}, "escapes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := place{dir: t.TempDir(), outside: filepath.Join(t.TempDir(), "mcp.json")}
+			p.path = filepath.Join(p.dir, ".vscode", "mcp.json")
+			if err := errors.Join(os.Mkdir(filepath.Dir(p.path), 0o700), os.WriteFile(p.outside, []byte("{}"), 0o600), tt.prepare(p)); err != nil {
+				t.Fatal(err)
+			}
+			target, err := Find("vscode", "", p.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unsafe := (*UnsafeError)(nil)
+			if _, err := target.Add(paddock, true); !errors.As(err, &unsafe) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+			if data, err := os.ReadFile(p.outside); err != nil || string(data) != "{}" {
+				t.Errorf("what is outside: %s, %v", data, err)
+			}
+		})
+	}
+}
+
+// TestUserLink: a user's own file may be kept elsewhere.
+func TestUserLink(t *testing.T) {
+	home, kept := t.TempDir(), filepath.Join(t.TempDir(), "codex.toml")
+	t.Setenv("CODEX_HOME", home)
+	if err := errors.Join(os.WriteFile(kept, []byte("model = \"x\"\n"), 0o600), os.Symlink(kept, filepath.Join(home, "config.toml"))); err != nil {
+		t.Fatal(err)
+	}
+	target, err := Find("codex", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := target.Add(paddock, false); err != nil || !changed {
+		t.Fatalf("%v, %v", changed, err)
+	}
+	data, err := os.ReadFile(kept)
+	if err != nil || string(data) != "model = \"x\"\n\n"+target.Snippet(paddock) {
+		t.Errorf("%s, %v", data, err)
+	}
+	if info, err := os.Lstat(filepath.Join(home, "config.toml")); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the link is %v, %v", info.Mode(), err)
+	}
+}
+
+// FuzzJSON: what comes out of an edit is what was there with the server added, or
+// nothing comes out.
+func FuzzJSON(f *testing.F) {
+	inputs, _ := filepath.Glob("testdata/*/*.in")
+	for _, input := range inputs {
+		data, err := os.ReadFile(input)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, plain, err := scan(data)
+		if valid := json.Valid(data); valid && err != nil && len(data) > 0 && strings.TrimLeft(string(data), " \t\r\n")[0] == '{' && !strings.Contains(err.Error(), "inside each other") {
+			t.Fatalf("JSON is refused: %v", err)
+		} else if valid && err == nil && string(plain) != string(data) {
+			t.Fatal("JSON is changed")
+		}
+		for _, one := range []format{clients["claude-code"].format, clients["codex"].format} {
+			got, err := one.edit(data, paddock, true)
+			if err != nil {
+				continue
+			}
+			if again, err := one.edit(got, paddock, false); err != nil || string(again) != string(got) {
+				t.Fatalf("again: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,25 @@
+// Package mcp is the door for models: a server of the Model Context Protocol,
+// rendered from the table of operations. Every operation that its principal may
+// use, and that its profile has, is a tool of the same name:
+//
+//	server, err := mcp.New(mcp.Options{
+//		Env:     func(principal string) (*op.Env, error) { … },
+//		Profile: op.ProfileWorkspace,
+//	})
+//	…
+//	err = server.ServeStdio(ctx, os.Stdin, os.Stdout) // one client, until its end
+//
+// or, for many clients, [Server.Handler], behind something that says who asks
+// ([WithPrincipal]). Each principal has an environment, sandboxes and sessions of
+// its own, which live as long as the server and which nobody else sees.
+//
+// What a tool takes is checked by op.Op.Call, as behind every door. An answer
+// has a text for models, without control sequences that a terminal would obey, and
+// the operation's output as structured content, which has names and contents of
+// files as they are; together they are within [Options].Budget characters. An operation that could not be done is an answer
+// with isError and the text "cannot …: …"; an unknown tool is an error of the
+// protocol. A panic in an operation is an answer, too.
+//
+// Standard input and output belong to the protocol: no command gets them, and
+// what the server has to say goes to its logger.
+package mcp

@@ -1,0 +1,100 @@
+package mcp
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+)
+
+// errorKey is where a result says, for programs, what went wrong. It is not in
+// the structured content, which keeps to the tool's output schema.
+const errorKey = "paddock/error"
+
+// errorText is an error for a model: one line for each thing that is wrong, and
+// one for what to do about it, in words that say puts it into.
+func errorText(err error, say func(string) string) string {
+	var b strings.Builder
+	for _, one := range flatten(err) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(oneLine(one.Error()))
+		if hint := op.HintOf(one); hint != "" {
+			b.WriteString("\nhint: " + oneLine(say(hint)))
+		}
+	}
+	return b.String()
+}
+
+// errorInfo is an error for programs.
+type errorInfo struct {
+	Error  string       `json:"error"`
+	Code   string       `json:"code,omitempty"`
+	Field  string       `json:"field,omitempty"`
+	Hint   string       `json:"hint,omitempty"`
+	Errors []*errorInfo `json:"errors,omitempty"` // where several things are wrong, each
+}
+
+// maxErrors bounds how many errors are told one by one.
+const maxErrors = 32
+
+func errorData(err error, say func(string) string) *errorInfo {
+	all := flatten(err)
+	info := errorOf(all[0], say)
+	if len(all) > 1 {
+		for _, one := range all[:min(len(all), maxErrors)] {
+			info.Errors = append(info.Errors, errorOf(one, say))
+		}
+	}
+	return info
+}
+
+func errorOf(err error, say func(string) string) *errorInfo {
+	info := &errorInfo{Error: clip(oneLine(err.Error()), 1000), Hint: clip(oneLine(say(op.HintOf(err))), 1000)}
+	own, ceiling, denied := (*paddock.Error)(nil), (*policy.CeilingError)(nil), (*privilege.Denied)(nil)
+	fields := policy.FieldErrors(err)
+	if len(fields) > 0 {
+		info.Field = fields[0].Field
+	}
+	switch {
+	case errors.As(err, &denied), errors.As(err, &ceiling):
+		info.Code = "denied"
+	case errors.As(err, &own) && own.Code != "":
+		info.Code = string(own.Code)
+	case info.Field != "":
+		info.Code = "bad_request"
+	}
+	return info
+}
+
+// short bounds an error of the protocol: some repeat what they were sent.
+func short(err error) error {
+	own := (*jsonrpc.Error)(nil)
+	if err == nil || len(err.Error()) <= maxNotes || !errors.As(err, &own) {
+		return err
+	}
+	return &jsonrpc.Error{Code: own.Code, Message: clip(err.Error(), maxNotes), Data: own.Data}
+}
+
+// flatten takes joined errors apart.
+func flatten(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range several.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
+}
+
+func oneLine(s string) string {
+	return strings.ReplaceAll(plain(strings.TrimSpace(s)), "\n", "; ")
+}

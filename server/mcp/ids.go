@@ -1,0 +1,102 @@
+package mcp
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// maxRequests bounds how many requests are read before their answers are written.
+const maxRequests = 1024
+
+// asked are the requests without an answer, by their identifiers.
+type asked struct {
+	mu  sync.Mutex
+	n   int
+	ids map[jsonrpc.ID]bool
+}
+
+func (a *asked) add(id jsonrpc.ID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.ids[id]:
+		return errors.New("its id is that of a request that still waits for its answer")
+	case a.n >= maxRequests:
+		return errors.New("too many requests wait for their answers")
+	case a.ids == nil:
+		a.ids = map[jsonrpc.ID]bool{}
+	}
+	a.ids[id] = true
+	a.n++
+	return nil
+}
+
+// free lets an identifier be used again: its answer is about to be written, and who
+// has read it may be quick.
+func (a *asked) free(id jsonrpc.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.ids, id)
+}
+
+// answered takes note of an answer that was written, and says how many are not.
+func (a *asked) answered() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.n--
+	return a.n
+}
+
+func (a *asked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.n
+}
+
+// idOf is the identifier in a message that makes no sense, nil where it has none.
+func idOf(text []byte) json.RawMessage {
+	var msg struct {
+		ID any `json:"id"`
+	}
+	if json.Unmarshal(text, &msg) == nil {
+		switch msg.ID.(type) {
+		case string, float64:
+			id, _ := json.Marshal(msg.ID) // of these two
+			return id
+		}
+	}
+	return nil
+}
+
+// endLength is how much of each end of a line is looked at, in bytes.
+const endLength = 256
+
+// ends are the two ends of a line that is not read whole.
+func ends(text []byte) []byte {
+	if len(text) <= 2*endLength {
+		return text
+	}
+	return append(text[:endLength:endLength], text[len(text)-endLength:]...)
+}
+
+// Where clients write the identifier: at the beginning or at the end. What stands
+// there belongs to the message, and to nothing in it.
+var (
+	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*,`)
+	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*\}\s*$`)
+)
+
+// idAtEnds is the identifier of a message of which only the ends are there, nil
+// where they have none: who asked would wait for ever for an answer without it.
+func idAtEnds(text []byte) json.RawMessage {
+	for _, re := range []*regexp.Regexp{idFirst, idLast} {
+		if m := re.FindSubmatch(text); m != nil {
+			return json.RawMessage(m[1])
+		}
+	}
+	return nil
+}

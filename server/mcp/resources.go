@@ -1,0 +1,224 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Resources are what operations read: files of a workspace, and outputs that are
+// kept. Their addresses are
+//
+//	paddock://SANDBOX/workspace/PATH
+//	paddock://SANDBOX/output/ID
+//
+// Each is read by the operation whose name is here, as its principal: there is no
+// other way to what it reads.
+const (
+	scheme       = "paddock"
+	inWorkspace  = "workspace"
+	inOutput     = "output"
+	defaultName  = "default"
+	opRead       = "file_read"
+	opList       = "file_list"
+	opStat       = "file_stat"
+	opOutput     = "output_read"
+	opSandboxes  = "sandbox_list"
+	maxResources = 200 // in a list
+	maxURI       = 8 << 10
+)
+
+// place is what an address of ours means.
+type place struct {
+	sandbox string // "" is the default one
+	kind    string
+	name    string // a path in the workspace, or an output's id
+}
+
+// parsePlace reads an address; ours says whether it is one of this server's.
+func parsePlace(uri string) (p place, ours bool, err error) {
+	if !strings.HasPrefix(uri, scheme+"://") {
+		return p, false, nil
+	}
+	u, err := url.Parse(uri)
+	if err != nil || len(uri) > maxURI || !utf8.ValidString(u.Path) || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return p, true, &policy.FieldError{Field: "uri", Value: uri, Reason: "it is no address of this server's", Hint: "paddock://default/workspace/PATH"}
+	}
+	kind, name, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	p = place{sandbox: u.Host, kind: kind, name: name}
+	if p.sandbox == defaultName {
+		p.sandbox = ""
+	}
+	if kind != inWorkspace && (kind != inOutput || name == "") {
+		return p, true, &policy.FieldError{Field: "uri", Value: uri, Reason: "it has neither workspace/ nor output/ID behind the sandbox", Hint: "paddock://default/workspace/PATH"}
+	}
+	return p, true, nil
+}
+
+// uri is the address of a place.
+func (p place) uri() string {
+	host := p.sandbox
+	if host == "" {
+		host = defaultName
+	}
+	return (&url.URL{Scheme: scheme, Host: host, Path: "/" + p.kind + "/" + p.name}).String()
+}
+
+// ask does an operation for the server's own use, and reads what it needs of its
+// answer. A panic is an error.
+func (v *view) ask(ctx context.Context, env *op.Env, name string, in map[string]any, into any) (err error) {
+	defer v.recovered(name, &err)
+	o := v.server.tools.known[name]
+	if o == nil {
+		return &paddock.Error{Message: "cannot do " + name + ": this server has no such operation", Code: wire.CodeUnsupported}
+	}
+	if in == nil {
+		in = map[string]any{}
+	}
+	input, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("cannot ask for %s: %w", name, err)
+	}
+	out, err := o.Call(ctx, env, input, &op.Stream{})
+	if err != nil {
+		return err
+	}
+	text, err := encode(out)
+	if err != nil {
+		return fmt.Errorf("cannot read the answer of %s: %w", name, err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// where is the input of an operation in a sandbox.
+func (p place) where(in map[string]any) map[string]any {
+	if p.sandbox != "" {
+		in["sandbox"] = p.sandbox
+	}
+	return in
+}
+
+// hasResources says whether the profile has what resources are read with.
+func (t *tools) hasResources() bool { return t.find(opRead) != nil && t.known[opList] != nil }
+
+// templates are the kinds of resources.
+func templates() []*sdk.ResourceTemplate {
+	return []*sdk.ResourceTemplate{
+		{Name: "workspace_file", Title: "A file of a workspace", URITemplate: "paddock://{sandbox}/workspace/{+path}",
+			Description: "A file of the workspace of a sandbox (the default one is called default), or a list of what is in a directory."},
+		{Name: "output", Title: "What a command printed", URITemplate: "paddock://{sandbox}/output/{id}", MIMEType: "text/plain",
+			Description: "The standard output of an exec, by its id: the last part of it."},
+	}
+}
+
+// resources are the workspaces of the sandboxes that are open, with what is at their
+// top. Nothing is opened for a list.
+func (v *view) resources(ctx context.Context) []*sdk.Resource {
+	list := []*sdk.Resource{directory(place{kind: inWorkspace}, "workspace")}
+	for _, name := range v.open(ctx) {
+		at := place{sandbox: name, kind: inWorkspace}
+		if name == defaultName {
+			at.sandbox = ""
+		} else {
+			list = append(list, directory(at, "workspace of "+name))
+		}
+		list = append(list, v.top(ctx, at, maxResources-len(list))...)
+	}
+	return list
+}
+
+func directory(at place, name string) *sdk.Resource {
+	return &sdk.Resource{URI: at.uri(), Name: name, MIMEType: "text/plain", Description: "What is in the directory"}
+}
+
+// open are the names of the sandboxes that are open.
+func (v *view) open(ctx context.Context) []string {
+	var found struct {
+		Sandboxes []struct {
+			Name  string `json:"name"`
+			State string `json:"state"`
+		} `json:"sandboxes"`
+	}
+	if v.ask(ctx, v.quiet(), opSandboxes, nil, &found) != nil {
+		return nil
+	}
+	var names []string
+	for _, s := range found.Sandboxes {
+		if s.State == "ready" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// entries is the part of a listing that is read here.
+type entries struct {
+	Entries []struct {
+		Path string `json:"path"`
+		Kind string `json:"kind"`
+		Size int64  `json:"size_bytes"`
+	} `json:"entries"`
+	Truncated bool `json:"truncated"`
+}
+
+func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resource) {
+	if most <= 0 {
+		return nil
+	}
+	var found entries
+	if v.ask(ctx, v.env, opList, at.where(map[string]any{"limit": most}), &found) != nil {
+		return nil // who reads the workspace is told
+	}
+	for _, e := range found.Entries[:min(len(found.Entries), most)] {
+		if e.Kind != "file" {
+			continue
+		}
+		file := at
+		file.name = e.Path
+		list = append(list, &sdk.Resource{URI: file.uri(), Name: e.Path, Size: e.Size})
+	}
+	return list
+}
+
+// read gives a resource, as much of it as an answer has room for.
+func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourceResult, error) {
+	content, err := v.content(ctx, at)
+	if err != nil {
+		return nil, resourceError(uri, err)
+	}
+	content.URI = uri
+	if content.Blob == nil {
+		content.Text = clip(content.Text, v.server.opts.Budget)
+	}
+	if content.Text == "" && content.Blob == nil {
+		content.Blob = []byte{} // the SDK leaves an empty text out, and clients refuse contents that have neither
+	}
+	res := &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{content}}
+	res.CacheScope = "private"
+	return res, nil
+}
+
+// resourceError is an error of the protocol: resources have no other kind.
+func resourceError(uri string, err error) error {
+	own := (*paddock.Error)(nil)
+	if errors.As(err, &own) && own.Code == wire.CodeNotFound {
+		return sdk.ResourceNotFoundError(uri)
+	}
+	code := int64(jsonrpc.CodeInternalError)
+	if len(policy.FieldErrors(err)) > 0 {
+		code = jsonrpc.CodeInvalidParams
+	}
+	return &jsonrpc.Error{Code: code, Message: clip(errorText(err, func(hint string) string { return hint }), maxNotes)}
+}

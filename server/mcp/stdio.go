@@ -1,0 +1,244 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/op"
+)
+
+const (
+	// maxLine bounds a message, in bytes: the largest input, and what is around it.
+	maxLine = op.MaxInput + 1<<16
+	// grace is how long requests before the end of the input have for their
+	// answers, so that a file of them can be the input.
+	grace = time.Second
+)
+
+// ServeStdio speaks with one client, a JSON message a line, until the input ends,
+// nobody reads the output, or ctx ends. What the client has started is ended then,
+// and the server closed: nil says that nothing of it is left.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	v, err := s.view("")
+	if err != nil {
+		return err
+	}
+	lines := newLines(in, out)
+	session, err := v.sdk.Connect(ctx, lines, nil)
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot serve: %w", err), s.Close())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }()
+	select {
+	case <-ctx.Done():
+	case <-lines.over:
+	case err = <-ended:
+	}
+	v.end() // what is in flight ends; its answers are not written any more
+	lines.stop()
+	closed := s.Close()
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, errStopped) {
+		err = nil
+	}
+	return errors.Join(err, closed)
+}
+
+var errStopped = errors.New("the server has stopped")
+
+// lines is a connection over two streams. Beyond what the SDK's does, it survives
+// lines that are no messages, bounds what is in flight, and lets what was asked
+// before the end of the input be answered.
+type lines struct {
+	in   *bufio.Reader
+	next chan line
+	over chan struct{} // closed when nothing more will be read or written
+	once sync.Once
+
+	asked asked // requests without an answer
+	idle  chan struct{}
+
+	mu  sync.Mutex // of out
+	out io.Writer
+}
+
+type line struct {
+	text []byte
+	err  error
+}
+
+func newLines(in io.Reader, out io.Writer) *lines {
+	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, next: make(chan line), over: make(chan struct{}), idle: make(chan struct{}, 1)}
+}
+
+// Connect begins to read. A read that blocks for ever is left behind.
+func (l *lines) Connect(context.Context) (sdk.Connection, error) {
+	go func() {
+		for {
+			text, err := l.readLine()
+			select {
+			case l.next <- line{text, err}:
+			case <-l.over:
+				return
+			}
+			if err != nil && !errors.Is(err, errLong) {
+				return
+			}
+		}
+	}()
+	return l, nil
+}
+
+var errLong = fmt.Errorf("it is longer than %d bytes", maxLine)
+
+// readLine reads a line; of one that is too long its ends are kept.
+func (l *lines) readLine() ([]byte, error) {
+	var text []byte
+	long := false
+	for {
+		part, err := l.in.ReadSlice('\n')
+		text = append(text, part...)
+		if long = long || len(text) > maxLine; long {
+			text = ends(text)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case long && err == nil:
+			return text, errLong
+		case err != nil && len(bytes.TrimSpace(text)) > 0 && errors.Is(err, io.EOF):
+			return text, nil // the last line, which nothing ended
+		}
+		return text, err
+	}
+}
+
+// Read gives the next message. What is none is answered, and passed over.
+func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		var one line
+		select {
+		case <-l.over:
+			return nil, io.EOF
+		case one = <-l.next:
+		}
+		switch {
+		case errors.Is(one.err, errLong):
+			l.refuse(idAtEnds(one.text), jsonrpc.CodeInvalidRequest, one.err.Error())
+			continue
+		case one.err != nil:
+			l.drain()
+			return nil, one.err
+		case len(bytes.TrimSpace(one.text)) == 0:
+			continue
+		}
+		if msg := l.message(one.text); msg != nil {
+			return msg, nil
+		}
+	}
+}
+
+// message reads a line, nil where it is no message that can be taken.
+func (l *lines) message(text []byte) jsonrpc.Message {
+	if !json.Valid(text) {
+		l.refuse(idAtEnds(ends(text)), jsonrpc.CodeParseError, "it is not JSON, or nested too deep")
+		return nil
+	}
+	msg, err := jsonrpc.DecodeMessage(text)
+	if err != nil {
+		l.refuse(idOf(text), jsonrpc.CodeInvalidRequest, err.Error())
+		return nil
+	}
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		if err := l.asked.add(req.ID); err != nil {
+			l.refuse(idOf(text), jsonrpc.CodeInvalidRequest, err.Error())
+			return nil
+		}
+	}
+	return msg
+}
+
+// refuse answers a line that cannot be taken.
+func (l *lines) refuse(id json.RawMessage, code int64, reason string) {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": "cannot take the message: " + reason}})
+	if err == nil {
+		_ = l.write(text) // the next write fails as well, and is heard of
+	}
+}
+
+// drain waits for the answers to what was read, for a while.
+func (l *lines) drain() {
+	after := time.NewTimer(grace)
+	defer after.Stop()
+	for l.asked.count() > 0 {
+		select {
+		case <-l.idle:
+		case <-l.over:
+			return
+		case <-after.C:
+			return
+		}
+	}
+}
+
+// Write sends a message.
+func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
+	res, answers := msg.(*jsonrpc.Response)
+	if answers {
+		l.asked.free(res.ID)
+		res.Error = short(res.Error)
+	}
+	text, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return fmt.Errorf("cannot encode a message: %w", err)
+	}
+	err = l.write(text)
+	if answers && l.asked.answered() == 0 {
+		select {
+		case l.idle <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+func (l *lines) write(text []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.over:
+		return errStopped
+	default:
+	}
+	if _, err := l.out.Write(append(text, '\n')); err != nil {
+		l.stop() // nobody reads any more: that is the end, too
+		return err
+	}
+	return nil
+}
+
+// stop ends reading and writing.
+func (l *lines) stop() { l.once.Do(func() { close(l.over) }) }
+
+// Close is stop, for the SDK.
+func (l *lines) Close() error {
+	l.stop()
+	return nil
+}
+
+// SessionID is empty: there is one session.
+func (l *lines) SessionID() string { return "" }

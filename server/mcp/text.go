@@ -1,0 +1,136 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/op"
+)
+
+// teller is an output with a text for models.
+type teller interface {
+	Tell(w io.Writer) error
+}
+
+// tell is an output as a model reads it; say puts hints into its words.
+func tell(o *op.Op, out any, say func(string) string) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			text = "the answer is in the structured content: it cannot be told as text"
+		}
+	}()
+	var b bytes.Buffer
+	var err error
+	if t, ok := out.(teller); ok {
+		err = t.Tell(&b)
+	} else {
+		err = o.Render(&b, out)
+	}
+	if err != nil { // of an answer that is about a failure
+		b.WriteString(errorText(err, say))
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// plain is a text without what a terminal would obey: control sequences go, and
+// so do control characters, line feeds and tabs aside. A carriage return ends a line.
+func plain(text string) string {
+	clean := func(r rune) bool { return r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && !op.Hidden(r) }
+	i := strings.IndexFunc(text, func(r rune) bool { return !clean(r) || r == utf8.RuneError })
+	if i < 0 {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == 0x1b || r == 0x9b:
+			size = sequence(text)
+		case r == '\r':
+			if !strings.HasPrefix(text, "\r\n") {
+				b.WriteByte('\n')
+			}
+		case clean(r):
+			b.WriteRune(r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// sequence is the length of the control sequence that text begins with.
+func sequence(text string) int {
+	_, i := utf8.DecodeRuneInString(text)
+	if text[0] == 0x1b {
+		if i >= len(text) {
+			return i
+		}
+		switch text[i] {
+		case '[':
+			i++
+		case ']', 'P', 'X', '^', '_':
+			return stringSequence(text, i+1)
+		default:
+			for i < len(text) && text[i] >= 0x20 && text[i] <= 0x2f {
+				i++
+			}
+			return min(i+1, len(text))
+		}
+	}
+	for i < len(text) && text[i] >= 0x20 && text[i] <= 0x3f {
+		i++
+	}
+	if i < len(text) && text[i] >= 0x40 && text[i] <= 0x7e {
+		i++
+	}
+	return i
+}
+
+// stringSequence ends at BEL or ST, or, where neither comes, with its line.
+func stringSequence(text string, i int) int {
+	for ; i < len(text) && text[i] != '\n'; i++ {
+		switch {
+		case text[i] == 7:
+			return i + 1
+		case text[i] == 0x1b && i+1 < len(text) && text[i+1] == '\\':
+			return i + 2
+		}
+	}
+	return i
+}
+
+// clip keeps head and tail of a text that is longer than most characters.
+func clip(text string, most int) string {
+	n := utf8.RuneCountInString(text)
+	if n <= most {
+		return text
+	}
+	note := fmt.Sprintf("\n[… %d characters are not shown: ask for less, or read on where the answer says how …]\n", n-most+120)
+	left := max(most-utf8.RuneCountInString(note), 0)
+	return runes(text, left*2/3) + note + text[len(text)-len(lastRunes(text, left-left*2/3)):]
+}
+
+// runes is the head of n characters.
+func runes(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+// lastRunes is the tail of n characters.
+func lastRunes(text string, n int) string {
+	i := len(text)
+	for ; n > 0 && i > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(text[:i])
+		i -= size
+	}
+	return text[i:]
+}

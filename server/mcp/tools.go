@@ -1,0 +1,86 @@
+package mcp
+
+import (
+	"context"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/privilege"
+)
+
+// tools are the operations of a profile.
+type tools struct {
+	all    []op.Op
+	ops    []op.Op
+	byName map[string]*op.Op
+	known  map[string]*op.Op // of every profile, for the server's own use
+}
+
+func newTools(all []op.Op, profile op.Profile) *tools {
+	t := &tools{all: all, byName: map[string]*op.Op{}, known: map[string]*op.Op{}}
+	for i, o := range all {
+		if !o.Local {
+			t.known[o.Name] = &all[i]
+		}
+		if !o.Local && profile.Offers(o.Profile) {
+			t.ops = append(t.ops, o)
+		}
+	}
+	for i := range t.ops {
+		t.byName[t.ops[i].Name] = &t.ops[i]
+	}
+	return t
+}
+
+// find gives an operation by its name, nil where the profile has none of it.
+func (t *tools) find(name string) *op.Op { return t.byName[name] }
+
+// told is what clients are told of ops, in their order.
+func (t *tools) told(w *wording) []*sdk.Tool {
+	list := make([]*sdk.Tool, len(t.ops))
+	for i := range t.ops {
+		list[i] = w.tool(&t.ops[i])
+	}
+	return list
+}
+
+// listed are the tools that the principal may use now: those that need a
+// privilege which it does not hold are not offered.
+func (v *view) listed(ctx context.Context) []*sdk.Tool {
+	held := map[privilege.Set]bool{0: true}
+	var list []*sdk.Tool
+	for i, tool := range v.told() {
+		need := v.server.tools.ops[i].Needs
+		if _, asked := held[need]; !asked {
+			held[need] = privilege.CheckOpened(ctx, v.env.Privileges, v.env.Principal, need) == nil
+		}
+		if held[need] {
+			list = append(list, tool)
+		}
+	}
+	return list
+}
+
+// tool is what clients are told of an operation.
+func (w *wording) tool(o *op.Op) *sdk.Tool {
+	t := &sdk.Tool{
+		Name:         o.Name,
+		Title:        o.Summary,
+		Description:  o.Description,
+		InputSchema:  w.schema(o, o.InputSchemaWithin(w.ceiling)),
+		OutputSchema: w.schema(o, o.OutputSchema()),
+		Annotations: &sdk.ToolAnnotations{
+			ReadOnlyHint:   o.Hints.ReadOnly,
+			IdempotentHint: o.Hints.Idempotent || o.Hints.ReadOnly,
+			OpenWorldHint:  &o.Hints.OpenWorld,
+		},
+	}
+	if !o.Hints.ReadOnly {
+		t.Annotations.DestructiveHint = &o.Hints.Destructive
+	}
+	if t.Description == "" {
+		t.Description = w.describe(o)
+	}
+	return t
+}

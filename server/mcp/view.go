@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// view is the server as one principal sees it: with an environment of its own,
+// and clients that share nothing with another's.
+type view struct {
+	server    *Server
+	principal string
+	env       *op.Env
+	sdk       *sdk.Server
+	http      http.Handler
+	slots     slots
+	watch     watcher
+	words     func() *wording    // likewise
+	told      func() []*sdk.Tool // of tools.ops; made when a client asks: a start makes no schema
+	ctx       context.Context    // ends with the view
+	end       context.CancelFunc
+	work      work // calls that have not ended
+}
+
+func newView(s *Server, principal string, env *op.Env) *view {
+	own := *env
+	own.Budget = s.opts.Budget
+	own.Sandboxes, own.Sessions, own.Outputs = &op.Sandboxes{}, &op.Sessions{}, &op.Outputs{}
+	own.Planted = s.planted
+	v := &view{server: s, principal: principal, env: &own}
+	v.ctx, v.end = context.WithCancel(s.ctx)
+	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
+	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling) })
+	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
+	v.addPrompts()
+	if s.opts.Extend != nil {
+		s.opts.Extend(v.sdk)
+	}
+	v.sdk.AddReceivingMiddleware(v.receive)
+	v.http = v.handler()
+	return v
+}
+
+// sdkOptions say what this server can. Lists change with privileges alone, of
+// which nobody tells it.
+func (v *view) sdkOptions() *sdk.ServerOptions {
+	opts := &sdk.ServerOptions{
+		Instructions: instructions(v.server.opts.Profile),
+		Logger:       v.server.opts.Logger,
+		Capabilities: &sdk.ServerCapabilities{
+			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
+			Tools:   &sdk.ToolCapabilities{},
+			Prompts: &sdk.PromptCapabilities{},
+		},
+		// The tools are asked for next: they are described while the client reads.
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
+		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	}
+	if v.server.tools.hasResources() {
+		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
+		opts.SubscribeHandler, opts.UnsubscribeHandler = v.subscribe, v.unsubscribe
+	}
+	return opts
+}
+
+// prepare describes the tools. What is wrong with that is told to who lists them.
+func (v *view) prepare() {
+	var err error
+	defer v.recovered("tools/list", &err)
+	v.told()
+}
+
+// receive answers what is rendered from the table; the rest is the SDK's.
+func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
+		defer v.recovered(method, &err)
+		switch r := req.(type) {
+		case *sdk.CallToolRequest:
+			if o := v.server.tools.find(r.Params.Name); o != nil {
+				return v.call(ctx, r, o)
+			}
+		case *sdk.ReadResourceRequest:
+			if at, ours, err := parsePlace(r.Params.URI); ours && v.server.tools.hasResources() {
+				if err != nil {
+					return nil, resourceError(r.Params.URI, err)
+				}
+				return v.read(ctx, r.Params.URI, at)
+			}
+		}
+		res, err := next(ctx, method, req)
+		if err != nil {
+			return nil, short(err)
+		}
+		v.add(ctx, req, res)
+		return res, nil
+	}
+}
+
+// add puts what is ours before what [Options].Extend has brought: on the first
+// page of a list.
+func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
+	resources := v.server.tools.hasResources()
+	switch r := req.(type) {
+	case *sdk.ListToolsRequest:
+		if list, ok := res.(*sdk.ListToolsResult); ok && r.Params.Cursor == "" {
+			list.Tools = append(v.listed(ctx), list.Tools...)
+		}
+	case *sdk.ListResourcesRequest:
+		if list, ok := res.(*sdk.ListResourcesResult); ok && resources && r.Params.Cursor == "" {
+			list.Resources = append(v.resources(ctx), list.Resources...)
+		}
+	case *sdk.ListResourceTemplatesRequest:
+		if list, ok := res.(*sdk.ListResourceTemplatesResult); ok && resources && r.Params.Cursor == "" {
+			list.ResourceTemplates = append(templates(), list.ResourceTemplates...)
+		}
+	}
+}
+
+// recovered makes an error of a panic: one call has failed, and no other.
+func (v *view) recovered(what string, err *error) {
+	if p := recover(); p != nil {
+		v.server.opts.Logger.Error("panic", "in", what, "value", p, "stack", string(debug.Stack()))
+		*err = errPanic(what)
+	}
+}
+
+// close ends calls, then sandboxes.
+func (v *view) close() error {
+	v.end()
+	var errs []error
+	if !v.work.end(endTime) {
+		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
+	}
+	ended := make(chan error, 2)
+	go func() { ended <- v.env.Sessions.Close() }()
+	go func() { ended <- v.env.Sandboxes.Close() }()
+	errs = append(errs, <-ended, <-ended, v.env.Outputs.Close())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,189 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+const (
+	// maxWatched bounds the resources that a principal's clients subscribe to.
+	maxWatched = 64
+	// watchTime is how often those are looked at, and no others.
+	watchTime = time.Second
+)
+
+// watcher looks at the resources that clients have subscribed to, while there
+// are any. The zero value is ready.
+type watcher struct {
+	mu      sync.Mutex
+	watched map[string]*watched // by address
+	running bool
+}
+
+type watched struct {
+	at       place
+	sessions map[*sdk.ServerSession]bool
+	state    string // what it was when it was last looked at
+}
+
+// subscribe begins to look at a resource for a client.
+func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
+	uri := req.Params.URI
+	at, ours, err := parsePlace(uri)
+	if err == nil && !ours && v.server.opts.Extend != nil {
+		return nil // what that has brought tells of its changes itself
+	}
+	if err == nil && !ours {
+		err = &policy.FieldError{Field: "uri", Value: uri, Reason: "it is no address of this server's", Hint: "paddock://default/workspace/PATH"}
+	}
+	if err != nil {
+		return resourceError(uri, err)
+	}
+	state, err := v.state(ctx, v.env, at)
+	if err != nil {
+		return resourceError(uri, err)
+	}
+	w := &v.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.watched[uri]
+	if one == nil {
+		if len(w.watched) >= maxWatched {
+			return resourceError(uri, &paddock.Error{Message: fmt.Sprintf("cannot watch another resource: %d are the most", maxWatched), Hint: "unsubscribe from one", Code: wire.CodeBusy})
+		}
+		one = &watched{at: at, sessions: map[*sdk.ServerSession]bool{}, state: state}
+		if w.watched == nil {
+			w.watched = map[string]*watched{}
+		}
+		w.watched[uri] = one
+	}
+	one.sessions[req.Session] = true
+	if !w.running && v.work.begin() {
+		w.running = true
+		go v.look()
+	}
+	return nil
+}
+
+// unsubscribe ends that.
+func (v *view) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
+	w := &v.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.watched[req.Params.URI]; one != nil {
+		delete(one.sessions, req.Session)
+		if len(one.sessions) == 0 {
+			delete(w.watched, req.Params.URI)
+		}
+	}
+	return nil
+}
+
+// look goes on until nothing is watched any more.
+func (v *view) look() {
+	defer v.work.done()
+	tick := time.NewTicker(watchTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-v.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		all := v.watch.still(v.sdk.Sessions())
+		if all == nil {
+			return
+		}
+		open := v.open(v.ctx)
+		for uri, one := range all {
+			v.lookAt(uri, one, open)
+		}
+	}
+}
+
+// lookAt tells clients of one resource that has changed. A sandbox that has ended
+// is not begun again for that.
+func (v *view) lookAt(uri string, one *watched, open []string) {
+	name := one.at.sandbox
+	if name == "" {
+		name = defaultName
+	}
+	if !slices.Contains(open, name) {
+		return
+	}
+	state, err := v.state(v.ctx, v.quiet(), one.at)
+	if err != nil {
+		state = "" // it is gone, which is a change
+	}
+	if state == one.state || v.ctx.Err() != nil {
+		return
+	}
+	one.state = state
+	_ = v.sdk.ResourceUpdated(v.ctx, &sdk.ResourceUpdatedNotificationParams{URI: uri}) // a client that is gone ends by itself
+}
+
+// still forgets sessions that have ended, and gives what is watched by others,
+// nil where that is nothing.
+func (w *watcher) still(live func(func(*sdk.ServerSession) bool)) map[string]*watched {
+	alive := map[*sdk.ServerSession]bool{}
+	for s := range live {
+		alive[s] = true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uri, one := range w.watched {
+		maps.DeleteFunc(one.sessions, func(s *sdk.ServerSession, _ bool) bool { return !alive[s] })
+		if len(one.sessions) == 0 {
+			delete(w.watched, uri)
+		}
+	}
+	if len(w.watched) == 0 {
+		w.running = false
+		return nil
+	}
+	return maps.Clone(w.watched)
+}
+
+// state is a text that changes with a resource.
+func (v *view) state(ctx context.Context, env *op.Env, at place) (string, error) {
+	if at.kind == inOutput {
+		var got struct {
+			Total int64 `json:"total_bytes"`
+			Ended bool  `json:"ended"`
+		}
+		err := v.ask(ctx, env, opOutput, map[string]any{"output": at.name, "limit": 16}, &got)
+		return fmt.Sprint(got.Total, got.Ended), err
+	}
+	path := at.name
+	if path == "" {
+		path = "."
+	}
+	var got struct {
+		Kind  string `json:"kind"`
+		Size  int64  `json:"size_bytes"`
+		Mode  string `json:"mode"`
+		Time  string `json:"modified_at"`
+		Links uint64 `json:"links"`
+	}
+	err := v.ask(ctx, env, opStat, at.where(map[string]any{"path": path}), &got)
+	return fmt.Sprint(got.Kind, got.Size, got.Mode, got.Time, got.Links), err
+}
+
+// quiet is the environment without a record: what was asked for once is looked at
+// again and again, and is on record already.
+func (v *view) quiet() *op.Env {
+	env := *v.env
+	env.Audit = nil
+	return &env
+}

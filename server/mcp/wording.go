@@ -1,0 +1,172 @@
+package mcp
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// maxDescription bounds a tool's description, in bytes: some clients cut it
+// there by themselves, in the middle of a word.
+const maxDescription = 2000
+
+// wording tells models what manuals and hints tell people at a terminal: fields
+// instead of flags, tools instead of commands. What the ceiling of a view leaves no
+// choice in is the operator's.
+type wording struct {
+	ceiling *policy.Ceiling
+	words   *strings.Replacer
+}
+
+// flags are those of command lines, in a text.
+var flags = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+func newWording(all []op.Op, c *policy.Ceiling) *wording {
+	var pairs []string
+	for _, o := range all { // longer commands come first: "policy check" before "policy"
+		if len(o.CLI) > 1 {
+			pairs = append(pairs, "paddock "+strings.Join(o.CLI, " "), o.Name)
+		}
+	}
+	for _, o := range all {
+		if len(o.CLI) == 1 {
+			pairs = append(pairs, "paddock "+o.CLI[0], o.Name)
+		}
+		if noun, verb, ok := strings.Cut(o.Name, "_"); ok {
+			pairs = append(pairs, verb+"_"+noun, o.Name) // as the agent's protocol has it
+		}
+	}
+	pairs = append(pairs, " (may be repeated)", "")
+	return &wording{c, strings.NewReplacer(pairs...)}
+}
+
+// field is a flag's name in an operation's input, if its tool has it.
+func (w *wording) field(o *op.Op, flag string) (name string, ok bool) {
+	for _, f := range o.FieldsWithin(w.ceiling) {
+		if f.Flag == flag[len("--"):] {
+			return f.JSON, true
+		}
+	}
+	return "", false
+}
+
+// text puts a manual's text into the words of tools.
+func (w *wording) text(o *op.Op, text string) string { return w.put(o, text, "") }
+
+// hint is text for what is said of a failure: what a tool cannot ask for, the
+// operator can give.
+func (w *wording) hint(o *op.Op, text string) string { return w.put(o, text, "the operator's ") }
+
+func (w *wording) put(o *op.Op, text, whose string) string {
+	return flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string {
+		if name, ok := w.field(o, flag); ok {
+			return name
+		}
+		return whose + flag
+	})
+}
+
+// hinted is an output with the hints of its denials as say tells them. The
+// operation's own stays as it is.
+func hinted(out any, say func(string) string) any {
+	v := reflect.ValueOf(out)
+	if v.Kind() != reflect.Struct {
+		return out
+	}
+	own := v.FieldByName("Denials")
+	if !own.IsValid() || own.Type() != reflect.TypeFor[[]paddock.Denial]() || own.Len() == 0 {
+		return out
+	}
+	list := slices.Clone(own.Interface().([]paddock.Denial))
+	for i := range list {
+		list[i].Hint = say(list[i].Hint)
+	}
+	told := reflect.New(v.Type()).Elem()
+	told.Set(v)
+	told.FieldByName("Denials").Set(reflect.ValueOf(list))
+	return told.Interface()
+}
+
+// describe is the summary, and as many paragraphs of the manual as there is room
+// for.
+func (w *wording) describe(o *op.Op) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSuffix(o.Summary, ".") + ".")
+	for _, p := range w.paragraphs(o) {
+		if b.Len()+len(p)+2 > maxDescription {
+			break
+		}
+		b.WriteString("\n\n" + p)
+	}
+	return b.String()
+}
+
+// paragraphs are those of the manual, without what is about a command line alone.
+func (w *wording) paragraphs(o *op.Op) []string {
+	var all []string
+	for _, p := range strings.Split(o.Doc, "\n\n") {
+		p = w.text(o, w.fitting(o, strings.TrimSpace(p)))
+		if p != "" && !strings.HasPrefix(p, "Exit status:") && strings.TrimSuffix(p, ".") != strings.TrimSuffix(o.Summary, ".") {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// sentence is one, with the space behind it.
+var sentence = regexp.MustCompile(`(?s).+?(?:\.\s+|$)`)
+
+// fitting is a paragraph without the sentences about flags that a tool has not,
+// and about command lines.
+func (w *wording) fitting(o *op.Op, paragraph string) string {
+	var b strings.Builder
+	for _, s := range sentence.FindAllString(paragraph, -1) {
+		if !strings.Contains(s, "command line") && !slices.ContainsFunc(flags.FindAllString(s, -1), func(flag string) bool {
+			_, ok := w.field(o, flag)
+			return !ok
+		}) {
+			b.WriteString(s)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// schema makes a schema one that every client takes: with an object at its root,
+// and without the name of its dialect, which older clients know another one of.
+func (w *wording) schema(o *op.Op, raw json.RawMessage) json.RawMessage {
+	var tree map[string]any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return json.RawMessage(`{"type":"object"}`) // not for the table's schemas, which tests read
+	}
+	delete(tree, "$schema")
+	tree["type"] = "object"
+	w.descriptions(o, tree)
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return text
+}
+
+// descriptions puts those of a schema and of all that is in it into our words.
+func (w *wording) descriptions(o *op.Op, tree any) {
+	switch node := tree.(type) {
+	case map[string]any:
+		for key, value := range node {
+			if text, ok := value.(string); ok && key == "description" && o.Description == "" {
+				node[key] = w.text(o, text)
+			}
+			w.descriptions(o, value)
+		}
+	case []any:
+		for _, value := range node {
+			w.descriptions(o, value)
+		}
+	}
+}

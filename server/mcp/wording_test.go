@@ -1,0 +1,68 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/server/mcp"
+)
+
+// deniedOut is an answer with denials.
+type deniedOut struct {
+	Denials []paddock.Denial `json:"denials"`
+}
+
+// Tell says them.
+func (o deniedOut) Tell(w io.Writer) error {
+	_, err := fmt.Fprintln(w, o.Denials[0].Hint)
+	return err
+}
+
+// TestHints: hints are in the words of tools, and what no tool can ask for is said
+// to be the operator's to give.
+func TestHints(t *testing.T) {
+	const hint = "it needs --network host or --loud; close_it frees one, see paddock echo"
+	denied := []paddock.Denial{{Layer: "network", Hint: hint}}
+	refuse := op.New(op.Desc{Name: "refuse", Summary: "Refuse", Profile: op.ProfileWorkspace, Doc: "Refuse. --network says what.\n\nOn a command line it prints. --loud is heard.\n\nExit status: 1."},
+		func(_ context.Context, _ *op.Env, in struct {
+			Loud    bool    `json:"loudly,omitempty" flag:"loud" help:"…"`
+			Network *string `json:"network,omitempty" flag:"network" help:"…" within:"network"`
+		}, _ *op.Stream) (deniedOut, error) {
+			if in.Loud {
+				return deniedOut{}, &paddock.Error{Message: "cannot do it", Hint: hint}
+			}
+			return deniedOut{denied}, nil
+		}, func(io.Writer, deniedOut) error { return nil })
+	closeIt := does(op.Desc{Name: "it_close", Profile: op.ProfileWorkspace}, func(context.Context) error { return nil })
+	s := dial(t, serve(t, mcp.Options{Ops: []op.Op{echo(), refuse, closeIt}, Env: func(string) (*op.Env, error) {
+		return &op.Env{Principal: &privilege.Principal{Name: "agent:ann"}, Ceiling: &policy.Ceiling{}}, nil
+	}}), nil)
+	const want = "it needs the operator's --network host or loudly; it_close frees one, see echo"
+	good := call(t, s, "refuse", map[string]any{})
+	if got := text(t, good); !strings.HasPrefix(got, want) {
+		t.Errorf("the text is %q", got)
+	}
+	if told, _ := json.Marshal(good.StructuredContent); !strings.Contains(string(told), want) || denied[0].Hint != hint {
+		t.Errorf("the content is %s", told)
+	}
+	if bad := call(t, s, "refuse", map[string]any{"loudly": true}); !bad.IsError || !strings.Contains(text(t, bad), "hint: "+want) {
+		t.Errorf("the error is %q", text(t, bad))
+	}
+	list, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		if tool.Name == "refuse" && tool.Description != "Refuse.\n\nloudly is heard." {
+			t.Errorf("the description is %q", tool.Description)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Installs what the tests of the MCP server use, by npm, into .cache/mcp: the
+# protocol's official conformance suite and inspector, and a node that is new
+# enough for them. The versions and the hashes of the packages are those of
+# test/mcp/package-lock.json, which names no registry: npm's own settings do.
+set -eu
+cd "$(dirname "$0")/../.."
+command -v npm >/dev/null || { echo "npm is not installed: the MCP server is not tested with the official suites" >&2; exit 1; }
+dir=.cache/mcp
+mkdir -p "$dir"
+if cmp -s test/mcp/package-lock.json "$dir/installed"; then
+	exit 0
+fi
+cp test/mcp/package.json test/mcp/package-lock.json "$dir/"
+npm ci --prefix "$dir" --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund --loglevel=error
+cp test/mcp/package-lock.json "$dir/installed"

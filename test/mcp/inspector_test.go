@@ -1,0 +1,167 @@
+//go:build linux
+
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestInspectorHTTP lists and calls every tool with the official inspector's
+// command line, over HTTP: each call is a client, and a session, of its own.
+func TestInspectorHTTP(t *testing.T) {
+	requireWalls(t)
+	requireSuites(t)
+	requireTime(t)
+	t.Parallel()
+	s := everything(t)
+	token := s.token(t, localPrincipal(t), s.workspace)
+	h := startHTTP(t, s)
+	i := newInspector(t, "--cli", h.url, "--transport", "http", "--connect-timeout", "0", "--header", "Authorization: Bearer "+token)
+	i.tries(t, h.connect(t, token).tools(t), func(tool, args string) []string {
+		return []string{"--method", "tools/call", "--tool-name", tool, "--tool-args-json", args, "--format", "json"}
+	}, "--method", "tools/list", "--format", "json")
+}
+
+// TestInspectorStdio does the same over standard input and output, where one server
+// has to stay for all calls: the inspector's program for connections that stay
+// has it. The one for single calls is tried as well.
+func TestInspectorStdio(t *testing.T) {
+	requireWalls(t)
+	requireSuites(t)
+	requireTime(t)
+	t.Parallel()
+	s := everything(t)
+	tools := startStdio(t, s).tools(t)
+	command := s.command()
+	single := newInspector(t, append(append([]string{"--cli"}, command.Args...), "--connect-timeout", "0")...)
+	for _, one := range s.added() {
+		single.flags = append(single.flags, "-e", one) // it hands on nothing by itself
+	}
+	single.lists(t, tools, "--method", "tools/list", "--format", "json")
+	if got := single.answer(t, "--method", "tools/call", "--tool-name", "exec", "--tool-args-json", `{"command":"echo over stdio"}`, "--format", "json"); got.failed || !strings.Contains(got.text, "over stdio") {
+		t.Errorf("one call over standard input and output: %+v", got)
+	}
+
+	stays := newInspector(t, "--format", "json", "--connection", "paddock")
+	stays.program = "mcpdo"
+	stays.env = append(stays.env, "MCP_INSPECTOR_DAEMON_DIR="+shortDir(t), "MCP_INSPECTOR_DAEMON_TOKEN=for-this-test-alone")
+	config := filepath.Join(t.TempDir(), "servers.json")
+	env := map[string]string{}
+	for _, one := range s.added() {
+		name, value, _ := strings.Cut(one, "=")
+		env[name] = value
+	}
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"paddock": map[string]any{
+		"command": command.Path, "args": command.Args[1:], "env": env,
+	}}})
+	if err == nil {
+		err = os.WriteFile(config, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays.flags = append(stays.flags, "--config", config)
+	t.Cleanup(func() { stays.run(t, "daemon", "stop") })
+	if out, errOut, status := stays.run(t, "connect", "paddock", "--connect-timeout", "0"); status != 0 {
+		t.Fatalf("it does not connect: %s%s", out, errOut)
+	}
+	stays.tries(t, tools, func(tool, args string) []string {
+		return []string{"tools/call", tool, "--tool-args-json", args}
+	}, "tools/list")
+}
+
+// inspector is a program of the official inspector's, with the flags of a server.
+type inspector struct {
+	program string
+	flags   []string
+	env     []string
+}
+
+func newInspector(t *testing.T, flags ...string) *inspector {
+	t.Helper()
+	return &inspector{"inspector", flags, []string{"HOME=" + t.TempDir()}}
+}
+
+// shortDir is a directory whose path has room for a socket's.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pm") //nolint:usetesting // t.TempDir's path is too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// run may be called at the end of a test, too.
+func (i *inspector) run(t *testing.T, args ...string) (out, errOut string, status int) {
+	t.Helper()
+	return node(context.WithoutCancel(t.Context()), t, i.env, i.program, append(slices.Clone(i.flags), args...)...)
+}
+
+// lists compares the tools that the inspector is told of.
+func (i *inspector) lists(t *testing.T, tools map[string]*sdk.Tool, list ...string) {
+	t.Helper()
+	out, errOut, status := i.run(t, list...)
+	var told struct {
+		Tools  []sdk.Tool
+		Result struct{ Tools []sdk.Tool }
+	}
+	if err := json.Unmarshal([]byte(out), &told); err != nil || status != 0 {
+		t.Fatalf("tools/list ended with %d: %v\n%s%s", status, err, out, errOut)
+	}
+	var names []string
+	for _, tool := range append(told.Tools, told.Result.Tools...) {
+		names = append(names, tool.Name)
+	}
+	slices.Sort(names)
+	if want := slices.Sorted(maps.Keys(tools)); !slices.Equal(names, want) {
+		t.Errorf("the inspector lists %v, want %v", names, want)
+	}
+}
+
+// tries lists the tools, and calls each once well and once wrongly.
+func (i *inspector) tries(t *testing.T, tools map[string]*sdk.Tool, call func(tool, args string) []string, list ...string) {
+	t.Helper()
+	i.lists(t, tools, list...)
+	runExamples(t, tools, func(t *testing.T, tool, args string) answer {
+		t.Helper()
+		return i.answer(t, call(tool, args)...)
+	})
+}
+
+// answer is what the inspector prints of a call: the result, or an error.
+func (i *inspector) answer(t *testing.T, args ...string) answer {
+	t.Helper()
+	out, errOut, status := i.run(t, args...)
+	var told struct{ Result json.RawMessage }
+	result := &sdk.CallToolResult{}
+	err := json.Unmarshal([]byte(out), &told)
+	if err == nil && told.Result == nil {
+		told.Result = json.RawMessage(out)
+	}
+	if err == nil {
+		err = json.Unmarshal(told.Result, result)
+	}
+	if err != nil {
+		t.Fatalf("%v ended with %d: %v\n%s%s", args, status, err, out, errOut)
+	}
+	checkText(t, result)
+	structured, err := json.Marshal(result.StructuredContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (status != 0) != result.IsError {
+		t.Errorf("%v ended with %d: %s", args, status, errOut)
+	}
+	return answer{textOf(result), structured, result.IsError}
+}

@@ -1,0 +1,80 @@
+//go:build linux
+
+// Package mcp tests the MCP server as its clients meet it: the protocol's
+// official conformance suite and inspector, an agent's work from the first
+// command to the export, several principals, much load, clients that vanish,
+// and arguments that make no sense. What comes from npm is installed by
+// "make mcp-deps"; "make test-mcp" runs all of it.
+//
+// The tools are tried by one table (tools_test.go), which must name each of
+// them: a new tool is one line there.
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/paddock-dev/paddock"
+)
+
+// Where the programs under test are, built once; in its directory
+// with-fixtures is a paddock-mcp with those of the conformance suite.
+var binDir string
+
+// wallless says why no sandbox can be made here, empty where one can.
+var wallless string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "paddock-mcp-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	binDir = dir
+	wallless = probe()
+	status := m.Run()
+	fmt.Print(reports.String())
+	return status
+}
+
+// build makes the programs in dir.
+func build(dir string) error {
+	for _, args := range [][]string{
+		{"-o", dir + "/", "./cmd/paddock", "./cmd/paddock-agent"},
+		{"-tags", "mcp", "-o", filepath.Join(dir, "paddock-mcp"), "./cmd/paddock"},
+		{"-tags", "mcp,fixtures", "-o", filepath.Join(dir, "with-fixtures", "paddock-mcp"), "./cmd/paddock"},
+	} {
+		build := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
+		build.Dir = filepath.Join("..", "..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
+		}
+	}
+	return nil
+}
+
+// probe looks for user namespaces alone: whatever else is missing must fail.
+func probe() string {
+	report, err := paddock.Probe(context.Background(), paddock.Options{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, f := range report.Features {
+		if f.Name == "user namespaces" && !f.OK {
+			return "user namespaces are forbidden here: " + f.Detail
+		}
+	}
+	return ""
+}

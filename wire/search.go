@@ -1,0 +1,122 @@
+package wire
+
+import "context"
+
+// What search_files tells, as output names it.
+const (
+	SearchContent = "content" // lines that match, and lines around them
+	SearchPaths   = "files"   // files with such a line
+	SearchCount   = "count"   // files with such a line, and how many
+)
+
+// Bounds of a search, and what stands where a request does not say.
+const (
+	MaxSearchGlobs     = 64
+	MaxSearchContext   = 50       // lines before, and after
+	MaxSearchMatches   = 10_000   // lines that match, or files
+	MaxSearchLine      = 64 << 10 // bytes of a line
+	MaxSearchBytes     = 8 << 20  // of an answer
+	MaxSearchTimeoutMS = 300_000
+
+	SearchMatches   = 1_000
+	SearchLineBytes = 500
+	SearchBytes     = 1 << 20
+	SearchTimeoutMS = 30_000
+)
+
+// SearchRequest asks for lines of files, or without a pattern for files.
+type SearchRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	// Path is the directory or the file to search. Default: /workspace.
+	Path Path `json:"path,omitempty"`
+	// Pattern is an expression in RE2 syntax for a part of a line.
+	Pattern    string `json:"pattern,omitempty"`
+	Fixed      bool   `json:"fixed,omitempty"` // the pattern is plain text
+	IgnoreCase bool   `json:"ignore_case,omitempty"`
+	Word       bool   `json:"word,omitempty"` // only whole words
+	// Glob and Exclude choose files, at most MaxSearchGlobs each.
+	Glob    []string `json:"glob,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+	// NoIgnore searches what .gitignore files leave out, too.
+	NoIgnore bool `json:"no_ignore,omitempty"`
+	// Output is SearchContent (default), SearchPaths or SearchCount.
+	Output string `json:"output,omitempty"`
+	// Before and After are lines around each that matches, 0 to MaxSearchContext.
+	Before int64 `json:"before,omitempty"`
+	After  int64 `json:"after,omitempty"`
+	// Limit bounds lines that match, or files where lines are not told, 1 to MaxSearchMatches.
+	Limit int64 `json:"limit,omitempty"`
+	// PerFile bounds lines that match in one file; 0 is no bound.
+	PerFile int64 `json:"per_file,omitempty"`
+	// LineBytes is how much of a line is told, 16 to MaxSearchLine.
+	LineBytes int64 `json:"line_bytes,omitempty"`
+	// MaxBytes bounds the answer, about, 1024 to MaxSearchBytes.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+	// TimeoutMS ends the search, 1 to MaxSearchTimeoutMS.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// Cursor is NextCursor of the answer before.
+	Cursor string `json:"cursor,omitempty"`
+}
+
+func (q *SearchRequest) setDefaults() {
+	q.Path, q.Output = workspaceRoot, SearchContent
+	q.Limit, q.LineBytes, q.MaxBytes, q.TimeoutMS = SearchMatches, SearchLineBytes, SearchBytes, SearchTimeoutMS
+}
+
+// SearchResult is what was found, in the order of paths and lines.
+type SearchResult struct {
+	Path    Path        `json:"path"`
+	Files   []FoundFile `json:"files"`
+	Matches int64       `json:"matches"` // lines that match, told or not
+	// Searched are files that were read; without a pattern, that are meant.
+	Searched int64 `json:"searched"`
+	// Binary are files that were not searched, or not to their end, since they
+	// hold NUL bytes.
+	Binary int64 `json:"binary"`
+	// Ignored are files and directories that .gitignore files left out.
+	Ignored int64 `json:"ignored"`
+	// Unreadable are files and directories that could not be read.
+	Unreadable int64 `json:"unreadable"`
+	// Truncated says why there is more: "limit", "size" or "time".
+	Truncated  string `json:"truncated,omitempty"`
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// FoundFile is a file with what was found in it.
+type FoundFile struct {
+	Path  Path        `json:"path"`
+	Count int64       `json:"count"` // lines that match; for SearchPaths 1, without a pattern 0
+	Lines []FoundLine `json:"lines,omitempty"`
+}
+
+// FoundLine is a line of a file.
+type FoundLine struct {
+	Line int64 `json:"line"` // from 1
+	// Column is where the first match begins, in bytes from 1; 0 for a line
+	// around one.
+	Column int64  `json:"column,omitempty"`
+	Text   string `json:"text"` // what is not UTF-8 is U+FFFD
+	// Start and Rest are how many bytes of the line come before the text and
+	// after it.
+	Start int64 `json:"start,omitempty"`
+	Rest  int64 `json:"rest,omitempty"`
+}
+
+// SearchFiles searches. It reads no more of an answer than one for q.MaxBytes may
+// have: what is decoded takes many times its length.
+func (c *Client) SearchFiles(ctx context.Context, q SearchRequest) (SearchResult, error) {
+	most := q.MaxBytes
+	if most <= 0 {
+		most = SearchBytes
+	}
+	var r SearchResult
+	if err := call(ctx, c, SearchFiles, q, &r, int(min(2*most+searchHead, MaxLine))); err != nil {
+		return SearchResult{}, err
+	}
+	return r, nil
+}
+
+// searchHead is how long what is around the files of an answer may be, the
+// cursor above all, in bytes.
+const searchHead = 256 << 10
