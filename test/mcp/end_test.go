@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,15 @@ func TestClientGone(t *testing.T) {
 	}
 	eventually(t, "not all is started", func() bool { return len(marked(mark)) >= 6 })
 	_, _ = in.Close(), out.Close() // as the kernel does for who is killed
+	awaitEnd(t, cmd, log)
+	if left := marked(mark); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// awaitEnd waits for a server to end by itself, and well.
+func awaitEnd(t *testing.T, cmd *exec.Cmd, log *notes) {
+	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
@@ -154,9 +164,6 @@ func TestClientGone(t *testing.T) {
 	case <-time.After(patience):
 		_ = cmd.Process.Kill()
 		t.Errorf("the server does not end: %s", log)
-	}
-	if left := marked(mark); len(left) > 0 {
-		t.Errorf("processes are left: %v", left)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestPlanted: what a model plants for the host to run is told on the server's
@@ -49,17 +48,7 @@ func TestPlanted(t *testing.T) {
 			if err := end(in, cmd.Process); err != nil {
 				t.Error(err)
 			}
-			ended := make(chan error, 1)
-			go func() { ended <- cmd.Wait() }()
-			select {
-			case err := <-ended:
-				if err != nil {
-					t.Errorf("the server ended with %v: %s", err, log)
-				}
-			case <-time.After(patience):
-				_ = cmd.Process.Kill()
-				t.Fatalf("the server does not end: %s", log)
-			}
+			awaitEnd(t, cmd, log)
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			record := s.paddock(t, "audit", "--raw")
 			for _, path := range []string{".git/hooks", ".mcp.json", ".codex", ".envrc"} {
