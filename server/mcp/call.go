@@ -94,7 +94,7 @@ func errPanic(what string) error {
 func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	half := v.server.opts.Budget / 2
 	res := &sdk.CallToolResult{}
-	text, say := "", func(hint string) string { return v.words().hint(o, hint) }
+	text, say := "", v.say(o)
 	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
 		a.out = nil // there is no answer, not an empty one
 	}

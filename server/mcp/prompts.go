@@ -56,7 +56,7 @@ func (v *view) explain(ctx context.Context) string {
 	}
 	var is status
 	if err := v.ask(ctx, v.env, "sandbox_status", nil, &is); err != nil {
-		b.WriteString("\nThe default sandbox cannot be used now:\n" + errorText(err, func(hint string) string { return v.words().hint(v.server.tools.known["sandbox_status"], hint) }) + "\n")
+		b.WriteString("\nThe default sandbox cannot be used now:\n" + errorText(err, v.say(v.server.tools.known["sandbox_status"])) + "\n")
 		return b.String()
 	}
 	iso := is.Isolation

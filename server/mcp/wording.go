@@ -72,6 +72,11 @@ func (w *wording) put(o *op.Op, text, whose string) string {
 	})
 }
 
+// say puts the hints of an operation into the words of this view's tools.
+func (v *view) say(o *op.Op) func(hint string) string {
+	return func(hint string) string { return v.words().hint(o, hint) }
+}
+
 // hinted is an output with the hints of its denials as say tells them. The
 // operation's own stays as it is.
 func hinted(out any, say func(string) string) any {
