@@ -39,7 +39,7 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 	@sh test/demo/demo.sh
 
 test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
-	@$(GO) run ./internal/testsum -skips test/skips.txt -- -count=1 -timeout=15m $(TESTARGS) ./...
+	@$(GO) run ./internal/testsum -again -skips test/skips.txt -- -count=1 -timeout=15m $(TESTARGS) ./...
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
 	@$(GO) run ./internal/testsum -skips test/skips.txt -events $(GO) run ./test/vm
@@ -48,22 +48,22 @@ vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh
 
 test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
-	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m ./privilege/redis
+	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m ./privilege/redis
 
 redis-deps: ## install the Redis server for test-redis (Debian, as root)
 	@command -v redis-server >/dev/null || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
-	@$(GO) run ./internal/testsum -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./test/engines ./test/backends
-	@$(GO) run ./internal/testsum -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
+	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./test/engines ./test/backends
+	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
 
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
 	@sh test/engines/codex.sh
 	@sh test/engines/deps.sh
 
 test-mcp: build ## run the MCP server with the official conformance suite and inspector, none skipped (first: make mcp-deps)
-	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -race off -- -count=1 -timeout=15m ./test/mcp
+	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=15m ./test/mcp
 
 mcp-deps: ## get the official MCP suites for test-mcp, by npm
 	@sh test/mcp/deps.sh

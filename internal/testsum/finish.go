@@ -17,7 +17,7 @@ func (s *summary) endedBadly(err error) {
 		}
 	}
 	if len(s.failures) == 0 {
-		s.failures = append(s.failures, err.Error())
+		s.failures = append(s.failures, failure{name: err.Error()})
 	}
 }
 
@@ -32,8 +32,11 @@ func (s *summary) finish(c *config, race raceMode) bool {
 		who = fmt.Sprintf("an ordinary user (uid %d)", c.uid)
 	}
 	fmt.Fprintf(s.out, "\nran as %s, %s: %d packages with tests, %d without\n", who, race, s.withTests, s.without)
-	for _, name := range s.failures {
-		fmt.Fprintf(s.out, "failed: %s\n", name)
+	for _, name := range s.flaky {
+		fmt.Fprintf(s.out, "flaky: %s (failed, and passed when it was run alone again)\n", name)
+	}
+	for _, f := range s.failures {
+		fmt.Fprintf(s.out, "failed: %s\n", f.name)
 	}
 	if forbidden > 0 {
 		fmt.Fprintf(s.out, "not allowed: %d skips that the list of allowed skips does not name\n", forbidden)

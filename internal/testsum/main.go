@@ -1,6 +1,6 @@
 // Command testsum runs "go test -json" and tells what happened, for people:
 //
-//	go run ./internal/testsum [-race auto|on|off] [-skips FILE] [-- go test arguments]
+//	go run ./internal/testsum [-race auto|on|off] [-again] [-skips FILE] [-- go test arguments]
 //	go run ./internal/testsum -events [-skips FILE] -- COMMAND…
 //
 // It prints one line for each package as it ends, every failure in full (a
@@ -8,6 +8,9 @@
 // whom, with or without the race detector, what was skipped and why, and what
 // packages reported: the lines that a TestMain printed from "--- report: TITLE"
 // to "--- end of report". The last line is "N passed, N failed, N skipped" and nothing else.
+//
+// With -again a test that failed is run alone again, up to twice. One that
+// passes then is listed as flaky, and counts as passed.
 //
 // With -events it runs a command that prints events as "go test -json" does.
 //
@@ -36,6 +39,7 @@ type config struct {
 	skips skipList  // the skips that are allowed
 	args  []string  // arguments of go test, or the command
 	other bool      // it is a command
+	again bool      // what failed is run alone again
 	uid   int       // of the user who runs the tests
 	out   io.Writer // everything that is told
 	err   io.Writer // the standard error of go test
@@ -48,6 +52,7 @@ func Main(args []string, out, errOut io.Writer) int {
 	flags.SetOutput(errOut)
 	flags.StringVar(&c.race, "race", "auto", "use the race detector: auto (where it works), on, off")
 	flags.BoolVar(&c.other, "events", false, "run a command that prints events, not go test")
+	flags.BoolVar(&c.again, "again", false, "run each failed test alone again, up to twice; one that passes then is told as flaky and is no failure")
 	list := flags.String("skips", "", "the `file` that lists the skips that are allowed")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -95,6 +100,9 @@ func (c *config) run() int {
 	if err := c.goTest(race, s); err != nil {
 		s.endedBadly(err)
 	}
+	if c.again && !c.other {
+		s.runAgain(c, race)
+	}
 	if s.finish(c, race) {
 		return 0
 	}
@@ -106,11 +114,7 @@ func (c *config) run() int {
 func (c *config) goTest(race raceMode, s *summary) error {
 	cmd := c.command(race)
 	cmd.Dir, cmd.Stderr = c.dir, c.err
-	if race.on {
-		// Else each of the many programs that tests start would wait a second at
-		// its end for races of other threads.
-		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	}
+	cmd.Env = append(os.Environ(), raceEnv())
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("cannot run %s: %w", c.name(), err)
@@ -124,6 +128,10 @@ func (c *config) goTest(race raceMode, s *summary) error {
 	}
 	return readErr
 }
+
+// raceEnv lets the many programs that tests start end at once, where each would
+// wait a second for races of other threads.
+func raceEnv() string { return "GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE") }
 
 // name is what errors call what prints the events.
 func (c *config) name() string {

@@ -168,6 +168,35 @@ func TestMain(m *testing.M) { m.Run(); fmt.Println("leaked"); os.Exit(1) }`,
 	}
 }
 
+// What fails once is flaky; what always fails is a failure.
+func TestAgain(t *testing.T) {
+	body := "import (\"os\"; \"testing\")\n" + `func TestFlaky(t *testing.T) {
+	t.Run("sub", func(t *testing.T) {
+		if _, err := os.Stat("seen"); err != nil { os.WriteFile("seen", nil, 0o600); t.Fatal("first time") }
+	})
+}
+func TestGood(t *testing.T) {}
+`
+	const broken = "func TestBroken(t *testing.T) { t.Fatal(1) }\n"
+	for _, tt := range []struct {
+		body, last string
+		again, ok  bool
+	}{
+		{body, "2 passed, 0 failed, 0 skipped", true, true},
+		{body, "1 passed, 1 failed, 0 skipped", false, false},
+		{body + broken, "2 passed, 1 failed, 0 skipped", true, false},
+	} {
+		var out bytes.Buffer
+		c := config{dir: module(t, tt.body), race: "off", again: tt.again, args: []string{"./..."}, out: &out, err: &out}
+		if status := c.run(); (status == 0) != tt.ok || !strings.HasSuffix(out.String(), "\n"+tt.last+"\n") {
+			t.Errorf("exit status %d, want success: %v, and %q; said:\n%s", status, tt.ok, tt.last, out.String())
+		}
+		if told := strings.Contains(out.String(), "flaky: example.test/m.TestFlaky/sub"); told != tt.again {
+			t.Errorf("tells of what is flaky: %v, want %v:\n%s", told, tt.again, out.String())
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "skips.txt")
 	if err := os.WriteFile(bad, []byte("# comment\n\nTestA needs-root\n"), 0o644); err != nil {

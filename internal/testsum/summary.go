@@ -19,7 +19,8 @@ type summary struct {
 
 	withTests, without int
 	passed             int
-	failures           []string // names of tests, packages and whatever else failed
+	failures           []failure // tests, packages and whatever else failed
+	flaky              []string  // names of what failed, and passed when it was run again
 	skips              []skip
 	reports            []string
 }
@@ -115,12 +116,13 @@ func (s *summary) failedTests(p *pkgRun, result outcome) int {
 			name += " (did not end)"
 		}
 		if t.counts() || t.result == "" {
-			s.failures = append(s.failures, name)
+			top, _, _ := strings.Cut(t.name, "/")
+			s.failures = append(s.failures, failure{name, p.name, top})
 		}
 		s.block(name, t.said())
 	}
 	if len(s.failures) == before {
-		s.failures = append(s.failures, p.name)
+		s.failures = append(s.failures, failure{name: p.name, pkg: p.name})
 	}
 	s.block(p.name, p.output.String())
 	return len(s.failures) - before
