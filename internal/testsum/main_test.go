@@ -186,8 +186,8 @@ func TestGood(t *testing.T) {}
 		{body, "1 passed, 1 failed, 0 skipped", false, false},
 		{body + broken, "2 passed, 1 failed, 0 skipped", true, false},
 	} {
-		var out bytes.Buffer
-		c := config{dir: module(t, tt.body), race: "off", again: tt.again, args: []string{"./..."}, out: &out, err: &out}
+		var out, errOut bytes.Buffer
+		c := config{dir: module(t, tt.body), race: "off", again: tt.again, args: []string{"./..."}, out: &out, err: &errOut}
 		if status := c.run(); (status == 0) != tt.ok || !strings.HasSuffix(out.String(), "\n"+tt.last+"\n") {
 			t.Errorf("exit status %d, want success: %v, and %q; said:\n%s", status, tt.ok, tt.last, out.String())
 		}
