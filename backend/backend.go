@@ -49,6 +49,28 @@ type Request struct {
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
+	// Own are files and directories of Paddock's own beside the state, the agent
+	// and the programs beside the running one, which are always meant.
+	Own []OwnFile
+}
+
+// OwnFile is a file or a directory of Paddock's own, that commands must not
+// change. A backend covers what of it lies in a writable mount, or refuses.
+type OwnFile struct {
+	Path string
+	What string // "the audit log", for messages
+	// Field names the flag, the variable or the field that says where it is.
+	Field string
+	// Hidden: commands must not read it either.
+	Hidden bool
+	// Dir: it is a directory, which is made where it would be covered.
+	Dir bool
+	// Replaced: its changes put another file into its place, which takes a cover
+	// away. It is refused wherever commands could write.
+	Replaced bool
+	// Spare: that it does not exist is no reason to refuse, since it is looked at
+	// again before it is used.
+	Spare bool
 }
 
 // Sandbox is a running agent behind its wall.

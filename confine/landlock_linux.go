@@ -169,6 +169,9 @@ func addRule(ruleset int, r PathRule, handled uint64) error {
 		return err
 	}
 	defer unix.Close(fd)
+	if err := sameFile(fd, r.ID); err != nil {
+		return err
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

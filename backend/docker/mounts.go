@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -32,24 +31,26 @@ const maxMounts = 1024
 // newBinds makes the mounts for what the user named, and for what must not be
 // changed or seen through it.
 func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
-	b := &binds{shown: shown, at: map[string]int{}, below: mountPoints}
-	if err := b.refuse(futurePath(req.StateDir), sockets); err != nil {
+	b := &binds{shown: shown, at: map[string]int{}, below: hostpath.MountedBelow}
+	covers, err := hostpath.Covers(req, shown)
+	if err := errors.Join(err, b.refuse(sockets)); err != nil {
 		return nil, err
 	}
 	for _, m := range shown {
-		if m.Copied {
-			continue
+		if !m.Copied {
+			b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec", file: fileID{m.ID.Dev, m.ID.Ino}})
 		}
-		b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec"})
-		if !m.Writable {
+	}
+	for _, m := range shown {
+		if !m.Copied {
 			b.readOnlyBelow(m)
 		}
 	}
-	b.coverState(futurePath(req.StateDir))
-	self, _ := os.Executable()
-	for _, exe := range []string{self, req.Agent} {
-		if exe = hostpath.Real(exe); exe != "" {
-			b.protectAt(b.writable(exe), exe, "Paddock's own program")
+	for _, c := range covers {
+		if c.Hidden {
+			b.hide(c)
+		} else {
+			b.protectAt(b.writable(c.Path), c.Path, c.What)
 		}
 	}
 	if err := b.protections(req.Spec.Workspace.Unprotected); err != nil {
@@ -61,11 +62,9 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	return b, nil
 }
 
-func futurePath(p string) string { return hostpath.Future(p) }
-
 // add adds a mount, or makes one that is at the same place stricter.
 func (b *binds) add(m mount) {
-	if m.kind == mountBind {
+	if m.kind == mountBind && m.file == (fileID{}) {
 		m.file = identify(m.source)
 	}
 	if i, ok := b.at[m.target]; ok {
@@ -78,18 +77,11 @@ func (b *binds) add(m mount) {
 	b.list = append(b.list, m)
 }
 
-// refuse refuses sources that commands must not reach: Paddock's own state, a
-// copy of it, and the sockets by which an engine is commanded, since who
-// reaches one has the host.
-func (b *binds) refuse(state string, sockets []string) error {
+// refuse refuses sources that show the sockets by which an engine is commanded,
+// since who reaches one has the host.
+func (b *binds) refuse(sockets []string) error {
 	var errs []error
 	for _, m := range b.shown {
-		if _, ok := hostpath.Within(m.Source, state); ok && state != "" {
-			errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it is Paddock's own state", "name another directory, or move the state with PADDOCK_STATE_DIR"))
-		}
-		if _, ok := hostpath.Within(state, m.Source); ok && m.Copied {
-			errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it holds Paddock's own state, which must not be copied", "name another directory, or move the state with PADDOCK_STATE_DIR"))
-		}
 		for _, s := range sockets {
 			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
 				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
@@ -99,30 +91,33 @@ func (b *binds) refuse(state string, sockets []string) error {
 	return errors.Join(errs...)
 }
 
-// readOnlyBelow makes what is mounted below a read-only source read-only too:
-// engines leave that writable, or not, as their versions go.
+// readOnlyBelow makes what the host has mounted below a source read-only, unless
+// the user has named it: engines leave that writable, or not, as their versions go.
 func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	for _, at := range b.below(m.Source) {
 		rel, _ := hostpath.Within(at, m.Source)
-		b.add(mount{kind: mountBind, source: at, target: path.Join(m.Target, rel), readOnly: true, why: "mounted below it, and as read-only"})
+		if _, named := b.at[path.Join(m.Target, rel)]; !named {
+			b.add(mount{kind: mountBind, source: at, target: path.Join(m.Target, rel), readOnly: true, why: "mounted below it by the host, and so read-only"})
+		}
 	}
 }
 
-// coverState hides Paddock's state wherever a bind would show it, read-only
-// ones included: a socket can be connected to through those as well.
-func (b *binds) coverState(state string) {
-	if state == "" {
-		return
-	}
+// hide covers a file or directory of Paddock's wherever a bind would show it,
+// read-only ones included: a socket can be connected to through those as well.
+func (b *binds) hide(c hostpath.Cover) {
 	for _, m := range b.shown {
-		rel, ok := hostpath.Within(state, m.Source)
+		rel, ok := hostpath.Within(c.Path, m.Source)
 		if !ok || m.Copied {
 			continue
 		}
 		if m.Writable {
 			b.pin(m, path.Dir(rel))
 		}
-		b.add(mount{kind: mountTmpfs, target: path.Join(m.Target, rel), readOnly: true, why: "Paddock's own state is not visible"})
+		cover := mount{kind: mountTmpfs, target: path.Join(m.Target, rel), readOnly: true, why: c.What + " is not visible"}
+		if !c.Dir {
+			cover.kind, cover.source = mountBind, os.DevNull
+		}
+		b.add(cover)
 	}
 }
 
@@ -259,30 +254,4 @@ func identify(path string) fileID {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// mountPoints are the host's mount points strictly below a directory, parents
-// first.
-func mountPoints(dir string) []string {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil // no Linux: the engine shows what it has
-	}
-	var found []string
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point
-		if len(f) < 5 {
-			continue
-		}
-		if rel, ok := hostpath.Within(unescape(f[4]), dir); ok && rel != "" {
-			found = append(found, unescape(f[4]))
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-// unescape undoes the octal escapes of /proc/PID/mountinfo.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

@@ -40,7 +40,7 @@ var landlockLosses = []string{
 }
 
 // landlockPlan is newPlan for the landlock level.
-func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
+func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
 		Env:       landlockEnvironment(spec, id, scratch),
@@ -51,7 +51,7 @@ func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, 
 		return nil, fail("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use level full, or a kernel from 6.12 on with landlock among its security modules")
 	}
-	if err := b.outOfReach(g, scratch); err != nil {
+	if err := b.outOfReach(req, scratch); err != nil {
 		return nil, err
 	}
 	b.plan.Holds = holds(spec, id, nil)
@@ -124,29 +124,29 @@ func (b *builder) hostRules() []confine.PathRule {
 		if m.writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true})
+		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true, ID: m.id})
 	}
 	return rules
 }
 
-// outOfReach refuses a spec that would let commands change Paddock itself:
-// here nothing can be covered.
-func (b *builder) outOfReach(g guarded, scratch string) error {
+// outOfReach refuses a spec that would let commands change Paddock itself, or
+// what the host has mounted below what they may write: here nothing can be covered.
+func (b *builder) outOfReach(req backend.Request, scratch string) error {
+	const level = "the landlock level"
 	for _, m := range b.mounts {
-		for _, own := range []string{futurePath(g.stateDir), futurePath(scratch)} {
-			_, holds := within(own, m.source)
-			if _, inside := within(m.source, own); own != "" && (inside || holds) {
-				return badSource(m.field, m.source, "it shows Paddock's own state, which the landlock level cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
-			}
-		}
-		for _, exe := range g.executables {
-			if _, ok := within(realPath(exe), m.source); ok && m.writable {
-				return badSource(m.field, m.source, "commands could replace Paddock's own program "+realPath(exe)+", which the landlock level cannot cover",
-					"install Paddock elsewhere, or use level full")
-			}
+		_, holds := within(futurePath(scratch), m.source)
+		if _, inside := within(m.source, futurePath(scratch)); inside || holds {
+			return badSource(m.field, m.source, "it shows Paddock's own state, which "+level+" cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
 		}
 	}
-	return nil
+	covers, err := hostpath.Covers(req, b.named())
+	if err == nil {
+		err = hostpath.Refused(covers, b.named(), level)
+	}
+	if err == nil {
+		err = hostpath.NothingBelow(b.named(), level)
+	}
+	return err
 }
 
 // landlockEnvironment is the base environment of commands.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -43,7 +44,7 @@ type builder struct {
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
-func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, groups hierarchy, group string) (*builder, error) {
+func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
@@ -63,7 +64,7 @@ func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, group
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
-	if err := b.guard(g, spec); err != nil {
+	if err := b.guard(req); err != nil {
 		return nil, err
 	}
 	b.finish()
@@ -159,11 +160,11 @@ func (b *builder) userPaths(id identity) {
 			b.copyOf(i, m, id)
 			continue
 		}
-		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, Flags: b.filled(), Why: "named in the spec, read-write"}
+		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, ID: m.id, Flags: b.filled(), Why: "named in the spec, read-write"}
 		if !m.writable {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
-		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved)
+		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved, confine.FlagBelowRO)
 		if m.field == "workspace.source" {
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
 		}

@@ -40,8 +40,8 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := guarded{stateDir: root + "/ws/state", executables: []string{root + "/ws/bin/paddock", "/nonexistent"}}
-	b, err := newPlan(spec, id, g, mounts, hierarchy{}, "")
+	req := backend.Request{Spec: spec, StateDir: root + "/ws/state", Agent: root + "/ws/bin/paddock"}
+	b, err := newPlan(spec, id, req, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
