@@ -39,6 +39,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := remember(req); err != nil {
+		return nil, err
+	}
 	wall, err := be.Start(ctx, req)
 	if err != nil {
 		return nil, err

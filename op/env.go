@@ -58,7 +58,8 @@ type Env struct {
 	// called from any goroutine. nil: nobody is told; it is on record all the same.
 	Planted func(Planted)
 
-	call *call // the one that this environment was made for
+	named []backend.OwnFile // files that were named and read in this call
+	call  *call             // the one that this environment was made for
 }
 
 func (e *Env) lookup(name string) (string, bool) {

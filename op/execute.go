@@ -80,7 +80,7 @@ type execution struct {
 }
 
 func execute(ctx context.Context, env *Env, in ExecuteInput, stream *Stream) (ExecuteOutput, error) {
-	spec, config, err := in.settings(env)
+	spec, config, err := in.settings(ctx, env)
 	if err != nil {
 		return ExecuteOutput{}, err
 	}

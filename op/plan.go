@@ -45,7 +45,7 @@ before a sandbox is made, to learn what it would allow and refuse.`,
 }
 
 func plan(ctx context.Context, env *Env, in PlanInput, _ *Stream) (PlanOutput, error) {
-	spec, err := in.spec(env)
+	spec, err := in.spec(ctx, env)
 	if err != nil {
 		return PlanOutput{}, err
 	}

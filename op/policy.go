@@ -20,7 +20,7 @@ type PolicyInput struct {
 }
 
 // rules are the rules that are meant, and the spec that they come from.
-func (in PolicyInput) rules(env *Env) (*command.Rules, policy.Spec, error) {
+func (in PolicyInput) rules(ctx context.Context, env *Env) (*command.Rules, policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile == "" {
 		rules, err := command.New(policy.DefaultCommands())
@@ -29,7 +29,11 @@ func (in PolicyInput) rules(env *Env) (*command.Rules, policy.Spec, error) {
 	if err := env.reads("spec_file", in.SpecFile); err != nil {
 		return nil, spec, err
 	}
-	file, err := specfile.Read(in.SpecFile)
+	data, err := env.readNamed(ctx, "spec_file", "spec", in.SpecFile, specfile.MaxSize)
+	if err != nil {
+		return nil, spec, err
+	}
+	file, err := specfile.Parse(in.SpecFile, data)
 	if err != nil {
 		return nil, spec, err
 	}
@@ -86,11 +90,11 @@ Exit status: 0 allowed, 1 denied.`,
 	}, policyCheck, renderPolicyCheck)
 }
 
-func policyCheck(_ context.Context, env *Env, in PolicyCheckInput, _ *Stream) (PolicyCheckOutput, error) {
+func policyCheck(ctx context.Context, env *Env, in PolicyCheckInput, _ *Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
 	}
-	rules, spec, err := in.rules(env)
+	rules, spec, err := in.rules(ctx, env)
 	if err != nil {
 		return PolicyCheckOutput{}, err
 	}
@@ -191,8 +195,8 @@ The list is a guard-rail, not a wall: what holds is the sandbox.`,
 	}, policyList, renderPolicyList)
 }
 
-func policyList(_ context.Context, env *Env, in PolicyInput, _ *Stream) (PolicyListOutput, error) {
-	rules, _, err := in.rules(env)
+func policyList(ctx context.Context, env *Env, in PolicyInput, _ *Stream) (PolicyListOutput, error) {
+	rules, _, err := in.rules(ctx, env)
 	if err != nil {
 		return PolicyListOutput{}, err
 	}

@@ -66,7 +66,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err := in.check(env, stream); err != nil {
 		return RunOutput{}, err
 	}
-	spec, err := in.spec(env)
+	spec, err := in.spec(ctx, env)
 	if err != nil {
 		return RunOutput{}, err
 	}

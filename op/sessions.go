@@ -54,7 +54,7 @@ func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionK
 		}
 		return e.openShared(ctx, in.SessionInput, key, where)
 	}
-	p, err := in.plan(e)
+	p, err := in.plan(ctx, e)
 	if err != nil {
 		return nil, err
 	}

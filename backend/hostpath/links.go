@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // LinkError is a symbolic link that is not followed, because commands of a
@@ -72,6 +74,9 @@ func (l Link) safe() bool {
 // List is the list in a directory of state, nil where there is none that can be
 // believed.
 func List(state string) *Written {
+	if state == "" {
+		return nil
+	}
 	w, err := ReadWritten(state)
 	if err != nil {
 		return nil
@@ -134,10 +139,13 @@ func (w *Way) absent() error {
 	return unix.ENOENT
 }
 
-// hintOf is what to do about an error of Judge, "" where it is another one.
-func hintOf(err error) string {
+// Hint is what to do about an error of Judge, "" where it is another one.
+func Hint(err error) string {
 	if e := (*LinkError)(nil); errors.As(err, &e) {
 		return e.Hint()
+	}
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		return e.Hint
 	}
 	return ""
 }

@@ -94,7 +94,7 @@ func judgeAll(req backend.Request, mounts []Mount, ways []*Way, written, fields 
 	var errs []error
 	for i, way := range ways {
 		if err := list.Judge(way, more); err != nil {
-			errs = append(errs, Refuse(fields[i], written[i], err.Error(), hintOf(err)))
+			errs = append(errs, Refuse(fields[i], written[i], err.Error(), Hint(err)))
 		}
 	}
 	return errors.Join(errs...)

@@ -62,7 +62,8 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 			err = list.Judge(way, more)
 		}
 		switch {
-		case err != nil && own.Spare: // it is judged again before it is used
+		case err != nil && own.Spare, // it is judged again before it is used
+			errors.Is(err, unix.EACCES): // what the caller cannot reach commands cannot
 			continue
 		case err != nil:
 			errs = append(errs, unusable(own, err))
@@ -135,7 +136,7 @@ func (c Cover) elsewhere() string {
 
 // unusable is an own file that is named by a path which must not be used.
 func unusable(own backend.OwnFile, err error) error {
-	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), hintOf(err))
+	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
 // Refused is the error of a backend that covers nothing: a wall without mounts

@@ -119,6 +119,9 @@ func follow(name string) (*Way, error) {
 	return w, nil
 }
 
+// IsDir reports whether a directory is there.
+func (w *Way) IsDir() bool { return w.Exists && w.Mode&unix.S_IFMT == unix.S_IFDIR }
+
 // at is the path of the directory that is open.
 func (w *Way) at() string { return w.Dirs[len(w.Dirs)-1].Path }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -33,8 +34,9 @@ func execute(args []string) int {
 
 // app is one run of the program.
 type app struct {
-	status     int    // where nothing failed
-	privileges string // where they are kept, as a flag says
+	status     int               // where nothing failed
+	privileges string            // where they are kept, as a flag says
+	own        []backend.OwnFile // files that flags name and that are in use until the end
 	// runsNothing says that the operation runs no command that its caller names.
 	runsNothing bool
 }

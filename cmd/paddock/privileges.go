@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
@@ -32,6 +35,7 @@ func (a *app) env() (*op.Env, error) {
 	}
 	where := a.where()
 	return &op.Env{
+		Options:    paddock.Options{Own: a.ownFiles(where)},
 		Backends:   backends(),
 		Audit:      log,
 		Warn:       warn,
@@ -40,6 +44,40 @@ func (a *app) env() (*op.Env, error) {
 		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
 		Tokens:     sync.OnceValues(openTokens),
 	}, nil
+}
+
+// ownFiles are Paddock's own files that its state does not hold: where privileges
+// are kept, and what the command line names for as long as the program runs.
+func (a *app) ownFiles(where string) []backend.OwnFile {
+	own := slices.Clone(a.own)
+	if where == "" || stores.IsRemote(where) {
+		return own
+	}
+	file := backend.OwnFile{Path: where, What: "where privileges are kept", Field: stores.Env, Replaced: true}
+	if a.privileges != "" {
+		file.Field = "--privileges"
+	}
+	if abs, err := hostpath.Abs(where); err == nil {
+		file.Path = abs
+	}
+	return append(own, file)
+}
+
+// sibling is the path of a program beside this one, which is about to be executed.
+func sibling(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return "", err
+	}
+	way, err := hostpath.Trust(state, backend.OwnFile{Path: filepath.Join(filepath.Dir(self), name), What: name})
+	if err != nil {
+		return "", err
+	}
+	return way.Path, nil
 }
 
 // openTokens opens the tokens, which are always in the state directory: who may
