@@ -25,7 +25,7 @@ func tokenEnv(t *testing.T) (*Env, *token.Store) {
 	}
 	log := audit.At(filepath.Join(state, "audit"), audit.Options{})
 	t.Cleanup(func() { _ = log.Close() })
-	if err := os.WriteFile(filepath.Join(state, "written"), []byte("paddock-written 1\n"), 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.WriteFile(filepath.Join(state, "written"), []byte("paddock-written 1\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return &Env{
