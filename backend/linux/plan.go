@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -35,7 +34,6 @@ type builder struct {
 	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
-	absent []hostpath.Planting // what the host would obey and is not there
 	abi    int                 // of Landlock
 	groups hierarchy
 }
@@ -63,7 +61,7 @@ func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, group
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
-	if err := b.guard(g, spec); err != nil {
+	if err := b.guard(g); err != nil {
 		return nil, err
 	}
 	b.finish()
