@@ -228,7 +228,7 @@ func (p *protector) word(k policy.GitKey, w, at string, first bool) {
 	var link *changeableLink
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if strings.Contains(w, "/") {
+		if strings.Contains(w, "/") && !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, " \t\n") {
 			p.watch(real)
 		}
 	case errors.As(err, &link):

@@ -124,14 +124,14 @@ func (p *protector) refuse() error {
 			for o := range p.entries(dir) {
 				rel, in := Within(m.Source, filepath.Join(dir, o.Path))
 				first, _, _ := strings.Cut(rel, "/")
-				if !in || rel == "" && m.Dir && !o.Dir || rel != "" && slices.Contains(o.Except, first) || p.opened(o.Name()) {
+				if !in || !o.Dir && (m.Dir || rel != "") || rel != "" && slices.Contains(o.Except, first) || p.opened(o.Name()) {
 					continue
 				}
 				if m.Field == "mounts" && p.byName {
 					p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+o.Why)
 					return fs.SkipAll
 				}
-				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), dir, o.Why), p.remedy(o.Name(), "name "+dir))
+				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), dir, o.Why), p.remedy(o.Name(), "name "+strings.TrimSuffix(dir, "/.git")))
 			}
 			return nil
 		})
@@ -167,8 +167,7 @@ func (p *protector) inventory() error {
 			done[dir] = true
 			for o := range p.entries(dir) {
 				at := filepath.Join(dir, o.Path)
-				// Of another user's home only what is there by its own path.
-				if o.Under == policy.GitDir || !p.below(at) && (o.Under != policy.Home || dir != p.homes.own) {
+				if o.Under == policy.GitDir || !p.below(at) {
 					continue
 				}
 				if err := p.guardEntry(o, at); err != nil {
@@ -178,6 +177,20 @@ func (p *protector) inventory() error {
 			return nil
 		})
 		if err != nil {
+			return err
+		}
+	}
+	return p.home()
+}
+
+// home guards what the links of the user's own home lead to in a mount: files
+// that are kept elsewhere, under version control say.
+func (p *protector) home() error {
+	for _, o := range readOnly() {
+		if o.Under != policy.Home || p.homes.own == "" {
+			continue
+		}
+		if err := p.guardEntry(o, filepath.Join(p.homes.own, o.Path)); err != nil {
 			return err
 		}
 	}

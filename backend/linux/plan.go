@@ -34,7 +34,7 @@ type builder struct {
 	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
-	abi    int                 // of Landlock
+	abi    int // of Landlock
 	groups hierarchy
 }
 
