@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changeableLink is a symbolic link that commands can replace.
-type changeableLink struct{ at string }
+// changeableLinkError is a symbolic link that commands can replace.
+type changeableLinkError struct{ at string }
 
-func (e *changeableLink) Error() string { return e.at + " is a symbolic link" }
+func (e *changeableLinkError) Error() string { return e.at + " is a symbolic link" }
 
 // maxLinks bounds the links of one path, as the kernel does.
 const maxLinks = 40
@@ -47,8 +47,29 @@ func (c statCache) exists(at string) bool {
 	return err == nil
 }
 
+// listing are the names in a directory; nil where there are too many.
+type listing map[string]bool
+
+// mayHave reports whether a directory can have a path: whether its first
+// component is there.
+func (p *protector) mayHave(dir, rel string) bool {
+	names, ok := p.listed[dir]
+	if !ok {
+		entries, err := readDir(dir)
+		if err == nil && len(entries) < maxDirEntries {
+			names = make(listing, len(entries))
+			for _, e := range entries {
+				names[e.Name()] = true
+			}
+		}
+		p.listed[dir] = names
+	}
+	first, _, _ := strings.Cut(rel, "/")
+	return names == nil || names[first]
+}
+
 // resolve follows the links of an absolute path as far as commands cannot
-// replace them; the first that they can is a [*changeableLink]. Where nothing is
+// replace them; the first that they can is a [*changeableLinkError]. Where nothing is
 // there, the path is what it will be.
 func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	at, rest, links := "/", strings.Split(filepath.Clean(name), "/"), 0
@@ -75,7 +96,7 @@ func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 			continue
 		}
 		if p.below(next) && !p.guarded(next) {
-			return next, info, &changeableLink{next}
+			return next, info, &changeableLinkError{next}
 		}
 		target, err := os.Readlink(next)
 		if links++; err != nil || links > maxLinks {

@@ -49,6 +49,7 @@ type protector struct {
 	parse  Parse
 	homes  users
 	seen   statCache
+	listed map[string]listing
 	guards map[string]bool
 	out    Protection
 
@@ -67,7 +68,7 @@ type protector struct {
 // always is. parse may be nil: there is no git.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, guards: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			p.mounts = append(p.mounts, m)
@@ -121,8 +122,9 @@ func (p *protector) refuse() error {
 	for i := range p.mounts {
 		m := &p.mounts[i]
 		err := above(filepath.Dir(m.Source), func(dir string) error {
+			below, _ := Within(m.Source, dir)
 			for o := range p.entries(dir) {
-				rel, in := Within(m.Source, filepath.Join(dir, o.Path))
+				rel, in := Within(below, o.Path)
 				first, _, _ := strings.Cut(rel, "/")
 				if !in || !o.Dir && (m.Dir || rel != "") || rel != "" && slices.Contains(o.Except, first) || p.opened(o.Name()) {
 					continue
@@ -131,7 +133,8 @@ func (p *protector) refuse() error {
 					p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+o.Why)
 					return fs.SkipAll
 				}
-				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), dir, o.Why), p.remedy(o.Name(), "name "+strings.TrimSuffix(dir, "/.git")))
+				project := strings.TrimSuffix(dir, "/.git")
+				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), project, o.Why), p.remedy(o.Name(), "name "+project))
 			}
 			return nil
 		})
@@ -166,11 +169,10 @@ func (p *protector) inventory() error {
 			}
 			done[dir] = true
 			for o := range p.entries(dir) {
-				at := filepath.Join(dir, o.Path)
-				if o.Under == policy.GitDir || !p.below(at) {
+				if o.Under == policy.GitDir || !p.mayBeBelow(dir, o.Path) || !p.mayHave(dir, o.Path) {
 					continue
 				}
-				if err := p.guardEntry(o, at); err != nil {
+				if err := p.guardEntry(o, filepath.Join(dir, o.Path)); err != nil {
 					return err
 				}
 			}
@@ -187,7 +189,7 @@ func (p *protector) inventory() error {
 // that are kept elsewhere, under version control say.
 func (p *protector) home() error {
 	for _, o := range readOnly() {
-		if o.Under != policy.Home || p.homes.own == "" {
+		if o.Under != policy.Home || p.homes.own == "" || !p.mayHave(p.homes.own, o.Path) {
 			continue
 		}
 		if err := p.guardEntry(o, filepath.Join(p.homes.own, o.Path)); err != nil {
@@ -203,16 +205,19 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	if p.opened(o.Name()) {
 		return nil
 	}
-	real, info, err := p.resolve(at)
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err != nil && !p.below(at) && !errors.As(err, &link):
+		return nil // the host's programs cannot use it either
 	case err != nil:
 		return p.unguarded(at, o.Name(), err)
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	p.guard(real, o.Why)
+	p.guard(found, o.Why)
 	return nil
 }
 
@@ -223,7 +228,7 @@ func (p *protector) unguarded(at, name string, err error) error {
 	if !inside {
 		rel = at
 	}
-	var link *changeableLink
+	var link *changeableLinkError
 	if !errors.As(err, &link) {
 		return &backend.StartError{Stage: "plan", Op: "protect", Object: rel, Cause: Reason(err)}
 	}
@@ -250,6 +255,21 @@ func (p *protector) below(at string) bool {
 	})
 }
 
+// mayBeBelow reports whether a path relative to a directory lies in a mount.
+func (p *protector) mayBeBelow(dir, rel string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		if _, ok := Within(dir, m.Source); ok {
+			return true
+		}
+		to, ok := Within(m.Source, dir)
+		if !ok {
+			return false
+		}
+		below, ok := Within(rel, to)
+		return ok && below != ""
+	})
+}
+
 // guarded reports whether a path is guarded, or lies in what is.
 func (p *protector) guarded(at string) bool {
 	for ; at != "/"; at = filepath.Dir(at) {
@@ -261,23 +281,23 @@ func (p *protector) guarded(at string) bool {
 }
 
 // guard has a path read-only, where commands could change it.
-func (p *protector) guard(real, why string) {
-	if p.below(real) && !p.guarded(real) {
-		p.guards[real] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: real, Why: why})
+func (p *protector) guard(found, why string) {
+	if p.below(found) && !p.guarded(found) {
+		p.guards[found] = true
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: why})
 	}
 }
 
 // guardNamed is guard for what configuration or a link names.
-func (p *protector) guardNamed(real, why string) {
-	if !p.below(real) || p.guarded(real) {
+func (p *protector) guardNamed(found, why string) {
+	if !p.below(found) || p.guarded(found) {
 		return
 	}
 	if p.named++; p.named > maxNamed {
-		p.out.Watch = append(p.out.Watch, real)
+		p.out.Watch = append(p.out.Watch, found)
 		return
 	}
-	p.guard(real, why)
+	p.guard(found, why)
 }
 
 func (p *protector) watch(at string) {
