@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -19,6 +20,8 @@ type Sandbox struct {
 	spec   Spec
 	// attached says that another process owns it.
 	attached bool
+	// lost is what is open to commands of what the host executes or obeys.
+	lost []string
 	// planted is Options.Planted.
 	planted func(*Sandbox)
 
@@ -39,6 +42,10 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	protection, err := opts.protect(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
 	if err := remember(req); err != nil {
 		return nil, err
 	}
@@ -46,11 +53,16 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, planted: opts.Planted, stopped: make(chan struct{})}
+	s := newSandbox(wall, req.Spec)
+	s.planted, s.lost = opts.Planted, losses(protection)
 	if err := writeSpec(req.StateDir, s.ID(), req.Spec); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
+	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
 }
 
 // Client speaks to the sandbox's agent, for what this package has no words for:
@@ -64,13 +76,17 @@ func (s *Sandbox) ID() string { return s.wall.ID() }
 func (s *Sandbox) Spec() Spec { return s.spec }
 
 // Isolation is what really holds, as verified from outside.
-func (s *Sandbox) Isolation() Isolation { return s.wall.Isolation() }
+func (s *Sandbox) Isolation() Isolation {
+	held := s.wall.Isolation()
+	held.Lost = slices.Concat(held.Lost, s.lost)
+	return held
+}
 
 // Done is closed when the sandbox has ended, by Close or by itself.
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
 
 // Planted lists paths in the workspace that the host executes or obeys without
-// being told to (policy.Protections), that did not exist when the sandbox
+// being told to (policy.Inventory), that did not exist when the sandbox
 // started, and that exist now: they could not be protected, so look at them
 // before use. It is known after [Sandbox.Close], and empty before.
 func (s *Sandbox) Planted() []string {

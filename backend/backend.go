@@ -46,6 +46,9 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// Guards are what of the writable mounts commands must not change. Of a mount
+	// of such a path itself, or of something in it, they say nothing.
+	Guards []Guard
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
@@ -71,6 +74,13 @@ type OwnFile struct {
 	// Spare: that it does not exist is no reason to refuse, since it is looked at
 	// again before it is used.
 	Spare bool
+}
+
+// Guard is a path that stays read-only although it lies in something that
+// commands may write.
+type Guard struct {
+	File string // on the host, absolute, free of symbolic links
+	Why  string
 }
 
 // Sandbox is a running agent behind its wall.
@@ -105,7 +115,7 @@ type Death struct {
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
 	// Planted lists paths of the workspace that the host executes or obeys
-	// (policy.Protections, policy.Plantings) and that commands have made: they
+	// (policy.Inventory) and that commands have made: they
 	// did not exist before, so they could not be protected. Look at them before use.
 	Planted []string `json:"planted,omitempty"`
 }

@@ -56,11 +56,8 @@ type Way struct {
 	name   string // its name there, "" of "/" itself
 }
 
-// The most that a path may have of each: the kernel's own bounds.
-const (
-	maxLinks = 40
-	maxNames = 4096
-)
+// maxNames bounds the names of one path, those of links included.
+const maxNames = 4096
 
 // Follow resolves an absolute path by handles of its directories. A path that
 // is not there is no error, see Way.Exists.

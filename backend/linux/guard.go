@@ -33,7 +33,10 @@ func (b *builder) guard(req backend.Request) error {
 			b.protectAt(b.showing(c.Path), c.Path, c.What)
 		}
 	}
-	return b.guardProtected(req.Spec.Workspace.Unprotected)
+	for _, named := range req.Guards {
+		b.protectAt(b.showingBelow(named.File), named.File, named.Why)
+	}
+	return nil
 }
 
 // hide covers a file or directory wherever a bind shows it.
@@ -67,8 +70,8 @@ func (b *builder) showing(file string) []userMount {
 	return found
 }
 
-// showingBelow is showing without mounts of the path itself or of what lies in
-// it: who names a protected path as a mount has opened it there.
+// showingBelow is showing without mounts of the path itself: which of these may
+// be made was decided before.
 func (b *builder) showingBelow(file string) []userMount {
 	return slices.DeleteFunc(b.showing(file), func(m userMount) bool { return m.source == file })
 }

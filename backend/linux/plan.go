@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -36,8 +35,7 @@ type builder struct {
 	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
-	absent []hostpath.Planting // what the host would obey and is not there
-	abi    int                 // of Landlock
+	abi    int // of Landlock
 	groups hierarchy
 }
 

@@ -36,11 +36,13 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := userMounts(backend.Request{Spec: spec})
+	req := backend.Request{Spec: spec}
+	mounts, err := userMounts(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := backend.Request{Spec: spec, StateDir: root + "/ws/state", Agent: root + "/ws/bin/paddock"}
+	req.StateDir, req.Agent = root+"/ws/state", root+"/ws/bin/paddock"
+	req.Guards = guards(t, req)
 	b, err := newPlan(spec, id, req, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +170,7 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 	repository(t, dir)
 	req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir })
 	req.Agent, req.StateDir = dir+"/bin/paddock-agent", dir+"/var/state"
+	req.Guards = guards(t, req)
 	plan, err := New().Plan(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
