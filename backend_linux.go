@@ -27,8 +27,12 @@ func keepUnreported(dir, id string, text []byte) (unreported, error) {
 	return u, nil
 }
 
-// takeUnreported finds the texts of owners that were killed.
-func takeUnreported(dir string) []unreported {
+// takeUnreported finds the texts of owners that were killed. With end it first
+// ends what keepers of theirs have kept, as each start does.
+func takeUnreported(dir string, end bool) []unreported {
+	if end {
+		state.Sweep(dir, nil)
+	}
 	var list []unreported
 	for _, u := range state.TakeUnreported(dir) {
 		list = append(list, u)

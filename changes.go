@@ -143,9 +143,13 @@ func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error
 	if err != nil {
 		return err
 	}
+	return tellUnreported(ctx, takeUnreported(dir, true), tell)
+}
+
+func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) error {
 	began := time.Now()
 	looked := map[string]*hostpath.Snapshot{}
-	for _, u := range takeUnreported(dir) {
+	for _, u := range list {
 		if time.Since(began) > unreportedTime || ctx.Err() != nil {
 			u.Release()
 			continue

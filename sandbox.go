@@ -54,7 +54,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, planted: opts.Planted, before: found, stopped: make(chan struct{})}
 	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
 	if err == nil && opts.Unreported != nil {
-		err = TellUnreported(ctx, opts, opts.Unreported)
+		err = tellUnreported(ctx, takeUnreported(req.StateDir, false), opts.Unreported)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

@@ -17,10 +17,9 @@ import (
 
 // binds collects the mounts of a container, parents first.
 type binds struct {
-	shown  []hostpath.Mount // what the user named, the workspace first
-	list   []mount
-	at     map[string]int      // by target: its place in list
-	absent []hostpath.Planting // what the host would obey and is not there
+	shown []hostpath.Mount // what the user named, the workspace first
+	list  []mount
+	at    map[string]int // by target: its place in list
 	// below gives the host's mount points below a directory.
 	below func(dir string) []string
 }
@@ -203,7 +202,7 @@ func (b *binds) protections(open []string) error {
 		link, err := hostpath.FirstLink(ws.Source, p.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			b.expect(ws, p.Path)
+			// made by commands, it is told at the end
 		case err != nil:
 			return &backend.StartError{Stage: "plan", Op: "protect", Object: p.Path, Cause: hostpath.Reason(err)}
 		case link != "":
@@ -222,25 +221,11 @@ func (b *binds) git(ws hostpath.Mount) {
 	git, common := filepath.Join(ws.Source, ".git"), filepath.Join(ws.Source, commonDir)
 	info, err := os.Lstat(git)
 	switch {
-	case err != nil: // each path below it is absent, and reported as such
+	case err != nil: // what is made of it is told at the end
 	case info.Mode().IsRegular():
 		b.protectAt(b.writableBelow(git), git, "git finds the repository through it")
 	case exists(common):
 		b.protectAt(b.writableBelow(common), common, "git takes its whole configuration from where it leads")
-	default:
-		b.expect(ws, commonDir)
-	}
-	for _, p := range policy.Plantings() {
-		b.expect(ws, p.Path, p.With...)
-	}
-}
-
-// expect notes a path of the workspace that is not there to be protected, if
-// commands can make it.
-func (b *binds) expect(ws hostpath.Mount, rel string, with ...string) {
-	p := hostpath.Planting{Path: rel, With: with}
-	if len(b.writableBelow(filepath.Join(ws.Source, rel))) > 0 && !p.In(ws.Source) {
-		b.absent = append(b.absent, p)
 	}
 }
 

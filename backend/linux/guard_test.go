@@ -3,16 +3,12 @@
 package linux
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -103,11 +99,6 @@ func TestOverlappingMounts(t *testing.T) {
 			if out, status := sh(t, box, "mv "+tt.at+" "+tt.at+".gone"); status == 0 {
 				t.Errorf("moving the repository: %s", out)
 			}
-			sh(t, box, "echo /elsewhere > "+tt.at+"/commondir")
-			death, err := box.Stop(t.Context(), 0)
-			if err != nil || !slices.Equal(death.Planted, []string{".git/commondir"}) {
-				t.Errorf("planted %q, %v", death.Planted, err)
-			}
 		})
 	}
 }
@@ -127,58 +118,6 @@ func TestMountOfProtectedPath(t *testing.T) {
 			if out, status := sh(t, box, command); status == 0 {
 				t.Errorf("%s: %s: %s", target, command, out)
 			}
-		}
-	}
-}
-
-// What did not exist could not be protected, so its making is told.
-func TestPlanted(t *testing.T) {
-	req := request(t)
-	repository(t, req.Spec.Workspace.Source)
-	box := launchBox(t, req)
-	sh(t, box, "echo ../evil > .git/commondir; mkdir .husky .git/modules; echo x > .mise.toml; ln -s /nowhere .mcp.json; touch other")
-	death, err := box.Stop(context.Background(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(death.Planted)
-	want := []string{".git/commondir", ".git/modules", ".husky", ".mcp.json", ".mise.toml"}
-	if diff := cmp.Diff(want, death.Planted); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// A whole repository that is planted is told by its parts.
-func TestPlantedRepository(t *testing.T) {
-	box := launchBox(t, request(t))
-	sh(t, box, "mkdir -p .git/hooks; echo x > .git/config")
-	death, err := box.Stop(context.Background(), 0)
-	if err != nil || !slices.Contains(death.Planted, ".git/hooks") || !slices.Contains(death.Planted, ".git/config") {
-		t.Errorf("%+v, %v", death, err)
-	}
-}
-
-// The root of a workspace can become a repository itself.
-func TestPlantedBareRepository(t *testing.T) {
-	for _, tt := range []struct {
-		before, command string
-		want            []string
-	}{
-		{"", "echo ref: refs/heads/x > HEAD; mkdir objects refs", []string{"HEAD"}},
-		{"HEAD", "mkdir objects refs", []string{"HEAD"}},
-		{"", "echo ref: refs/heads/x > HEAD; echo src > commondir", []string{"commondir"}},
-		{"", "echo x > HEAD; mkdir refs", nil},
-		{"HEAD objects refs", "rm -r HEAD objects; touch HEAD objects", nil},
-	} {
-		req := request(t)
-		for _, name := range strings.Fields(tt.before) {
-			writeFile(t, filepath.Join(req.Spec.Workspace.Source, name), "x\n")
-		}
-		box := launchBox(t, req)
-		sh(t, box, tt.command)
-		death, err := box.Stop(t.Context(), 0)
-		if err != nil || !slices.Equal(death.Planted, tt.want) {
-			t.Errorf("%q, then %q: planted %q, %v", tt.before, tt.command, death.Planted, err)
 		}
 	}
 }

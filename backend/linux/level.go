@@ -10,10 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -67,7 +65,6 @@ func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, 
 	if err := b.confineAll(spec); err != nil {
 		return nil, err
 	}
-	b.watchProtected(spec.Workspace.Unprotected)
 	return b, nil
 }
 
@@ -212,21 +209,6 @@ func (d *stateDir) makeScratch(id identity) error {
 		}
 	}
 	return nil
-}
-
-// watchProtected notes what the host executes or obeys in the workspace, to
-// tell at the end what of it was changed.
-func (b *builder) watchProtected(open []string) {
-	ws := b.mounts[0]
-	if !ws.writable {
-		return
-	}
-	for _, p := range policy.Protections() {
-		if strings.Contains(" "+strings.Join(open, " ")+" ", " "+p.Path+" ") || strings.Join(open, "") == "*" {
-			continue
-		}
-		b.absent = append(b.absent, hostpath.Planting{Path: p.Path, Was: hostpath.Fingerprint(filepath.Join(ws.source, p.Path))})
-	}
 }
 
 // cannotNest says whether a start failed because the host lets nobody make

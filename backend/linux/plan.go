@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -35,8 +34,7 @@ type builder struct {
 	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
-	absent []hostpath.Planting // what the host would obey and is not there
-	abi    int                 // of Landlock
+	abi    int // of Landlock
 	groups hierarchy
 }
 

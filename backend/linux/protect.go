@@ -38,7 +38,7 @@ func (b *builder) guardProtected(open []string) error {
 		link, err := hostpath.FirstLink(ws.source, p.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			b.expect(p.Path)
+			// made by commands, it is told at the end
 		case err != nil:
 			return fail("plan", "protect", p.Path, err, "")
 		case link != "":
@@ -51,30 +51,15 @@ func (b *builder) guardProtected(open []string) error {
 	return nil
 }
 
-// expect notes a path of the workspace that is not there to be protected, if
-// commands can make it. It matters only together with the other paths.
-func (b *builder) expect(rel string, with ...string) {
-	p := hostpath.Planting{Path: rel, With: with}
-	ws := b.mounts[0].source
-	if len(b.showingBelow(filepath.Join(ws, rel))) > 0 && !p.In(ws) {
-		b.absent = append(b.absent, p)
-	}
-}
-
 // guardGit protects what makes a ".git" the repository that it is.
 func (b *builder) guardGit(ws userMount) {
 	const commonDir = ".git/commondir"
 	git, common := filepath.Join(ws.source, ".git"), filepath.Join(ws.source, commonDir)
 	switch info, err := os.Lstat(git); {
-	case err != nil: // each path below it is absent, and reported as such
+	case err != nil: // what is made of it is told at the end
 	case info.Mode().IsRegular():
 		b.protectAt(b.showingBelow(git), git, "git finds the repository through it")
 	case state.Exists(common):
 		b.protectAt(b.showingBelow(common), common, "git takes its whole configuration from where it leads")
-	default:
-		b.expect(commonDir)
-	}
-	for _, p := range policy.Plantings() {
-		b.expect(p.Path, p.With...)
 	}
 }

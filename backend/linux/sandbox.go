@@ -138,7 +138,6 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			s.group.remove()
 		}
 		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
-		s.death.Planted = s.planted()
 	})
 	return s.death, nil
 }
@@ -176,18 +175,6 @@ func (s *sandbox) log() string {
 	defer f.Close()
 	text, _ := io.ReadAll(io.LimitReader(f, maxLog))
 	return string(text)
-}
-
-// planted lists what the host obeys that was not there when the sandbox started
-// and is now. What does not exist cannot be made read-only.
-func (s *sandbox) planted() []string {
-	var found []string
-	for _, p := range s.plan.absent {
-		if p.Happened(s.plan.mounts[0].source) {
-			found = append(found, p.Path)
-		}
-	}
-	return found
 }
 
 // explain finds the cause behind an agent that is not there: its program was

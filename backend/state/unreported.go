@@ -132,7 +132,22 @@ func over(dir string) bool {
 	}
 	defer lock.Close()
 	r, err := Read(dir)
-	return err == nil && !r.Kept && !Alive(r.PID, r.Start)
+	return err == nil && !r.Kept && ended(r.PID, r.Start)
+}
+
+// ended reports whether a process runs no more, also where nobody has asked yet
+// how it ended.
+func ended(pid int, start uint64) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	if !Alive(pid, start) {
+		return true
+	}
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n == 1
 }
 
 // take locks one that nobody holds.
