@@ -24,8 +24,11 @@ type Planted struct {
 	Programs []string
 	// Unseen says what could not be compared, and why.
 	Unseen []string
-	// Late says that its owner was killed, and that a later start has compared.
+	// Late says that its owner was killed, and that a later start has compared: no
+	// answer of an operation tells of it.
 	Late bool
+	// Text tells all of it to people, in lines.
+	Text string
 }
 
 // Bounds of what is told of planted paths.
@@ -61,7 +64,7 @@ func pathNames(paths []string) string {
 func (p Planted) ProgramNames() string { return pathNames(p.Programs) }
 
 func newPlanted(c paddock.Changes) Planted {
-	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen}
+	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Text: changesNote(c)}
 }
 
 func changedPaths(list []paddock.Change) []string {
@@ -83,15 +86,12 @@ func (e *Env) tellOfPlanted(s *paddock.Sandbox) {
 	e.recordPlanted(p)
 }
 
-// tellOfUnreported does the same for a sandbox whose owner was killed. Without an
-// operator it is for who asks for the next one.
+// tellOfUnreported does the same for a sandbox whose owner was killed.
 func (e *Env) tellOfUnreported(c paddock.Changes) {
 	p := newPlanted(c)
 	p.Late = true
 	if e.Planted != nil {
 		e.Planted(p)
-	} else {
-		e.note("sandbox " + p.Sandbox + " of a process that was killed, over " + strconv.Quote(p.Workspace) + ":\n" + changesNote(c))
 	}
 	e.recordPlanted(p)
 }

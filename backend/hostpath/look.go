@@ -29,7 +29,7 @@ import (
 const (
 	maxHashed     = 1 << 20  // bytes of one file
 	maxHashedSum  = 64 << 20 // bytes of all
-	maxHashedMany = 2048     // files
+	maxHashedMany = 512      // files
 	maxItems      = 1 << 16  // paths
 	maxUnseen     = 16       // paths that are told of
 	maxHops       = 8        // links from one to the next

@@ -67,7 +67,7 @@ func (m *matcher) around(root string, homes []string) []link {
 			switch {
 			case holds && o.With == nil && !excepted(o, at, root):
 				found = append(found, link{to: root, by: o})
-			case in && rel != "" && dir != root:
+			case in && rel != "":
 				found = append(found, link{to: at, by: o})
 			}
 		}

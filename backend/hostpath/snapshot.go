@@ -76,7 +76,7 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	done := make(chan *Snapshot, 1)
-	go func() { done <- takeAll(ctx, watch, before) }()
+	go func() { done <- takeAll(ctx, watch, before, time.Now()) }()
 	select {
 	case s := <-done:
 		return s
@@ -90,8 +90,8 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 	}
 }
 
-func takeAll(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
-	l := &look{matcher: newMatcher(policy.Inventory()), began: time.Now(), items: map[string]item{}, unseen: map[string]string{}}
+func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
+	l := &look{matcher: newMatcher(policy.Inventory()), began: now, items: map[string]item{}, unseen: map[string]string{}}
 	if before != nil {
 		l.before = before.items
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -215,9 +216,8 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	return err
 }
 
-// kids returns the directories below one that are to be looked at. One that a
-// look at the handle of its parent proves to be as it was is not among them,
-// unless there is something in it.
+// kids returns the directories below one that are to be looked at. One that is
+// proved to be as it was, without being opened, is not among them.
 func (w *walk) kids(t task, fd int) []task {
 	var list []task
 	for i, kid := range t.now.kids {
@@ -243,7 +243,7 @@ func (w *walk) kids(t task, fd int) []task {
 		}
 		if t.was != nil {
 			k.was = t.was.kid(i, kid.name)
-			if w.idle(fd, k.was) {
+			if w.idle(fd, k) {
 				continue
 			}
 			if k.now == k.was {
@@ -270,14 +270,32 @@ func (n *node) kid(i int, name string) *node {
 	return n.byName[name]
 }
 
-// idle reports whether a directory is as it was, and had nothing in it that is
-// to be looked at again.
-func (w *walk) idle(parent int, was *node) bool {
-	if was == nil || !was.stable || was.bare || len(was.kids) > 0 || len(was.hits) > 0 {
+// idle reports whether a directory is as it was, with no directories in it, and
+// all that it holds of the inventory is as it was, too.
+func (w *walk) idle(parent int, t task) bool {
+	was := t.was
+	if was == nil || !was.stable || was.bare || was.what != plain || len(was.kids) > 0 {
 		return false
 	}
 	var st unix.Stat_t
-	return unix.Fstatat(parent, was.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && was.unchanged(&st)
+	if unix.Fstatat(parent, was.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !was.unchanged(&st) {
+		return false
+	}
+	items := make(map[string]item, len(was.hits))
+	for _, name := range was.hits {
+		full := filepath.Join(w.path, t.rel, name)
+		i, there := w.before[full]
+		// Where another process has put a link in the place of the directory, it is
+		// another file that is asked for, and that has another identity.
+		if !there || i.kind != isFile || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
+			return false
+		}
+		items[full] = i
+	}
+	for full, i := range items {
+		w.add(full, i)
+	}
+	return true
 }
 
 // kindOf asks for the type of a name, where the file system did not tell.
