@@ -3,9 +3,6 @@ package paddock
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -56,7 +53,7 @@ const unreportedTime = 10 * time.Second
 
 // watchOf says what is to be compared for a sandbox: all of the host that its
 // commands can write. nil: there is nothing.
-func watchOf(req backend.Request) *hostpath.Watch {
+func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
 		return nil // the backend says so
@@ -70,39 +67,19 @@ func watchOf(req backend.Request) *hostpath.Watch {
 	if len(w.Roots) == 0 {
 		return nil
 	}
-	w.Homes = homes()
+	w.Homes = hostpath.Homes()
+	for _, at := range p.Watch {
+		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a hook is a link to it"})
+	}
 	return w
 }
 
-// homes are those of the users whose files a sandbox may have: the caller's,
-// and, for root, everybody's.
-func homes() []string {
-	var list []string
-	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
-		list = append(list, hostpath.Future(home))
-	}
-	if os.Geteuid() != 0 {
-		return list
-	}
-	text, err := os.ReadFile("/etc/passwd")
-	if err != nil {
-		return list
-	}
-	for line := range strings.Lines(string(text)) {
-		// passwd(5): the third field is the uid, the sixth the home.
-		if f := strings.Split(line, ":"); len(f) >= 6 && len(f[2]) >= 4 && filepath.IsAbs(f[5]) && f[5] != "/" {
-			list = append(list, hostpath.Future(f[5]))
-		}
-	}
-	return list
-}
-
 // before looks at what is there while the backend starts.
-func before(ctx context.Context, req backend.Request) <-chan *hostpath.Snapshot {
+func before(ctx context.Context, req backend.Request, p hostpath.Protection) <-chan *hostpath.Snapshot {
 	done := make(chan *hostpath.Snapshot, 1)
 	go func() {
 		var s *hostpath.Snapshot
-		if watch := watchOf(req); watch != nil {
+		if watch := watchOf(req, p); watch != nil {
 			s = hostpath.Take(ctx, *watch)
 		}
 		done <- s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -20,6 +21,8 @@ type Sandbox struct {
 	spec   Spec
 	// attached says that another process owns it.
 	attached bool
+	// lost is what is open to commands of what the host executes or obeys.
+	lost []string
 	// planted is Options.Planted.
 	planted func(*Sandbox)
 	// before is what was there of the host's before any command; nil: nothing of
@@ -45,13 +48,18 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	looking := before(ctx, req)
+	protection, err := opts.protect(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
+	looking := before(ctx, req, protection)
 	wall, err := be.Start(ctx, req)
 	found := <-looking
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, planted: opts.Planted, before: found, stopped: make(chan struct{})}
+	s := newSandbox(wall, req.Spec)
+	s.planted, s.lost, s.before = opts.Planted, losses(protection), found
 	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
 	if err == nil && opts.Unreported != nil {
 		err = tellUnreported(ctx, takeUnreported(req.StateDir, false), opts.Unreported)
@@ -60,6 +68,10 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
+	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
 }
 
 // Client speaks to the sandbox's agent, for what this package has no words for:
@@ -73,7 +85,11 @@ func (s *Sandbox) ID() string { return s.wall.ID() }
 func (s *Sandbox) Spec() Spec { return s.spec }
 
 // Isolation is what really holds, as verified from outside.
-func (s *Sandbox) Isolation() Isolation { return s.wall.Isolation() }
+func (s *Sandbox) Isolation() Isolation {
+	held := s.wall.Isolation()
+	held.Lost = slices.Concat(held.Lost, s.lost)
+	return held
+}
 
 // Done is closed when the sandbox has ended, by Close or by itself.
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }

@@ -46,9 +46,19 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// Guards are what of the writable mounts commands must not change. Of a mount
+	// of such a path itself, or of something in it, they say nothing.
+	Guards []Guard
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
+}
+
+// Guard is a path that stays read-only although it lies in something that
+// commands may write.
+type Guard struct {
+	File string // on the host, absolute, free of symbolic links
+	Why  string
 }
 
 // Sandbox is a running agent behind its wall.

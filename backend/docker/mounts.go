@@ -2,7 +2,6 @@ package docker
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // binds collects the mounts of a container, parents first.
@@ -51,8 +49,8 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 			b.protectAt(b.writable(exe), exe, "Paddock's own program")
 		}
 	}
-	if err := b.protections(req.Spec.Workspace.Unprotected); err != nil {
-		return nil, err
+	for _, g := range req.Guards {
+		b.protectAt(b.writableBelow(g.File), g.File, g.Why)
 	}
 	if len(b.list) > maxMounts {
 		return nil, hostpath.Refuse("mounts", "", "they make more than 1024 mounts", "name fewer, or make them writable")
@@ -137,8 +135,8 @@ func (b *binds) writable(file string) []hostpath.Mount {
 	return found
 }
 
-// writableBelow is writable without mounts of the path itself: who names a
-// protected path as a mount has opened it there.
+// writableBelow is writable without mounts of the path itself: which of these
+// may be made was decided before.
 func (b *binds) writableBelow(file string) []hostpath.Mount {
 	return slices.DeleteFunc(b.writable(file), func(m hostpath.Mount) bool { return m.Source == file })
 }
@@ -181,54 +179,6 @@ func (b *binds) pin(m hostpath.Mount, rel string) {
 	}
 }
 
-// protections makes the files of the workspace that the host executes or obeys
-// read-only.
-func (b *binds) protections(open []string) error {
-	ws := b.shown[0]
-	if ws.Copied || slices.Contains(open, "*") {
-		return nil
-	}
-	b.git(ws)
-	protected := policy.Protections()
-	for _, rel := range hostpath.GitConfigPaths(ws.Source) {
-		protected = append(protected, policy.Protected{Path: rel, Why: "the repository's configuration names it"})
-	}
-	for _, p := range protected {
-		file := filepath.Join(ws.Source, p.Path)
-		mounts := b.writableBelow(file)
-		if slices.Contains(open, p.Path) || len(mounts) == 0 {
-			continue
-		}
-		link, err := hostpath.FirstLink(ws.Source, p.Path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			// made by commands, it is told at the end
-		case err != nil:
-			return &backend.StartError{Stage: "plan", Op: "protect", Object: p.Path, Cause: hostpath.Reason(err)}
-		case link != "":
-			return hostpath.Refuse(ws.Field, ws.Source, link+" is a symbolic link, so "+p.Path+" cannot be protected",
-				"replace the link, or allow changes with --unprotect "+p.Path)
-		default:
-			b.protectAt(mounts, file, p.Why)
-		}
-	}
-	return nil
-}
-
-// git protects what makes a ".git" the repository that it is.
-func (b *binds) git(ws hostpath.Mount) {
-	const commonDir = ".git/commondir"
-	git, common := filepath.Join(ws.Source, ".git"), filepath.Join(ws.Source, commonDir)
-	info, err := os.Lstat(git)
-	switch {
-	case err != nil: // what is made of it is told at the end
-	case info.Mode().IsRegular():
-		b.protectAt(b.writableBelow(git), git, "git finds the repository through it")
-	case exists(common):
-		b.protectAt(b.writableBelow(common), common, "git takes its whole configuration from where it leads")
-	}
-}
-
 // fileID tells one file of this host from every other. Zero: not known.
 type fileID struct{ dev, ino uint64 }
 
@@ -239,11 +189,6 @@ func identify(path string) fileID {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // mountPoints are the host's mount points strictly below a directory, parents

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,7 +83,10 @@ func (m *matcher) around(root string, homes []string) []link {
 		}
 	}
 	for _, home := range homes {
-		below(home, m.home)
+		_, in := Within(home, root)
+		if _, holds := Within(root, home); in || holds {
+			below(home, m.home)
+		}
 	}
 	return found
 }
@@ -96,6 +100,20 @@ func excepted(o *policy.Obeyed, dir, root string) bool {
 
 // isGitDir reports whether git takes a directory for a repository's own.
 func isGitDir(dir string) bool {
-	has := func(name string) bool { return exists(filepath.Join(dir, name)) }
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
 	return filepath.Base(dir) == ".git" || has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+// Homes are those of the users of this host.
+func Homes() []string {
+	u := findUsers()
+	list := []string{u.own}
+	for _, home := range u.dirs {
+		list = append(list, home)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(home string) bool { return !filepath.IsAbs(home) })
 }

@@ -19,7 +19,7 @@ const (
 	maxDirs    = 1 << 18  // directories
 	maxPaths   = 64 << 20 // bytes of the paths of directories that wait
 	maxDepth   = 128      // directories below a root
-	maxPath    = 4000     // bytes of a path below a root, less than PATH_MAX
+	maxRel     = 4000     // bytes of a path below a root, less than PATH_MAX
 	lookTime   = 10 * time.Second
 	workers    = 2
 
@@ -237,7 +237,7 @@ func (w *walk) kids(t task, fd int) []task {
 		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
 			k.what = modules
 		}
-		if k.depth > maxDepth || len(k.rel) > maxPath {
+		if k.depth > maxDepth || len(k.rel) > maxRel {
 			w.cut(k.depth, "there are directories deeper than "+num(maxDepth)+" levels")
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // guarded is what commands must never be able to change although it may lie
@@ -17,12 +16,13 @@ import (
 type guarded struct {
 	stateDir    string
 	executables []string
+	named       []backend.Guard // what the host executes or obeys
 }
 
 // guardedBy is what a sandbox made by this process must not change.
 func guardedBy(req backend.Request) guarded {
 	self, _ := os.Executable()
-	return guarded{stateDir: req.StateDir, executables: []string{self, req.Agent}}
+	return guarded{stateDir: req.StateDir, executables: []string{self, req.Agent}, named: req.Guards}
 }
 
 // guard adds the steps that take guarded paths out of the writable mounts:
@@ -33,7 +33,7 @@ func guardedBy(req backend.Request) guarded {
 // protection on the renamed directory, and the old name free. So each parent
 // below the mount becomes a mount point itself, which the kernel refuses to
 // rename or remove (rename(2), EBUSY).
-func (b *builder) guard(g guarded, spec policy.Spec) error {
+func (b *builder) guard(g guarded) error {
 	if err := b.coverState(futurePath(g.stateDir)); err != nil {
 		return err
 	}
@@ -42,7 +42,10 @@ func (b *builder) guard(g guarded, spec policy.Spec) error {
 			b.protectAt(b.showing(exe), exe, "Paddock's own program")
 		}
 	}
-	return b.guardProtected(spec.Workspace.Unprotected)
+	for _, named := range g.named {
+		b.protectAt(b.showingBelow(named.File), named.File, named.Why)
+	}
+	return nil
 }
 
 // coverState hides Paddock's state wherever a bind would show it, read-only
@@ -86,8 +89,8 @@ func (b *builder) showing(file string) []userMount {
 	return found
 }
 
-// showingBelow is showing without mounts of the path itself or of what lies in
-// it: who names a protected path as a mount has opened it there.
+// showingBelow is showing without mounts of the path itself: which of these may
+// be made was decided before.
 func (b *builder) showingBelow(file string) []userMount {
 	return slices.DeleteFunc(b.showing(file), func(m userMount) bool { return m.source == file })
 }

@@ -4,14 +4,12 @@ package linux
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -136,32 +134,6 @@ func TestUnprotected(t *testing.T) {
 	}
 }
 
-// A link in the place of a protected path, or above it, is refused by name.
-func TestProtectedLinks(t *testing.T) {
-	for name, link := range map[string]func(ws string) error{
-		"the path itself": func(ws string) error {
-			return errors.Join(os.Mkdir(filepath.Join(ws, "hooks"), 0o755), os.Mkdir(filepath.Join(ws, ".git"), 0o755),
-				os.Symlink("../hooks", ws+"/.git/hooks"))
-		},
-		"its parent": func(ws string) error {
-			return errors.Join(os.MkdirAll(ws+"/real/hooks", 0o755), os.Symlink("real", filepath.Join(ws, ".git")))
-		},
-		"one that leads nowhere": func(ws string) error { return os.Symlink("/nowhere", filepath.Join(ws, ".envrc")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			req := request(t)
-			if err := link(req.Spec.Workspace.Source); err != nil {
-				t.Fatal(err)
-			}
-			_, err := New().Plan(t.Context(), req)
-			var bad *policy.FieldError
-			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect") {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-}
-
 // A worktree's .git is a file that says where the repository is.
 func TestGitFile(t *testing.T) {
 	req := request(t)
@@ -262,28 +234,6 @@ func TestFuturePath(t *testing.T) {
 	} {
 		if got := futurePath(path); got != want {
 			t.Errorf("%q: %q, want %q", path, got, want)
-		}
-	}
-}
-
-func TestFirstLink(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir+"/a/b/c", "")
-	for _, err := range []error{os.Symlink("a", filepath.Join(dir, "l")), os.Symlink("c", dir+"/a/b/l")} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, tt := range []struct {
-		path, link string
-		err        error
-	}{
-		{"a/b/c", "", nil}, {"a/b", "", nil}, {"l", "l", nil}, {"l/b/c", "l", nil}, {"a/b/l", "a/b/l", nil},
-		{"a/x", "", fs.ErrNotExist}, {"a/b/c/d", "", fs.ErrNotExist},
-	} {
-		link, err := hostpath.FirstLink(dir, tt.path)
-		if link != tt.link || !errors.Is(err, tt.err) {
-			t.Errorf("%s: %q, %v", tt.path, link, err)
 		}
 	}
 }

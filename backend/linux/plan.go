@@ -61,7 +61,7 @@ func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, group
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
-	if err := b.guard(g, spec); err != nil {
+	if err := b.guard(g); err != nil {
 		return nil, err
 	}
 	b.finish()

@@ -36,11 +36,12 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := userMounts(backend.Request{Spec: spec})
+	req := backend.Request{Spec: spec}
+	mounts, err := userMounts(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := guarded{stateDir: root + "/ws/state", executables: []string{root + "/ws/bin/paddock", "/nonexistent"}}
+	g := guarded{stateDir: root + "/ws/state", executables: []string{root + "/ws/bin/paddock", "/nonexistent"}, named: guards(t, req)}
 	b, err := newPlan(spec, id, g, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +169,7 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 	repository(t, dir)
 	req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir })
 	req.Agent, req.StateDir = dir+"/bin/paddock-agent", dir+"/var/state"
+	req.Guards = guards(t, req)
 	plan, err := New().Plan(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,80 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+)
+
+// hookDir is a directory whose files git runs as hooks, itself in a mount or
+// not.
+type hookDir struct {
+	dir    string
+	opens  string // what in Unprotected lets commands change it
+	nested bool
+}
+
+// hookDirs are names of the inventory that hold hooks, beside the repository's own.
+var hookDirs = []string{".husky", ".githooks", ".git-hooks", ".lefthook", ".github/hooks", ".clinerules/hooks"}
+
+// addHooks adds a directory of hooks to those whose links are looked at.
+func (p *protector) addHooks(dir, opens string, nested bool) {
+	p.hooks = append(p.hooks, hookDir{dir, opens, nested})
+}
+
+// hookLinks guards what hooks that are links lead to in a mount.
+func (p *protector) hookLinks() error {
+	for _, r := range p.repositories {
+		p.addHooks(filepath.Join(r.dir, "hooks"), ".git/hooks", r.nested)
+	}
+	for i := range p.mounts {
+		_ = above(p.mounts[i].Source, func(dir string) error {
+			for _, name := range hookDirs {
+				p.addHooks(filepath.Join(dir, name), name, false)
+			}
+			return nil
+		})
+	}
+	done := map[string]bool{}
+	for _, h := range p.hooks {
+		if done[h.dir] || p.opened(h.opens) {
+			continue
+		}
+		done[h.dir] = true
+		real, info, err := p.resolve(h.dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		for _, e := range readDir(real) {
+			if e.Type()&fs.ModeSymlink == 0 {
+				continue
+			}
+			if err := p.hookLink(h, filepath.Join(real, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hookLink guards what a hook leads to.
+func (p *protector) hookLink(h hookDir, at string) error {
+	real, info, err := p.resolve(at)
+	var link *changeableLink
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.watch(real)
+	case errors.As(err, &link) && !h.nested && !made(link.at):
+		m := p.mountOf(link.at)
+		where, _ := Within(link.at, m.Source)
+		return Refuse(m.Field, m.Source, where+" is a symbolic link, and the hook "+at+" leads through it, so it cannot be protected",
+			p.remedy(h.opens, "let the hook lead to the file itself"))
+	case err != nil:
+		p.watch(real)
+	case info.Mode().IsRegular() && !made(real):
+		p.guardNamed(real, "the hook "+filepath.Base(at)+" is a link to it")
+	default:
+		p.watch(real)
+	}
+	return nil
+}
