@@ -127,17 +127,16 @@ const shownWhy = 5
 func changesNote(c paddock.Changes) string {
 	var lines []string
 	if len(c.Planted) > 0 {
-		lines = append(lines, "made or changed, and run or obeyed by programs on the host unasked: "+pathNames(changedPaths(c.Planted)))
+		lines = append(lines, "the commands made or changed "+pathNames(changedPaths(c.Planted))+": look before you use it, programs on the host run or obey it unasked")
 		for _, p := range c.Planted[:min(len(c.Planted), shownWhy)] {
 			lines = append(lines, "  "+pathNames([]string{p.Path})+": "+p.Why)
 		}
-		lines = append(lines, "look at what is in them before you use the directory, or remove them")
 	}
 	if len(c.Programs) > 0 {
-		lines = append(lines, "made or changed, and run when you name them: "+pathNames(changedPaths(c.Programs))+" (look first: git diff)")
+		lines = append(lines, "the commands made or changed "+pathNames(changedPaths(c.Programs))+": look before you run it (git diff)")
 	}
 	for _, why := range c.Unseen {
-		lines = append(lines, "the comparison of before and after is not whole: "+firstOf(why, 2*maxPlantedName))
+		lines = append(lines, "not all could be compared with what was there before: "+firstOf(why, 2*maxPlantedName))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -120,8 +120,8 @@ func (l *look) cut(depth int, why string) {
 
 // missed notes a directory that could not be looked at.
 func (l *look) missed(root, rel string, err error) {
-	if gone(err) && rel != "" {
-		return
+	if gone(err) && rel != "" || errors.Is(err, unix.ENOENT) {
+		return // nothing is there, or a link, which nobody follows
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

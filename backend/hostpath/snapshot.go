@@ -68,6 +68,13 @@ const (
 // Take looks at what is there. It never fails: what could not be looked at is
 // told by the comparison.
 func Take(ctx context.Context, watch Watch) *Snapshot {
+	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
+		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
+			_, in := Within(home, root)
+			_, holds := Within(root, home)
+			return in || holds
+		})
+	})
 	return take(ctx, watch, nil)
 }
 
