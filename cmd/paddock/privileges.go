@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -35,11 +37,21 @@ func (a *app) env() (*op.Env, error) {
 		Backends:   backends(),
 		Audit:      log,
 		Warn:       warn,
+		Planted:    tellLate,
 		LookupEnv:  os.LookupEnv,
 		Principal:  stores.Local(where),
 		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
 		Tokens:     sync.OnceValues(openTokens),
 	}, nil
+}
+
+// tellLate tells what a sandbox has left whose paddock was killed. Of others each
+// operation tells itself.
+func tellLate(p op.Planted) {
+	if p.Late {
+		text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
+		fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
+	}
 }
 
 // openTokens opens the tokens, which are always in the state directory: who may
