@@ -204,9 +204,12 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 		return nil
 	}
 	real, info, err := p.resolve(at)
+	var link *changeableLink
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err != nil && !p.below(at) && !errors.As(err, &link):
+		return nil // the host's programs cannot use it either
 	case err != nil:
 		return p.unguarded(at, o.Name(), err)
 	case info.IsDir() && !o.Dir:
