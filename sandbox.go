@@ -83,7 +83,7 @@ func (s *Sandbox) Isolation() Isolation {
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
 
 // Planted lists paths in the workspace that the host executes or obeys without
-// being told to (policy.Protections), that did not exist when the sandbox
+// being told to (policy.Inventory), that did not exist when the sandbox
 // started, and that exist now: they could not be protected, so look at them
 // before use. It is known after [Sandbox.Close], and empty before.
 func (s *Sandbox) Planted() []string {

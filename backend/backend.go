@@ -93,7 +93,7 @@ type Death struct {
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
 	// Planted lists paths of the workspace that the host executes or obeys
-	// (policy.Protections, policy.Plantings) and that commands have made: they
+	// (policy.Inventory) and that commands have made: they
 	// did not exist before, so they could not be protected. Look at them before use.
 	Planted []string `json:"planted,omitempty"`
 }
