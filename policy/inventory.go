@@ -92,12 +92,20 @@ func ProtectedPaths() []string {
 // backend to see to.
 func Inventory() []Obeyed { return slices.Clone(inventory()) }
 
-// inventory is made when it is first asked for: the agent links this package,
-// and never asks.
-var inventory = sync.OnceValue(func() []Obeyed {
-	return slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectShells(), projectEditors(), projectAgents(), projectPackages(),
-		projectNamed(), homeShells(), homeSessions(), homeTools())
-})
+var (
+	inventoryOnce sync.Once
+	inventoryList []Obeyed
+)
+
+// inventory is made when it is first asked for, by a function that the agent,
+// which links this package and never asks, does not contain.
+func inventory() []Obeyed {
+	inventoryOnce.Do(func() {
+		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectShells(), projectEditors(), projectAgents(),
+			projectPackages(), projectNamed(), homeShells(), homeSessions(), homeTools())
+	})
+	return inventoryList
+}
 
 func unasked(under Under, tool, why string, paths ...string) []Obeyed {
 	return entries(Obeyed{Under: under, Class: Unasked, Tool: tool, Why: why}, paths)

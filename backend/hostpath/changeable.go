@@ -47,6 +47,27 @@ func (c statCache) exists(at string) bool {
 	return err == nil
 }
 
+// listing are the names in a directory; nil where there are too many.
+type listing map[string]bool
+
+// mayHave reports whether a directory can have a path: whether its first
+// component is there.
+func (p *protector) mayHave(dir, rel string) bool {
+	names, ok := p.listed[dir]
+	if !ok {
+		entries, err := readDir(dir)
+		if err == nil && len(entries) < maxDirEntries {
+			names = make(listing, len(entries))
+			for _, e := range entries {
+				names[e.Name()] = true
+			}
+		}
+		p.listed[dir] = names
+	}
+	first, _, _ := strings.Cut(rel, "/")
+	return names == nil || names[first]
+}
+
 // resolve follows the links of an absolute path as far as commands cannot
 // replace them; the first that they can is a [*changeableLink]. Where nothing is
 // there, the path is what it will be.

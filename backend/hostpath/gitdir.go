@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -180,7 +181,7 @@ func (p *protector) findNested(top string) error {
 	for looked := 0; len(queue) > 0 && looked < maxNestedDirs && found < maxNested; looked++ {
 		here := queue[0]
 		queue = queue[1:]
-		entries := readDir(here.dir)
+		entries, _ := readDir(here.dir) // what could be read counts
 		names := make([]string, len(entries))
 		for i, e := range entries {
 			names[i] = e.Name()
@@ -191,6 +192,7 @@ func (p *protector) findNested(top string) error {
 			case has(".git"):
 				found++
 				err = p.dotGit(here.dir, true)
+				entries = nil
 			case has("HEAD") && (has("objects") && has("refs") || has("commondir")):
 				found++
 				err = p.addRepository(here.dir, here.dir, true)
@@ -211,22 +213,25 @@ func (p *protector) findNested(top string) error {
 
 // readDir lists a directory that commands could have made, without following
 // it where it is a link.
-func readDir(dir string) []fs.DirEntry {
+func readDir(dir string) ([]fs.DirEntry, error) {
 	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), dir)
 	defer f.Close()
-	entries, _ := f.ReadDir(maxDirEntries) // what could be read counts
-	return entries
+	entries, err := f.ReadDir(maxDirEntries)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return entries, err
 }
 
 // guardRepository guards what git obeys in a repository: in a nested one its
 // configuration and hooks alone, and what leads git to it.
 func (p *protector) guardRepository(r *repository) error {
 	for _, o := range readOnly() {
-		if o.Under != policy.GitDir {
+		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) {
 			continue
 		}
 		at := filepath.Join(r.dir, o.Path)
@@ -259,7 +264,11 @@ func (p *protector) guardRepository(r *repository) error {
 // guardSiblings guards what lies in a directory of repositories, but for those
 // that a mount works with: their own entries are guarded.
 func (p *protector) guardSiblings(o policy.Obeyed, dir string) error {
-	for _, e := range readDir(dir) {
+	entries, err := readDir(dir)
+	if err != nil {
+		return p.unguarded(dir, o.Name(), err)
+	}
+	for _, e := range entries {
 		at := filepath.Join(dir, e.Name())
 		used := slices.ContainsFunc(p.inUse, func(u string) bool { _, in := Within(u, at); return in })
 		switch {

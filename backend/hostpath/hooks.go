@@ -45,7 +45,11 @@ func (p *protector) hookLinks() error {
 		if err != nil || !info.IsDir() {
 			continue
 		}
-		for _, e := range readDir(real) {
+		entries, err := readDir(real)
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return p.doubtful(real, h.opens, h.nested, err)
+		}
+		for _, e := range entries {
 			if e.Type()&fs.ModeSymlink == 0 {
 				continue
 			}

@@ -49,6 +49,7 @@ type protector struct {
 	parse  Parse
 	homes  users
 	seen   statCache
+	listed map[string]listing
 	guards map[string]bool
 	out    Protection
 
@@ -67,7 +68,7 @@ type protector struct {
 // always is. parse may be nil: there is no git.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, guards: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			p.mounts = append(p.mounts, m)
@@ -121,8 +122,9 @@ func (p *protector) refuse() error {
 	for i := range p.mounts {
 		m := &p.mounts[i]
 		err := above(filepath.Dir(m.Source), func(dir string) error {
+			below, _ := Within(m.Source, dir)
 			for o := range p.entries(dir) {
-				rel, in := Within(m.Source, filepath.Join(dir, o.Path))
+				rel, in := Within(below, o.Path)
 				first, _, _ := strings.Cut(rel, "/")
 				if !in || !o.Dir && (m.Dir || rel != "") || rel != "" && slices.Contains(o.Except, first) || p.opened(o.Name()) {
 					continue
@@ -166,11 +168,10 @@ func (p *protector) inventory() error {
 			}
 			done[dir] = true
 			for o := range p.entries(dir) {
-				at := filepath.Join(dir, o.Path)
-				if o.Under == policy.GitDir || !p.below(at) {
+				if o.Under == policy.GitDir || !p.mayBeBelow(dir, o.Path) || !p.mayHave(dir, o.Path) {
 					continue
 				}
-				if err := p.guardEntry(o, at); err != nil {
+				if err := p.guardEntry(o, filepath.Join(dir, o.Path)); err != nil {
 					return err
 				}
 			}
@@ -187,7 +188,7 @@ func (p *protector) inventory() error {
 // that are kept elsewhere, under version control say.
 func (p *protector) home() error {
 	for _, o := range readOnly() {
-		if o.Under != policy.Home || p.homes.own == "" {
+		if o.Under != policy.Home || p.homes.own == "" || !p.mayHave(p.homes.own, o.Path) {
 			continue
 		}
 		if err := p.guardEntry(o, filepath.Join(p.homes.own, o.Path)); err != nil {
@@ -204,9 +205,12 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 		return nil
 	}
 	real, info, err := p.resolve(at)
+	var link *changeableLink
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err != nil && !p.below(at) && !errors.As(err, &link):
+		return nil // the host's programs cannot use it either
 	case err != nil:
 		return p.unguarded(at, o.Name(), err)
 	case info.IsDir() && !o.Dir:
@@ -247,6 +251,21 @@ func (p *protector) below(at string) bool {
 	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
 		rel, ok := Within(at, m.Source)
 		return ok && rel != ""
+	})
+}
+
+// mayBeBelow reports whether a path relative to a directory lies in a mount.
+func (p *protector) mayBeBelow(dir, rel string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		if _, ok := Within(dir, m.Source); ok {
+			return true
+		}
+		to, ok := Within(m.Source, dir)
+		if !ok {
+			return false
+		}
+		below, ok := Within(rel, to)
+		return ok && below != ""
 	})
 }
 
