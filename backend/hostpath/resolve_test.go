@@ -18,8 +18,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// place is a directory without links in its path, with directories in it.
-func place(t *testing.T, dirs ...string) string {
+// realDir is a directory without links in its path, with directories in it.
+func realDir(t *testing.T, dirs ...string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -42,7 +42,7 @@ func link(t *testing.T, text, name string) {
 
 // A path leads where the kernel would go, or is an error as the kernel's.
 func TestFollow(t *testing.T) {
-	root := place(t, "a/b/c")
+	root := realDir(t, "a/b/c")
 	if err := os.WriteFile(root+"/a/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func started(t *testing.T, req backend.Request) {
 // The list tells the directories apart from others of their name or inode, and
 // knows them where they were moved.
 func TestWritten(t *testing.T) {
-	root := place(t, "app", "other", "home")
+	root := realDir(t, "app", "other", "home")
 	state := root + "/state"
 	if List(state) != nil {
 		t.Fatal("there is a list before the first start")
@@ -186,7 +186,7 @@ func TestWritten(t *testing.T) {
 // Many directories are kept apart, and what is not there any more is forgotten
 // where there are too many.
 func TestWrittenIsBounded(t *testing.T) {
-	root := place(t, "keep")
+	root := realDir(t, "keep")
 	state := root + "/state"
 	started(t, requestOver(state, root+"/keep"))
 	for i := range roomy + 50 {
@@ -207,7 +207,7 @@ func TestWrittenIsBounded(t *testing.T) {
 
 // A program in a workspace stays trusted for as long as each start covered it.
 func TestKept(t *testing.T) {
-	root := place(t, "tree/bin")
+	root := realDir(t, "tree/bin")
 	state, agent := root+"/state", root+"/tree/bin/paddock-agent"
 	if err := os.WriteFile(agent, nil, 0o755); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestKept(t *testing.T) {
 // What is absent in a writable mount, and what is replaced when it changes,
 // cannot be covered.
 func TestCovers(t *testing.T) {
-	root := place(t, "ws", "ro")
+	root := realDir(t, "ws", "ro")
 	for _, f := range []string{"ws/spec", "ws/key", "ro/key"} {
 		if err := os.WriteFile(filepath.Join(root, f), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -283,7 +283,7 @@ func TestCovers(t *testing.T) {
 
 // A file that is named is read where a regular one is, over no link of commands.
 func TestReadNamed(t *testing.T) {
-	root := place(t, "app", "mine")
+	root := realDir(t, "app", "mine")
 	state := root + "/state"
 	started(t, requestOver(state, root+"/app"))
 	if err := errors.Join(os.WriteFile(root+"/file", []byte("text"), 0o600), unix.Mkfifo(root+"/fifo", 0o600),
