@@ -86,6 +86,7 @@ func (b *builder) confineAll(spec policy.Spec) error {
 		confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
 		confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"},
 		s)
+	b.apart()
 	if err := b.filters(); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@
 //	helper shed PROGRAM …  lowers what the agent brands a tree with, then executes
 //	helper alloc MIB       touches so much memory
 //	helper descriptors     lists the descriptors that it was started with
+//	helper intrude PID OUT writes to the file OUT what of a shell that waits for
+//	                       its next line it could open, and then answers for it
 package main
 
 import (
@@ -46,6 +48,8 @@ func main() {
 		alloc()
 	case "descriptors":
 		descriptors()
+	case "intrude":
+		intrude("/proc/"+os.Args[2], os.Args[3])
 	}
 }
 
