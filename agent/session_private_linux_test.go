@@ -77,3 +77,26 @@ func TestSessionStreamsByName(t *testing.T) {
 		})
 	}
 }
+
+// Jobs that end while no command runs say nothing, and end no shell.
+func TestSessionJobsEnd(t *testing.T) {
+	for name, argv := range shellsHere(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const jobs = 100
+			s := openSession(t, wire.OpenSessionRequest{ShellCommand: argv})
+			r := s.sh(fmt.Sprintf("i=0; while [ $i -lt %d ]; do (until test -e go; do sleep 0.0$i; done; : >gone$i) & i=$((i+1)); done", jobs))
+			if r.Jobs == 0 || r.ExitCode != 0 {
+				t.Errorf("%+v", r)
+			}
+			s.box.sh("touch go")
+			eventually(t, "the jobs have ended", func() bool {
+				gone, _ := filepath.Glob(filepath.Join(s.workspace, "gone*"))
+				return len(gone) == jobs
+			})
+			if r = s.sh("wait; echo next"); printed(r, "stdout") != "next\n" || r.TotalBytes != 5 || r.LateBytes != 0 || !r.StateKept {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}

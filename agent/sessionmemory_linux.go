@@ -6,44 +6,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// sealAll has a memory file keep its content. A process of the same user can
+// open it once more by its name in /proc, and give itself the right to write to
+// it, but the kernel lets nobody.
 const sealAll = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
 
-// newMemory makes a memory file, sealed by nothing yet.
-func newMemory(name string) (int, error) {
+// memoryFile makes a memory file and seals it. The one that is not sealed is for
+// the standard input of commands, which is within reach of the session's other
+// processes, like every stream of commands.
+func memoryFile(name, content string, seals int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	return fd, os.NewSyscallError("memfd_create", err)
-}
-
-// sealedFile makes a memory file that keeps its content: a process of the same
-// user can open it once more by its name in /proc, and give itself the right to
-// write to it, but the kernel lets nobody.
-func sealedFile(name, content string) (int, error) {
-	fd, err := newMemory(name)
 	if err != nil {
-		return -1, err
+		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	if _, err = unix.Write(fd, []byte(content)); err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealAll)
+	f := os.NewFile(uintptr(fd), name)
+	_, err = unix.Write(fd, []byte(content))
+	if err == nil {
+		err = unix.Fchmod(fd, 0o444)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
-// memoryFile makes a memory file for the standard input of commands. Like every
-// stream of theirs it is within reach of the session's other processes.
-func memoryFile(name string) (*os.File, error) {
-	fd, err := newMemory(name)
-	if err != nil {
+		_ = f.Close()
 		return nil, err
 	}
-	if err := unix.Fchmod(fd, 0o444); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return f, nil
 }
 
 // rewrite replaces the content of a memory file.

@@ -29,6 +29,7 @@ type sessionShell struct {
 	streams [2]*tap
 	output  *sessionOutput
 	bash    bool
+	advises bool // it is busybox
 	state   carried
 	cwd     string
 	old     map[int]uint64 // processes in the background, with their births
@@ -55,7 +56,7 @@ const maxReport = 256 << 10
 
 // startSessionShell starts the shell of a session, which is not ready yet.
 func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
-	h := &sessionShell{agent: a, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
+	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, agent: a, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
 	h.output.begin(lateRecord())
 	s := &stdio{}
 	var report *os.File
@@ -102,15 +103,17 @@ func (h *sessionShell) channels(s *stdio, given *[givenFDs]int) (report *os.File
 	if given[2], s.stderr, err = s.pipe(false); err != nil {
 		return report, err
 	}
-	if h.stdin, err = memoryFile("stdin"); err != nil {
+	if h.stdin, err = memoryFile("stdin", "", 0); err != nil {
 		return report, err
 	}
 	given[givenStdin] = int(h.stdin.Fd())
-	for fd, content := range map[int]string{givenText: bashText, givenTell: bashTell + "\n"} {
-		if given[fd], err = sealedFile("paddock", content); err != nil {
+	for i, content := range [...]string{bashTell, bashText} {
+		f, err := memoryFile("paddock", content, sealAll)
+		if err != nil {
 			return report, err
 		}
-		s.owned = append(s.owned, given[fd])
+		s.given = append(s.given, f)
+		given[givenTell+i] = int(f.Fd())
 	}
 	return report, nil
 }
@@ -142,12 +145,29 @@ func (h *sessionShell) listen(s *stdio, report *os.File) (err error) {
 		return err
 	}
 	for i, f := range []*os.File{s.stdout, s.stderr} {
-		if h.streams[i], err = openTap(f, h.streams[0], func(p []byte) { h.output.take(i, p) }); err != nil {
+		take := func(p []byte) { h.output.take(i, p) }
+		if h.advises && i == sessionStderr {
+			take = func(p []byte) { h.output.take(i, h.unadvised(p)) }
+		}
+		if h.streams[i], err = openTap(f, h.streams[0], take); err != nil {
 			return err
 		}
 	}
 	go h.await()
 	return nil
+}
+
+// advice is what busybox prints when it takes a signal for the end of its input.
+// It ends after fifty of these in a row.
+const advice = "\nUse \"exit\" to leave shell.\n"
+
+// unadvised removes that, and sends a line, which ends the row.
+func (h *sessionShell) unadvised(p []byte) []byte {
+	if !bytes.Contains(p, []byte(advice)) {
+		return p
+	}
+	_, _ = h.input.WriteString("\n")
+	return bytes.ReplaceAll(p, []byte(advice), nil)
 }
 
 // hear takes what the shell writes to its private descriptor.
@@ -229,6 +249,9 @@ func (h *sessionShell) ended() bool {
 	}
 }
 
+// ignoreEnd is busybox's option to go on at the end of its input.
+const ignoreEnd = "-I"
+
 // sessionCommand is the shell of a request: bash where there is one and none is named.
 func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := commandEnv(q.Env)
@@ -257,7 +280,7 @@ func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.C
 	// Busybox takes the end of a job for the end of its standard input, and ends
 	// too, unless it is told to ignore that.
 	if program, err := filepath.EvalSymlinks(c.Path); err == nil && strings.HasPrefix(filepath.Base(program), "busybox") {
-		c.Argv = append(c.Argv, "-I")
+		c.Argv = append(c.Argv, ignoreEnd)
 	}
 	return c, nil
 }
