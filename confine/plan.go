@@ -111,6 +111,7 @@ const (
 	OpCaps     Op = "caps"     // Caps stay, everything else and the bounding set go
 	OpNoNew    Op = "no_new_privs"
 	OpLandlock Op = "landlock" // Rules (of files), Flags (what else is out of reach)
+	OpApart    Op = "apart"    // each command gets a Landlock domain of its own
 	OpSeccomp  Op = "seccomp"  // Source (the filter's name), Data (its program), Flags
 	OpShield   Op = "shield"   // commands cannot signal the thread that they are cloned from
 )

@@ -34,6 +34,7 @@ var landlockLosses = []string{
 	"what /proc tells about the machine can be read: connections, mounts, interrupts, the names of the caller's keys",
 	"paths of the workspace that the host executes or obeys are not protected: what was changed is reported at the end",
 	"there is no loopback, no /tmp, no shared memory and no terminal that commands could make: TMPDIR and HOME are private directories on the host's disk, unbounded",
+	"inotify instances and watches are the caller's: commands can use all of them up",
 	"a process that hides from the search for what a command has left, while others run, lives on until the sandbox ends: the result then does not say that death is proved",
 	"a program that survives the agent being killed from outside is not ended",
 }
@@ -84,6 +85,7 @@ func (b *builder) confineAll(spec policy.Spec) error {
 		confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
 		confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"},
 		s)
+	b.apart()
 	if err := b.filters(); err != nil {
 		return err
 	}

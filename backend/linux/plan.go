@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -99,6 +100,10 @@ func (b *builder) process(spec policy.Spec) {
 	b.add(confine.Step{Do: confine.OpReset, Why: "inherited personality, core dumps and dumpability go"})
 	b.add(confine.Step{Do: confine.OpSysctl, Target: "user/max_user_namespaces", Source: "0", Optional: true,
 		Why: "no user namespace can be made inside"})
+	for _, w := range watching {
+		b.add(confine.Step{Do: confine.OpSysctl, Target: "user/" + w.limit, Source: strconv.Itoa(w.bound()), Optional: true,
+			Why: "the host's user, whose count this is too, keeps some"})
+	}
 	b.add(confine.Step{Do: confine.OpHostname, Source: spec.Hostname, Why: "the host's name is not visible"})
 	if spec.Network == "none" {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})

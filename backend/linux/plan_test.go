@@ -81,7 +81,7 @@ func describe(p *confine.Plan) string {
 }
 
 func ofHost(s confine.Step) bool {
-	if _, ok := within(s.Target, "/proc"); ok && s.Target != "/proc" || s.Do == confine.OpLandlock {
+	if _, ok := within(s.Target, "/proc"); ok && s.Target != "/proc" || s.Do == confine.OpLandlock || s.Do == confine.OpApart || strings.HasPrefix(s.Target, "user/max_inotify") {
 		return true // it depends on the kernel
 	}
 	for _, dir := range append([]string{"/etc"}, systemDirs...) {
