@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -74,7 +75,8 @@ type execution struct {
 	env     *Env
 	stream  *Stream
 	spec    policy.Spec
-	timeout string   // in seconds, for messages
+	timeout string // in seconds, for messages
+	limit   timeLimit
 	vars    []string // of the environment, "K=V"
 	notes   []string
 }
@@ -111,6 +113,13 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 		return ExecuteOutput{}, err
 	}
 	timeout, cut := executor.Timeout(spec.Limits, durationOf(x.in.Timeout))
+	x.limit = timeLimit{time.Duration(timeout), fromSandbox}
+	if x.in.Timeout != nil && !cut {
+		x.limit.from = fromCall
+	}
+	if x.limit = x.env.within(x.limit); x.limit.span < time.Duration(timeout) {
+		timeout, cut = policy.Duration(x.limit.span), true
+	}
 	if cut {
 		x.note("the timeout is cut to %s seconds, the most that can be asked for", executor.FormatSeconds(timeout))
 	}
@@ -240,6 +249,9 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 		return x.failed(ctx, err)
 	}
 	out = ended(result, x.timeout)
+	if out.TimedOut {
+		out.Limit = x.limit.told()
+	}
 	c := k.end(result.String(), shownStderr)
 	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
 	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut

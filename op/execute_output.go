@@ -20,6 +20,7 @@ type ExecuteOutput struct {
 	// ExecutionTime is in seconds; 0 where the command was not executed.
 	ExecutionTime float64 `json:"execution_time"`
 	TimedOut      bool    `json:"timed_out"`
+	Limit         string  `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
 	// Error says why the command was refused, failed to run or was ended;
 	// null for one that ran, whatever its exit status.
 	Error *string `json:"error"`

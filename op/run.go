@@ -97,14 +97,25 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
-	if env.Sandboxes != nil && cmd.Timeout == 0 {
-		cmd.Timeout = foregroundTime // a model that waits for ever does nothing else
+	limit := timeLimit{cmd.Timeout, fromSandbox}
+	switch {
+	case in.Timeout != nil:
+		limit.from = fromCall
+	case env.Sandboxes != nil && cmd.Timeout == 0:
+		limit = timeLimit{foregroundTime, fromDefault} // a model that waits for ever does nothing else
 	}
+	limit = env.within(limit)
+	cmd.Timeout = limit.span
 	if stream.Stdout == nil {
-		return capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+	} else {
+		out, err = follow(cmd, spec, in.TTY, stream)
+		err = errors.Join(err, tellDenials(notes, out))
 	}
-	out, err = follow(cmd, spec, in.TTY, stream)
-	return out, errors.Join(err, tellDenials(notes, out))
+	if out.TimedOut {
+		out.Limit = limit.told()
+	}
+	return out, err
 }
 
 // tellDenials says what a command that failed was refused.

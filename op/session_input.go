@@ -89,6 +89,7 @@ func (in SessionInput) plan(env *Env) (sessionPlan, error) {
 	}
 	p.bounded = in.bounded() || s.MaxOutputLines > 0 || s.MaxOutputBytes > 0
 	p.opts, err = in.options(s, p.spec)
+	p.opts = env.withinSession(p.opts)
 	return p, err
 }
 

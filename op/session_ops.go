@@ -130,10 +130,12 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 	}
 	p := k.plan
 	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
+	limit := timeLimit{p.opts.CommandTimeout, fromSession}
 	if in.Timeout != nil {
-		c.Timeout = time.Duration(*in.Timeout)
-		p.opts.CommandTimeout = c.Timeout
+		limit = timeLimit{time.Duration(*in.Timeout), fromCall}
 	}
+	limit = env.within(limit)
+	c.Timeout, p.opts.CommandTimeout = limit.span, limit.span
 	if in.MaxOutputLines != nil {
 		c.MaxLines = int64(*in.MaxOutputLines)
 		p.opts.MaxLines = c.MaxLines
@@ -151,7 +153,11 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
-	return env.sessionAnswer(k.key.id, r, p), err
+	out := env.sessionAnswer(k.key.id, r, p)
+	if out.TimedOut {
+		out.Limit = limit.told()
+	}
+	return out, err
 }
 
 func renderSessionRun(w io.Writer, out SessionRunOutput) error {

@@ -23,7 +23,8 @@ type SessionRunOutput struct {
 	Status           string `json:"status"` // success or error
 	Text             string `json:"text"`
 	TimedOut         bool   `json:"timed_out"`
-	ExitCode         *int   `json:"exit_code"` // null where time was up
+	Limit            string `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
+	ExitCode         *int   `json:"exit_code"`            // null where time was up
 	TruncatedByLines bool   `json:"truncated_by_lines"`
 	TruncatedByBytes bool   `json:"truncated_by_bytes"`
 	TotalLines       int64  `json:"total_lines"`
