@@ -92,6 +92,8 @@ type Stream struct {
 	Signals <-chan string
 	// Terminal is the caller's terminal; nil where there is none.
 	Terminal Terminal
+
+	early []string // signals that came before there was a command to get them
 }
 
 // Terminal is the caller's terminal, while a command has one made inside.

@@ -222,7 +222,7 @@ func (x *execution) argv(v command.Verdict) []string {
 // error; the caller's own end, or a sandbox whose death is not proved, is an
 // error of the operation.
 func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
-	sandbox, err := x.env.Open(ctx, x.spec)
+	sandbox, err := x.env.openFor(ctx, x.spec, x.limit, x.stream)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
@@ -266,8 +266,13 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 	if ctx.Err() != nil {
 		return ExecuteOutput{}, errors.Join(ctx.Err(), err)
 	}
+	if errors.As(err, new(*Interrupted)) {
+		return ExecuteOutput{}, err
+	}
 	out := notRun(statusFailed, "Execution failed: "+x.cause(err))
 	switch {
+	case errors.Is(err, paddock.ErrTimeout): // of the start
+		out.status = statusTimedOut
 	case errors.Is(err, paddock.ErrNotFound):
 		out.status = statusNotFound
 	case errors.Is(err, paddock.ErrNotExecutable):

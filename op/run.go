@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -78,7 +79,11 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 			spec.Env["TERM"] = term
 		}
 	}
-	sandbox, err := env.Open(ctx, spec)
+	limit, err := in.limit(env, spec)
+	if err != nil {
+		return RunOutput{}, err
+	}
+	sandbox, err := env.openFor(ctx, spec, limit, stream)
 	if err != nil {
 		return RunOutput{}, err
 	}
@@ -97,14 +102,6 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
-	limit := timeLimit{cmd.Timeout, fromSandbox}
-	switch {
-	case in.Timeout != nil:
-		limit.from = fromCall
-	case env.Sandboxes != nil && cmd.Timeout == 0:
-		limit = timeLimit{foregroundTime, fromDefault} // a model that waits for ever does nothing else
-	}
-	limit = env.within(limit)
 	cmd.Timeout = limit.span
 	if stream.Stdout == nil {
 		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
@@ -116,6 +113,19 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 		out.Limit = limit.told()
 	}
 	return out, err
+}
+
+// limit is how long the command may run, below the ceiling.
+func (in RunInput) limit(env *Env, spec policy.Spec) (timeLimit, error) {
+	spec, err := env.below(spec)
+	limit := timeLimit{time.Duration(spec.Limits.Timeout), fromSandbox}
+	switch {
+	case in.Timeout != nil:
+		limit.from = fromCall
+	case env.Sandboxes != nil && limit.span == 0:
+		limit = timeLimit{foregroundTime, fromDefault} // a model that waits for ever does nothing else
+	}
+	return env.within(limit), err
 }
 
 // tellDenials says what a command that failed was refused.
@@ -257,6 +267,10 @@ func handOn(cmd *paddock.Cmd, stream *Stream) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		for _, name := range stream.early {
+			handOnOne(cmd, stream, name)
+		}
+		stream.early = nil
 		for {
 			select {
 			case name := <-stream.Signals:
