@@ -52,7 +52,8 @@ explains a verdict.
 The rules are a guard-rail. What holds is the sandbox: as with paddock run, and
 of programs the allowed ones alone can be executed, found in a fixed PATH, where
 the kernel has Landlock. Nothing in the workspace or in /tmp can be. Programs
-that are interpreters can do what any program could, inside the same walls.
+that are interpreters can do what any program could, inside the same walls; go, cargo,
+make and compilers are interpreters in this sense.
 
 There is no network, standard input is empty, and nothing of the caller's
 environment is handed on. HOME is the workspace. Limits that nobody wrote: 512
