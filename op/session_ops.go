@@ -208,7 +208,7 @@ func sessionCloseOp() Op {
 		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
 is left. A sandbox of its own ends with it, another stays.`,
 		Lasting: true, Profile: ProfileWorkspace,
-		Hints: Hints{Destructive: true},
+		Hints: Hints{Frees: true, Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
 		k, err := env.Sessions.remove(env.principal(), in.SessionID)
 		if err != nil {

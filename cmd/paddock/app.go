@@ -20,6 +20,7 @@ func execute(args []string) int {
 	a := &app{}
 	root := a.root(args)
 	a.addPrivilegesFlag(root)
+	a.addAuditFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		status := report(os.Stderr, err)
@@ -35,6 +36,7 @@ func execute(args []string) int {
 type app struct {
 	status     int    // where nothing failed
 	privileges string // where they are kept, as a flag says
+	audit      string // what becomes of operations that cannot be put on record
 	// runsNothing says that the operation runs no command that its caller names.
 	runsNothing bool
 }
