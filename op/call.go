@@ -129,19 +129,24 @@ func (c *call) begin(ctx context.Context) error {
 		return nil
 	case c.op.Hints.Frees:
 	case c.durable():
-		err = fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err)
-		c.warn(err)
-		return err
+		return c.tellOperator(fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err))
 	case !c.env.AuditBestEffort:
-		err = &paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint}
-		c.warn(err)
-		return err
+		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint})
 	}
 	c.warn(err)
 	return nil
 }
 
 const unrecordedHint = "make room there, or choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
+
+// tellOperator warns of an error that only somebody else is told of: who asks below
+// a ceiling is not the operator, who alone can mend it.
+func (c *call) tellOperator(err error) error {
+	if c.env.Ceiling != nil {
+		c.warn(err)
+	}
+	return err
+}
 
 func (c *call) noLog() error {
 	return &paddock.Error{

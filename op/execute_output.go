@@ -20,11 +20,12 @@ type ExecuteOutput struct {
 	// ExecutionTime is in seconds; 0 where the command was not executed.
 	ExecutionTime float64 `json:"execution_time"`
 	TimedOut      bool    `json:"timed_out"`
-	Limit         string  `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
 	// Error says why the command was refused, failed to run or was ended;
 	// null for one that ran, whatever its exit status.
 	Error *string `json:"error"`
 
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
 	// Position is where in the command the refused part is.
 	Position *command.Position `json:"position,omitempty"`
 	// Script is what the shell got: the printed form of what was parsed.

@@ -51,6 +51,7 @@ stream passes on ends at the bound; the rest is read and dropped, and a line on
 standard error says how much.
 
 Without a timeout the command takes as long as it likes, and in a server 2m at most.
+A timeout bounds the start of the sandbox, too: a wall that does not answer ends then.
 
 A spec with "commands" is kept: a command that its rules refuse is not run, and
 of programs these alone can be executed; see paddock execute.

@@ -23,8 +23,7 @@ type SessionRunOutput struct {
 	Status           string `json:"status"` // success or error
 	Text             string `json:"text"`
 	TimedOut         bool   `json:"timed_out"`
-	Limit            string `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
-	ExitCode         *int   `json:"exit_code"`            // null where time was up
+	ExitCode         *int   `json:"exit_code"` // null where time was up
 	TruncatedByLines bool   `json:"truncated_by_lines"`
 	TruncatedByBytes bool   `json:"truncated_by_bytes"`
 	TotalLines       int64  `json:"total_lines"`
@@ -57,6 +56,8 @@ type SessionRunOutput struct {
 	Restarted       bool           `json:"restarted"`
 	Cwd             string         `json:"cwd"`
 	Note            string         `json:"note,omitempty"`
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
 	// Kept is where output_read finds the lines of Output, where the answer has
 	// less of them than was printed.
 	Kept string `json:"kept,omitempty"`
