@@ -112,7 +112,7 @@ func TestProcessOfARecord(t *testing.T) {
 
 // TestEndThatCannotBeWritten is on record as soon as there is room.
 func TestEndThatCannotBeWritten(t *testing.T) {
-	for _, close := range []bool{false, true} {
+	for _, closed := range []bool{false, true} {
 		log, dir := newLog(t, 1)
 		begun := begin(t, log)
 		full(t, dir, func() {
@@ -127,7 +127,7 @@ func TestEndThatCannotBeWritten(t *testing.T) {
 			t.Errorf("meanwhile: %+v", r)
 		}
 		want := uint64(4)
-		if close {
+		if closed {
 			if err := log.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -267,7 +267,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 	if ctx.Err() != nil {
 		return ExecuteOutput{}, errors.Join(ctx.Err(), err)
 	}
-	if errors.As(err, new(*Interrupted)) {
+	if errors.As(err, new(*InterruptedError)) {
 		return ExecuteOutput{}, err
 	}
 	out := notRun(statusFailed, "Execution failed: "+x.cause(err))

@@ -9,14 +9,14 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Interrupted is the error of a sandbox that a signal ended while it was starting.
-type Interrupted struct {
+// InterruptedError is the error of a sandbox that a signal ended while it was starting.
+type InterruptedError struct {
 	Name   string // SIGINT
 	Number int
 }
 
 // Error names the signal.
-func (i *Interrupted) Error() string { return "interrupted by " + i.Name }
+func (i *InterruptedError) Error() string { return "interrupted by " + i.Name }
 
 // lateError is a start that took longer than its caller waits.
 type lateError struct{ limit timeLimit }
@@ -46,7 +46,7 @@ func (e *Env) openFor(ctx context.Context, spec policy.Spec, l timeLimit, stream
 	sandbox, err := e.Open(bounded, spec)
 	stop()
 	cause := context.Cause(bounded)
-	late, interrupted := (*lateError)(nil), (*Interrupted)(nil)
+	late, interrupted := (*lateError)(nil), (*InterruptedError)(nil)
 	switch {
 	case errors.As(cause, &interrupted) && err == nil:
 		return nil, errors.Join(cause, sandbox.Close())
@@ -68,7 +68,7 @@ func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 			select {
 			case name := <-s.Signals:
 				if number, ends := ending[name]; ends {
-					cancel(&Interrupted{name, number})
+					cancel(&InterruptedError{name, number})
 				} else {
 					s.early = append(s.early, name)
 				}

@@ -51,7 +51,7 @@ func statusOf(err error) int {
 	if i := (*interrupted)(nil); errors.As(err, &i) {
 		return statusSignal + int(i.signal)
 	}
-	if i := (*op.Interrupted)(nil); errors.As(err, &i) {
+	if i := (*op.InterruptedError)(nil); errors.As(err, &i) {
 		return statusSignal + i.Number
 	}
 	switch {

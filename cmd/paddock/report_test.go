@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 			"paddock: cannot start the sandbox: boot: send the plan: broken pipe\n"},
 		{"a start that took too long", &backend.StartError{Stage: "boot", Op: "await", Object: "x", Cause: "late", Err: paddock.ErrTimeout}, 124,
 			"paddock: cannot start the sandbox: boot: await x: late\n"},
-		{"a start that was interrupted", &backend.StartError{Stage: "boot", Op: "await", Object: "x", Cause: "INT", Err: &op.Interrupted{Name: "SIGINT", Number: 2}}, 130,
+		{"a start that was interrupted", &backend.StartError{Stage: "boot", Op: "await", Object: "x", Cause: "INT", Err: &op.InterruptedError{Name: "SIGINT", Number: 2}}, 130,
 			"paddock: cannot start the sandbox: boot: await x: INT\n"},
 		{"interrupted", &interrupted{syscall.SIGINT}, 130, "paddock: interrupted: what was started was ended (interrupt, three times)\n"},
 	}

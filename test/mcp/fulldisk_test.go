@@ -42,7 +42,7 @@ func smallDisk(t *testing.T, s setup, flags ...string) (c *client, disk string, 
 	}
 	t.Cleanup(func() { _ = session.Close() })
 	pid := fmt.Sprint(cmd.Process.Pid)
-	return &client{session: session, pid: cmd.Process.Pid, log: log}, filepath.Join("/proc", pid, "root", s.state), func(args ...string) (string, error) {
+	return &client{session: session, pid: cmd.Process.Pid, log: log}, "/proc/" + pid + "/root" + s.state, func(args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "nsenter", append(append(enter, "-t", pid, filepath.Join(binDir, "paddock")), args...)...)
 		cmd.Env = s.env()
 		out, err := cmd.CombinedOutput()

@@ -27,12 +27,12 @@ func startWithSpec(t *testing.T, spec string) *client {
 func TestOperatorsRedaction(t *testing.T) {
 	requireWalls(t)
 	c := startWithSpec(t, `redaction: [{type: email}, {name: ticket, pattern: "JIRA-[0-9]+", strategy: hash}]`)
-	const print = "echo ann@example.org JIRA-12"
+	const prints = "echo ann@example.org JIRA-12"
 	const want = "[REDACTED_EMAIL] <ticket_hash:07a0256c>"
 	for tool, args := range map[string]map[string]any{
-		"exec":    {"command": print},
-		"run":     {"argv": []string{"sh", "-c", print}},
-		"execute": {"command": print},
+		"exec":    {"command": prints},
+		"run":     {"argv": []string{"sh", "-c", prints}},
+		"execute": {"command": prints},
 	} {
 		for _, again := range []bool{false, true} {
 			if again && tool != "run" {
@@ -52,7 +52,7 @@ func TestOperatorsRedaction(t *testing.T) {
 			args["redact"] = more
 		}
 		c.call(t, "session_open", args)
-		if out, _ := c.call(t, "session_run", map[string]any{"session_id": "s" + name, "command": print})["output"].(string); out != want {
+		if out, _ := c.call(t, "session_run", map[string]any{"session_id": "s" + name, "command": prints})["output"].(string); out != want {
 			t.Errorf("session %q: %q", name, out)
 		}
 	}
