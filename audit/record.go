@@ -33,6 +33,9 @@ const (
 	// or obey; Op is the operation that had opened it, or, where its owner was killed,
 	// the one that has found it.
 	KindPlanted = "planted"
+	// KindLost names operations that have begun, and whose end nobody can put on
+	// record any more: their process is gone.
+	KindLost = "lost"
 )
 
 // The outcomes of operations.
@@ -49,10 +52,14 @@ type Record struct {
 	Prev string    `json:"prev"`
 	Kind string    `json:"kind"`
 	// Call is the seq of the begin record that an end record belongs to.
-	Call      uint64 `json:"call,omitempty"`
-	Principal string `json:"principal,omitempty"`
-	Op        string `json:"op,omitempty"`
-	Sandbox   string `json:"sandbox,omitempty"`
+	Call uint64 `json:"call,omitempty"`
+	// Process is that which wrote a begin record, where it is known. Append sets it.
+	Process *Process `json:"process,omitempty"`
+	// Lost are the seqs of begin records.
+	Lost      []uint64 `json:"lost,omitempty"`
+	Principal string   `json:"principal,omitempty"`
+	Op        string   `json:"op,omitempty"`
+	Sandbox   string   `json:"sandbox,omitempty"`
 	// Args are the operation's arguments, without secrets.
 	Args    json.RawMessage `json:"args,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`

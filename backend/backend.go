@@ -125,6 +125,13 @@ type StartError struct {
 	Errno  int    `json:"errno,omitempty"`  // the kernel's answer, 0 where there is none
 	Cause  string `json:"cause,omitempty"`  // the reason, where there is no errno
 	Hint   string `json:"hint,omitempty"`   // what to do about it
+	Err    error  `json:"-"`                // what ended the wait, of [Interrupted] alone
+}
+
+// Interrupted is the error of a start whose context ended while object was awaited.
+func Interrupted(ctx context.Context, stage, object string) *StartError {
+	cause := context.Cause(ctx)
+	return &StartError{Stage: stage, Op: "await", Object: object, Cause: "there was no answer: " + cause.Error(), Err: errors.Join(ctx.Err(), cause)}
 }
 
 // Error says what could not be done and why.
@@ -140,10 +147,11 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, cause)
 }
 
-// Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works.
+// Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works, or what
+// ended the wait.
 func (e *StartError) Unwrap() error {
 	if e.Errno == 0 {
-		return nil
+		return e.Err
 	}
 	return syscall.Errno(e.Errno)
 }

@@ -36,6 +36,8 @@ func recordText(r *audit.Record) string {
 		add("repair: %d bytes before this were no record", r.Repair.Bytes)
 	case r.Prune != nil:
 		add("prune: records up to number %d were removed", r.Prune.Seq)
+	case r.Kind == audit.KindLost:
+		add("lost: nobody will put on record how these ended: number=%d", r.Lost)
 	case r.Kind == audit.KindPlanted:
 		add("planted=%q", r.Planted)
 		if len(r.Programs) > 0 {

@@ -49,6 +49,10 @@ type Env struct {
 	// Audit takes a record of each call. nil: none is kept, and what needs a
 	// privilege is refused.
 	Audit *audit.Log
+	// AuditBestEffort has operations run whose record cannot be written, but for those
+	// that need a privilege; Warn is told. Else they are refused, unless they free or
+	// end something ([Hints.Frees]).
+	AuditBestEffort bool
 	// Warn is told what is wrong and stops nothing: a record that could not
 	// be kept. It is called once in a call at most. nil: nobody is told.
 	Warn func(error)
@@ -94,6 +98,8 @@ type Stream struct {
 	Signals <-chan string
 	// Terminal is the caller's terminal; nil where there is none.
 	Terminal Terminal
+
+	early []string // signals that came before there was a command to get them
 }
 
 // Terminal is the caller's terminal, while a command has one made inside.

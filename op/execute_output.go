@@ -24,6 +24,8 @@ type ExecuteOutput struct {
 	// null for one that ran, whatever its exit status.
 	Error *string `json:"error"`
 
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
 	// Position is where in the command the refused part is.
 	Position *command.Position `json:"position,omitempty"`
 	// Script is what the shell got: the printed form of what was parsed.

@@ -36,6 +36,7 @@ type held struct {
 	introduced once
 	// secrets are those that were given to it.
 	secrets secrets
+	shells  shellEnds
 }
 
 // in does something in the sandbox that is meant. A door that lasts keeps it; for

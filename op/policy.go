@@ -80,7 +80,9 @@ arguments. Every program that the text may start must be on the list: in
 pipelines, substitutions and functions, behind env, xargs and find -exec too.
 
 The list is a guard-rail, not a wall: an allowed interpreter runs what it likes,
-and notes say so. What holds is the sandbox.
+and notes say so. go, cargo, make and compilers are interpreters in this sense: a
+Makefile, a build script or a source file names what they run. What holds is the
+sandbox.
 
 Exit status: 0 allowed, 1 denied.`,
 		Examples: `  paddock policy check 'ls; curl example.com'

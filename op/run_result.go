@@ -22,6 +22,7 @@ type RunOutput struct {
 	ExitCode        int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
 	Signal          string   `json:"signal,omitempty"`
 	TimedOut        bool     `json:"timed_out"`
+	Limit           string   `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
 	OOMKilled       bool     `json:"oom_killed"`
 	Stdout          string   `json:"stdout"` // empty where output went to a stream
 	Stderr          string   `json:"stderr"`

@@ -24,7 +24,7 @@ answer says whether it is proved that none is left. Its /tmp and its outputs are
 gone; its workspace stays, unless it was a temporary one. The default sandbox can
 be ended, too: it is made anew when it is used next.`,
 		Lasting: true,
-		Hints:   Hints{Destructive: true},
+		Hints:   Hints{Frees: true, Destructive: true},
 	}, sandboxDelete, func(w io.Writer, out SandboxDeleteOutput) error {
 		t := teller{w: w}
 		t.line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])

@@ -62,6 +62,8 @@ type sessionPlan struct {
 	opts paddock.SessionOptions
 	// bounded says that who asked has named a bound of a command's output.
 	bounded bool
+	// start is how long who asked waits for the sandbox.
+	start timeLimit
 }
 
 // plan puts the policy, the spec file and the fields together.
@@ -94,6 +96,10 @@ func (in SessionInput) plan(ctx context.Context, env *Env) (sessionPlan, error) 
 	}
 	p.bounded = in.bounded() || s.MaxOutputLines > 0 || s.MaxOutputBytes > 0
 	p.opts, err = in.options(s, p.spec)
+	p.opts = env.withinSession(p.opts)
+	if in.Timeout != nil {
+		p.start = env.within(timeLimit{time.Duration(*in.Timeout), fromCall})
+	}
 	return p, err
 }
 

@@ -33,7 +33,7 @@ func realDir(t *testing.T, dirs ...string) string {
 	return root
 }
 
-func link(t *testing.T, text, name string) {
+func symlink(t *testing.T, text, name string) {
 	t.Helper()
 	if err := os.Symlink(text, name); err != nil {
 		t.Fatal(err)
@@ -46,12 +46,12 @@ func TestFollow(t *testing.T) {
 	if err := os.WriteFile(root+"/a/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	link(t, "b/c", root+"/a/rel")
-	link(t, root+"/a/b", root+"/abs")
-	link(t, "../../abs/c/..", root+"/a/b/up")
-	link(t, "loop", root+"/loop")
-	link(t, "../nowhere/x", root+"/a/gone")
-	link(t, "/", root+"/top")
+	symlink(t, "b/c", root+"/a/rel")
+	symlink(t, root+"/a/b", root+"/abs")
+	symlink(t, "../../abs/c/..", root+"/a/b/up")
+	symlink(t, "loop", root+"/loop")
+	symlink(t, "../nowhere/x", root+"/a/gone")
+	symlink(t, "/", root+"/top")
 	for _, name := range []string{"a", "a/b/c", "a/rel", "abs/c", "a/b/up", "a/b/up/c/../..", "a/file", "top", "a/b/c/../../rel/..", "top" + root + "/a"} {
 		want, err := filepath.EvalSymlinks(root + "/" + name)
 		if err != nil {
@@ -123,8 +123,8 @@ func TestWritten(t *testing.T) {
 	if again, err := os.Stat(state + "/written"); err != nil || !os.SameFile(first, again) {
 		t.Errorf("a start that changes nothing has written: %v", err)
 	}
-	link(t, "../home", root+"/app/link")
-	link(t, "../home", root+"/other/link")
+	symlink(t, "../home", root+"/app/link")
+	symlink(t, "../home", root+"/other/link")
 	judge := func(name string) error {
 		way, err := Follow(root + "/" + name)
 		if err != nil {
@@ -148,7 +148,7 @@ func TestWritten(t *testing.T) {
 	if err := os.Mkdir(root+"/app", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	link(t, "../home", root+"/app/link")
+	symlink(t, "../home", root+"/app/link")
 	if err := judge("app/link"); err != nil {
 		t.Errorf("a new directory is taken for the old one: %v", err)
 	}
@@ -290,8 +290,8 @@ func TestReadNamed(t *testing.T) {
 		os.WriteFile(root+"/sparse", nil, 0o600), os.Truncate(root+"/sparse", 10<<30)); err != nil {
 		t.Fatal(err)
 	}
-	link(t, "../file", root+"/app/link")
-	link(t, "../file", root+"/mine/link")
+	symlink(t, "../file", root+"/app/link")
+	symlink(t, "../file", root+"/mine/link")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for name, want := range map[string]error{"file": nil, "mine/link": nil, "fifo": ErrNotRegular, "app": ErrNotRegular, "sparse": ErrTooLarge, "none": fs.ErrNotExist} {

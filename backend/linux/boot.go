@@ -38,7 +38,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	booted, err := s.handOver()
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return backend.Interrupted(ctx, "boot", "the agent")
 		}
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 		return &backend.StartError{Stage: f.Stage, Op: f.Op, Object: f.Object, Errno: f.Errno, Cause: f.Cause, Hint: setupHint(f)}
 	}
 	if !stop() {
-		return ctx.Err() // the deadline is poisoned; the sandbox is of no use
+		return backend.Interrupted(ctx, "boot", "the agent") // the deadline is poisoned; the sandbox is of no use
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.group != nil {

@@ -129,6 +129,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		l.group.remove()
 		return nil, err
 	}
+	s.program = req.Agent
 	err = s.prepare(req, id, mounts, l.groups)
 	if err == nil {
 		err = s.boot(ctx)

@@ -21,6 +21,7 @@ func execute(args []string) int {
 	a := &app{}
 	root := a.root(args)
 	a.addPrivilegesFlag(root)
+	a.addAuditFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		status := report(os.Stderr, err)
@@ -36,6 +37,7 @@ func execute(args []string) int {
 type app struct {
 	status     int               // where nothing failed
 	privileges string            // where they are kept, as a flag says
+	audit      string            // what becomes of operations that cannot be put on record
 	own        []backend.OwnFile // files that flags name and that are in use until the end
 	// runsNothing says that the operation runs no command that its caller names.
 	runsNothing bool

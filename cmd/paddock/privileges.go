@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
 	"github.com/paddock-dev/paddock/privilege/token"
@@ -32,6 +33,9 @@ func (a *app) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)
 // no ceiling, since Paddock can do no more than that user could without it.
 func (a *app) env() (*op.Env, error) {
 	log, err := auditLog()
+	if err == nil && a.audit != auditRequired && a.audit != auditBestEffort {
+		err = &policy.FieldError{Field: "--audit", Value: a.audit, Reason: "unknown value", Hint: auditRequired + " or " + auditBestEffort}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +46,9 @@ func (a *app) env() (*op.Env, error) {
 		Audit:      log,
 		Warn:       warn,
 		Planted:    tellLate,
+
+		AuditBestEffort: a.audit == auditBestEffort,
+
 		LookupEnv:  os.LookupEnv,
 		Principal:  stores.Local(where),
 		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
