@@ -1,0 +1,132 @@
+//go:build linux
+
+package escape
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// killedAttacks end with the death of who would have told: then the next start
+// tells, or doctor does.
+func killedAttacks() []later {
+	const (
+		nested = `git init -q src; evil x; git -C src config core.fsmonitor "$WS/x"`
+		status = `git -C src status`
+		rc     = `echo ': >"$CANARY"' >.envrc`
+		sh     = `sh ./.envrc`
+	)
+	row := func(name, tells string, by door, attack, next, trigger string) later {
+		return later{name: name, want: wantTold, tells: tells, by: by, attack: attack, trigger: next + "\n" + trigger, control: trigger}
+	}
+	return []later{
+		row("run is killed, and the next run tells", "src/.git", byKilled, nested, `paddock run -- true`, status),
+		row("run is killed, and a run elsewhere tells", "src/.git", byKilled, nested, `mkdir "$DIR/other"; paddock run -w "$DIR/other" -- true`, status),
+		row("run is killed, and doctor tells", "src/.git", byKilled, nested, `paddock doctor 2>&1 | sed 's/^/paddock: /'`, status),
+		row("run is killed, and the next session tells", ".envrc", byKilled, rc, `paddock session -w . </dev/null`, sh),
+		row("run is killed, and the record has it", ".envrc", byKilled, rc, `paddock run -- true 2>/dev/null; paddock audit --raw | grep '"kind":"planted"' | sed 's/^/paddock: /'`, sh),
+		row("a session is killed, and the next run tells", ".envrc", byKilledSession, rc, `paddock run -- true`, sh),
+		row("a model's server is killed, and the next run tells", ".envrc", byKilledModel, rc, `paddock run -- true`, sh),
+		row("a model's server is killed, and the next one tells", ".envrc", byKilledModel, rc, `cat >"$DIR/calls" <<'END'
+{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"command":"true"}}}
+END
+{ cat "$DIR/calls"; sleep 3; } | paddock mcp --workspace . 2>&1 >/dev/null | sed 's/^/paddock: /'`, sh),
+	}
+}
+
+// sessionAttacks have a background program of a session answer for its shell.
+func sessionAttacks() []later {
+	return []later{
+		{name: "a background program answers for bash", want: wantStopped, by: bySessionForged("/bin/bash"), attack: forge, trigger: `grep -q forged answers && harm`, control: forgedControl},
+		{name: "a background program answers for sh", want: wantStopped, by: bySessionForged("/bin/sh"), attack: forge, trigger: `grep -q forged answers && harm`, control: forgedControl},
+	}
+}
+
+// forge stops the shell when it reads its next line, takes that line in its
+// place, and reports success with the word that it finds in it. What cannot be
+// opened leaves the shell as it was.
+const forge = `
+shell=$$
+cat >forger <<'END'
+sleep 1
+kill -STOP "$1"
+touch stopped
+exec 9<"/proc/$1/fd/0" || { kill -CONT "$1"; exit; }
+IFS= read -r line <&9
+word=$(printf '%s\n' "$line" | grep -oE '[A-Za-z0-9]{12,}' | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+for fd in 43 9; do
+	[ -p "/proc/$1/fd/$fd" ] && printf '\n%s 0 himBHs\n/workspace\n\n\n%s.\n' "$word" "$word" >"/proc/$1/fd/$fd"
+done
+END
+sh forger $shell >/dev/null 2>&1 &
+`
+
+// forgedControl is a shell that reads its lines from a pipe, and reports over another.
+const forgedControl = `
+rm -f forger stopped
+mkfifo in report
+cat >driver <<'END'
+` + forge + `
+END
+sh <in 9>report 3>&- &
+shell=$!
+exec 3>in 4<report
+cat driver >&3
+for i in $(seq 300); do [ -e stopped ] && break; sleep 0.1; done
+echo ". /dev/null word2345word6 ; false; printf '\nword2345word6 %s\n' \$? >&9; : word2345word6" >&3
+read -r empty <&4; read -r word status rest <&4
+kill -KILL $shell
+[ "$status" = 0 ] && harm
+`
+
+// bySessionForged gives a session the attack, and then a command that fails.
+// The file answers in the workspace gets "forged" where that is told as a success.
+func bySessionForged(shell string) door {
+	return func(t *testing.T, s *scene, r later, script string) (bool, string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		cmd := s.paddock(ctx, r.env, "session", "--json", "-w", s.ws, "--shell", shell)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{script, `echo the tests FAILED; false`} {
+			request, err := json.Marshal(map[string]string{"command": command})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := in.Write(append(request, '\n')); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(patience); time.Now().Before(end) && command == script; time.Sleep(20 * time.Millisecond) {
+				if _, err := os.Stat(filepath.Join(s.ws, "stopped")); err == nil {
+					break
+				}
+			}
+		}
+		_, _ = io.WriteString(in, "")
+		_ = in.Close()
+		_ = cmd.Wait()
+		answers := strings.Split(strings.TrimSpace(out.String()), "\n")
+		last := answers[len(answers)-1]
+		if len(answers) == 2 && strings.Contains(last, `"exit_code":0`) && !strings.Contains(last, "FAILED") {
+			write(t, filepath.Join(s.ws, "answers"), "forged", 0o644)
+		}
+		return strings.Contains(answers[0], ranMark), said.String() + out.String()
+	}
+}
