@@ -105,11 +105,11 @@ func gitAttacks() []later {
 			`cp -a src/saved .git/rebase-merge; printf 'exec : >"%s"\n' "$CANARY" >>.git/rebase-merge/git-rebase-todo`, `git rebase --continue`),
 		told("a series of picks in progress gets another commit", "sequencer", `git checkout -q -b side; echo s >>src/a.txt; git commit -q -a -m s; echo t >t; git add t; git commit -q -m t; echo u >evil; git add evil; git commit -q -m evil; git checkout -q main; echo m >>src/a.txt; git commit -q -a -m m; git cherry-pick side~2 side~1 2>/dev/null || :`,
 			`echo "pick $(git rev-parse side)" >>.git/sequencer/todo`, `git checkout -q --theirs src/a.txt; git add src/a.txt; git cherry-pick --continue; test -f evil && harm`),
-		told("bisect goes back to another branch", "BISECT", `git checkout -q -b side; echo u >evil; git add evil; git commit -q -m evil; git checkout -q main; commit; commit; git bisect start -q HEAD HEAD~2 >/dev/null`,
+		told("bisect goes back to another branch", "BISECT", `git checkout -q -b side; echo u >evil; git add evil; git commit -q -m evil; git checkout -q main; commit; commit; git bisect start HEAD HEAD~2 >/dev/null`,
 			`echo side >.git/BISECT_START`, `git bisect reset; test -f evil && harm`),
 		told("objects of another repository are borrowed", "alternates", `git init -q -b main "$DIR/secret"; echo secret >"$DIR/secret/s"; git -C "$DIR/secret" add s; git -C "$DIR/secret" commit -q -m secret; git -C "$DIR/secret" rev-parse HEAD:s >src/known`,
 			`mkdir -p .git/objects/info; echo "$DIR/secret/.git/objects" >.git/objects/info/alternates`, `git cat-file -p "$(cat src/known)" | grep -q secret && harm`),
-		told("info/sparse-checkout hides what is there", "sparse-checkout", `git sparse-checkout set --no-cone '/*' >/dev/null`, `echo '/README.md' >.git/info/sparse-checkout`, `git read-tree -mu HEAD; test -f src/a.txt || harm`),
+		told("info/sparse-checkout hides what is there", "sparse-checkout", `git sparse-checkout set --no-cone '/*' >/dev/null`, `echo '/README.md' >.git/info/sparse-checkout`, `git update-index -q --refresh; git read-tree -mu HEAD; test -f src/a.txt || harm`),
 
 		stop("a submodule's hook in .git/modules", submodule, `evil .git/modules/lib/hooks/post-checkout`, `git -C lib checkout -q -b other`),
 		stop("a submodule's configuration in .git/modules", submodule, `evil x; git config -f .git/modules/lib/config core.fsmonitor "$WS/x"`, `git status`),

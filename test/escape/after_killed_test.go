@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,46 +45,36 @@ END
 // sessionAttacks have a background program of a session answer for its shell.
 func sessionAttacks() []later {
 	return []later{
-		{name: "a background program answers for bash", want: wantStopped, by: bySessionForged("/bin/bash"), attack: forge, trigger: `grep -q forged answers && harm`, control: forgedControl},
-		{name: "a background program answers for sh", want: wantStopped, by: bySessionForged("/bin/sh"), attack: forge, trigger: `grep -q forged answers && harm`, control: forgedControl},
+		{name: "a background program answers for bash", want: wantStopped, by: bySessionForged("/bin/bash"), prepare: forger, attack: `sh forger $$ >/dev/null 2>&1 &`, plain: `:`, trigger: `grep -q forged answers && harm`, control: forgedControl},
+		{name: "a background program answers for sh", want: wantStopped, by: bySessionForged("/bin/sh"), prepare: forger, attack: `sh forger $$ >/dev/null 2>&1 &`, plain: `:`, trigger: `grep -q forged answers && harm`, control: forgedControl},
 	}
 }
 
-// forge stops the shell when it reads its next line, takes that line in its
-// place, and reports success with the word that it finds in it. What cannot be
-// opened leaves the shell as it was.
-const forge = `
-shell=$$
-cat >forger <<'END'
+// forger gets in line before the shell for what that reads next: a process
+// that is stopped and goes on waits anew, behind it. It takes the line in the shell's
+// place, and reports success with the word that it finds in it.
+const forger = `cat >forger <<'END'
 sleep 1
-kill -STOP "$1"
-touch stopped
-exec 9<"/proc/$1/fd/0" || { kill -CONT "$1"; exit; }
-IFS= read -r line <&9
-word=$(printf '%s\n' "$line" | grep -oE '[A-Za-z0-9]{12,}' | sort | uniq -c | sort -rn | awk 'NR == 1 { print $2 }')
+true <"/proc/$1/fd/0" || { touch ready; exit; }
+exec 9<"/proc/$1/fd/0"
+{ sleep 0.5; kill -STOP "$1"; kill -CONT "$1"; sleep 0.2; touch ready; } &
+word=$(dd bs=4096 count=1 <&9 | grep -oE '[A-Za-z0-9]{12,}' | head -n 1)
 for fd in 43 9; do
-	[ -p "/proc/$1/fd/$fd" ] && printf '\n%s 0 himBHs\n/workspace\n\n\n%s.\n' "$word" "$word" >"/proc/$1/fd/$fd"
+	[ -p "/proc/$1/fd/$fd" ] && printf '\n%s 0 himBHs\n/workspace\n\n%s.\n' "$word" "$word" >"/proc/$1/fd/$fd"
 done
-END
-sh forger $shell >/dev/null 2>&1 &
-`
+END`
 
 // forgedControl is a shell that reads its lines from a pipe, and reports over another.
 const forgedControl = `
-rm -f forger stopped
 mkfifo in report
-cat >driver <<'END'
-` + forge + `
-END
-sh <in 9>report 3>&- &
+sh <in 9>report &
 shell=$!
 exec 3>in 4<report
-cat driver >&3
-for i in $(seq 300); do [ -e stopped ] && break; sleep 0.1; done
-echo ". /dev/null word2345word6 ; false; printf '\nword2345word6 %s\n' \$? >&9; : word2345word6" >&3
-read -r empty <&4; read -r word status rest <&4
+echo "sh forger $shell &" >&3
+for i in $(seq 300); do [ -e ready ] && break; sleep 0.1; done
+printf '%s\n' "echo FAILED; false; printf '\nword2345word6 %s\n' \$? >&9" >&3
+timeout 20 head -n 2 <&4 | grep -q 'word2345word6 0' && harm
 kill -KILL $shell
-[ "$status" = 0 ] && harm
 `
 
 // bySessionForged gives a session the attack, and then a command that fails.
@@ -95,7 +84,7 @@ func bySessionForged(shell string) door {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		cmd := s.paddock(ctx, r.env, "session", "--json", "-w", s.ws, "--shell", shell)
+		cmd := s.paddock(ctx, r.env, "session", "--json", "-w", s.ws, "--shell", shell, "--termination-timeout", "1s")
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -114,12 +103,11 @@ func bySessionForged(shell string) door {
 				t.Fatal(err)
 			}
 			for end := time.Now().Add(patience); time.Now().Before(end) && command == script; time.Sleep(20 * time.Millisecond) {
-				if _, err := os.Stat(filepath.Join(s.ws, "stopped")); err == nil {
+				if _, err := os.Stat(filepath.Join(s.ws, "ready")); err == nil {
 					break
 				}
 			}
 		}
-		_, _ = io.WriteString(in, "")
 		_ = in.Close()
 		_ = cmd.Wait()
 		answers := strings.Split(strings.TrimSpace(out.String()), "\n")

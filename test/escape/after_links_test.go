@@ -32,9 +32,9 @@ func linkAttacks() []later {
 			`echo '{"command":"echo evil >>.bashrc"}' | paddock session --json -w cache`, `cd cache && echo evil >>.bashrc`, evilHome),
 		next("a link in a link", secret+`; mkdir cache`, `ln -s "$DIR/home" there; rm -rf cache; ln -s there cache`,
 			`paddock run --rw cache:/cache -- sh -c 'echo evil >>/cache/.bashrc'`, `echo evil >>cache/.bashrc`, evilHome),
-		next("a spec's mount becomes a link", secret+`; mkdir cache; printf 'mounts: [{source: %s, target: /cache, writable: true}]\n' "$WS/cache" >"$DIR/spec.yaml"`, toHome,
+		next("a spec's mount becomes a link", secret+`; mkdir cache; printf 'mounts: [{source: %s, target: /cache, mode: rw}]\n' "$WS/cache" >"$DIR/spec.yaml"`, toHome,
 			`paddock run --spec "$DIR/spec.yaml" -- sh -c 'echo evil >>/cache/.bashrc'`, `echo evil >>cache/.bashrc`, evilHome),
-		next("the root file system becomes a link", `mkdir cache "$DIR/root"; ln -s usr/bin usr/lib usr/lib64 "$DIR/root"; mkdir "$DIR/root/etc"; cp -r --parents /usr/bin/cat "$DIR/root"
+		next("the root file system becomes a link", `mkdir -p cache "$DIR/root/usr/bin" "$DIR/root/usr/lib" "$DIR/root/usr/lib64"; ln -s usr/bin usr/lib usr/lib64 "$DIR/root"; mkdir "$DIR/root/etc"; cp /usr/bin/cat "$DIR/root/usr/bin"
 			for f in $(ldd /usr/bin/cat | grep -o '/[^ ]*'); do cp -L --parents "$f" "$DIR/root"; done; echo secret >"$DIR/root/usr/key"`,
 			`rm -rf cache; ln -s "$DIR/root" cache`, `paddock run --rootfs cache -- cat /usr/key >got`, `cat cache/usr/key >got`, `grep -q secret got && harm`),
 		next("a file that an export writes becomes a link", secret+`; touch out.tar`, `ln -sf "$DIR/home/.bashrc" out.tar`,

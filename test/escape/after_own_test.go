@@ -6,7 +6,7 @@ package escape
 func ownAttacks() []later {
 	const (
 		// grant gives every privilege to whoever starts Paddock.
-		grant   = `paddock privilege grant "user:$(id -un 2>/dev/null || id -u)" UNSANDBOXED_EXEC`
+		grant   = `paddock privilege grant "$(me)" UNSANDBOXED_EXEC`
 		outside = `paddock run --backend host -- sh -c ': >"$0"' "$CANARY"`
 	)
 	// grants makes a file that says so, for commands to copy: the principal's name
@@ -41,15 +41,17 @@ func ownAttacks() []later {
 			attack:  `rm var; mkdir -p var/state; chmod 700 var/state; cp src/forged.json var/state/privileges.json; chmod 600 var/state/privileges.json`, trigger: outside},
 
 		{name: "the agent in the workspace", want: wantStopped, env: []string{"PADDOCK_AGENT=$WS/agent"},
-			prepare: `cp "$BIN/paddock-agent" agent`, attack: `evil agent`, trigger: `paddock run -- true`},
+			prepare: drop + `cp "$BIN/paddock-agent" agent`, attack: `cp src/impostor agent; rm -f agent; cp src/impostor agent`, trigger: `paddock run -- true` + dropped},
 		{name: "the agent through a link", want: wantStopped, env: []string{"PADDOCK_AGENT=$WS/agent"},
-			prepare: `ln -s "$BIN/paddock-agent" agent`, attack: `rm agent; evil agent`, trigger: `paddock run -- true`},
+			prepare: drop + `ln -s "$BIN/paddock-agent" agent`, attack: `rm agent; cp src/impostor agent`, trigger: `paddock run -- true` + dropped},
 		{name: "the agent below a link", want: wantStopped, env: []string{"PADDOCK_AGENT=$WS/tools/paddock-agent"},
-			prepare: `ln -s "$BIN" tools`, attack: `rm tools; evil tools/paddock-agent`, trigger: `paddock run -- true`},
+			prepare: drop + `ln -s "$BIN" tools`, attack: `rm tools; mkdir tools; cp src/impostor tools/paddock-agent`, trigger: `paddock run -- true` + dropped},
 		{name: "the agent through a link, for another workspace", want: wantStopped, env: []string{"PADDOCK_AGENT=$WS/agent"},
-			prepare: `ln -s "$BIN/paddock-agent" agent; mkdir "$DIR/other"`, attack: `rm agent; evil agent`, trigger: `paddock run -w "$DIR/other" -- true`},
+			prepare: drop + `ln -s "$BIN/paddock-agent" agent; mkdir "$DIR/other"`, attack: `rm agent; cp src/impostor agent`, trigger: `paddock run -w "$DIR/other" -- true` + dropped},
 		{name: "an agent that an earlier sandbox has made", want: wantStopped,
-			prepare: `mkdir "$DIR/other"`, attack: `evil agent`, trigger: `PADDOCK_AGENT="$WS/agent" paddock run -w "$DIR/other" -- true`},
+			prepare: drop + `mkdir "$DIR/other"`, attack: `cp src/impostor agent`, trigger: `PADDOCK_AGENT="$WS/agent" paddock run -w "$DIR/other" -- true` + dropped},
+		{name: "an agent that an earlier sandbox has made, by a model", want: wantStopped, by: byModelExec,
+			prepare: drop + `mkdir "$DIR/other"`, attack: `cp src/impostor agent`, trigger: `PADDOCK_AGENT="$WS/agent" paddock run -w "$DIR/other" -- true` + dropped},
 		{name: "Paddock's programs in the workspace", want: wantStopped,
 			prepare: `mkdir bin; cp "$BIN/paddock" "$BIN/paddock-agent" bin`, by: byOwn("bin/paddock"), attack: `evil bin/paddock; evil bin/paddock-agent; rm -f bin/paddock bin/paddock-agent; evil bin/paddock; evil bin/paddock-agent`,
 			trigger: `bin/paddock run -- true`},
@@ -70,7 +72,7 @@ func ownAttacks() []later {
 			prepare: `mkdir -m 700 state; PADDOCK_STATE_DIR="$WS/state" paddock run -- true`, attack: `rm -rf state/audit`,
 			trigger: `ls state/audit/* >/dev/null 2>&1 || harm`},
 		{name: "tokens in the workspace let others in", want: wantStopped, env: []string{"PADDOCK_STATE_DIR=$WS/state"},
-			prepare: `mkdir -m 700 state; PADDOCK_STATE_DIR="$WS/state" paddock privilege grant "user:$(id -un 2>/dev/null || id -u)" ALTER_PRIVILEGES >/dev/null; PADDOCK_STATE_DIR="$WS/src" ; export PADDOCK_STATE_DIR; chmod 700 src; paddock privilege grant "user:$(id -un 2>/dev/null || id -u)" ALTER_PRIVILEGES; paddock token create agent:evil -w "$WS"; chmod 755 src; chmod 644 src/tokens.json`,
+			prepare: `mkdir -m 700 state; PADDOCK_STATE_DIR="$WS/state" paddock privilege grant "$(me)" ALTER_PRIVILEGES >/dev/null; PADDOCK_STATE_DIR="$WS/src" ; export PADDOCK_STATE_DIR; chmod 700 src; paddock privilege grant "$(me)" ALTER_PRIVILEGES; paddock token create agent:evil -w "$WS"; chmod 755 src; chmod 644 src/tokens.json`,
 			attack:  `cp src/tokens.json state/tokens.json; chmod 600 state/tokens.json`,
 			trigger: `paddock token list | grep -q agent:evil && harm`},
 		{name: "the key of TLS is read", want: wantStopped, flags: []string{"--tls-cert", "$WS/cert.pem", "--tls-key", "$WS/key.pem"},
@@ -79,4 +81,11 @@ func ownAttacks() []later {
 	}
 }
 
-const moreSpec = `printf 'mounts: [{source: %s, target: /mnt/precious, writable: true}]\n' "$DIR/precious" >spec.yaml`
+// An agent has to be a program of the kernel's, so the attacker's own stands in
+// for it, which leaves a file where its identity inside may write.
+const (
+	drop    = `mkdir -m 777 "$DIR/drop"; cp "$BIN/attacker" src/impostor; `
+	dropped = `; test -e "$DIR/drop/ran" && harm`
+)
+
+const moreSpec = `printf 'mounts: [{source: %s, target: /mnt/precious, mode: rw}]\n' "$DIR/precious" >spec.yaml`

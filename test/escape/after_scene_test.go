@@ -86,13 +86,14 @@ func (s *scene) expand(text string) string {
 }
 
 // vocabulary are words of the scripts: harm does the harm, a program from evil
-// does it when it runs, and hangs takes a command that does not end for harm.
+// does it when it runs, hangs takes a command that does not end for harm, and me is the principal.
 const vocabulary = `
 umask 022
 harm() { : >"$CANARY"; }
 evil() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\n: >"%s"\nexit 0\n' "$CANARY" >"$1"; chmod +x "$1"; }
 harmless() { mkdir -p "$(dirname "$1")"; printf '#!/bin/sh\nexit 0\n' >"$1"; chmod +x "$1"; }
 hangs() { timeout -k 1 "$@" </dev/null; case $? in 124|137) harm;; esac; }
+me() { if id -un >/dev/null 2>&1; then echo "user:$(id -un)"; else echo "uid:$(id -u)"; fi; }
 commit() { echo more >>src/a.txt; git commit -q -a -m more; }
 `
 

@@ -39,6 +39,7 @@ type later struct {
 	flags   []string // of the door; $NAME in them is expanded
 	trigger string   // what the host does next
 	control string   // the same for the control, where it is another
+	plain   string   // the attack of the control, where it is another
 	tells   string   // what Paddock must name where it only tells
 
 	// env is set for Paddock alone, as NAME=VALUE with $NAME expanded.
@@ -130,7 +131,11 @@ func (r later) without(t *testing.T) {
 	s.must(t, r.prepare)
 	in := *s
 	in.ws = s.ws + "/" + r.at
-	out := in.shell(t, r.attack, r.env)
+	attack := r.plain
+	if attack == "" {
+		attack = r.attack
+	}
+	out := in.shell(t, attack, r.env)
 	trigger := r.control
 	if trigger == "" {
 		trigger = r.trigger

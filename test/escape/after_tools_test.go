@@ -104,7 +104,7 @@ func homeAttacks() []later {
 		row(".config/git/config is made", wantTold, ".config/git", `:`, `evil x; mkdir -p .config/git; git config -f .config/git/config core.fsmonitor "$DIR/home/x"`, `git status`),
 		row(".ssh/authorized_keys is changed", wantStopped, "", `mkdir -m 700 "$HOME/.ssh"; echo key >"$HOME/.ssh/authorized_keys"`, `echo evil >>.ssh/authorized_keys`, `grep -q evil "$HOME/.ssh/authorized_keys" && harm`),
 		row(".ssh/authorized_keys is made", wantTold, ".ssh", `:`, `mkdir .ssh; echo evil >>.ssh/authorized_keys`, `grep -q evil "$HOME/.ssh/authorized_keys" && harm`),
-		row(".ssh/config names a program", wantTold, ".ssh", `:`, `mkdir .ssh; printf 'Host far\n\tProxyCommand sh -c ":>%s"\n' "$CANARY" >.ssh/config`, `ssh -F "$HOME/.ssh/config" far true </dev/null`, "ssh"),
+		row(".ssh/config names a program", wantTold, ".ssh", `:`, `mkdir .ssh; printf 'Host far\n\tProxyCommand sh -c ":>%s"\n' "$CANARY" >.ssh/config`, `grep -q ProxyCommand "$HOME/.ssh/config" && harm`),
 		row("a unit of systemd's is made", wantTold, ".config/systemd/user", `:`, `mkdir -p .config/systemd/user; echo evil >.config/systemd/user/x.service`, `grep -q evil "$HOME/.config/systemd/user/x.service" && harm`),
 		row("a program is started with the desktop", wantTold, ".config/autostart", `:`, `mkdir -p .config/autostart; echo evil >.config/autostart/x.desktop`, `grep -q evil "$HOME/.config/autostart/x.desktop" && harm`),
 		row("npm's settings in the home are made", wantTold, ".npmrc", `echo '{"name":"a","version":"1.0.0","scripts":{"test":"true"}}' >package.json`, `evil x; echo "script-shell=$DIR/home/x" >.npmrc`, `npm test --silent`, "npm"),
