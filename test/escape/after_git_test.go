@@ -51,7 +51,7 @@ func gitAttacks() []later {
 		stop(".git/config.worktree names a program", `git config extensions.worktreeConfig true; echo >.git/config.worktree`, `evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
 		told(".git/config.worktree is made", ".git/config.worktree", `git config extensions.worktreeConfig true; rm -f .git/config.worktree`,
 			`evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
-		stop(".git/commondir leads elsewhere", `:`, `cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo ../fake >.git/commondir`, commit),
+		told(".git/commondir leads elsewhere", ".git/commondir", `:`, `cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo ../fake >.git/commondir`, commit),
 
 		hooks("plainly", `git config core.hooksPath tools/hooks`),
 		hooks("as an absolute path", `git config core.hooksPath "$WS/tools/hooks"`),
