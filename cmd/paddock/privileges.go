@@ -41,11 +41,11 @@ func (a *app) env() (*op.Env, error) {
 	}
 	where := a.where()
 	return &op.Env{
-		Options:    paddock.Options{Own: a.ownFiles(where)},
-		Backends:   backends(),
-		Audit:      log,
-		Warn:       warn,
-		Planted:    tellLate,
+		Options:  paddock.Options{Own: a.ownFiles(where)},
+		Backends: backends(),
+		Audit:    log,
+		Warn:     warn,
+		Planted:  tellLate,
 
 		AuditBestEffort: a.audit == auditBestEffort,
 
