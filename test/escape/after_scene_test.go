@@ -370,7 +370,6 @@ var (
 		toolCall{"session_run", map[string]any{"session_id": "s", "command": "{script}"}})
 	byModelSandbox = byTools(toolCall{"sandbox_create", map[string]any{"name": "other", "workspace": "{at}"}},
 		toolCall{"exec", map[string]any{"sandbox": "other", "command": "{script}"}})
-	byModelExecute = byTools(toolCall{"execute", map[string]any{"command": "{argv}", "workspace": "{at}"}})
 )
 
 // byModelMount has a model ask for a writable mount.
