@@ -63,23 +63,6 @@ func (a *app) ownFiles(where string) []backend.OwnFile {
 	return append(own, file)
 }
 
-// sibling is the path of a program beside this one, which is about to be executed.
-func sibling(name string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	state, err := paddock.DefaultStateDir()
-	if err != nil {
-		return "", err
-	}
-	way, err := hostpath.Trust(state, backend.OwnFile{Path: filepath.Join(filepath.Dir(self), name), What: name})
-	if err != nil {
-		return "", err
-	}
-	return way.Path, nil
-}
-
 // openTokens opens the tokens, which are always in the state directory: who may
 // come in is this host's to say.
 func openTokens() (*token.Store, error) {
