@@ -61,9 +61,13 @@ type Options struct {
 	// may write to one directory could name any other through a link in it.
 	NoLinks bool
 	// Planted is told, once, of a sandbox that has ended and whose
-	// [Sandbox.Planted] is not empty, before the first [Sandbox.Close] returns.
+	// [Sandbox.Changes] are not empty, before the first [Sandbox.Close] returns.
 	// It may be called from any goroutine. nil: nobody is.
 	Planted func(*Sandbox)
+	// Unreported is told, before [Open] returns, of the changes of sandboxes whose
+	// owners were killed, so that nobody has been told yet. nil: nobody is, and
+	// they are kept for who asks.
+	Unreported func(Changes)
 }
 
 // Plan says what [Open] would do with this spec, step by step, together with

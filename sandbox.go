@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -24,9 +25,14 @@ type Sandbox struct {
 	lost []string
 	// planted is Options.Planted.
 	planted func(*Sandbox)
+	// before is what was there of the host's before any command; nil: nothing of
+	// it can be written. kept is the same on disk.
+	before *hostpath.Snapshot
+	kept   unreported
 
 	stopOnce sync.Once
-	stopped  chan struct{} // closed once the two below are final
+	stopped  chan struct{} // closed once those below are final
+	changes  Changes
 	death    backend.Death
 	stopErr  error
 }
@@ -49,13 +55,19 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err := remember(req); err != nil {
 		return nil, err
 	}
+	looking := before(ctx, req, protection)
 	wall, err := be.Start(ctx, req)
+	found := <-looking
 	if err != nil {
 		return nil, err
 	}
 	s := newSandbox(wall, req.Spec)
-	s.planted, s.lost = opts.Planted, losses(protection)
-	if err := writeSpec(req.StateDir, s.ID(), req.Spec); err != nil {
+	s.planted, s.lost, s.before = opts.Planted, losses(protection), found
+	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
+	if err == nil && opts.Unreported != nil {
+		err = tellUnreported(ctx, takeUnreported(req.StateDir, false), opts.Unreported)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -85,16 +97,18 @@ func (s *Sandbox) Isolation() Isolation {
 // Done is closed when the sandbox has ended, by Close or by itself.
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
 
-// Planted lists paths in the workspace that the host executes or obeys without
-// being told to (policy.Inventory), that did not exist when the sandbox
-// started, and that exist now: they could not be protected, so look at them
-// before use. It is known after [Sandbox.Close], and empty before.
-func (s *Sandbox) Planted() []string {
+// Planted lists the paths of [Changes].Planted. It is known after
+// [Sandbox.Close], and empty before.
+func (s *Sandbox) Planted() []string { return s.Changes().planted() }
+
+// Changes is what the commands have made or changed of what programs of the
+// host execute or obey. It is known after [Sandbox.Close], and empty before.
+func (s *Sandbox) Changes() Changes {
 	select {
 	case <-s.stopped:
-		return s.death.Planted
+		return s.changes
 	default:
-		return nil
+		return Changes{}
 	}
 }
 
@@ -117,9 +131,13 @@ func (s *Sandbox) Close() error {
 func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
+		s.compare()
 		close(s.stopped)
-		if s.planted != nil && len(s.death.Planted) > 0 {
+		if s.planted != nil && !s.changes.Empty() {
 			s.planted(s)
+		}
+		if s.kept != nil {
+			s.kept.Forget()
 		}
 	})
 	return s.death, s.stopErr

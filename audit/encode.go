@@ -33,8 +33,13 @@ func (r *Record) encode() ([]byte, error) {
 		e.value("denials", r.Denials)
 	}
 	e.number("duration_us", r.DurationUS)
-	if len(r.Planted) > 0 {
-		e.value("planted", r.Planted)
+	for _, list := range []struct {
+		key   string
+		texts []string
+	}{{"planted", r.Planted}, {"programs", r.Programs}, {"unseen", r.Unseen}} {
+		if len(list.texts) > 0 {
+			e.value(list.key, list.texts)
+		}
 	}
 	if r.Repair != nil {
 		e.value("repair", r.Repair)

@@ -29,8 +29,9 @@ const (
 	KindEnd    = "end"    // how the operation of an earlier record ended
 	KindRepair = "repair" // a line that a killed process left unfinished
 	KindPrune  = "prune"  // old files are about to be removed
-	// KindPlanted says what a sandbox that has ended leaves in its workspace for the
-	// host to execute or obey; Op is the operation that had opened it.
+	// KindPlanted says what a sandbox that has ended leaves for the host to execute
+	// or obey; Op is the operation that had opened it, or, where its owner was killed,
+	// the one that has found it.
 	KindPlanted = "planted"
 )
 
@@ -61,11 +62,14 @@ type Record struct {
 	Exit       *int     `json:"exit,omitempty"`
 	Denials    []Denial `json:"denials,omitempty"`
 	DurationUS int64    `json:"duration_us,omitempty"`
-	// Planted are paths in the workspace.
-	Planted []string `json:"planted,omitempty"`
-	Repair  *Repair  `json:"repair,omitempty"`
-	Prune   *Prune   `json:"prune,omitempty"`
-	Hash    string   `json:"hash"`
+	// Planted are paths that the host obeys without being told to, Programs those
+	// that run when they are named, and Unseen says what could not be compared.
+	Planted  []string `json:"planted,omitempty"`
+	Programs []string `json:"programs,omitempty"`
+	Unseen   []string `json:"unseen,omitempty"`
+	Repair   *Repair  `json:"repair,omitempty"`
+	Prune    *Prune   `json:"prune,omitempty"`
+	Hash     string   `json:"hash"`
 }
 
 // Denial is something that was refused to what the operation ran.
@@ -121,9 +125,11 @@ func (r *Record) shorten() {
 		*text = cut(*text, maxText)
 	}
 	r.Denials = r.Denials[:min(len(r.Denials), 8)]
-	r.Planted = r.Planted[:min(len(r.Planted), 8)]
-	for i := range r.Planted {
-		r.Planted[i] = cut(r.Planted[i], maxText)
+	for _, list := range []*[]string{&r.Planted, &r.Programs, &r.Unseen} {
+		*list = (*list)[:min(len(*list), 8)]
+		for i, text := range *list {
+			(*list)[i] = cut(text, maxText)
+		}
 	}
 	for i := range r.Denials {
 		d := &r.Denials[i]

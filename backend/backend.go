@@ -114,10 +114,6 @@ type Death struct {
 	Proved bool `json:"proved"`
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
-	// Planted lists paths of the workspace that the host executes or obeys
-	// (policy.Inventory) and that commands have made: they
-	// did not exist before, so they could not be protected. Look at them before use.
-	Planted []string `json:"planted,omitempty"`
 }
 
 // StartError is a wall that could not be built, typed so that a caller can

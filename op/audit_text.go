@@ -38,6 +38,12 @@ func recordText(r *audit.Record) string {
 		add("prune: records up to number %d were removed", r.Prune.Seq)
 	case r.Kind == audit.KindPlanted:
 		add("planted=%q", r.Planted)
+		if len(r.Programs) > 0 {
+			add("programs=%q", r.Programs)
+		}
+		if len(r.Unseen) > 0 {
+			add("unseen=%q", r.Unseen)
+		}
 	case r.Kind == audit.KindBegin:
 		add("begins")
 	default:

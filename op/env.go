@@ -52,8 +52,9 @@ type Env struct {
 	// Warn is told what is wrong and stops nothing: a record that could not
 	// be kept. It is called once in a call at most. nil: nobody is told.
 	Warn func(error)
-	// Planted is told, at the end of each sandbox that was opened here, of what its
-	// commands have left for the host to execute or obey: it is for the operator,
+	// Planted is told, at the end of each sandbox that was opened here, and at a
+	// later start for one whose owner was killed, of what its commands have left for
+	// the host to execute or obey: it is for the operator,
 	// since who asked for the commands may be the one to beware of. It may be
 	// called from any goroutine. nil: nobody is told; it is on record all the same.
 	Planted func(Planted)

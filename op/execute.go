@@ -219,7 +219,7 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Planted = sandbox.Planted()
+		out.Left = newLeft(sandbox)
 	}()
 	cmd := sandbox.Command(ctx, argv[0], argv[1:]...)
 	workspace := workspaceAt(sandbox.Isolation().Level, x.spec) // the level may be another than asked for
@@ -298,7 +298,7 @@ func (x *execution) tell(out ExecuteOutput) error {
 			return err
 		}
 	}
-	if err := tellPlanted(&b, out.Planted); err != nil {
+	if err := out.Left.tell(&b); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, harmless(b.String()))

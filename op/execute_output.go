@@ -44,9 +44,7 @@ type ExecuteOutput struct {
 	// names; Blocked is the rule that ended the output, if one did.
 	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
 	Blocked          string           `json:"blocked,omitempty"`
-	// Planted are paths of the workspace that the command made or changed and
-	// that the host executes or obeys without being told to.
-	Planted   []string          `json:"planted,omitempty"`
+	Left
 	Notes     []string          `json:"notes,omitempty"`
 	Isolation *policy.Isolation `json:"isolation,omitempty"` // null where nothing was executed
 

@@ -114,7 +114,7 @@ func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *held) e
 	h := &held{Sandbox: s, principal: e.principal(), since: time.Now()}
 	defer func() {
 		err = errors.Join(err, s.Close())
-		e.note(plantedNote(s.Planted()))
+		e.note(changesNote(s.Changes()))
 	}()
 	e.introduce(h)
 	return do(ctx, h)

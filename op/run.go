@@ -88,8 +88,8 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Planted = sandbox.Planted()
-		err = errors.Join(err, tellPlanted(notes, out.Planted))
+		out.Left = newLeft(sandbox)
+		err = errors.Join(err, out.Left.tell(notes))
 	}()
 	if err := tellLost(notes, sandbox.Isolation()); err != nil {
 		return RunOutput{}, err
@@ -135,15 +135,6 @@ func tellLost(w io.Writer, iso policy.Isolation) error {
 		}
 	}
 	return nil
-}
-
-// tellPlanted warns of what could not be protected because it did not exist.
-func tellPlanted(w io.Writer, paths []string) error {
-	if len(paths) == 0 || w == nil {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", pathNames(paths))
-	return err
 }
 
 func (in RunInput) check(env *Env, stream *Stream) error {

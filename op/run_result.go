@@ -49,9 +49,7 @@ type RunOutput struct {
 	// Denials are what the command was refused, as far as that is known; those
 	// marked as guesses stem from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
-	// Planted are paths in the workspace that the command made and that the
-	// host executes or obeys without being told to.
-	Planted   []string         `json:"planted,omitempty"`
+	Left
 	Isolation policy.Isolation `json:"isolation"`
 }
 
@@ -114,7 +112,7 @@ func (o RunOutput) Tell(w io.Writer) error {
 		return err
 	}
 	t := teller{w: w}
-	for _, note := range []string{lostNote(o.Isolation), plantedNote(o.Planted)} {
+	for _, note := range []string{lostNote(o.Isolation), o.note} {
 		if note != "" {
 			t.line("%s", note)
 		}

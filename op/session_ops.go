@@ -209,9 +209,9 @@ is left. A sandbox of its own ends with it, another stays.`,
 			return SessionCloseOutput{}, err
 		}
 		err = k.close(ctx)
-		return SessionCloseOutput{SessionID: in.SessionID, Planted: k.sandbox.Planted()}, err
+		return SessionCloseOutput{SessionID: in.SessionID, Left: newLeft(k.sandbox)}, err
 	}, func(w io.Writer, out SessionCloseOutput) error {
-		if err := tellPlanted(w, out.Planted); err != nil {
+		if err := out.Left.tell(w); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(w, "closed", out.SessionID)

@@ -120,8 +120,8 @@ type SessionRestartOutput struct {
 
 // SessionCloseOutput is a session that was closed.
 type SessionCloseOutput struct {
-	SessionID string   `json:"session_id"`
-	Planted   []string `json:"planted,omitempty"`
+	SessionID string `json:"session_id"`
+	Left
 }
 
 // SessionListOutput are the sessions of who asks.

@@ -31,7 +31,7 @@ const writtenName = "written"
 const (
 	writtenHead = "paddock-written 1\n"
 	maxWritten  = 4 << 20 // bytes of the list
-	maxEntries  = 4096
+	maxListed   = 4096
 	// roomy is how many entries stay although nothing is there any more: a
 	// directory may have been moved, with the links that commands made in it.
 	roomy = 512
@@ -65,7 +65,7 @@ func ReadWritten(state string) (*Written, error) {
 	}
 	for line := range strings.Lines(rest) {
 		e, ok := parseEntry(line)
-		if !ok || len(w.entries) == maxEntries {
+		if !ok || len(w.entries) == maxListed {
 			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, writtenName), len(w.entries)+2)
 		}
 		w.add(e)
@@ -226,7 +226,7 @@ func (w *Written) prune() error {
 		}
 		w.entries = slices.Delete(w.entries, i, i+1)
 	}
-	if len(w.entries) > maxEntries {
+	if len(w.entries) > maxListed {
 		return fmt.Errorf("sandboxes could change %d directories by now, which is more than are listed", len(w.entries))
 	}
 	return nil

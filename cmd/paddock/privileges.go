@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -39,6 +41,7 @@ func (a *app) env() (*op.Env, error) {
 		Backends:   backends(),
 		Audit:      log,
 		Warn:       warn,
+		Planted:    tellLate,
 		LookupEnv:  os.LookupEnv,
 		Principal:  stores.Local(where),
 		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
@@ -61,6 +64,15 @@ func (a *app) ownFiles(where string) []backend.OwnFile {
 		file.Path = abs
 	}
 	return append(own, file)
+}
+
+// tellLate tells what a sandbox has left whose paddock was killed. Of others each
+// operation tells itself.
+func tellLate(p op.Planted) {
+	if p.Late {
+		text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
+		fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
+	}
 }
 
 // openTokens opens the tokens, which are always in the state directory: who may
