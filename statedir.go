@@ -65,7 +65,7 @@ func (o Options) stateDir() (string, error) {
 // have put there. field says who named it, "" that nobody did.
 func trustState(dir, field string) (string, error) {
 	usual, _ := usualStateDir() // without one its list says nothing
-	path, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field}, usual, field != "")
+	path, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, usual, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
 		e.Hint = "choose a directory of your own with " + StateDirEnv
 	}

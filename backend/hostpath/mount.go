@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,33 +34,25 @@ type Mount struct {
 func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 	spec := req.Spec
 	ws := Mount{Field: "workspace.source", Target: workspace, Writable: spec.Workspace.Access != "ro"}
-	ways := make([]*Way, 1, 1+len(spec.Mounts))
-	var err error
-	if ways[0], err = ws.locate(spec.Workspace.Source); err != nil {
+	way, err := ws.locate(spec.Workspace.Source)
+	if err != nil {
 		return nil, err
 	}
+	ways := []*Way{way}
 	if !ws.Dir {
 		return nil, Refuse(ws.Field, spec.Workspace.Source, "it is not a directory", "name a directory with --workspace")
 	}
 	if spec.Workspace.Mode == policy.ModeCopy {
 		ws.Copied, ws.Writable = true, false
 	}
-	mounts := []Mount{ws}
-	written := []string{spec.Workspace.Source}
+	mounts, written, fields := []Mount{ws}, []string{spec.Workspace.Source}, []string{ws.Field}
 	for i, m := range spec.Mounts {
-		um := Mount{Field: "mounts", Target: m.Target, Writable: m.Mode == "rw"}
+		um := Mount{Field: "mounts", Target: m.Target, Writable: m.Mode == "rw", Index: i}
 		way, err := um.locate(m.Source)
 		if err != nil {
 			return nil, err
 		}
-		um.Index = i
-		mounts, ways, written = append(mounts, um), append(ways, way), append(written, m.Source)
-	}
-	fields := make([]string, len(mounts))
-	for i, m := range mounts {
-		if fields[i] = m.Field; i > 0 {
-			fields[i] = "mounts[" + strconv.Itoa(m.Index) + "].source"
-		}
+		mounts, ways, written, fields = append(mounts, um), append(ways, way), append(written, m.Source), append(fields, um.named())
 	}
 	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
 		way, err := Follow(spec.RootFS)

@@ -97,7 +97,7 @@ func (c Cover) in(way *Way, mounts []Mount) (needed bool, err error) {
 		switch {
 		case c.Hidden && m.Copied:
 			return true, Refuse(field, m.Source, "it holds "+c.What+", which must not be copied", "name another directory"+c.elsewhere())
-		case !m.Writable && !(c.Hidden && way.Exists):
+		case !m.Writable && (!c.Hidden || !way.Exists):
 			continue
 		case c.Replaced:
 			return true, Refuse(field, m.Source, "commands could put another file in the place of "+c.what(), "keep it outside of what commands can write"+c.elsewhere())

@@ -78,7 +78,8 @@ func trust(own backend.OwnFile, lists ...*Written) (*Way, error) {
 		if i > 0 {
 			owner = way.Links[i-1].UID
 		}
-		if why := openToAll(dirs, owner, way.Exists || i > 0); why != "" {
+		// A directory of state must be this user's in the end, whoever may replace it.
+		if why := openToAll(dirs, owner, way.Exists || i > 0, own.Dir); why != "" {
 			return refuse(why, "take that away: chmod o-w, or keep it elsewhere")
 		}
 	}
@@ -90,8 +91,8 @@ func trust(own backend.OwnFile, lists ...*Written) (*Way, error) {
 
 // openToAll says which of the directories above a file of this owner any other
 // user may change, "" where none is. In one with the sticky bit they can
-// replace what is theirs alone.
-func openToAll(dirs []Dir, owner uint32, exists bool) string {
+// replace what is theirs alone, which sticky lets pass.
+func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
 	for i, d := range dirs {
 		next, known := owner, exists
 		if i+1 < len(dirs) {
@@ -102,7 +103,7 @@ func openToAll(dirs []Dir, owner uint32, exists bool) string {
 		case d.Mode&0o002 == 0:
 		case d.Mode&unix.S_ISVTX == 0:
 			return fmt.Sprintf("every user of this host may write to %s (mode %04o)", d.Path, d.Mode&0o7777)
-		case known && !mine:
+		case known && !mine && !sticky:
 			return fmt.Sprintf("what it leads through in %s belongs to uid %d, who may replace it", d.Path, next)
 		}
 	}

@@ -73,23 +73,6 @@ func (a *app) ownFiles(where string) []backend.OwnFile {
 	return append(own, file)
 }
 
-// sibling is the path of a program beside this one, which is about to be executed.
-func sibling(name string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	state, err := paddock.DefaultStateDir()
-	if err != nil {
-		return "", err
-	}
-	way, err := hostpath.Trust(state, backend.OwnFile{Path: filepath.Join(filepath.Dir(self), name), What: name})
-	if err != nil {
-		return "", err
-	}
-	return way.Path, nil
-}
-
 // tellLate tells what a sandbox has left whose paddock was killed. Of others each
 // operation tells itself.
 func tellLate(p op.Planted) {

@@ -26,16 +26,16 @@ func (a *app) becomeRedis() {
 	if err == nil {
 		err = syscall.Exec(path, os.Args, os.Environ())
 	}
-	siblingErr = err // openRemote tells
+	errSibling = err // openRemote tells
 }
 
-// siblingErr is why the sibling could not be started.
-var siblingErr error
+// errSibling is why the sibling could not be started.
+var errSibling error
 
 func openRemote(string) (privilege.Store, error) {
 	return nil, &privilege.Unavailable{
 		Store: "Redis",
-		Cause: fmt.Errorf("%s cannot be started: %v", siblingName, siblingErr),
+		Cause: fmt.Errorf("%s cannot be started: %v", siblingName, errSibling),
 		Hint:  "keep " + siblingName + " beside paddock; make build makes both",
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,35 +22,38 @@ import (
 var plantedNames = []string{".git", ".git/config", ".git/HEAD", ".git/commondir", ".git/hooks", ".git/hooks/pre-commit", ".gitmodules", ".envrc", ".husky",
 	".vscode", ".mcp.json", ".claude/settings.json", "spec.yaml", "config.json", "sub", "sub/.git"}
 
-// plant puts something in the place of a name, whatever was there.
-func plant(dir, outside string) {
-	name := filepath.Join(dir, plantedNames[rand.N(len(plantedNames))])
-	_ = os.MkdirAll(filepath.Dir(name), 0o755)
-	_ = os.RemoveAll(name)
-	switch rand.N(8) {
+// plant puts something in the place of a name, whatever was there. It follows no
+// link out of the directory itself.
+func plant(root *os.Root, outside string) {
+	name := plantedNames[rand.N(len(plantedNames))]
+	_ = root.MkdirAll(path.Dir(name), 0o755)
+	_ = root.RemoveAll(name)
+	made := filepath.Join(root.Name(), "made") // beside the names, and then moved there
+	_ = os.RemoveAll(made)
+	switch rand.N(128) {
 	case 0:
-		_ = os.Symlink(filepath.Join(outside, filepath.Base(name)), name)
+		_ = os.Symlink(filepath.Join(outside, filepath.Base(name)), made)
 	case 1:
-		_ = os.Symlink(outside, name)
+		_ = os.Symlink(outside, made)
 	case 2:
-		_ = syscall.Mkfifo(name, 0o644)
+		_ = syscall.Mkfifo(made, 0o644)
 	case 3:
-		if l, err := net.Listen("unix", name); err == nil {
+		if l, err := net.Listen("unix", made); err == nil {
 			l.(*net.UnixListener).SetUnlinkOnClose(false)
 			_ = l.Close()
 		}
 	case 4:
-		if f, err := os.Create(name); err == nil {
-			_ = f.Truncate(10 << 30)
-			_ = f.Close()
-		}
+		_ = errors.Join(os.WriteFile(made, nil, 0o644), os.Truncate(made, 10<<30))
 	case 5:
-		_ = os.Mkdir(name, 0o755)
+		_ = os.Mkdir(made, 0o755)
 	case 6:
-		_ = os.Symlink(filepath.Base(name), name)
-	default:
-		_ = os.WriteFile(name, nil, 0o644)
+		_ = os.Symlink(filepath.Base(name), made)
+	case 7:
+		_ = os.WriteFile(made, nil, 0o644)
+	default: // nothing stays there, or no start would get far
+		return
 	}
+	_ = root.Rename("made", name)
 }
 
 // However a workspace changes while sandboxes over it start, each start ends with
@@ -72,6 +77,11 @@ func TestStartsAmidPlanting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	tree, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
 	run := func(args ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -89,7 +99,7 @@ func TestStartsAmidPlanting(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) {
 			return string(out), err
 		}
-		if status := cmd.ProcessState.ExitCode(); status != 0 && !strings.Contains(string(out), "paddock: cannot ") {
+		if status := cmd.ProcessState.ExitCode(); status != 0 && !strings.Contains(string(out), "cannot ") {
 			return string(out), fmt.Errorf("status %d without a clear error", status)
 		}
 		return string(out), nil
@@ -99,6 +109,7 @@ func TestStartsAmidPlanting(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	stop := make(chan struct{})
+	var succeeded atomic.Int64
 	var planting, starting sync.WaitGroup
 	planting.Go(func() {
 		for {
@@ -106,7 +117,7 @@ func TestStartsAmidPlanting(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				plant(dir, outside)
+				plant(tree, outside)
 			}
 		}
 	})
@@ -120,6 +131,9 @@ func TestStartsAmidPlanting(t *testing.T) {
 			for i := w; i < starts; i += workers {
 				args := forms[i%len(forms)]
 				out, err := run(args...)
+				if strings.HasSuffix(out, "paddock\n") {
+					succeeded.Add(1)
+				}
 				if err != nil || strings.Contains(out, "evil\n") || strings.Contains(out, "canary\n") {
 					t.Errorf("%q: %v: %s", args, err, out)
 				}
@@ -129,6 +143,10 @@ func TestStartsAmidPlanting(t *testing.T) {
 	starting.Wait()
 	close(stop)
 	planting.Wait()
+	if succeeded.Load() == 0 {
+		t.Error("no start succeeded, so little was tried")
+	}
+	t.Logf("%d of %d commands ran", succeeded.Load(), starts)
 	for name, text := range files {
 		if got, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(got) != text {
 			t.Errorf("%s was changed: %q, %v", name, got, err)
