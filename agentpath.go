@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // AgentEnv names the environment variable that overrides where the agent is.
@@ -38,6 +41,19 @@ func (o Options) agentPath() (string, error) {
 		return "", agentMissing(append(tried, path+" ("+err.Error()+")"))
 	}
 	return path, nil
+}
+
+// trustAgent resolves the agent's path, and refuses a program that commands of a
+// sandbox, or any user of this host, could have put there.
+func (o Options) trustAgent(state, path string) (*hostpath.Way, error) {
+	own := backend.OwnFile{Path: path, What: "the agent"}
+	switch {
+	case o.Agent != "":
+		own.Field = "Options.Agent"
+	case os.Getenv(AgentEnv) != "":
+		own.Field = AgentEnv
+	}
+	return hostpath.Trust(state, own)
 }
 
 func namedAgent(path, from string) (string, error) {

@@ -17,3 +17,25 @@ func attach(dir, id string) (backend.Sandbox, error) {
 	}
 	return a, nil
 }
+
+// keepUnreported keeps a text below a directory of state until somebody was told.
+func keepUnreported(dir, id string, text []byte) (unreported, error) {
+	u, err := state.KeepUnreported(dir, id, text)
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// takeUnreported finds the texts of owners that were killed. With end it first
+// ends what keepers of theirs have kept, as each start does.
+func takeUnreported(dir string, end bool) []unreported {
+	if end {
+		state.Sweep(dir, nil)
+	}
+	var list []unreported
+	for _, u := range state.TakeUnreported(dir) {
+		list = append(list, u)
+	}
+	return list
+}

@@ -9,3 +9,8 @@ func defaultBackend() backend.Backend { return nil }
 
 // attach finds nothing: no sandbox has its owner here.
 func attach(string, string) (backend.Sandbox, error) { return nil, backend.ErrGone }
+
+// keepUnreported keeps nothing: no sandbox has its owner here.
+func keepUnreported(string, string, []byte) (unreported, error) { return nil, nil }
+
+func takeUnreported(string, bool) []unreported { return nil }

@@ -40,7 +40,7 @@
 // it. Commands have an unprivileged user, no capabilities and no way to get
 // any, and their own processes, network, IPC and host name. Inside a writable
 // workspace the files that programs of the host run by themselves (git hooks,
-// editor tasks) are read-only; see policy.Protections.
+// editor tasks) are read-only; see policy.Inventory.
 //
 // [Plan] says for a spec what exactly would be done, and [Probe] whether this
 // host can do it. What is written in a spec is kept or refused, never quietly

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -50,14 +52,22 @@ type Options struct {
 	// Dir is where relative paths of the spec start. Default: the current
 	// directory.
 	Dir string
+	// Own are files of the caller's own that commands must not change, beside
+	// Paddock's programs and its state: where privileges are kept, say. One that
+	// lies in what commands may write is covered, or the sandbox refused.
+	Own []backend.OwnFile
 	// NoLinks refuses a workspace, mounts and a root file system that are named
 	// through symbolic links. It is for specs of others than the operator: who
 	// may write to one directory could name any other through a link in it.
 	NoLinks bool
 	// Planted is told, once, of a sandbox that has ended and whose
-	// [Sandbox.Planted] is not empty, before the first [Sandbox.Close] returns.
+	// [Sandbox.Changes] are not empty, before the first [Sandbox.Close] returns.
 	// It may be called from any goroutine. nil: nobody is.
 	Planted func(*Sandbox)
+	// Unreported is told, before [Open] returns, of the changes of sandboxes whose
+	// owners were killed, so that nobody has been told yet. nil: nobody is, and
+	// they are kept for who asks.
+	Unreported func(Changes)
 }
 
 // Plan says what [Open] would do with this spec, step by step, together with
@@ -68,7 +78,14 @@ func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, er
 	if err != nil {
 		return nil, Spec{}, err
 	}
+	protection, err := opts.protect(ctx, &req)
+	if err != nil {
+		return nil, Spec{}, err
+	}
 	plan, err := be.Plan(ctx, req)
+	if plan != nil {
+		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
+	}
 	return plan, req.Spec, err
 }
 
@@ -94,7 +111,36 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: agent, StateDir: state, NoLinks: o.NoLinks}, nil
+	way, err := o.trustAgent(state, agent)
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(state)}, nil
+}
+
+// own are Paddock's own files beside the state in use and the programs: what the
+// door has named, and the state in its usual place, which other programs use.
+func (o Options) own(state string) []backend.OwnFile {
+	own := slices.Clone(o.Own)
+	for _, find := range []func() (string, error){usualStateDir, DefaultStateDir} {
+		if dir, err := find(); err == nil && dir != state {
+			own = append(own, backend.OwnFile{Path: dir, What: "Paddock's own state", Hidden: true, Dir: true})
+		}
+	}
+	return own
+}
+
+// remember puts what commands will be able to change on the list of all that
+// commands of sandboxes ever could, see [hostpath.Written].
+func remember(req backend.Request) error {
+	if w := req.Spec.Wrapper; req.Spec.Backend == policy.BackendWrapper && w != nil && w.Agent == policy.AgentUpload {
+		return nil // nothing of this host is named
+	}
+	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return err
+	}
+	return hostpath.Remember(req, mounts)
 }
 
 // Probe tries what the backend needs and reports what works on this host.
@@ -115,18 +161,41 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 // probeAgent looks for the agent's program.
 func (o Options) probeAgent() backend.Feature {
 	path, err := o.agentPath()
+	if err != nil {
+		return feature("agent program", path, err, "")
+	}
+	state, err := o.stateDir()
+	if err != nil {
+		return feature("agent program", path, nil, "") // the state's own line tells
+	}
+	way, err := o.trustAgent(state, path)
+	if err == nil {
+		path = way.Path + groupNote(way)
+	}
 	return feature("agent program", path, err, "")
+}
+
+// groupNote tells of others who may change what Paddock believes.
+func groupNote(way *hostpath.Way) string {
+	if at := way.GroupWritable(); at != "" {
+		return " (its group may write to " + at + ": chmod g-w, unless all of them are trusted)"
+	}
+	return ""
 }
 
 // probeState looks at the directory of state, if there is one already.
 func (o Options) probeState() backend.Feature {
 	dir, err := o.stateDir()
+	detail := dir
 	if err == nil {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
+		if way, werr := hostpath.Follow(dir); err == nil && werr == nil {
+			detail += groupNote(way)
+		}
 	}
-	return feature("state directory", dir, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")
+	return feature("state directory", detail, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")
 }
 
 // feature is one that is there unless err says otherwise.
@@ -137,6 +206,9 @@ func feature(name, detail string, err error, remedy string) backend.Feature {
 	f := backend.Feature{Name: name, Detail: err.Error(), Remedy: remedy}
 	if e := (*Error)(nil); errors.As(err, &e) {
 		f.Detail, f.Remedy = e.Message, e.Hint
+	}
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		f.Remedy = e.Hint
 	}
 	return f
 }
@@ -170,7 +242,7 @@ func (o Options) prepare(spec Spec) (backend.Backend, Spec, error) {
 func (o Options) base() (policy.Base, error) {
 	dir := o.Dir
 	if !filepath.IsAbs(dir) {
-		abs, err := filepath.Abs(dir)
+		abs, err := hostpath.Abs(dir) // not by $PWD, which may lead there over links
 		if err != nil {
 			return policy.Base{}, fmt.Errorf("cannot find the current directory: %w", err)
 		}

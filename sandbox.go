@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -19,11 +21,18 @@ type Sandbox struct {
 	spec   Spec
 	// attached says that another process owns it.
 	attached bool
+	// lost is what is open to commands of what the host executes or obeys.
+	lost []string
 	// planted is Options.Planted.
 	planted func(*Sandbox)
+	// before is what was there of the host's before any command; nil: nothing of
+	// it can be written. kept is the same on disk.
+	before *hostpath.Snapshot
+	kept   unreported
 
 	stopOnce sync.Once
-	stopped  chan struct{} // closed once the two below are final
+	stopped  chan struct{} // closed once those below are final
+	changes  Changes
 	death    backend.Death
 	stopErr  error
 }
@@ -39,15 +48,33 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	wall, err := be.Start(ctx, req)
+	protection, err := opts.protect(ctx, &req)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: req.Spec, planted: opts.Planted, stopped: make(chan struct{})}
-	if err := writeSpec(req.StateDir, s.ID(), req.Spec); err != nil {
+	if err := remember(req); err != nil {
+		return nil, err
+	}
+	looking := before(ctx, req, protection)
+	wall, err := be.Start(ctx, req)
+	found := <-looking
+	if err != nil {
+		return nil, err
+	}
+	s := newSandbox(wall, req.Spec)
+	s.planted, s.lost, s.before = opts.Planted, losses(protection), found
+	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
+	if err == nil && opts.Unreported != nil {
+		err = tellUnreported(ctx, takeUnreported(req.StateDir, false), opts.Unreported)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func newSandbox(wall backend.Sandbox, spec Spec) *Sandbox {
+	return &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, spec: spec, stopped: make(chan struct{})}
 }
 
 // Client speaks to the sandbox's agent, for what this package has no words for:
@@ -61,21 +88,27 @@ func (s *Sandbox) ID() string { return s.wall.ID() }
 func (s *Sandbox) Spec() Spec { return s.spec }
 
 // Isolation is what really holds, as verified from outside.
-func (s *Sandbox) Isolation() Isolation { return s.wall.Isolation() }
+func (s *Sandbox) Isolation() Isolation {
+	held := s.wall.Isolation()
+	held.Lost = slices.Concat(held.Lost, s.lost)
+	return held
+}
 
 // Done is closed when the sandbox has ended, by Close or by itself.
 func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
 
-// Planted lists paths in the workspace that the host executes or obeys without
-// being told to (policy.Protections), that did not exist when the sandbox
-// started, and that exist now: they could not be protected, so look at them
-// before use. It is known after [Sandbox.Close], and empty before.
-func (s *Sandbox) Planted() []string {
+// Planted lists the paths of [Changes].Planted. It is known after
+// [Sandbox.Close], and empty before.
+func (s *Sandbox) Planted() []string { return s.Changes().planted() }
+
+// Changes is what the commands have made or changed of what programs of the
+// host execute or obey. It is known after [Sandbox.Close], and empty before.
+func (s *Sandbox) Changes() Changes {
 	select {
 	case <-s.stopped:
-		return s.death.Planted
+		return s.changes
 	default:
-		return nil
+		return Changes{}
 	}
 }
 
@@ -98,9 +131,13 @@ func (s *Sandbox) Close() error {
 func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
+		s.compare()
 		close(s.stopped)
-		if s.planted != nil && len(s.death.Planted) > 0 {
+		if s.planted != nil && !s.changes.Empty() {
 			s.planted(s)
+		}
+		if s.kept != nil {
+			s.kept.Forget()
 		}
 	})
 	return s.death, s.stopErr

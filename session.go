@@ -92,7 +92,7 @@ func (s *Sandbox) OpenSession(ctx context.Context, opts SessionOptions) (*Sessio
 	n := &Session{sandbox: s, id: opts.ID, turn: make(chan struct{}, 1), kept: wire.Kept{Client: &s.client}}
 	n.command, n.startup = orDefault(opts.CommandTimeout, 30*time.Second), orDefault(opts.StartupTimeout, 30*time.Second)
 	n.startup = times(n.startup, len(opts.Startup)+1)
-	n.end = orDefault(opts.TerminationTimeout, 10*time.Second) + times(n.command, len(opts.Shutdown))
+	n.end = orDefault(opts.TerminationTimeout, DefaultSessionEnd) + times(n.command, len(opts.Shutdown))
 	n.turn <- struct{}{}
 	err = n.ask(ctx, "open the session", n.startup, func(ctx context.Context) error {
 		_, err := s.client.OpenSession(ctx, q)
@@ -232,6 +232,9 @@ func (n *Session) ask(ctx context.Context, what string, limit time.Duration, do 
 
 // DefaultSessionTimeout is that of a session's commands.
 const DefaultSessionTimeout = 30 * time.Second
+
+// DefaultSessionEnd is the time that a session's shell has to end by itself.
+const DefaultSessionEnd = 10 * time.Second
 
 // SessionSummary is what a session is now, by the agent's word.
 type SessionSummary struct {

@@ -1,9 +1,14 @@
 package paddock
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // StateDirEnv names the environment variable that overrides where sandboxes
@@ -14,10 +19,23 @@ const StateDirEnv = "PADDOCK_STATE_DIR"
 // say: $PADDOCK_STATE_DIR, for root /var/lib/paddock, else
 // $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. The directory is made
 // with mode 0700 by whatever first needs it.
+//
+// The path is free of symbolic links. One that commands of a sandbox, or any user
+// of this host, could have replaced is an error, since what is in it is believed:
+// who may do what, say.
 func DefaultStateDir() (string, error) {
 	if dir := os.Getenv(StateDirEnv); dir != "" {
-		return absolute(dir, "$"+StateDirEnv)
+		return trustState(dir, StateDirEnv)
 	}
+	dir, err := usualStateDir()
+	if err != nil {
+		return "", err
+	}
+	return trustState(dir, "")
+}
+
+// usualStateDir is the place where nobody has named one.
+func usualStateDir() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/paddock", nil
 	}
@@ -40,11 +58,22 @@ func (o Options) stateDir() (string, error) {
 	if o.StateDir == "" {
 		return DefaultStateDir()
 	}
-	return absolute(o.StateDir, "Options.StateDir")
+	return trustState(o.StateDir, "Options.StateDir")
+}
+
+// trustState resolves a directory of state, and refuses one that others could
+// have put there. field says who named it, "" that nobody did.
+func trustState(dir, field string) (string, error) {
+	usual, _ := usualStateDir() // without one its list says nothing
+	path, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, usual, field != "")
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
+		e.Hint = "choose a directory of your own with " + StateDirEnv
+	}
+	return path, err
 }
 
 func absolute(dir, from string) (string, error) {
-	abs, err := filepath.Abs(dir)
+	abs, err := hostpath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("cannot use %s: %w", from, err)
 	}

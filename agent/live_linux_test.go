@@ -21,6 +21,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -142,7 +143,7 @@ func startIn(t *testing.T, workspace string) *box {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	b.sandbox, err = linux.New().Start(b.context(), backend.Request{Spec: spec, Agent: agentPath, StateDir: state})
+	b.sandbox, err = linux.New().Start(b.context(), boxtest.Guarded(t, backend.Request{Spec: spec, Agent: agentPath, StateDir: state}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (h *sessionShell) drain() {
 func (h *sessionShell) line(o order, word string) (string, error) {
 	withStdin := len(o.stdin) > 0
 	if withStdin {
-		if err := fill(h.stdin, o.stdin); err != nil {
+		if err := rewrite(h.stdin, o.stdin); err != nil {
 			return "", err
 		}
 	}
@@ -98,14 +98,11 @@ func (h *sessionShell) line(o order, word string) (string, error) {
 	if !h.bash {
 		return otherLine(o.text, word, h.state, withStdin), nil
 	}
-	if err := fill(h.text, []byte(bashText(o.text, h.state, withStdin))); err != nil {
-		return "", err
-	}
-	return bashLine(word, h.state, withStdin), nil
+	return bashLine(o.text, word, h.state, withStdin), nil
 }
 
-// send writes a line to a shell that waits for one. What has no room in the
-// pipe goes on beside.
+// send writes a line to a shell that waits for one. What may have no room in the
+// socket goes on beside.
 func (e *errand) send(line string) {
 	if len(line) <= os.Getpagesize() {
 		_, _ = e.h.input.WriteString(line)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,20 +16,32 @@ import (
 // One line hands a command over, and is read as a whole before the command
 // begins, so that a command which reads the shell's input swallows nothing. Its
 // second half reports over another private descriptor, with a word that no
-// output can guess. Nothing else of the shell is used: no function, no variable,
-// no alias, and in bash no word that a function can take the place of without
-// being found out.
+// output can guess. Of the shell's own nothing else is used: no function, no alias,
+// in bash one variable, which is gone before the command begins, and no word that
+// a function can take the place of without being found out.
+
+// Descriptors that a shell is started with, and how many there are.
+const (
+	givenInput = iota
+	_
+	_
+	givenStdin
+	givenReport
+	givenTell
+	givenText
+	givenFDs
+)
 
 // Descriptors in the shell. Other shells than bash know those of one digit only.
 const (
-	shellTempFD   = 39
-	shellStdinFD  = 40 // a memory file with the command's standard input
-	shellTextFD   = 41 // one with the command's text
-	shellTellFD   = 42 // one with bashTell
-	shellReportFD = 43
+	shellTempFD   = "39"
+	shellStdinFD  = "40" // a memory file with the command's standard input
+	shellTextFD   = "41" // one with bashText
+	shellTellFD   = "42" // one with bashTell
+	shellReportFD = "43"
 
-	otherStdinFD  = 8
-	otherReportFD = 9
+	otherStdinFD  = "8"
+	otherReportFD = "9"
 )
 
 // carried is what of a shell's state the lines between two commands would
@@ -43,48 +54,56 @@ type carried struct {
 	traps  bool   // bash: there may be traps
 }
 
+// withWord puts a report's word where a line has an at sign.
+func withWord(line, word string) string { return strings.ReplaceAll(line, "@", word) }
+
 // bootLine puts the private descriptors in their places, and tells whether
 // the shell is bash.
 func bootLine(word string) string {
-	return fmt.Sprintf(`PS1= PS2=; case ${BASH_VERSION-} in `+
-		`?*) \set +o history; \unset HISTFILE; \exec %[1]d<&3 %[2]d<&4 %[3]d>&5 %[7]d<&6 3<&- 4<&- 5>&- 6<&-; \printf '\n%[6]s 0 bash\n\n\n%[6]s.\n' >&%[3]d;; `+
-		`*) \exec %[4]d<&3 %[5]d>&5 3<&- 4<&- 5>&- 6<&-; \printf '\n%[6]s 0 other\n\n\n%[6]s.\n' >&%[5]d;; esac; \unset MAILCHECK`+"\n",
-		shellStdinFD, shellTextFD, shellReportFD, otherStdinFD, otherReportFD, word, shellTellFD)
+	const closing = " 3<&- 4<&- 5<&- 6<&-; " // what it was given
+	return withWord(`PS1= PS2=; case ${BASH_VERSION-} in `+
+		`?*) \set +o history; \unset HISTFILE; \exec `+shellStdinFD+`<&3 `+shellReportFD+`>&4 `+shellTellFD+`<&5 `+shellTextFD+`<&6`+closing+
+		`\printf '\n@ 0 bash\n\n\n@.\n' >&`+shellReportFD+`;; `+
+		`*) \exec `+otherStdinFD+`<&3 `+otherReportFD+`>&4`+closing+`\printf '\n@ 0 other\n\n\n@.\n' >&`+otherReportFD+`;; esac; \unset MAILCHECK`+"\n", word)
 }
 
-// bashText is what the file at shellTextFD holds for a command.
-func bashText(command string, c carried, stdin bool) string {
-	from := "0</dev/null"
+// bashText has bash do what the line has put into a variable, which is another
+// text each time, as the content of a file: there return is allowed.
+const bashText = `\builtin eval "$__paddock"` + "\n"
+
+const bashForget = `\builtin unset __paddock; `
+
+// bashLine runs a command and reports. Each redirection here is the copy of a
+// high descriptor, and so bash saves what was there above that, out of the way of
+// a command's own.
+func bashLine(command, word string, c carried, stdin bool) string {
+	const (
+		aside  = " " + shellStdinFD + "<&" + shellTextFD + " " + shellTellFD + "<&" + shellTextFD + " " + shellTextFD + "<&" + shellReportFD
+		gone   = " " + shellStdinFD + "<&- " + shellTextFD + "<&- " + shellTellFD + "<&- " + shellReportFD + ">&-; "
+		report = `\builtin . /proc/self/fd/` + shellTellFD + ` @ "$?" "$-" >&` + shellReportFD + " 2>&" + shellReportFD + "\n"
+	)
+	open, input, from := "", shellTextFD, "0</dev/null"
 	if stdin {
-		from = fmt.Sprintf("%d<&-", shellTempFD)
+		open, input, from = " "+shellTempFD+"</proc/self/fd/"+shellStdinFD, shellTempFD, shellTempFD+"<&-"
 	}
-	closing := fmt.Sprintf(`\exec %s %d<&- %d<&- %d<&- %d>&-; `, from, shellStdinFD, shellTextFD, shellTellFD, shellReportFD)
+	closing := `\exec ` + from + gone
 	if c.exec { // only the POSIX mode finds the builtin before the function
 		closing = `POSIXLY_CORRECT=1; ` + closing + `\unset POSIXLY_CORRECT; `
 	}
-	return closing + resume(c) + command + "\n"
+	line := `__paddock=` + singleQuoted(bashForget+closing+resume(c)+command) + `; \builtin . /proc/self/fd/` + shellTextFD + ` ` +
+		shellReportFD + `>&` + shellTextFD + open + aside + ` 0<&` + input + `; `
+	if c.traps {
+		return line + bashReport(word)
+	}
+	return line + withWord(report, word)
 }
 
-// bashLine runs that file and reports. Each redirection here is the copy of a
-// high descriptor, and so bash saves what was there above that, out of the way
-// of a command's own. Bash reads a line byte by byte, so it is short, but where
-// there may be traps.
-func bashLine(word string, c carried, stdin bool) string {
-	redirect := fmt.Sprintf("%[1]d>&%[2]d %[3]d<&%[2]d %[4]d<&%[2]d %[2]d<&%[1]d 0<&%[2]d", shellReportFD, shellTextFD, shellStdinFD, shellTellFD)
-	if stdin {
-		redirect = fmt.Sprintf("%[1]d>&%[2]d %[5]d</proc/self/fd/%[3]d %[3]d<&%[2]d %[4]d<&%[2]d %[2]d<&%[1]d 0<&%[5]d",
-			shellReportFD, shellTextFD, shellStdinFD, shellTellFD, shellTempFD)
-	}
-	report := bashReport(word)
-	if !c.traps {
-		report = fmt.Sprintf(`\builtin . /proc/self/fd/%d %s "$?" "$-" >&%d 2>&%d`+"\n", shellTellFD, word, shellReportFD, shellReportFD)
-	}
-	return fmt.Sprintf(`\builtin . /proc/self/fd/%d %s;`, shellTextFD, redirect) + report
-}
+// singleQuoted makes a text one word of a shell's.
+func singleQuoted(text string) string { return `'` + strings.ReplaceAll(text, "'", `'\''`) + `'` }
 
 // bashTell has bash tell its state, as the content of a file that it is given a
 // word, its status and its flags with: in one piece, since each wakes the agent.
-const bashTell = bashQuiet + `\builtin printf '\n%s %s %s\n%s\n\n%s.\n' "$1" "$2" "$3" "${PWD-}" "$1"; ` + bashEnd
+const bashTell = bashQuiet + `\builtin printf '\n%s %s %s\n%s\n\n%s.\n' "$1" "$2" "$3" "${PWD-}" "$1"; ` + bashForget + bashEnd + "\n"
 
 // The end is a syntax error: bash 5.2 writes beside its memory when it reads on
 // after a file that ended within $(, and an error sets its parser right.
@@ -96,8 +115,8 @@ const (
 // bashReport is the same as a line, which takes out traps: those can only be
 // seen there.
 func bashReport(word string) string {
-	return fmt.Sprintf(`{ \builtin printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
-		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n%[1]s.\n'; `+bashEnd+`} >&%[2]d 2>&%[2]d`+"\n", word, shellReportFD)
+	return withWord(`{ \builtin printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
+		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n@.\n'; `+bashForget+bashEnd+`} >&`+shellReportFD+` 2>&`+shellReportFD+"\n", word)
 }
 
 // mayTrap says whether a command may set traps, also by another that it reads.
@@ -113,17 +132,16 @@ const bashRescue = `POSIXLY_CORRECT=1; \unset -f builtin; \unset POSIXLY_CORRECT
 func otherLine(command, word string, c carried, stdin bool) string {
 	from := "/dev/null"
 	if stdin {
-		from = "/proc/self/fd/" + strconv.Itoa(otherStdinFD)
+		from = "/proc/self/fd/" + otherStdinFD
 	}
-	text := strings.ReplaceAll(" "+resume(c)+command, "'", `'\''`)
-	return fmt.Sprintf(`\eval '%s' <%s %d<&- %d>&-; `, text, from, otherStdinFD, otherReportFD) +
-		fmt.Sprintf(`{ \command \printf '\n%[1]s %%s %%s\n%%s\n' "$?" "$-" "${PWD-}"; \set +vx; \command \printf '\n%[1]s.\n'; PS1= PS2=; } >&%[2]d 2>&%[2]d`+"\n", word, otherReportFD)
+	return `\eval ` + singleQuoted(" "+resume(c)+command) + ` <` + from + withWord(` `+otherStdinFD+`<&- `+otherReportFD+`>&-; `+
+		`{ \command \printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \set +vx; \command \printf '\n@.\n'; PS1= PS2=; } >&`+otherReportFD+` 2>&`+otherReportFD+"\n", word)
 }
 
 // otherReport reports by an error message, which needs no word that could be
 // another's, and after which the shell reads its next line.
 func otherReport(word string) string {
-	return fmt.Sprintf("{ \\: \"${__paddock_%[1]s?\n%[1]s $? $-\n${PWD-}\n\n%[1]s.\n}\"; } 2>&%[2]d\n", word, otherReportFD)
+	return withWord("{ \\: \"${__paddock_@?\n@ $? $-\n${PWD-}\n\n@.\n}\"; } 2>&"+otherReportFD+"\n", word)
 }
 
 // resume puts back what the last report took out. With options that make each

@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -24,14 +23,13 @@ type sessionShell struct {
 	agent   *Agent
 	process *process
 	running string   // its id in the registry
-	input   *os.File // what it reads its lines from, of one page
-	text    *os.File // memory, which it has at shellTextFD
+	input   *os.File // a socket that it reads its lines from
 	stdin   *os.File // memory, which it has at shellStdinFD
-	tell    *os.File // memory, which it has at shellTellFD
 	report  *tap
 	streams [2]*tap
 	output  *sessionOutput
 	bash    bool
+	advises bool // it is busybox
 	state   carried
 	cwd     string
 	old     map[int]uint64 // processes in the background, with their births
@@ -58,18 +56,18 @@ const maxReport = 256 << 10
 
 // startSessionShell starts the shell of a session, which is not ready yet.
 func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
-	h := &sessionShell{agent: a, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
+	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, agent: a, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
 	h.output.begin(lateRecord())
 	s := &stdio{}
 	var report *os.File
 	defer func() {
 		s.closeChild()
 		if err != nil {
-			closeFiles(present(h.input, h.text, h.stdin, h.tell, report, s.stdout, s.stderr))
+			closeFiles(present(h.input, h.stdin, report, s.stdout, s.stderr))
 		}
 	}()
-	var given [7]int
-	if report, err = h.pipes(s, &given); err != nil {
+	var given [givenFDs]int
+	if report, err = h.channels(s, &given); err != nil {
 		return nil, err
 	}
 	high, err := above(given[:], dir.FD())
@@ -88,32 +86,34 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 	return h, err
 }
 
-// pipes makes what the shell gets, and the agent's ends of that.
-func (h *sessionShell) pipes(s *stdio, given *[7]int) (report *os.File, err error) {
-	for _, p := range []struct {
-		child      *int
-		own        **os.File
-		childReads bool
-	}{{&given[0], &h.input, true}, {&given[1], &s.stdout, false}, {&given[2], &s.stderr, false}, {&given[5], &report, false}} {
-		if *p.child, *p.own, err = s.pipe(p.childReads); err != nil {
+// channels makes what the shell gets, and the agent's ends of that. The lines
+// that the shell reads and its reports go over sockets: any process of the same
+// user can open a pipe once more by its name in /proc, and write to it, but not
+// a socket. Commands' own streams are pipes, since scripts open /dev/stdout.
+func (h *sessionShell) channels(s *stdio, given *[givenFDs]int) (report *os.File, err error) {
+	if given[givenInput], h.input, err = s.socket(); err != nil {
+		return nil, err
+	}
+	if given[givenReport], report, err = s.socket(); err != nil {
+		return report, err
+	}
+	if given[1], s.stdout, err = s.pipe(false); err != nil {
+		return report, err
+	}
+	if given[2], s.stderr, err = s.pipe(false); err != nil {
+		return report, err
+	}
+	if h.stdin, err = memoryFile("stdin", "", 0); err != nil {
+		return report, err
+	}
+	given[givenStdin] = int(h.stdin.Fd())
+	for i, content := range [...]string{bashTell, bashText} {
+		f, err := memoryFile("paddock", content, sealAll)
+		if err != nil {
 			return report, err
 		}
-	}
-	if err := onePage(h.input); err != nil {
-		return report, err
-	}
-	if h.stdin, err = memoryFile("stdin"); err != nil {
-		return report, err
-	}
-	if h.text, err = memoryFile("command"); err != nil {
-		return report, err
-	}
-	if h.tell, err = memoryFile("report"); err != nil {
-		return report, err
-	}
-	given[3], given[4], given[6] = int(h.stdin.Fd()), int(h.text.Fd()), int(h.tell.Fd())
-	if err := fill(h.tell, []byte(bashTell+"\n")); err != nil {
-		return report, err
+		s.given = append(s.given, f)
+		given[givenTell+i] = int(f.Fd())
 	}
 	return report, nil
 }
@@ -139,41 +139,35 @@ func present(files ...*os.File) (list []*os.File) {
 	return list
 }
 
-// onePage makes a pipe so small that consumed works.
-func onePage(pipe *os.File) error {
-	raw, err := pipe.SyscallConn()
-	if err != nil {
-		return err
-	}
-	failed := raw.Control(func(fd uintptr) { _, err = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, os.Getpagesize()) })
-	return errors.Join(failed, err)
-}
-
-// memoryFile is a file that nothing but the agent can write to.
-func memoryFile(name string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	if err := unix.Fchmod(fd, 0o444); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
 // listen begins to read what the shell says.
 func (h *sessionShell) listen(s *stdio, report *os.File) (err error) {
 	if h.report, err = openTap(report, nil, h.hear); err != nil {
 		return err
 	}
 	for i, f := range []*os.File{s.stdout, s.stderr} {
-		if h.streams[i], err = openTap(f, h.streams[0], func(p []byte) { h.output.take(i, p) }); err != nil {
+		take := func(p []byte) { h.output.take(i, p) }
+		if h.advises && i == sessionStderr {
+			take = func(p []byte) { h.output.take(i, h.unadvised(p)) }
+		}
+		if h.streams[i], err = openTap(f, h.streams[0], take); err != nil {
 			return err
 		}
 	}
 	go h.await()
 	return nil
+}
+
+// advice is what busybox prints when it takes a signal for the end of its input.
+// It ends after fifty of these in a row.
+const advice = "\nUse \"exit\" to leave shell.\n"
+
+// unadvised removes that, and sends a line, which ends the row.
+func (h *sessionShell) unadvised(p []byte) []byte {
+	if !bytes.Contains(p, []byte(advice)) {
+		return p
+	}
+	_, _ = h.input.WriteString("\n")
+	return bytes.ReplaceAll(p, []byte(advice), nil)
 }
 
 // hear takes what the shell writes to its private descriptor.
@@ -235,7 +229,7 @@ func (h *sessionShell) release() {
 	for _, t := range h.streams {
 		t.close()
 	}
-	closeFiles(present(h.input, h.text, h.stdin, h.tell))
+	closeFiles(present(h.input, h.stdin))
 }
 
 // kill ends the shell and its tree.
@@ -255,14 +249,8 @@ func (h *sessionShell) ended() bool {
 	}
 }
 
-// fill writes a memory file anew.
-func fill(f *os.File, content []byte) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(content, 0)
-	return err
-}
+// ignoreEnd is busybox's option to go on at the end of its input.
+const ignoreEnd = "-I"
 
 // sessionCommand is the shell of a request: bash where there is one and none is named.
 func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
@@ -289,10 +277,10 @@ func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.C
 		c.Argv = append(c.Argv, "+H")
 	}
 	c.Argv = append(c.Argv, "-i")
-	// Busybox takes the end of a job for the end of its standard input, but not
-	// for that of a file.
+	// Busybox takes the end of a job for the end of its standard input, and ends
+	// too, unless it is told to ignore that.
 	if program, err := filepath.EvalSymlinks(c.Path); err == nil && strings.HasPrefix(filepath.Base(program), "busybox") {
-		c.Argv = append(c.Argv, "/proc/self/fd/0")
+		c.Argv = append(c.Argv, ignoreEnd)
 	}
 	return c, nil
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tap reads a pipe as it is written to, and on demand: what is in the pipe at a
+// tap reads a pipe or a socket as it is written to, and on demand: what is in the pipe at a
 // moment can be taken at that moment, in order.
 type tap struct {
 	file *os.File
@@ -97,15 +97,17 @@ func (t *tap) close() {
 	<-t.done
 }
 
-// consumed waits until all that was written to a pipe has been read from it. The
-// pipe must have room for one page only, so that the kernel tells when it is empty.
-func consumed(pipe *os.File) error {
-	raw, err := pipe.SyscallConn()
+// consumed waits until all that was written to a stream socket of a pair has
+// been read at its other end. The kernel counts what is on its way as memory of
+// the sender's, and says so each time some of it is given back; the last byte of
+// that count goes after that was said.
+func consumed(socket *os.File) error {
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return err
 	}
 	return raw.Write(func(fd uintptr) bool {
-		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-		return err != nil || left == 0
+		left, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+		return err != nil || left <= 1
 	})
 }

@@ -24,6 +24,7 @@ type spawner struct {
 	// expendable commands share a bound of memory with the agent, which they
 	// must not survive.
 	expendable bool
+	apart      int // a Landlock ruleset that each command applies to itself, 0 for none
 	// capless commands hold no capabilities, whatever the agent has.
 	capless bool
 }
@@ -93,6 +94,7 @@ func newSpawner(plan *confine.Plan, fds []int) (*spawner, []*confine.Error, *con
 		trees:    &trees{proc: proc, init: initPID},
 		tid:      unix.Gettid(),
 		groups:   groups,
+		apart:    applier.Apart,
 	}
 	if err := s.supervise(&applier, plan); err != nil {
 		return nil, nil, err
@@ -125,6 +127,7 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	if err := applier.Spawn(plan); err != nil {
 		return nil, nil, err
 	}
+	s.apart = applier.Apart
 	if err := s.supervise(&applier, plan); err != nil {
 		return nil, nil, err
 	}
@@ -226,7 +229,7 @@ func (s *spawner) clone(c *clone.Command, group *treeGroup) (*process, *clone.Ch
 		m.close()
 		return nil, nil, err
 	}
-	c.DieWithThread, c.NoCaps = s.bare, s.capless
+	c.DieWithThread, c.NoCaps, c.Landlock = s.bare, s.capless, s.apart
 	p := &process{mark: m, started: time.Now(), done: make(chan struct{})}
 	var child *clone.Child
 	err = s.reaper.adopt(p, func() (pid int, err error) {

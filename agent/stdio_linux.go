@@ -89,6 +89,15 @@ func newPipes(withStdin bool, outputs []*os.File) (s *stdio, err error) {
 	return s, err
 }
 
+// socket makes a pair of connected sockets, of which the agent's does not block.
+func (s *stdio) socket() (int, *os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, os.NewSyscallError("socketpair", err)
+	}
+	return s.keep(pair[0], pair[1], "socket")
+}
+
 // pipe makes one stream. Only the agent's end is non-blocking: the mode
 // belongs to an open file description, and commands expect a plain one.
 func (s *stdio) pipe(childReads bool) (int, *os.File, error) {
@@ -100,10 +109,15 @@ func (s *stdio) pipe(childReads bool) (int, *os.File, error) {
 	if childReads {
 		child, own = fds[0], fds[1]
 	}
+	return s.keep(child, own, "pipe")
+}
+
+// keep makes the agent's end a file that does not block.
+func (s *stdio) keep(child, own int, name string) (int, *os.File, error) {
 	s.owned = append(s.owned, child)
 	if err := unix.SetNonblock(own, true); err != nil {
 		unix.Close(own)
 		return -1, nil, err
 	}
-	return child, os.NewFile(uintptr(own), "pipe"), nil
+	return child, os.NewFile(uintptr(own), name), nil
 }

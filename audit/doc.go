@@ -8,6 +8,7 @@
 //
 //	audit-00000001.jsonl   records, one a line; the highest number is written to
 //	lock                   held while a record is appended
+//	begun                  an empty file for each operation that has not ended
 //
 // The last field of each line, hash, is the SHA-256 of the bytes before it;
 // prev is the hash of the line before, also across files. Each append reads
@@ -17,6 +18,11 @@
 //
 // A process that is killed may leave a line that ends too early. The next one
 // to append keeps it, and writes a record (repair) that says what it found.
+//
+// An operation has a begin record and an end record. Where the end cannot be written,
+// for want of room say, the process tries again with its next record. What a process
+// leaves without an end is told by the first one that appends after it ([Log.Lost]),
+// on record too (lost), and by Verify.
 //
 // [Verify] reads a whole log in bounded memory and finds what was edited,
 // moved, inserted or removed. Who can write to the directory can also write

@@ -18,6 +18,19 @@ func (r *Record) encode() ([]byte, error) {
 	e.text("prev", r.Prev)
 	e.text("kind", r.Kind)
 	e.number("call", int64(r.Call))
+	if p := r.Process; p != nil {
+		e.b = append(e.key("process"), `{"pid":`...)
+		e.b = strconv.AppendInt(e.b, int64(p.PID), 10)
+		e.b = append(e.b, `,"start":`...)
+		e.b = strconv.AppendUint(e.b, p.Start, 10)
+		e.b = append(e.b, `,"pid_namespace":`...)
+		e.b = strconv.AppendUint(e.b, p.Namespace, 10)
+		e.text("boot", p.Boot)
+		e.b = append(e.b, '}')
+	}
+	if len(r.Lost) > 0 {
+		e.value("lost", r.Lost)
+	}
 	e.optional("principal", r.Principal)
 	e.optional("op", r.Op)
 	e.optional("sandbox", r.Sandbox)
@@ -33,8 +46,13 @@ func (r *Record) encode() ([]byte, error) {
 		e.value("denials", r.Denials)
 	}
 	e.number("duration_us", r.DurationUS)
-	if len(r.Planted) > 0 {
-		e.value("planted", r.Planted)
+	for _, list := range []struct {
+		key   string
+		texts []string
+	}{{"planted", r.Planted}, {"programs", r.Programs}, {"unseen", r.Unseen}} {
+		if len(list.texts) > 0 {
+			e.value(list.key, list.texts)
+		}
 	}
 	if r.Repair != nil {
 		e.value("repair", r.Repair)

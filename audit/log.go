@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -45,6 +46,10 @@ type Log struct {
 	last  *writer // of the record before, for the next one; nil where there is none
 	timer *time.Timer
 	group group
+
+	swept   bool
+	lost    []uint64 // found in others' marks, and not told yet
+	pending []Record // ends that could not be written, the oldest first
 }
 
 // At is the log in a directory, which the first record makes.
@@ -92,6 +97,17 @@ func (l *Log) AppendSync(ctx context.Context, r Record) (Record, error) {
 	return r, nil
 }
 
+// Lost returns, once, the numbers of the begin records of operations whose process
+// has gone without an end on record. They are looked for with the first record that
+// this process appends.
+func (l *Log) Lost() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := l.lost
+	l.lost = nil
+	return lost
+}
+
 // Sync returns when the records that were appended before are on the disk.
 func (l *Log) Sync() error {
 	l.mu.Lock()
@@ -105,8 +121,8 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// Close waits until all records are on the disk. A process that ends need not
-// call it.
+// Close waits until all records are on the disk, and tries once more to write the
+// ends that could not be written. A process that ends need not call it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,9 +130,12 @@ func (l *Log) Close() error {
 		return nil
 	}
 	var err error
+	if len(l.pending) > 0 {
+		_, err = l.appendLocked(context.Background(), nil, false)
+	}
 	if l.timer != nil {
 		l.timer.Stop()
-		err = l.syncNewest()
+		err = errors.Join(err, l.syncNewest())
 	}
 	l.forget()
 	l.dir.close()
@@ -137,6 +156,16 @@ func (l *Log) forget() {
 func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	f, err := l.appendLocked(ctx, r, give)
+	if err != nil && r.Kind == KindEnd && len(l.pending) < maxPending {
+		l.pending = append(l.pending, *r)
+	}
+	return f, err
+}
+
+// appendLocked is append for who holds l.mu. Without a record it writes those alone
+// that could not be written before.
+func (l *Log) appendLocked(ctx context.Context, r *Record, give bool) (*os.File, error) {
 	if l.dir == nil {
 		d, err := makeDir(l.path)
 		if err != nil {
@@ -156,7 +185,16 @@ func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error
 			return nil, err
 		}
 	}
-	if err := l.last.put(r, l.opts); err != nil {
+	err = l.sweep()
+	for err == nil && len(l.pending) > 0 {
+		if err = l.put(&l.pending[0]); err == nil {
+			l.pending = l.pending[1:]
+		}
+	}
+	if err == nil && r != nil {
+		err = l.put(r)
+	}
+	if err != nil {
 		l.forget()
 		return nil, err
 	}
@@ -165,6 +203,41 @@ func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error
 		l.last = nil
 	}
 	return f, nil
+}
+
+// put writes a record, and keeps the marks of what runs.
+func (l *Log) put(r *Record) error {
+	if r.Kind == KindBegin {
+		r.Process = self()
+	}
+	if err := l.last.put(r, l.opts); err != nil {
+		return err
+	}
+	switch {
+	case r.Kind == KindBegin && r.Process != nil:
+		l.dir.mark(r)
+	case r.Kind == KindEnd && r.Call != 0:
+		l.dir.unmark(r.Call)
+	}
+	return nil
+}
+
+// sweep puts on record, once, what processes that are gone have left without an end.
+func (l *Log) sweep() error {
+	if l.swept {
+		return nil
+	}
+	seqs, marks := l.dir.lost()
+	if len(seqs) > 0 {
+		if err := l.put(&Record{Kind: KindLost, Lost: seqs}); err != nil {
+			return err
+		}
+		for _, mark := range marks {
+			_ = l.dir.root.Remove(mark)
+		}
+	}
+	l.swept, l.lost = true, seqs
+	return nil
 }
 
 // syncSoon has the records on the disk within syncEvery.

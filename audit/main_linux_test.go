@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is "append DIR COUNT SIZE", "full DIR", or "killed DIR".
+// child is "append DIR COUNT SIZE", "begin DIR", "full DIR", or "killed DIR".
 func child(job []string) {
 	log := At(job[1], Options{MaxSize: minSize, Keep: 4})
 	switch job[0] {
@@ -40,6 +41,10 @@ func child(job []string) {
 			}
 			fmt.Println(r.Seq, r.Hash)
 		}
+	case "begin":
+		r, err := log.Append(context.Background(), Record{Kind: KindBegin, Principal: "local:me", Op: "run"})
+		fmt.Println(r.Seq, err)
+		time.Sleep(time.Hour) // until it is killed
 	case "full", "killed":
 		if job[0] == "killed" {
 			dieAtLimit()

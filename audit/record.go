@@ -29,9 +29,13 @@ const (
 	KindEnd    = "end"    // how the operation of an earlier record ended
 	KindRepair = "repair" // a line that a killed process left unfinished
 	KindPrune  = "prune"  // old files are about to be removed
-	// KindPlanted says what a sandbox that has ended leaves in its workspace for the
-	// host to execute or obey; Op is the operation that had opened it.
+	// KindPlanted says what a sandbox that has ended leaves for the host to execute
+	// or obey; Op is the operation that had opened it, or, where its owner was killed,
+	// the one that has found it.
 	KindPlanted = "planted"
+	// KindLost names operations that have begun, and whose end nobody can put on
+	// record any more: their process is gone.
+	KindLost = "lost"
 )
 
 // The outcomes of operations.
@@ -48,10 +52,14 @@ type Record struct {
 	Prev string    `json:"prev"`
 	Kind string    `json:"kind"`
 	// Call is the seq of the begin record that an end record belongs to.
-	Call      uint64 `json:"call,omitempty"`
-	Principal string `json:"principal,omitempty"`
-	Op        string `json:"op,omitempty"`
-	Sandbox   string `json:"sandbox,omitempty"`
+	Call uint64 `json:"call,omitempty"`
+	// Process is that which wrote a begin record, where it is known. Append sets it.
+	Process *Process `json:"process,omitempty"`
+	// Lost are the seqs of begin records.
+	Lost      []uint64 `json:"lost,omitempty"`
+	Principal string   `json:"principal,omitempty"`
+	Op        string   `json:"op,omitempty"`
+	Sandbox   string   `json:"sandbox,omitempty"`
 	// Args are the operation's arguments, without secrets.
 	Args    json.RawMessage `json:"args,omitempty"`
 	Outcome string          `json:"outcome,omitempty"`
@@ -61,11 +69,14 @@ type Record struct {
 	Exit       *int     `json:"exit,omitempty"`
 	Denials    []Denial `json:"denials,omitempty"`
 	DurationUS int64    `json:"duration_us,omitempty"`
-	// Planted are paths in the workspace.
-	Planted []string `json:"planted,omitempty"`
-	Repair  *Repair  `json:"repair,omitempty"`
-	Prune   *Prune   `json:"prune,omitempty"`
-	Hash    string   `json:"hash"`
+	// Planted are paths that the host obeys without being told to, Programs those
+	// that run when they are named, and Unseen says what could not be compared.
+	Planted  []string `json:"planted,omitempty"`
+	Programs []string `json:"programs,omitempty"`
+	Unseen   []string `json:"unseen,omitempty"`
+	Repair   *Repair  `json:"repair,omitempty"`
+	Prune    *Prune   `json:"prune,omitempty"`
+	Hash     string   `json:"hash"`
 }
 
 // Denial is something that was refused to what the operation ran.
@@ -121,9 +132,11 @@ func (r *Record) shorten() {
 		*text = cut(*text, maxText)
 	}
 	r.Denials = r.Denials[:min(len(r.Denials), 8)]
-	r.Planted = r.Planted[:min(len(r.Planted), 8)]
-	for i := range r.Planted {
-		r.Planted[i] = cut(r.Planted[i], maxText)
+	for _, list := range []*[]string{&r.Planted, &r.Programs, &r.Unseen} {
+		*list = (*list)[:min(len(*list), 8)]
+		for i, text := range *list {
+			(*list)[i] = cut(text, maxText)
+		}
 	}
 	for i := range r.Denials {
 		d := &r.Denials[i]

@@ -38,6 +38,16 @@ type Report struct {
 	Repairs int `json:"repairs,omitempty"`
 	// Pruned is how many records were removed, as the log itself tells.
 	Pruned uint64 `json:"pruned,omitempty"`
+	// Lost are operations that have begun, and whose end is on no record, though
+	// their process has gone: it was killed, or could not write. The chain holds all
+	// the same. Running are those whose process runs, and Unknown those of which that
+	// cannot be told from here. Of each the newest hundred are listed.
+	Lost         []Begun `json:"lost,omitempty"`
+	LostCount    int     `json:"lost_count"`
+	Running      []Begun `json:"running,omitempty"`
+	RunningCount int     `json:"running_count,omitempty"`
+	Unknown      []Begun `json:"unknown,omitempty"`
+	UnknownCount int     `json:"unknown_count,omitempty"`
 	// Problems are the first hundred; Wrong counts them all.
 	Problems []Problem `json:"problems,omitempty"`
 	Wrong    int       `json:"wrong,omitempty"`
@@ -58,6 +68,8 @@ type verifier struct {
 	at     int
 	pruned bool // a record tells why it is missing
 	last   int  // the number of the file before, 0 at the beginning
+	begun  map[uint64]Begun
+	lost   map[uint64]bool // that a record tells of
 
 	wreckFrom int64 // where unreadable lines begin; negative: there are none
 	wreckLine int
@@ -83,7 +95,7 @@ func Verify(ctx context.Context, path, head string) (Report, error) {
 		return Report{}, fmt.Errorf("cannot read the audit log in %s: %w", path, err)
 	}
 	defer closeAll(files)
-	v := verifier{want: head, prev: Genesis}
+	v := verifier{want: head, prev: Genesis, begun: map[uint64]Begun{}, lost: map[uint64]bool{}}
 	v.report.Files = len(files)
 	for i, f := range files {
 		if err := v.walk(ctx, filepath.Base(f.Name()), f, sizes[i]); err != nil {
@@ -155,8 +167,21 @@ func (v *verifier) record(r *Record, from int64) {
 	if r.Hash == v.want {
 		v.found = r.Seq
 	}
-	if p := r.Prune; p != nil && r.Kind == KindPrune {
-		v.license(*p)
+	switch {
+	case r.Kind == KindPrune && r.Prune != nil:
+		v.license(*r.Prune)
+	case r.Kind == KindBegin && len(v.begun) >= maxBegun:
+		v.report.UnknownCount++ // there are too many to follow
+	case r.Kind == KindBegin:
+		v.begun[r.Seq] = Begun{Seq: r.Seq, Time: r.Time, Op: r.Op, Principal: r.Principal, File: v.file, Line: v.line, process: r.Process}
+	case r.Kind == KindEnd:
+		delete(v.begun, r.Call)
+	case r.Kind == KindLost:
+		for _, seq := range r.Lost {
+			if _, open := v.begun[seq]; open {
+				v.lost[seq] = true
+			}
+		}
 	}
 }
 
@@ -218,6 +243,7 @@ func (v *verifier) endOfFile(rest []byte, from int64) {
 
 // finish says what can be said once all was read.
 func (v *verifier) finish() {
+	v.unended()
 	v.report.Head, v.report.Seq = v.prev, v.seq
 	if v.first.Head != "" {
 		v.report.Pruned = v.first.Seq

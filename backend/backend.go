@@ -46,9 +46,41 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// Guards are what of the writable mounts commands must not change. Of a mount
+	// of such a path itself, or of something in it, they say nothing.
+	Guards []Guard
 	// NoLinks refuses sources that are named through symbolic links, which
 	// others than the operator may have put there.
 	NoLinks bool
+	// Own are files and directories of Paddock's own beside the state, the agent
+	// and the programs beside the running one, which are always meant.
+	Own []OwnFile
+}
+
+// OwnFile is a file or a directory of Paddock's own, that commands must not
+// change. A backend covers what of it lies in a writable mount, or refuses.
+type OwnFile struct {
+	Path string
+	What string // "the audit log", for messages
+	// Field names the flag, the variable or the field that says where it is.
+	Field string
+	// Hidden: commands must not read it either.
+	Hidden bool
+	// Dir: it is a directory, which is made where it would be covered.
+	Dir bool
+	// Replaced: its changes put another file into its place, which takes a cover
+	// away. It is refused wherever commands could write.
+	Replaced bool
+	// Spare: that it does not exist is no reason to refuse, since it is looked at
+	// again before it is used.
+	Spare bool
+}
+
+// Guard is a path that stays read-only although it lies in something that
+// commands may write.
+type Guard struct {
+	File string // on the host, absolute, free of symbolic links
+	Why  string
 }
 
 // Sandbox is a running agent behind its wall.
@@ -82,10 +114,6 @@ type Death struct {
 	Proved bool `json:"proved"`
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
-	// Planted lists paths of the workspace that the host executes or obeys
-	// (policy.Protections, policy.Plantings) and that commands have made: they
-	// did not exist before, so they could not be protected. Look at them before use.
-	Planted []string `json:"planted,omitempty"`
 }
 
 // StartError is a wall that could not be built, typed so that a caller can
@@ -97,6 +125,13 @@ type StartError struct {
 	Errno  int    `json:"errno,omitempty"`  // the kernel's answer, 0 where there is none
 	Cause  string `json:"cause,omitempty"`  // the reason, where there is no errno
 	Hint   string `json:"hint,omitempty"`   // what to do about it
+	Err    error  `json:"-"`                // what ended the wait, of [Interrupted] alone
+}
+
+// Interrupted is the error of a start whose context ended while object was awaited.
+func Interrupted(ctx context.Context, stage, object string) *StartError {
+	cause := context.Cause(ctx)
+	return &StartError{Stage: stage, Op: "await", Object: object, Cause: "there was no answer: " + cause.Error(), Err: errors.Join(ctx.Err(), cause)}
 }
 
 // Error says what could not be done and why.
@@ -112,10 +147,11 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, cause)
 }
 
-// Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works.
+// Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works, or what
+// ended the wait.
 func (e *StartError) Unwrap() error {
 	if e.Errno == 0 {
-		return nil
+		return e.Err
 	}
 	return syscall.Errno(e.Errno)
 }

@@ -23,6 +23,7 @@ var measurements = []struct {
 	run  func(context.Context, *bench) error
 }{
 	{"cold", measureCold},
+	{"compare", measureCompare},
 	{"resident", measureResident},
 	{"warm", measureWarm},
 	{"syscalls", measureSyscalls},

@@ -27,6 +27,9 @@ type Applier struct {
 	// Listener is where a supervisor is told of what commands are denied, 0
 	// where nobody is.
 	Listener int
+	// Apart is the Landlock ruleset that each command is to apply to itself, 0
+	// where it is not.
+	Apart int
 
 	trees   map[int]int     // step index to detached mount
 	made    map[string]bool // directories of the new root that exist
@@ -128,6 +131,10 @@ func (a *Applier) step(i int, s *Step) error {
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	case OpLandlock:
 		return restrict(s)
+	case OpApart:
+		var err error
+		a.Apart, err = apartRuleset()
+		return err
 	case OpSeccomp:
 		if !hasFlag(s.Flags, FlagNotify) {
 			return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))

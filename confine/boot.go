@@ -168,7 +168,7 @@ func receive(r io.Reader, most int64) (*coder, error) {
 func (p *Plan) Isolation(skipped []*Error) policy.Isolation {
 	holds := p.Holds
 	for _, s := range skipped {
-		if s.Op == string(OpSysctl) {
+		if s.Op == string(OpSysctl) && s.Object == "user/max_user_namespaces" {
 			holds.NestedUserns = "seccomp"
 		}
 	}

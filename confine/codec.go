@@ -162,11 +162,17 @@ func (c *coder) idMap(m *IDMap) {
 	number(c, &m.Count)
 }
 
+func (c *coder) fileID(id *FileID) {
+	number(c, &id.Dev)
+	number(c, &id.Ino)
+}
+
 func (c *coder) step(s *Step) {
 	text(c, &s.Do)
 	text(c, &s.Source)
 	text(c, &s.Target)
 	text(c, &s.FD)
+	c.fileID(&s.ID)
 	list(c, &s.Flags, text)
 	number(c, &s.Mode)
 	number(c, &s.Size)
@@ -176,6 +182,7 @@ func (c *coder) step(s *Step) {
 		text(c, &r.Path)
 		text(c, &r.Access)
 		c.flag(&r.Resolved)
+		c.fileID(&r.ID)
 	})
 	c.flag(&s.Optional)
 	text(c, &s.Hint)

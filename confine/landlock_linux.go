@@ -98,22 +98,47 @@ func restrict(s *Step) error {
 			return fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed", abi, LandlockFilesABI)
 		}
 	}
-	fd, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET,
-		uintptr(unsafe.Pointer(&attr)), attrSize(attr), 0)
-	if errno != 0 {
-		return errno
+	fd, err := newRuleset(attr, s.Rules)
+	if err != nil {
+		return err
 	}
-	defer unix.Close(int(fd))
-	for _, r := range s.Rules {
-		if err := addRule(int(fd), r, attr.handledFS); err != nil {
-			return &Error{Op: string(OpLandlock), Object: r.Path, Cause: err.Error()}
-		}
-	}
-	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+	defer unix.Close(fd)
+	if _, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(fd), 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
 }
+
+func newRuleset(attr rulesetAttr, rules []PathRule) (int, error) {
+	fd, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET,
+		uintptr(unsafe.Pointer(&attr)), attrSize(attr), 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	for _, r := range rules {
+		if err := addRule(int(fd), r, attr.handledFS); err != nil {
+			_ = unix.Close(int(fd))
+			return -1, &Error{Op: string(OpLandlock), Object: r.Path, Cause: err.Error()}
+		}
+	}
+	return int(fd), nil
+}
+
+// apartRuleset makes a ruleset that forbids nothing. What counts is the domain
+// that a command gets by it: the kernel lets processes look into others only
+// where these are in the same domain or in one below it. The one right that is
+// handled, and given for all files, is the one that every domain takes away
+// otherwise. There is no scope in it, so signals and sockets are left alone.
+func apartRuleset() (int, error) {
+	fd, err := newRuleset(rulesetAttr{handledFS: unix.LANDLOCK_ACCESS_FS_REFER}, []PathRule{{Path: "/", Access: AccessChange}})
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(fd)
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, apartFD) // out of the way of what commands are given
+}
+
+const apartFD = 64
 
 // attrSize leaves out what is not used, for kernels that do not know it.
 func attrSize(attr rulesetAttr) uintptr {
@@ -169,6 +194,9 @@ func addRule(ruleset int, r PathRule, handled uint64) error {
 		return err
 	}
 	defer unix.Close(fd)
+	if err := sameFile(fd, r.ID); err != nil {
+		return err
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

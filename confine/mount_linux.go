@@ -66,6 +66,9 @@ func (a *Applier) openTrees(steps []Step) *Error {
 		if err == nil {
 			err = setAttrs(fd, mountAttrs(s.Flags))
 		}
+		if err == nil && hasFlag(s.Flags, FlagBelowRO) {
+			err = BelowReadOnly(fd)
+		}
 		if err != nil {
 			return stepError("setup", s, err)
 		}
@@ -83,7 +86,7 @@ func (a *Applier) openTree(s *Step) (int, error) {
 		}
 		return fd, nil
 	case hasFlag(s.Flags, FlagResolved):
-		return OpenResolved(s.Source)
+		return OpenResolved(s.Source, s.ID)
 	case s.Do == OpCgroup: // a mount of its own, from which no ".." leads out
 		return unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	}
@@ -94,9 +97,10 @@ func (a *Applier) openTree(s *Step) (int, error) {
 const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 
 // OpenResolved takes a path of the host, with all that is mounted below it, as
-// a detached mount. The path was resolved when the plan was made; where a
-// symbolic link has come into it since, the error is ELOOP.
-func OpenResolved(path string) (int, error) {
+// a detached mount. The path was resolved when the plan was made, and led to the
+// file of this id, unless that is zero. Where a symbolic link has come into it
+// since, the error is ELOOP, and ESTALE where it leads to another file.
+func OpenResolved(path string, id FileID) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_SYMLINKS,
@@ -105,7 +109,41 @@ func OpenResolved(path string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(fd)
+	if err := sameFile(fd, id); err != nil {
+		return -1, err
+	}
 	return unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
+}
+
+// sameFile is ESTALE where what is open is not the file of this id.
+func sameFile(fd int, id FileID) error {
+	if id == (FileID{}) {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if id != (FileID{Dev: st.Dev, Ino: st.Ino}) {
+		return unix.ESTALE
+	}
+	return nil
+}
+
+// BelowReadOnly makes what is mounted below the root of a detached tree
+// read-only, and leaves the root as it is.
+func BelowReadOnly(tree int) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(tree, &st); err != nil {
+		return err
+	}
+	if st.Flags&unix.ST_RDONLY != 0 { // the root is so, too
+		return setAttrs(tree, unix.MOUNT_ATTR_RDONLY)
+	}
+	if err := setAttrs(tree, unix.MOUNT_ATTR_RDONLY); err != nil {
+		return err
+	}
+	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
 func setAttrs(tree int, attr uint64) error {

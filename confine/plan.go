@@ -111,6 +111,7 @@ const (
 	OpCaps     Op = "caps"     // Caps stay, everything else and the bounding set go
 	OpNoNew    Op = "no_new_privs"
 	OpLandlock Op = "landlock" // Rules (of files), Flags (what else is out of reach)
+	OpApart    Op = "apart"    // each command gets a Landlock domain of its own
 	OpSeccomp  Op = "seccomp"  // Source (the filter's name), Data (its program), Flags
 	OpShield   Op = "shield"   // commands cannot signal the thread that they are cloned from
 )
@@ -123,6 +124,7 @@ const (
 	FlagNoExec     = "noexec"               // mounts
 	FlagExisting   = "existing"             // bind: the target exists and is never made
 	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
+	FlagBelowRO    = "below_ro"             // bind: what the host has mounted below the source becomes read-only
 	FlagOutlive    = "outlive"              // reset: the agent does not die with its parent, it tidies up first
 	FlagBounding   = "bounding"             // caps: the bounding and inheritable sets go, the process keeps what it has
 	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
@@ -139,6 +141,8 @@ type PathRule struct {
 	// Resolved paths have no symbolic links: one that has come into it since is
 	// an error.
 	Resolved bool `json:"resolved,omitempty"`
+	// ID is what a resolved path must lead to; zero: whatever is there.
+	ID FileID `json:"id,omitzero"`
 }
 
 // Access is what a rule grants.
@@ -160,12 +164,19 @@ const (
 	LandlockScopesABI = 6
 )
 
+// FileID tells one file of the host from every other: its device and its inode.
+type FileID struct {
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
+}
+
 // Step is one operation of a plan. Which fields matter depends on Do.
 type Step struct {
 	Do     Op         `json:"do"`
 	Source string     `json:"source,omitempty"`
 	Target string     `json:"target,omitempty"`
 	FD     string     `json:"fd,omitempty"` // a name from Plan.Files
+	ID     FileID     `json:"id,omitzero"`  // what Source must lead to; zero: whatever is there
 	Flags  []string   `json:"flags,omitempty"`
 	Mode   uint32     `json:"mode,omitempty"`
 	Size   int64      `json:"size,omitempty"`

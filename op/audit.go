@@ -48,6 +48,10 @@ The log is in the directory of state, in audit/. PADDOCK_AUDIT_SIZE says how
 large a file of it may become (default: 64MiB), and PADDOCK_AUDIT_KEEP how many
 files stay (default: 16). "paddock audit verify" says whether it was changed.
 
+What cannot be put on record is refused, unless paddock is told --audit
+best-effort: a disk that is full does not make operations invisible. What frees or
+ends something is done all the same, and what reads alone too.
+
 Whoever is no administrator finds their own records alone.`,
 		Examples: `  paddock audit --since 1h
   paddock audit --follow --op run

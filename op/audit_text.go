@@ -36,8 +36,16 @@ func recordText(r *audit.Record) string {
 		add("repair: %d bytes before this were no record", r.Repair.Bytes)
 	case r.Prune != nil:
 		add("prune: records up to number %d were removed", r.Prune.Seq)
+	case r.Kind == audit.KindLost:
+		add("lost: nobody will put on record how these ended: number=%d", r.Lost)
 	case r.Kind == audit.KindPlanted:
 		add("planted=%q", r.Planted)
+		if len(r.Programs) > 0 {
+			add("programs=%q", r.Programs)
+		}
+		if len(r.Unseen) > 0 {
+			add("unseen=%q", r.Unseen)
+		}
 	case r.Kind == audit.KindBegin:
 		add("begins")
 	default:

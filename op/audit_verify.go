@@ -43,6 +43,10 @@ The hash of the last record is printed. Keep it elsewhere, and give it with
 --head later: then records that were cut off at the end are missed too, and a
 log that somebody wrote anew is told from this one.
 
+Operations that have begun and have no end on record are named, too: those that
+run, and those that are lost, because their process was killed or the disk was
+full. They do not count as changes.
+
 Exit status: 0 where nothing was changed, else 1.`,
 		Examples: `  paddock audit verify
   paddock audit verify --head "$(cat ~/elsewhere/head)"
@@ -65,6 +69,20 @@ func auditVerify(ctx context.Context, env *Env, in AuditVerifyInput, _ *Stream) 
 	}
 	report, err := audit.Verify(ctx, env.Audit.Dir(), head)
 	return AuditVerifyOutput{report}, err
+}
+
+// begun tells of operations without an end.
+func begun(b *strings.Builder, title, what string, list []audit.Begun, count int) {
+	if count == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%-8s %d, %s\n", title, count, what)
+	for _, o := range list {
+		fmt.Fprintf(b, "%s:%d: %s number %d, %s, %s\n", o.File, o.Line, title, o.Seq, orDash(visible(o.Op)), o.Time.Format("2006-01-02T15:04:05Z"))
+	}
+	if more := count - len(list); more > 0 {
+		fmt.Fprintf(b, "and %d more\n", more)
+	}
 }
 
 func renderAuditVerify(w io.Writer, out AuditVerifyOutput) error {
@@ -90,7 +108,13 @@ func renderAuditVerify(w io.Writer, out AuditVerifyOutput) error {
 	if more := out.Wrong - len(out.Problems); more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
+	begun(&b, "lost", "whose end is not on record: their process was killed, or could not write", out.Lost, out.LostCount)
+	begun(&b, "unknown", "whose end is not on record yet: whether they run cannot be told from here", out.Unknown, out.UnknownCount)
+	begun(&b, "running", "that have begun and not ended", out.Running, out.RunningCount)
 	verdict := "ok: nothing was changed"
+	if out.LostCount > 0 {
+		verdict = "ok, but not whole: nothing was changed, and of operations whose end is not on record there are " + strconv.Itoa(out.LostCount)
+	}
 	if !out.OK {
 		verdict = "changed: the record is not what it was"
 	}

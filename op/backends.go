@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -119,6 +120,7 @@ func (e *Env) backendOf(spec policy.Spec) string {
 func (e *Env) options(spec policy.Spec) (paddock.Options, error) {
 	o := e.Options
 	o.NoLinks = o.NoLinks || e.Ceiling != nil
+	o.Own = slices.Concat(o.Own, e.named)
 	if o.Backend != nil || len(e.Backends) == 0 {
 		return o, nil
 	}
@@ -166,6 +168,8 @@ func (e *Env) privileged(ctx context.Context, spec policy.Spec) error {
 func (c *call) demand(need privilege.Set) error {
 	c.needs |= need
 	switch {
+	case c.op.Hints.Frees:
+		return nil
 	case c.env.Audit == nil:
 		return c.noLog()
 	case c.begun == 0 && !c.op.Hints.ReadOnly:

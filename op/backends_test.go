@@ -85,7 +85,7 @@ func TestSpecFieldsOfBackends(t *testing.T) {
 		{in: BackendInput{Wrapper: ptr("a; b")}, err: `cannot use wrapper "a; b": it has a ; outside quotes, which a shell would act upon`},
 	}
 	for _, tt := range tests {
-		got, err := SpecInput{SpecFile: tt.file, BackendInput: tt.in}.spec(&Env{})
+		got, err := SpecInput{SpecFile: tt.file, BackendInput: tt.in}.spec(t.Context(), &Env{})
 		if tt.err != "" {
 			if err == nil || err.Error() != tt.err {
 				t.Errorf("got %v, want %s", err, tt.err)

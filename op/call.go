@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +21,10 @@ import (
 //
 // Whoever asks must hold the privileges that the operation needs
 // (*privilege.Denied); that is asked before the input is looked at. Each call
-// is put on record, refused ones too. Where that cannot be done, an operation
-// that needs a privilege is refused, or, once it was done, not acknowledged;
-// of others env.Warn is told.
+// is put on record, refused ones too. Where that cannot be done before it starts, it
+// is refused, unless env.AuditBestEffort says otherwise, or it frees something, or
+// reads alone. Where it cannot be done afterwards, an operation that needs a privilege
+// is not acknowledged, and of others env.Warn is told.
 //
 // The output is an object that encodes as JSON. It may come together with an
 // error, which then is the more important of the two.
@@ -112,6 +114,7 @@ func (c *call) durable() bool { return c.op.Needs|c.needs != 0 }
 
 // begin puts on record what is about to be done, so that the record stands
 // also when this process is killed. What only reads leaves one record, at its end.
+// What cannot be put on record is not done: else whoever fills a disk works unseen.
 func (c *call) begin(ctx context.Context) error {
 	if c.env.Audit == nil && c.durable() {
 		return c.noLog()
@@ -120,12 +123,29 @@ func (c *call) begin(ctx context.Context) error {
 		return nil
 	}
 	r, err := c.append(ctx, audit.Record{Kind: audit.KindBegin, Args: c.args})
-	if err != nil && c.durable() {
-		return fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err)
+	switch {
+	case err == nil:
+		c.begun = r.Seq
+		return nil
+	case c.op.Hints.Frees:
+	case c.durable():
+		return c.tellOperator(fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err))
+	case !c.env.AuditBestEffort:
+		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint})
 	}
 	c.warn(err)
-	c.begun = r.Seq
 	return nil
+}
+
+const unrecordedHint = "make room there, or choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
+
+// tellOperator warns of an error that only somebody else is told of: who asks below
+// a ceiling is not the operator, who alone can mend it.
+func (c *call) tellOperator(err error) error {
+	if c.env.Ceiling != nil {
+		c.warn(err)
+	}
+	return err
 }
 
 func (c *call) noLog() error {
@@ -149,7 +169,7 @@ func (c *call) ended(ctx context.Context, out any, err error) error {
 	outcome(&r, out, err, denied)
 	r.Error = c.hideSecrets(r.Error)
 	if _, lost := c.append(ctx, r); lost != nil {
-		if c.durable() && c.begun > 0 {
+		if c.durable() && c.begun > 0 && !c.op.Hints.Frees {
 			c.lost = true
 			return errors.Join(err, fmt.Errorf("cannot acknowledge %s, which was done: %w", c.op.Name, lost))
 		}
@@ -169,10 +189,29 @@ func (c *call) append(ctx context.Context, r audit.Record) (audit.Record, error)
 	if c.env.Principal != nil {
 		r.Principal = c.env.Principal.Name
 	}
+	var err error
 	if c.durable() {
-		return log.AppendSync(context.WithoutCancel(ctx), r)
+		r, err = log.AppendSync(context.WithoutCancel(ctx), r)
+	} else {
+		r, err = log.Append(context.WithoutCancel(ctx), r)
 	}
-	return log.Append(context.WithoutCancel(ctx), r)
+	if lost := log.Lost(); len(lost) > 0 && c.env.Warn != nil {
+		c.env.Warn(lostEnds(lost))
+	}
+	return r, err
+}
+
+// lostEnds tells of operations that others have left without an end.
+func lostEnds(seqs []uint64) error {
+	const shown = 10
+	var names []string
+	for _, seq := range seqs[:min(len(seqs), shown)] {
+		names = append(names, strconv.FormatUint(seq, 10))
+	}
+	if more := len(seqs) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Errorf("how earlier operations ended is not on record (number %s): their process was killed, or could not write; paddock audit verify lists them", strings.Join(names, ", "))
 }
 
 func (c *call) warn(err error) {

@@ -187,17 +187,39 @@ func TestOrderOfQuestions(t *testing.T) {
 	}
 }
 
-// TestLogThatCannotBeWritten: ordinary operations go on with one note, those
-// that need a privilege are refused.
+// TestLogThatCannotBeWritten: operations are refused, unless they free something, read
+// alone, or need no record; those that need a privilege always are.
 func TestLogThatCannotBeWritten(t *testing.T) {
 	env := office(t)
 	if err := os.WriteFile(filepath.Dir(env.Audit.Dir()), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	notes := 0
-	env.Warn = func(error) { notes++ }
-	if _, err := tool(0, Hints{}, done).Call(t.Context(), env, []byte(`{"path":"/x"}`), nil); err != nil || notes != 1 {
-		t.Errorf("an ordinary operation: %v, %d notes", err, notes)
+	for _, tt := range []struct {
+		hints      Hints
+		bestEffort bool
+		ceiling    *policy.Ceiling
+		done       bool
+		notes      int
+	}{
+		{hints: Hints{}},
+		{hints: Hints{Destructive: true, Control: true}},
+		{ceiling: &policy.Ceiling{}, notes: 1}, // the operator is somebody else
+		{bestEffort: true, done: true, notes: 1},
+		{hints: Hints{Frees: true}, done: true, notes: 1},
+		{hints: Hints{ReadOnly: true}, done: true},
+	} {
+		own, notes, ran := *env, 0, false
+		own.Warn, own.AuditBestEffort, own.Ceiling = func(error) { notes++ }, tt.bestEffort, tt.ceiling
+		_, err := tool(0, tt.hints, func(context.Context, *Env, toolInput) (toolOutput, error) {
+			ran = true
+			return toolOutput{}, nil
+		}).Call(t.Context(), &own, []byte(`{"path":"/x"}`), nil)
+		if ran != tt.done || (err == nil) != tt.done || notes != tt.notes {
+			t.Errorf("%+v: done: %v, %v, %d notes", tt, ran, err, notes)
+		}
+		if err != nil && (!strings.HasPrefix(err.Error(), "cannot do tool: it cannot be put on record: ") || !strings.Contains(HintOf(err), "--audit best-effort")) {
+			t.Errorf("%v, hint %q", err, HintOf(err))
+		}
 	}
 	ran := false
 	o := tool(privilege.UnsandboxedExec, Hints{}, func(context.Context, *Env, toolInput) (toolOutput, error) {

@@ -45,6 +45,9 @@ doing it, and print what works, what is missing, and what to do about that.
 Then say what a spec can ask for here: the levels, networks and limits. That is
 done for each backend, the default one first, or for the one that is named.
 
+What sandboxes have left whose paddock was killed is told on standard error, once,
+as the next start would.
+
 Exit status: 0 where a sandbox with all default walls can be made here, else 1;
 with --backend, whether that backend can make one.`,
 		Examples: `  paddock doctor
@@ -68,6 +71,7 @@ func doctor(ctx context.Context, env *Env, in DoctorInput, _ *Stream) (DoctorOut
 		all.Go(func() { reports[i], errs[i] = paddock.Probe(ctx, opts) })
 	}
 	all.Wait()
+	errs = append(errs, paddock.TellUnreported(ctx, env.Options, env.tellOfUnreported))
 	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(errs...)
 }
 

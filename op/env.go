@@ -49,16 +49,22 @@ type Env struct {
 	// Audit takes a record of each call. nil: none is kept, and what needs a
 	// privilege is refused.
 	Audit *audit.Log
+	// AuditBestEffort has operations run whose record cannot be written, but for those
+	// that need a privilege; Warn is told. Else they are refused, unless they free or
+	// end something ([Hints.Frees]).
+	AuditBestEffort bool
 	// Warn is told what is wrong and stops nothing: a record that could not
 	// be kept. It is called once in a call at most. nil: nobody is told.
 	Warn func(error)
-	// Planted is told, at the end of each sandbox that was opened here, of what its
-	// commands have left for the host to execute or obey: it is for the operator,
+	// Planted is told, at the end of each sandbox that was opened here, and at a
+	// later start for one whose owner was killed, of what its commands have left for
+	// the host to execute or obey: it is for the operator,
 	// since who asked for the commands may be the one to beware of. It may be
 	// called from any goroutine. nil: nobody is told; it is on record all the same.
 	Planted func(Planted)
 
-	call *call // the one that this environment was made for
+	named []backend.OwnFile // files that were named and read in this call
+	call  *call             // the one that this environment was made for
 }
 
 func (e *Env) lookup(name string) (string, bool) {
@@ -92,6 +98,8 @@ type Stream struct {
 	Signals <-chan string
 	// Terminal is the caller's terminal; nil where there is none.
 	Terminal Terminal
+
+	early []string // signals that came before there was a command to get them
 }
 
 // Terminal is the caller's terminal, while a command has one made inside.

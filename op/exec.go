@@ -38,6 +38,7 @@ type keptExec struct {
 	command string // what is remembered of it
 	began   time.Time
 	cmd     *paddock.Cmd
+	limit   timeLimit
 	end     context.CancelFunc // kills the whole tree
 	killed  bool               // by exec_kill; of execs.mu
 
@@ -132,7 +133,8 @@ func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*ke
 		return nil, err
 	}
 	x.cmd = h.Command(ctx, argv[0], argv[1:]...)
-	x.cmd.Dir, x.cmd.AddEnv, x.cmd.Timeout = in.Cwd, in.Env, in.limit(h.Spec())
+	x.limit = env.within(in.limit(h.Spec()))
+	x.cmd.Dir, x.cmd.AddEnv, x.cmd.Timeout = in.Cwd, in.Env, x.limit.span
 	x.cmd.Stdout, x.cmd.Stderr = outputSide{x.out, 0}, outputSide{x.out, 1}
 	x.cmd.Stdin = in.stdin(h, stream)
 	if err := x.cmd.Start(); err != nil {
@@ -181,17 +183,17 @@ func (x *keptExec) how() string {
 	return "its end is not known"
 }
 
-// limit is how long the command may run: 0 is as long as it likes.
-func (in ExecInput) limit(spec policy.Spec) time.Duration {
+// limit is how long the command may run, as far as nobody else has a word on it.
+func (in ExecInput) limit(spec policy.Spec) timeLimit {
 	switch {
 	case in.Timeout != nil:
-		return time.Duration(*in.Timeout)
+		return timeLimit{time.Duration(*in.Timeout), fromCall}
 	case spec.Limits.Timeout > 0:
-		return time.Duration(spec.Limits.Timeout)
+		return timeLimit{time.Duration(spec.Limits.Timeout), fromSandbox}
 	case in.Background || in.YieldAfter != nil:
-		return 0
+		return timeLimit{}
 	}
-	return foregroundTime
+	return timeLimit{foregroundTime, fromDefault}
 }
 
 // dir is where a command begins, as it sees it.

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -22,6 +23,7 @@ type ExecAnswer struct {
 	ExitCode  *int   `json:"exit_code"` // null while it runs; -N where signal N ended it, 124 where it timed out
 	Signal    string `json:"signal,omitempty"`
 	TimedOut  bool   `json:"timed_out"`
+	Limit     string `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
 	OOMKilled bool   `json:"oom_killed"`
 	// Killed says that exec_kill ended it.
 	Killed     bool  `json:"killed,omitempty"`
@@ -89,6 +91,9 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 		out.State = stateExited
 		if x.result != nil {
 			out.ended(newRunOutput(nil, x.result))
+			if out.TimedOut {
+				out.Limit = x.limit.told()
+			}
 		}
 	}
 	h.execs.mu.Lock()
@@ -119,6 +124,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 // ended takes over what is known of a command that has.
 func (out *ExecAnswer) ended(r RunOutput) {
 	out.ExitCode, out.Signal, out.TimedOut, out.OOMKilled = &r.ExitCode, r.Signal, r.TimedOut, r.OOMKilled
+	out.Limit = r.Limit
 	out.DurationMS, out.UserCPUMS, out.SystemCPUMS, out.PeakMemory = r.DurationMS, r.UserCPUMS, r.SystemCPUMS, r.PeakMemory
 	out.StdoutBytes, out.StderrBytes = r.StdoutBytes, r.StderrBytes
 	out.SurvivorsKilled, out.DeathProved, out.Denials = r.SurvivorsKilled, r.DeathProved, r.Denials
@@ -163,8 +169,7 @@ func (out ExecAnswer) Tell(w io.Writer) error {
 	case out.ExitCode == nil:
 		t.line("ended after %.3fs, its exit status is not known", seconds)
 	case out.TimedOut:
-		t.line("timed out and was ended after %.3fs; timeout gives it longer%s", seconds,
-			map[bool]string{true: ", background has it go on while you do something else"}[out.Exec != ""])
+		t.line("timed out and was ended after %.3fs%s", seconds, longer(out.Limit, out.Exec != ""))
 	case out.Signal != "":
 		t.line("ended by %s after %.3fs%s", out.Signal, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
 	default:
@@ -186,6 +191,17 @@ func (out ExecAnswer) Tell(w io.Writer) error {
 		t.line(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
 	}
 	return t.err
+}
+
+// longer says which limit of time has ended a command, and what gives it more.
+func longer(limit string, background bool) string {
+	switch {
+	case strings.HasSuffix(limit, fromOperator):
+		return " (" + limit + ")"
+	case limit != "":
+		limit = " (" + limit + ")"
+	}
+	return limit + "; timeout gives it longer" + map[bool]string{true: ", background has it go on while you do something else"}[background]
 }
 
 // teller writes lines until one fails.

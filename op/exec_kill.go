@@ -41,7 +41,7 @@ command that has ended already is no error. With signal the command alone gets
 that signal, and may go on: INT is what ^C sends. output_read still reads what
 was printed.`,
 		Lasting: true, Profile: ProfileWorkspace,
-		Hints: Hints{Destructive: true, Idempotent: true, Control: true},
+		Hints: Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
 	}, execKill, renderExecKill)
 }
 

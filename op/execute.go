@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -51,7 +52,8 @@ explains a verdict.
 The rules are a guard-rail. What holds is the sandbox: as with paddock run, and
 of programs the allowed ones alone can be executed, found in a fixed PATH, where
 the kernel has Landlock. Nothing in the workspace or in /tmp can be. Programs
-that are interpreters can do what any program could, inside the same walls.
+that are interpreters can do what any program could, inside the same walls; go, cargo,
+make and compilers are interpreters in this sense.
 
 There is no network, standard input is empty, and nothing of the caller's
 environment is handed on. HOME is the workspace. Limits that nobody wrote: 512
@@ -74,13 +76,14 @@ type execution struct {
 	env     *Env
 	stream  *Stream
 	spec    policy.Spec
-	timeout string   // in seconds, for messages
+	timeout string // in seconds, for messages
+	limit   timeLimit
 	vars    []string // of the environment, "K=V"
 	notes   []string
 }
 
 func execute(ctx context.Context, env *Env, in ExecuteInput, stream *Stream) (ExecuteOutput, error) {
-	spec, config, err := in.settings(env)
+	spec, config, err := in.settings(ctx, env)
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
@@ -111,6 +114,13 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 		return ExecuteOutput{}, err
 	}
 	timeout, cut := executor.Timeout(spec.Limits, durationOf(x.in.Timeout))
+	x.limit = timeLimit{time.Duration(timeout), fromSandbox}
+	if x.in.Timeout != nil && !cut {
+		x.limit.from = fromCall
+	}
+	if x.limit = x.env.within(x.limit); x.limit.span < time.Duration(timeout) {
+		timeout, cut = policy.Duration(x.limit.span), true
+	}
 	if cut {
 		x.note("the timeout is cut to %s seconds, the most that can be asked for", executor.FormatSeconds(timeout))
 	}
@@ -213,13 +223,13 @@ func (x *execution) argv(v command.Verdict) []string {
 // error; the caller's own end, or a sandbox whose death is not proved, is an
 // error of the operation.
 func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
-	sandbox, err := x.env.Open(ctx, x.spec)
+	sandbox, err := x.env.openFor(ctx, x.spec, x.limit, x.stream)
 	if err != nil {
 		return x.failed(ctx, err)
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Planted = sandbox.Planted()
+		out.Left = newLeft(sandbox)
 	}()
 	cmd := sandbox.Command(ctx, argv[0], argv[1:]...)
 	workspace := workspaceAt(sandbox.Isolation().Level, x.spec) // the level may be another than asked for
@@ -240,6 +250,9 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 		return x.failed(ctx, err)
 	}
 	out = ended(result, x.timeout)
+	if out.TimedOut {
+		out.Limit = x.limit.told()
+	}
 	c := k.end(result.String(), shownStderr)
 	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut
 	out.Stderr, out.StderrTruncated = c.stderr, c.stderrCut
@@ -254,8 +267,13 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 	if ctx.Err() != nil {
 		return ExecuteOutput{}, errors.Join(ctx.Err(), err)
 	}
+	if errors.As(err, new(*InterruptedError)) {
+		return ExecuteOutput{}, err
+	}
 	out := notRun(statusFailed, "Execution failed: "+x.cause(err))
 	switch {
+	case errors.Is(err, paddock.ErrTimeout): // of the start
+		out.status = statusTimedOut
 	case errors.Is(err, paddock.ErrNotFound):
 		out.status = statusNotFound
 	case errors.Is(err, paddock.ErrNotExecutable):
@@ -298,7 +316,7 @@ func (x *execution) tell(out ExecuteOutput) error {
 			return err
 		}
 	}
-	if err := tellPlanted(&b, out.Planted); err != nil {
+	if err := out.Left.tell(&b); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, harmless(b.String()))

@@ -35,8 +35,11 @@ func (o ExecuteOutput) Tell(w io.Writer) error {
 	for _, note := range o.Notes {
 		t.line("note: %s", harmless(note))
 	}
-	if note := plantedNote(o.Planted); note != "" {
-		t.line("%s", note)
+	if o.note != "" {
+		t.line("%s", o.note)
+	}
+	if o.Limit != "" {
+		t.line("its time was up (%s)", o.Limit)
 	}
 	if o.Output != "" {
 		t.line(`output_read {"output": %q} reads all %d bytes of stdout, with "stream": "stderr" all %d of stderr`, o.Output, o.StdoutBytes, o.StderrBytes)

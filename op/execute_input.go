@@ -1,6 +1,7 @@
 package op
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -11,7 +12,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
 	"github.com/paddock-dev/paddock/policy/executor"
-	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // ExecuteInput asks for one command that rules have to allow.
@@ -85,7 +85,7 @@ func (Seconds) JSONSchema() string {
 }
 
 // settings are what the spec, the configuration and the fields say together.
-func (in ExecuteInput) settings(env *Env) (policy.Spec, executor.Config, error) {
+func (in ExecuteInput) settings(ctx context.Context, env *Env) (policy.Spec, executor.Config, error) {
 	spec := env.defaultSpec()
 	var config executor.Config
 	var errs []error
@@ -94,11 +94,14 @@ func (in ExecuteInput) settings(env *Env) (policy.Spec, executor.Config, error) 
 		return policy.Spec{}, executor.Config{}, err
 	}
 	if in.SpecFile != "" {
-		spec, err = specfile.Load(in.SpecFile)
+		spec, err = env.readSpec(ctx, "spec_file", in.SpecFile)
 		errs = append(errs, err)
 	}
 	if in.Config != "" {
-		config, err = executor.Read(in.Config)
+		var data []byte
+		if data, err = env.readNamed(ctx, "config", "configuration", in.Config, executor.MaxSize); err == nil {
+			config, err = executor.Parse(in.Config, data)
+		}
 		errs = append(errs, err)
 	}
 	if in.Format != "" && in.Format != "text" && in.Format != formatJSON {

@@ -24,6 +24,8 @@ type ExecuteOutput struct {
 	// null for one that ran, whatever its exit status.
 	Error *string `json:"error"`
 
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
 	// Position is where in the command the refused part is.
 	Position *command.Position `json:"position,omitempty"`
 	// Script is what the shell got: the printed form of what was parsed.
@@ -44,9 +46,7 @@ type ExecuteOutput struct {
 	// names; Blocked is the rule that ended the output, if one did.
 	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
 	Blocked          string           `json:"blocked,omitempty"`
-	// Planted are paths of the workspace that the command made or changed and
-	// that the host executes or obeys without being told to.
-	Planted   []string          `json:"planted,omitempty"`
+	Left
 	Notes     []string          `json:"notes,omitempty"`
 	Isolation *policy.Isolation `json:"isolation,omitempty"` // null where nothing was executed
 

@@ -103,6 +103,7 @@ func (h *held) close() error {
 		errs = append(errs, h.Close())
 	}
 	h.execs.forget()
+	h.forgetShellEnds()
 	if h.scratch != "" {
 		if err := os.RemoveAll(h.scratch); err != nil {
 			errs = append(errs, fmt.Errorf("cannot remove the temporary workspace: %w", err))

@@ -36,6 +36,7 @@ type held struct {
 	introduced once
 	// secrets are those that were given to it.
 	secrets secrets
+	shells  shellEnds
 }
 
 // in does something in the sandbox that is meant. A door that lasts keeps it; for
@@ -114,7 +115,7 @@ func (e *Env) inEphemeral(ctx context.Context, do func(context.Context, *held) e
 	h := &held{Sandbox: s, principal: e.principal(), since: time.Now()}
 	defer func() {
 		err = errors.Join(err, s.Close())
-		e.note(plantedNote(s.Planted()))
+		e.note(changesNote(s.Changes()))
 	}()
 	e.introduce(h)
 	return do(ctx, h)

@@ -80,11 +80,3 @@ func lostNote(iso policy.Isolation) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// plantedNote warns of what could not be protected because it did not exist.
-func plantedNote(paths []string) string {
-	if len(paths) == 0 {
-		return ""
-	}
-	return "the commands made or changed " + pathNames(paths) + ": look before you use it, programs on the host run or obey it"
-}

@@ -65,6 +65,9 @@ type Hints struct {
 	// Control operations look at what runs, or end it, in little time: a door lets
 	// them in also where it is busy.
 	Control bool
+	// Frees operations end what runs, or give back what is used. They are done also
+	// where they cannot be put on record.
+	Frees bool
 	// OpenWorld operations reach what is outside the sandbox and its workspace.
 	OpenWorld bool
 }

@@ -2,9 +2,9 @@ package op
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -14,7 +14,7 @@ import (
 // open: operations have their own.
 func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 	base := policy.Base{}
-	base.Dir, _ = os.Getwd()        // a relative path is refused where there is none
+	base.Dir, _ = hostpath.Getwd()  // a relative path is refused where there is none
 	base.Home, _ = os.UserHomeDir() // and so is "~"
 	resolved, err := spec.Resolve(base)
 	if err != nil {
@@ -39,10 +39,13 @@ func overNoLink(field string, path *string) error {
 	if *path == "" {
 		return nil
 	}
-	led, err := filepath.EvalSymlinks(*path)
+	way, err := hostpath.Locate((&Env{}).state(), *path)
 	if err != nil {
-		return &policy.FieldError{Field: field, Value: *path, Reason: causeOf(err)}
+		return fieldError(field, *path, err)
 	}
-	*path = led
+	if !way.Exists {
+		return &policy.FieldError{Field: field, Value: *path, Reason: "no such file or directory"}
+	}
+	*path = way.Path
 	return nil
 }

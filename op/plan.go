@@ -45,7 +45,7 @@ before a sandbox is made, to learn what it would allow and refuse.`,
 }
 
 func plan(ctx context.Context, env *Env, in PlanInput, _ *Stream) (PlanOutput, error) {
-	spec, err := in.spec(env)
+	spec, err := in.spec(ctx, env)
 	if err != nil {
 		return PlanOutput{}, err
 	}
@@ -62,9 +62,10 @@ func protected(s policy.Spec) []string {
 	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
 		return paths // the host's are out of reach, or cannot be covered
 	}
-	for _, p := range policy.ProtectedPaths() {
-		if !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, p) {
-			paths = append(paths, p)
+	for _, o := range policy.Inventory() {
+		name := o.Name()
+		if o.ReadOnly() && o.Under != policy.Home && !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, name) {
+			paths = append(paths, name)
 		}
 	}
 	return paths

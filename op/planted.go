@@ -2,6 +2,8 @@ package op
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,13 +13,22 @@ import (
 	"github.com/paddock-dev/paddock/audit"
 )
 
-// Planted is what a sandbox that has ended leaves in its workspace for the host to
-// execute or obey without being told to.
+// Planted is what a sandbox that has ended leaves for programs of the host to
+// execute or obey.
 type Planted struct {
 	Sandbox   string // its id
 	Workspace string // the directory of the host
 	Principal string // whose it was, empty where nobody is known
 	Paths     []string
+	// Programs are paths that the host runs when a person names them.
+	Programs []string
+	// Unseen says what could not be compared, and why.
+	Unseen []string
+	// Late says that its owner was killed, and that a later start has compared: no
+	// answer of an operation tells of it.
+	Late bool
+	// Text tells all of it to people, in lines.
+	Text string
 }
 
 // Bounds of what is told of planted paths.
@@ -49,25 +60,112 @@ func pathNames(paths []string) string {
 	return b.String()
 }
 
+// ProgramNames is Names of what runs when it is named.
+func (p Planted) ProgramNames() string { return pathNames(p.Programs) }
+
+func newPlanted(c paddock.Changes) Planted {
+	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Text: changesNote(c)}
+}
+
+func changedPaths(list []paddock.Change) []string {
+	var paths []string
+	for _, c := range list {
+		paths = append(paths, c.Path)
+	}
+	return paths
+}
+
 // tellOfPlanted puts on record what a sandbox has left, and tells the operator. The
 // call that had opened the sandbox may be long over.
 func (e *Env) tellOfPlanted(s *paddock.Sandbox) {
-	p := Planted{Sandbox: s.ID(), Workspace: s.Spec().Workspace.Source, Principal: e.principal(), Paths: s.Planted()}
+	p := newPlanted(s.Changes())
+	p.Principal = e.principal()
 	if e.Planted != nil {
 		e.Planted(p)
 	}
+	e.recordPlanted(p)
+}
+
+// tellOfUnreported does the same for a sandbox whose owner was killed.
+func (e *Env) tellOfUnreported(c paddock.Changes) {
+	p := newPlanted(c)
+	p.Late = true
+	if e.Planted != nil {
+		e.Planted(p)
+	}
+	e.recordPlanted(p)
+}
+
+func (e *Env) recordPlanted(p Planted) {
 	if e.Audit == nil {
 		return
 	}
-	r := audit.Record{Kind: audit.KindPlanted, Principal: p.Principal, Sandbox: p.Sandbox}
+	r := audit.Record{Kind: audit.KindPlanted, Principal: p.Principal, Sandbox: p.Sandbox,
+		Planted: onRecord(p.Paths), Programs: onRecord(p.Programs), Unseen: onRecord(p.Unseen)}
 	if e.call != nil {
 		r.Op = e.call.op.Name
-	}
-	r.Planted = slices.Clone(p.Paths[:min(len(p.Paths), maxPlanted)])
-	for i, path := range r.Planted {
-		r.Planted[i] = firstOf(path, maxPlantedName)
 	}
 	if _, err := e.Audit.Append(context.Background(), r); err != nil && e.Warn != nil {
 		e.Warn(err)
 	}
+}
+
+func onRecord(paths []string) []string {
+	list := slices.Clone(paths[:min(len(paths), maxPlanted)])
+	for i, path := range list {
+		list[i] = firstOf(path, maxPlantedName)
+	}
+	return list
+}
+
+// shownWhy bounds the paths that are told each in a line of its own, with why
+// they matter.
+const shownWhy = 5
+
+// changesNote tells people, or a model, what was left and what to do, in short
+// lines. It is empty where there is nothing to tell.
+func changesNote(c paddock.Changes) string {
+	var lines []string
+	if len(c.Planted) > 0 {
+		lines = append(lines, "the commands made or changed "+pathNames(changedPaths(c.Planted))+": look before you use it, programs on the host run or obey it unasked")
+		for _, p := range c.Planted[:min(len(c.Planted), shownWhy)] {
+			lines = append(lines, "  "+pathNames([]string{p.Path})+": "+p.Why)
+		}
+	}
+	if len(c.Programs) > 0 {
+		lines = append(lines, "the commands made or changed "+pathNames(changedPaths(c.Programs))+": look before you run it (git diff)")
+	}
+	for _, why := range c.Unseen {
+		lines = append(lines, "not all could be compared with what was there before: "+firstOf(why, 2*maxPlantedName))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Left is the part of an answer that tells what commands have left.
+type Left struct {
+	// Planted are paths that commands made or changed and that programs of the host
+	// execute or obey without being told to: relative to the workspace, or absolute
+	// in a mount. Look at them before you use the workspace.
+	Planted []string `json:"planted,omitempty"`
+	// ChangedPrograms are paths that commands made or changed and that run when a
+	// person names them, or what runs them: Makefiles, scripts of packages.
+	ChangedPrograms []string `json:"changed_programs,omitempty"`
+	// NotCompared says what was not compared, and why.
+	NotCompared []string `json:"not_compared,omitempty"`
+
+	note string
+}
+
+func newLeft(s *paddock.Sandbox) Left {
+	c := s.Changes()
+	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, note: changesNote(c)}
+}
+
+// tell warns people of it.
+func (l Left) tell(w io.Writer) error {
+	if l.note == "" || w == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "paddock: %s\n", strings.ReplaceAll(l.note, "\n", "\npaddock: "))
+	return err
 }

@@ -20,7 +20,7 @@ type PolicyInput struct {
 }
 
 // rules are the rules that are meant, and the spec that they come from.
-func (in PolicyInput) rules(env *Env) (*command.Rules, policy.Spec, error) {
+func (in PolicyInput) rules(ctx context.Context, env *Env) (*command.Rules, policy.Spec, error) {
 	var spec policy.Spec
 	if in.SpecFile == "" {
 		rules, err := command.New(policy.DefaultCommands())
@@ -29,7 +29,11 @@ func (in PolicyInput) rules(env *Env) (*command.Rules, policy.Spec, error) {
 	if err := env.reads("spec_file", in.SpecFile); err != nil {
 		return nil, spec, err
 	}
-	file, err := specfile.Read(in.SpecFile)
+	data, err := env.readNamed(ctx, "spec_file", "spec", in.SpecFile, specfile.MaxSize)
+	if err != nil {
+		return nil, spec, err
+	}
+	file, err := specfile.Parse(in.SpecFile, data)
 	if err != nil {
 		return nil, spec, err
 	}
@@ -76,7 +80,9 @@ arguments. Every program that the text may start must be on the list: in
 pipelines, substitutions and functions, behind env, xargs and find -exec too.
 
 The list is a guard-rail, not a wall: an allowed interpreter runs what it likes,
-and notes say so. What holds is the sandbox.
+and notes say so. go, cargo, make and compilers are interpreters in this sense: a
+Makefile, a build script or a source file names what they run. What holds is the
+sandbox.
 
 Exit status: 0 allowed, 1 denied.`,
 		Examples: `  paddock policy check 'ls; curl example.com'
@@ -86,11 +92,11 @@ Exit status: 0 allowed, 1 denied.`,
 	}, policyCheck, renderPolicyCheck)
 }
 
-func policyCheck(_ context.Context, env *Env, in PolicyCheckInput, _ *Stream) (PolicyCheckOutput, error) {
+func policyCheck(ctx context.Context, env *Env, in PolicyCheckInput, _ *Stream) (PolicyCheckOutput, error) {
 	if len(in.Command) == 0 {
 		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
 	}
-	rules, spec, err := in.rules(env)
+	rules, spec, err := in.rules(ctx, env)
 	if err != nil {
 		return PolicyCheckOutput{}, err
 	}
@@ -191,8 +197,8 @@ The list is a guard-rail, not a wall: what holds is the sandbox.`,
 	}, policyList, renderPolicyList)
 }
 
-func policyList(_ context.Context, env *Env, in PolicyInput, _ *Stream) (PolicyListOutput, error) {
-	rules, _, err := in.rules(env)
+func policyList(ctx context.Context, env *Env, in PolicyInput, _ *Stream) (PolicyListOutput, error) {
+	rules, _, err := in.rules(ctx, env)
 	if err != nil {
 		return PolicyListOutput{}, err
 	}

@@ -185,11 +185,11 @@ func TestCeilingOfVariables(t *testing.T) {
 		Ceiling:   &policy.Ceiling{Workspace: []policy.Place{{Source: "/srv", Mode: "rw"}}, Env: []string{"LANG"}},
 		LookupEnv: func(name string) (string, bool) { return "value of " + name, true },
 	}
-	spec, err := SpecInput{EnvPass: []string{"LANG"}}.spec(env)
+	spec, err := SpecInput{EnvPass: []string{"LANG"}}.spec(t.Context(), env)
 	if err != nil || spec.Env["LANG"] != "value of LANG" {
 		t.Errorf("%v, %v", spec.Env, err)
 	}
-	_, err = SpecInput{EnvPass: []string{"LANG", "TOKEN"}}.spec(env)
+	_, err = SpecInput{EnvPass: []string{"LANG", "TOKEN"}}.spec(t.Context(), env)
 	if found := (*policy.CeilingError)(nil); !errors.As(err, &found) || err.Error() != `cannot use env_pass "TOKEN": the ceiling does not let it be handed on` {
 		t.Error(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -50,6 +51,7 @@ stream passes on ends at the bound; the rest is read and dropped, and a line on
 standard error says how much.
 
 Without a timeout the command takes as long as it likes, and in a server 2m at most.
+A timeout bounds the start of the sandbox, too: a wall that does not answer ends then.
 
 A spec with "commands" is kept: a command that its rules refuse is not run, and
 of programs these alone can be executed; see paddock execute.
@@ -66,7 +68,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err := in.check(env, stream); err != nil {
 		return RunOutput{}, err
 	}
-	spec, err := in.spec(env)
+	spec, err := in.spec(ctx, env)
 	if err != nil {
 		return RunOutput{}, err
 	}
@@ -78,7 +80,11 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 			spec.Env["TERM"] = term
 		}
 	}
-	sandbox, err := env.Open(ctx, spec)
+	limit, err := in.limit(env, spec)
+	if err != nil {
+		return RunOutput{}, err
+	}
+	sandbox, err := env.openFor(ctx, spec, limit, stream)
 	if err != nil {
 		return RunOutput{}, err
 	}
@@ -88,8 +94,8 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Planted = sandbox.Planted()
-		err = errors.Join(err, tellPlanted(notes, out.Planted))
+		out.Left = newLeft(sandbox)
+		err = errors.Join(err, out.Left.tell(notes))
 	}()
 	if err := tellLost(notes, sandbox.Isolation()); err != nil {
 		return RunOutput{}, err
@@ -97,14 +103,30 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
-	if env.Sandboxes != nil && cmd.Timeout == 0 {
-		cmd.Timeout = foregroundTime // a model that waits for ever does nothing else
-	}
+	cmd.Timeout = limit.span
 	if stream.Stdout == nil {
-		return capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+	} else {
+		out, err = follow(cmd, spec, in.TTY, stream)
+		err = errors.Join(err, tellDenials(notes, out))
 	}
-	out, err = follow(cmd, spec, in.TTY, stream)
-	return out, errors.Join(err, tellDenials(notes, out))
+	if out.TimedOut {
+		out.Limit = limit.told()
+	}
+	return out, err
+}
+
+// limit is how long the command may run, below the ceiling.
+func (in RunInput) limit(env *Env, spec policy.Spec) (timeLimit, error) {
+	spec, err := env.below(spec)
+	limit := timeLimit{time.Duration(spec.Limits.Timeout), fromSandbox}
+	switch {
+	case in.Timeout != nil:
+		limit.from = fromCall
+	case env.Sandboxes != nil && limit.span == 0:
+		limit = timeLimit{foregroundTime, fromDefault} // a model that waits for ever does nothing else
+	}
+	return env.within(limit), err
 }
 
 // tellDenials says what a command that failed was refused.
@@ -135,15 +157,6 @@ func tellLost(w io.Writer, iso policy.Isolation) error {
 		}
 	}
 	return nil
-}
-
-// tellPlanted warns of what could not be protected because it did not exist.
-func tellPlanted(w io.Writer, paths []string) error {
-	if len(paths) == 0 || w == nil {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "paddock: the command made or changed %s: look before you use it, programs on the host run or obey it\n", pathNames(paths))
-	return err
 }
 
 func (in RunInput) check(env *Env, stream *Stream) error {
@@ -246,6 +259,10 @@ func handOn(cmd *paddock.Cmd, stream *Stream) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		for _, name := range stream.early {
+			handOnOne(cmd, stream, name)
+		}
+		stream.early = nil
 		for {
 			select {
 			case name := <-stream.Signals:

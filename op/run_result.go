@@ -22,6 +22,7 @@ type RunOutput struct {
 	ExitCode        int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
 	Signal          string   `json:"signal,omitempty"`
 	TimedOut        bool     `json:"timed_out"`
+	Limit           string   `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
 	OOMKilled       bool     `json:"oom_killed"`
 	Stdout          string   `json:"stdout"` // empty where output went to a stream
 	Stderr          string   `json:"stderr"`
@@ -49,9 +50,7 @@ type RunOutput struct {
 	// Denials are what the command was refused, as far as that is known; those
 	// marked as guesses stem from its error output.
 	Denials []paddock.Denial `json:"denials,omitempty"`
-	// Planted are paths in the workspace that the command made and that the
-	// host executes or obeys without being told to.
-	Planted   []string         `json:"planted,omitempty"`
+	Left
 	Isolation policy.Isolation `json:"isolation"`
 }
 
@@ -114,7 +113,7 @@ func (o RunOutput) Tell(w io.Writer) error {
 		return err
 	}
 	t := teller{w: w}
-	for _, note := range []string{lostNote(o.Isolation), plantedNote(o.Planted)} {
+	for _, note := range []string{lostNote(o.Isolation), o.note} {
 		if note != "" {
 			t.line("%s", note)
 		}

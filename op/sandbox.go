@@ -23,7 +23,7 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 			return nil, err
 		}
 	}
-	opts.Planted = e.tellOfPlanted
+	opts.Planted, opts.Unreported = e.tellOfPlanted, e.tellOfUnreported
 	sandbox, err := paddock.Open(ctx, spec, opts)
 	if err == nil && e.call != nil {
 		e.call.opened(sandbox.ID())

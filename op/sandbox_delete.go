@@ -11,9 +11,7 @@ type SandboxDeleteOutput struct {
 	Sandbox string `json:"sandbox"`
 	// DeathProved says that the kernel has confirmed that nothing is left.
 	DeathProved bool `json:"death_proved"`
-	// Planted are paths in the workspace that the host executes or obeys without
-	// being told to, and that its commands made: look before you use them.
-	Planted []string `json:"planted,omitempty"`
+	Left
 	// Note says what becomes of the default sandbox.
 	Note string `json:"note,omitempty"`
 }
@@ -26,12 +24,12 @@ answer says whether it is proved that none is left. Its /tmp and its outputs are
 gone; its workspace stays, unless it was a temporary one. The default sandbox can
 be ended, too: it is made anew when it is used next.`,
 		Lasting: true,
-		Hints:   Hints{Destructive: true},
+		Hints:   Hints{Frees: true, Destructive: true},
 	}, sandboxDelete, func(w io.Writer, out SandboxDeleteOutput) error {
 		t := teller{w: w}
 		t.line("sandbox %s has ended; %s", out.Sandbox, map[bool]string{true: "nothing of it is left", false: "it is not proved that nothing of it is left"}[out.DeathProved])
-		if note := plantedNote(out.Planted); note != "" {
-			t.line("%s", note)
+		if out.note != "" {
+			t.line("%s", out.note)
 		}
 		if out.Note != "" {
 			t.line("%s", out.Note)
@@ -60,7 +58,7 @@ func sandboxDelete(ctx context.Context, env *Env, in SandboxNameInput, _ *Stream
 		out.DeathProved = false
 		return out, err
 	}
-	out.Planted = p.held.Planted()
+	out.Left = newLeft(p.held.Sandbox)
 	if p.held.name == defaultName {
 		out.Note = "the default sandbox is made anew when it is used next"
 	}

@@ -72,7 +72,7 @@ A principal has 16 sandboxes at most.`,
 }
 
 func sandboxCreate(ctx context.Context, env *Env, in SandboxCreateInput, _ *Stream) (SandboxCreateOutput, error) {
-	spec, err := in.spec(env)
+	spec, err := in.spec(ctx, env)
 	if err != nil {
 		return SandboxCreateOutput{}, err
 	}

@@ -71,7 +71,7 @@ and the path, never a value.`,
 
 The files are removed, and the values no longer replaced in output. What has read
 a secret before keeps it. The answer has the names that are left.`,
-			Lasting: true, Hints: Hints{Destructive: true, Idempotent: true},
+			Lasting: true, Hints: Hints{Frees: true, Destructive: true, Idempotent: true},
 		}, secretDelete, renderSecrets),
 	}
 }

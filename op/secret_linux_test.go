@@ -67,7 +67,7 @@ func TestSecretsAreNeverTold(t *testing.T) {
 	if err := env.Audit.Close(); err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(log + "/*")
+	found, err := filepath.Glob(log + "/*.jsonl")
 	if err != nil || len(found) == 0 {
 		t.Fatal(found, err)
 	}

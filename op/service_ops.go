@@ -31,7 +31,7 @@ after 5 seconds. The answer says how many had to be killed, and whether it is
 proved that none is left. One that has ended already is left as it is. Its logs
 can still be read.`,
 			Examples: "  paddock service stop --sandbox ID web",
-			Profile:  ProfileWorkspace, Hints: Hints{Destructive: true, Idempotent: true, Control: true},
+			Profile:  ProfileWorkspace, Hints: Hints{Frees: true, Destructive: true, Idempotent: true, Control: true},
 		}, serviceStop, renderServiceStop),
 		New(Desc{
 			Name: "service_status", CLI: []string{"service", "status"}, Summary: "Say whether a service runs and is ready",

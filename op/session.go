@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/paddock-dev/paddock"
@@ -69,6 +71,8 @@ func session(ctx context.Context, env *Env, in SessionInput, stream *Stream) (ou
 	}
 	own := *env
 	own.Sessions = &Sessions{}
+	left := leftovers{next: env.Planted}
+	own.Planted = left.add
 	key, err := own.Sessions.reserve(own.principal(), mainSession)
 	if err != nil {
 		return out, err
@@ -81,10 +85,43 @@ func session(ctx context.Context, env *Env, in SessionInput, stream *Stream) (ou
 	t.phase.Store(closing)
 	err = errors.Join(err, own.Sessions.close(hurry))
 	stop()
+	err = errors.Join(err, left.tell(stream.Stderr))
 	if status := int(t.signaled.Load()); status != 0 {
 		t.status = status
 	}
 	return SessionOutput{t.status, t.commands}, err
+}
+
+// leftovers keeps what the sandboxes of a session leave until it has ended.
+type leftovers struct {
+	next func(Planted)
+	mu   sync.Mutex
+	list []Planted
+}
+
+func (l *leftovers) add(p Planted) {
+	if l.next != nil {
+		l.next(p)
+	}
+	if !p.Late {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.list = append(l.list, p)
+	}
+}
+
+// tell tells of workspaces that are still there.
+func (l *leftovers) tell(w io.Writer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.list {
+		if _, err := os.Lstat(p.Workspace); err == nil {
+			if err := (Left{note: p.Text}).tell(w); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // The phases of a session, which make signals mean something else.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -61,10 +62,12 @@ type sessionPlan struct {
 	opts paddock.SessionOptions
 	// bounded says that who asked has named a bound of a command's output.
 	bounded bool
+	// start is how long who asked waits for the sandbox.
+	start timeLimit
 }
 
 // plan puts the policy, the spec file and the fields together.
-func (in SessionInput) plan(env *Env) (sessionPlan, error) {
+func (in SessionInput) plan(ctx context.Context, env *Env) (sessionPlan, error) {
 	p := sessionPlan{spec: env.defaultSpec()}
 	s := shellpolicy.Session{}
 	if in.Policy != "" {
@@ -74,14 +77,18 @@ func (in SessionInput) plan(env *Env) (sessionPlan, error) {
 		if in.SpecFile != "" {
 			return p, &policy.FieldError{Field: "policy", Value: in.Policy, Reason: "a spec file is given, too", Hint: "give one of the two"}
 		}
-		read, err := specfile.LoadExecution(in.Policy)
+		data, err := env.readNamed(ctx, "policy", "policy", in.Policy, specfile.MaxSize)
+		if err != nil {
+			return p, err
+		}
+		read, err := specfile.DecodeExecution(in.Policy, data)
 		if err != nil {
 			return p, err
 		}
 		p.spec, s = read.Spec(), read.Session()
 	}
 	var err error
-	if p.spec, err = in.over(env, p.spec); err != nil {
+	if p.spec, err = in.over(ctx, env, p.spec); err != nil {
 		return p, err
 	}
 	if p.spec.Commands != nil {
@@ -89,6 +96,10 @@ func (in SessionInput) plan(env *Env) (sessionPlan, error) {
 	}
 	p.bounded = in.bounded() || s.MaxOutputLines > 0 || s.MaxOutputBytes > 0
 	p.opts, err = in.options(s, p.spec)
+	p.opts = env.withinSession(p.opts)
+	if in.Timeout != nil {
+		p.start = env.within(timeLimit{time.Duration(*in.Timeout), fromCall})
+	}
 	return p, err
 }
 

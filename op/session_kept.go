@@ -84,6 +84,7 @@ func (out SessionRunOutput) Tell(w io.Writer) error {
 	t := teller{w: w}
 	t.line("%s", out.Text)
 	if out.TimedOut {
+		t.line("its time was up (%s)", out.Limit)
 		t.text("it had printed:", out.Output)
 	}
 	if out.Note != "" {

@@ -130,10 +130,12 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 	}
 	p := k.plan
 	c := paddock.SessionCommand{Text: *in.Command, Stdin: []byte(in.Stdin)}
+	limit := timeLimit{p.opts.CommandTimeout, fromSession}
 	if in.Timeout != nil {
-		c.Timeout = time.Duration(*in.Timeout)
-		p.opts.CommandTimeout = c.Timeout
+		limit = timeLimit{time.Duration(*in.Timeout), fromCall}
 	}
+	limit = env.within(limit)
+	c.Timeout, p.opts.CommandTimeout = limit.span, limit.span
 	if in.MaxOutputLines != nil {
 		c.MaxLines = int64(*in.MaxOutputLines)
 		p.opts.MaxLines = c.MaxLines
@@ -151,7 +153,11 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 	if r == nil {
 		return SessionRunOutput{}, err
 	}
-	return env.sessionAnswer(k.key.id, r, p), err
+	out := env.sessionAnswer(k.key.id, r, p)
+	if out.TimedOut {
+		out.Limit = limit.told()
+	}
+	return out, err
 }
 
 func renderSessionRun(w io.Writer, out SessionRunOutput) error {
@@ -202,16 +208,16 @@ func sessionCloseOp() Op {
 		Doc: `Close a session. Its shutdown commands run first; then nothing that it has started
 is left. A sandbox of its own ends with it, another stays.`,
 		Lasting: true, Profile: ProfileWorkspace,
-		Hints: Hints{Destructive: true},
+		Hints: Hints{Frees: true, Destructive: true},
 	}, func(ctx context.Context, env *Env, in SessionNameInput, _ *Stream) (SessionCloseOutput, error) {
 		k, err := env.Sessions.remove(env.principal(), in.SessionID)
 		if err != nil {
 			return SessionCloseOutput{}, err
 		}
 		err = k.close(ctx)
-		return SessionCloseOutput{SessionID: in.SessionID, Planted: k.sandbox.Planted()}, err
+		return SessionCloseOutput{SessionID: in.SessionID, Left: newLeft(k.sandbox)}, err
 	}, func(w io.Writer, out SessionCloseOutput) error {
-		if err := tellPlanted(w, out.Planted); err != nil {
+		if err := out.Left.tell(w); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(w, "closed", out.SessionID)

@@ -56,6 +56,8 @@ type SessionRunOutput struct {
 	Restarted       bool           `json:"restarted"`
 	Cwd             string         `json:"cwd"`
 	Note            string         `json:"note,omitempty"`
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
 	// Kept is where output_read finds the lines of Output, where the answer has
 	// less of them than was printed.
 	Kept string `json:"kept,omitempty"`
@@ -120,8 +122,8 @@ type SessionRestartOutput struct {
 
 // SessionCloseOutput is a session that was closed.
 type SessionCloseOutput struct {
-	SessionID string   `json:"session_id"`
-	Planted   []string `json:"planted,omitempty"`
+	SessionID string `json:"session_id"`
+	Left
 }
 
 // SessionListOutput are the sessions of who asks.

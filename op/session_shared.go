@@ -35,7 +35,7 @@ func (e *Env) openShared(ctx context.Context, in SessionInput, key sessionKey, w
 			return err
 		}
 		k = &keptSession{key: key, sandbox: h.Sandbox, shared: true, called: h.called(),
-			plan: sessionPlan{spec: h.Spec(), opts: opts, bounded: in.bounded()}}
+			plan: sessionPlan{spec: h.Spec(), opts: e.withinSession(opts), bounded: in.bounded()}}
 		return k.begin(ctx)
 	})
 	if err != nil {

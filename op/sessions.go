@@ -54,7 +54,7 @@ func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionK
 		}
 		return e.openShared(ctx, in.SessionInput, key, where)
 	}
-	p, err := in.plan(e)
+	p, err := in.plan(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (e *Env) openSession(ctx context.Context, in SessionOpenInput, key sessionK
 		}
 		p.spec.Workspace.Source = k.scratch
 	}
-	if k.sandbox, err = e.allowing(k.scratch).Open(ctx, p.spec); err != nil {
+	if k.sandbox, err = e.allowing(k.scratch).openFor(ctx, p.spec, p.start, &Stream{}); err != nil {
 		return nil, err
 	}
 	k.called = k.sandbox.ID()

@@ -32,6 +32,7 @@ func shellOpen(ctx context.Context, env *Env, in ShellOpenInput, _ *Stream) (out
 		if err := s.beginShell(ctx, q); err != nil {
 			return refusal("open a shell", err)
 		}
+		s.endShellAfter(id, env.within(timeLimit{}))
 		if out, err = s.firstLook(ctx, id, in.Command, wait); err != nil {
 			return errors.Join(err, s.dropShell(ctx, id))
 		}
@@ -72,6 +73,7 @@ func (h *held) firstLook(ctx context.Context, id, command string, wait reading) 
 // dropShell ends a new shell whose caller has no use for it, with all it has
 // started, at once.
 func (h *held) dropShell(ctx context.Context, id string) error {
+	h.forgetShellEnd(id)
 	_, _, err := h.killTree(ctx, "shell", id)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
@@ -164,7 +166,7 @@ func shellSignal(ctx context.Context, env *Env, in ShellSignalInput, _ *Stream) 
 		if err != nil {
 			return refusal("signal shell "+in.ShellID, err)
 		}
-		out = newShellState(r.Shell)
+		out = s.shellState(r.Shell)
 		return nil
 	})
 	return out, err
@@ -180,7 +182,7 @@ func shellResize(ctx context.Context, env *Env, in ShellResizeInput, _ *Stream) 
 		if err != nil {
 			return refusal("resize shell "+in.ShellID, err)
 		}
-		out = newShellState(r)
+		out = s.shellState(r)
 		return nil
 	})
 	return out, err
@@ -191,6 +193,8 @@ func shellClose(ctx context.Context, env *Env, in ShellInput, _ *Stream) (out Sh
 		return out, err
 	}
 	err = env.in(ctx, in.InSandbox, func(ctx context.Context, s *held) error {
+		ended := s.shellEndedBy(in.ShellID)
+		s.forgetShellEnd(in.ShellID)
 		r, err := wire.Call(ctx, s.Client(), wire.CloseShell, wire.ShellRequest{ShellID: in.ShellID})
 		if err != nil && ctx.Err() != nil {
 			// It is being closed; what takes its time is not waited for.
@@ -201,6 +205,7 @@ func shellClose(ctx context.Context, env *Env, in ShellInput, _ *Stream) (out Sh
 			return refusal("close shell "+in.ShellID, err)
 		}
 		out = ShellCloseOutput{ShellState: newShellState(r.Shell), Closed: r.Closed, SurvivorsKilled: r.Killed, DeathProved: r.DeathProved}
+		out.EndedBy = ended
 		return nil
 	})
 	return out, err
@@ -214,7 +219,7 @@ func shellList(ctx context.Context, env *Env, in InSandbox, _ *Stream) (out Shel
 		}
 		out.Shells = []ShellState{}
 		for _, one := range r.Shells {
-			out.Shells = append(out.Shells, newShellState(one))
+			out.Shells = append(out.Shells, s.shellState(one))
 		}
 		return nil
 	})

@@ -48,7 +48,7 @@ wait_for, or look again with shell_read at next_cursor.`,
 			Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a
 shell's terminal; where none runs that is the shell itself. The answer has the
 shell's state at that moment; shell_read tells what came of it.`,
-			Lasting: true, Hints: Hints{Destructive: true, Control: true},
+			Lasting: true, Hints: Hints{Frees: true, Destructive: true, Control: true},
 		}, shellSignal, renderShellState),
 		New(Desc{
 			Name: "shell_resize", Summary: "Change the size of a shell's terminal",
@@ -60,7 +60,7 @@ shell's state at that moment; shell_read tells what came of it.`,
 			Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds; the answer says
 how many had to be killed, and whether it is proved that none is left. What it
 has printed is gone then, and its id is free.`,
-			Lasting: true, Hints: Hints{Destructive: true},
+			Lasting: true, Hints: Hints{Frees: true, Destructive: true},
 		}, shellClose, renderShellClose),
 		New(Desc{
 			Name: "shell_list", Summary: "List the shells of a sandbox",

@@ -21,6 +21,13 @@ type ShellState struct {
 	StartedAt time.Time  `json:"started_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	ExitCode  *int       `json:"exit_code,omitempty"` // of one that has ended; -N where signal N ended it
+	EndedBy   string     `json:"ended_by,omitempty"`  // the limit of time that has ended it, if one has
+}
+
+func (h *held) shellState(s wire.Shell) ShellState {
+	state := newShellState(s)
+	state.EndedBy = h.shellEndedBy(s.ShellID)
+	return state
 }
 
 func newShellState(s wire.Shell) ShellState {
@@ -66,6 +73,9 @@ func (s ShellState) line() string {
 	text := "shell " + s.ShellID + ": " + s.State
 	if s.ExitCode != nil {
 		text += ", exit status " + strconv.Itoa(*s.ExitCode)
+	}
+	if s.EndedBy != "" {
+		text += ", its time was up (" + s.EndedBy + ")"
 	}
 	return text
 }

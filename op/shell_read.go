@@ -55,7 +55,7 @@ func (h *held) readShell(ctx context.Context, id string, from int64, how reading
 		if first {
 			out.Cursor, out.DroppedChars = r.Cursor, r.DroppedChars
 		}
-		out.ShellState, out.More, next = newShellState(r.Shell), r.Truncated, r.NextCursor
+		out.ShellState, out.More, next = h.shellState(r.Shell), r.Truncated, r.NextCursor
 		text.WriteString(r.Output)
 		chars += utf8.RuneCountInString(r.Output)
 		out.Found = how.until != "" && strings.Contains(plainText(lastOf(text.String(), untilWithin)), how.until)

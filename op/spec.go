@@ -1,6 +1,7 @@
 package op
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // SpecInput is how doors ask for a sandbox: a file, and fields that override
@@ -48,16 +48,18 @@ type SpecInput struct {
 // spec is what was asked for, the file's words and the fields' together, or,
 // without a file, those of the door's default. All that is wrong with the fields
 // is told at once.
-func (in SpecInput) spec(env *Env) (policy.Spec, error) { return in.over(env, env.defaultSpec()) }
+func (in SpecInput) spec(ctx context.Context, env *Env) (policy.Spec, error) {
+	return in.over(ctx, env, env.defaultSpec())
+}
 
 // over is spec with another spec in place of the empty one.
-func (in SpecInput) over(env *Env, spec policy.Spec) (policy.Spec, error) {
+func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
 	if err := env.reads("spec_file", in.SpecFile); err != nil {
 		return policy.Spec{}, err
 	}
 	if in.SpecFile != "" {
 		var err error
-		if spec, err = specfile.Load(in.SpecFile); err != nil {
+		if spec, err = env.readSpec(ctx, "spec_file", in.SpecFile); err != nil {
 			return policy.Spec{}, err
 		}
 	}

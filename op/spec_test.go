@@ -32,7 +32,7 @@ limits: {timeout: 1m, open_files: 100}
 		Timeout: ptr(policy.Duration(0)), MaxOutput: ptr(policy.MiB),
 	}
 	env := &Env{LookupEnv: func(name string) (string, bool) { return "passed", name == "D" }}
-	got, err := in.spec(env)
+	got, err := in.spec(t.Context(), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSpecTellsAllThatIsWrong(t *testing.T) {
 		Workspace: ptr(""), Network: ptr(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
 		RO: []string{"a:b"}, Timeout: ptr(policy.Duration(time.Second)),
 	}
-	_, err := in.spec(&Env{})
+	_, err := in.spec(t.Context(), &Env{})
 	var fields []string
 	for _, f := range policy.FieldErrors(err) {
 		fields = append(fields, f.Field+" "+f.Value)

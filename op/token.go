@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
 	"github.com/paddock-dev/paddock/privilege"
@@ -80,7 +79,7 @@ func tokenCreate(ctx context.Context, env *Env, in TokenCreateInput, _ *Stream) 
 		n.Expires = now.Add(time.Duration(in.Expires))
 	}
 	var err error
-	if n.Bounds, err = in.bounds(env); err != nil {
+	if n.Bounds, err = in.bounds(ctx, env); err != nil {
 		return TokenCreateOutput{}, err
 	}
 	store, err := env.tokens()
@@ -95,20 +94,20 @@ func tokenCreate(ctx context.Context, env *Env, in TokenCreateInput, _ *Stream) 
 }
 
 // bounds are those that the input writes, nil where it writes none.
-func (in TokenCreateInput) bounds(env *Env) (*token.Bounds, error) {
+func (in TokenCreateInput) bounds(ctx context.Context, env *Env) (*token.Bounds, error) {
 	if len(in.Workspaces) == 0 && in.CeilingFile == "" && in.SpecFile == "" {
 		return nil, nil
 	}
 	if err := errors.Join(env.reads("ceiling_file", in.CeilingFile), env.reads("spec_file", in.SpecFile)); err != nil {
 		return nil, err
 	}
-	dirs, err := realDirs(in.Workspaces)
+	dirs, err := realDirs(env, in.Workspaces)
 	if err != nil {
 		return nil, err
 	}
 	spec := policy.Spec{}
 	if in.SpecFile != "" {
-		if spec, err = specfile.Load(in.SpecFile); err != nil {
+		if spec, err = env.readSpec(ctx, "spec_file", in.SpecFile); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +120,7 @@ func (in TokenCreateInput) bounds(env *Env) (*token.Bounds, error) {
 	if spec, err = OperatorSpec(spec); err != nil {
 		return nil, err
 	}
-	ceiling, err := in.ceiling(spec, dirs)
+	ceiling, err := in.ceiling(ctx, env, spec, dirs)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +128,13 @@ func (in TokenCreateInput) bounds(env *Env) (*token.Bounds, error) {
 }
 
 // ceiling is the file's, else what the default sandbox has, and the workspaces.
-func (in TokenCreateInput) ceiling(spec policy.Spec, dirs []string) (*policy.Ceiling, error) {
+func (in TokenCreateInput) ceiling(ctx context.Context, env *Env, spec policy.Spec, dirs []string) (*policy.Ceiling, error) {
 	if in.CeilingFile != "" {
-		return specfile.LoadCeiling(in.CeilingFile)
+		data, err := env.readNamed(ctx, "ceiling_file", "ceiling", in.CeilingFile, specfile.MaxSize)
+		if err != nil {
+			return nil, err
+		}
+		return specfile.DecodeCeiling(in.CeilingFile, data)
 	}
 	c, err := spec.Ceiling()
 	if err != nil {
@@ -147,7 +150,7 @@ func (in TokenCreateInput) ceiling(spec policy.Spec, dirs []string) (*policy.Cei
 
 // realDirs are directories by the names that hold under a ceiling, where no link
 // is followed.
-func realDirs(written []string) ([]string, error) {
+func realDirs(env *Env, written []string) ([]string, error) {
 	dirs := make([]string, 0, len(written))
 	for i, text := range written {
 		refuse := func(reason string) error {
@@ -156,17 +159,16 @@ func realDirs(written []string) ([]string, error) {
 		if text == "" {
 			return nil, refuse("it is empty")
 		}
-		dir, err := filepath.Abs(text)
-		if err == nil {
-			dir, err = filepath.EvalSymlinks(dir)
-		}
-		if err != nil {
-			return nil, refuse(causeOf(err))
-		}
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		way, err := hostpath.Locate(env.state(), text)
+		switch {
+		case err != nil:
+			return nil, fieldError("workspaces["+strconv.Itoa(i)+"]", text, err)
+		case !way.Exists:
+			return nil, refuse("no such file or directory")
+		case !way.IsDir():
 			return nil, refuse("it is no directory")
 		}
-		dirs = append(dirs, dir)
+		dirs = append(dirs, way.Path)
 	}
 	return dirs, nil
 }

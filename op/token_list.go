@@ -98,7 +98,7 @@ with the principal's last token, the principal's sandboxes. It needs
 ALTER_PRIVILEGES.`,
 		Examples: "  paddock token revoke k3qzt7ab\n  paddock token revoke --principal agent:ann",
 		Needs:    privilege.AlterPrivileges,
-		Hints:    Hints{Destructive: true},
+		Hints:    Hints{Frees: true, Destructive: true},
 	}, tokenRevoke, renderTokenRevoke)
 }
 

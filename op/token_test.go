@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/token"
@@ -24,7 +25,11 @@ func tokenEnv(t *testing.T) (*Env, *token.Store) {
 	}
 	log := audit.At(filepath.Join(state, "audit"), audit.Options{})
 	t.Cleanup(func() { _ = log.Close() })
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.WriteFile(filepath.Join(state, "written"), []byte("paddock-written 1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	return &Env{
+		Options:   paddock.Options{StateDir: state}, // which knows that no sandbox wrote anything: links are followed
 		Principal: &privilege.Principal{Name: "user:op", Admin: true}, Audit: log,
 		Tokens: func() (*token.Store, error) { return store, nil },
 	}, store

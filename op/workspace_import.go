@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -167,9 +166,9 @@ func (in WorkspaceImportInput) fromHost(env *Env, stream *Stream) (io.ReadCloser
 	if in.File == "-" {
 		return spooled(stream.Stdin)
 	}
-	f, err := os.Open(in.File)
+	f, err := env.openNamed("file", in.File)
 	if err != nil {
-		return nil, 0, &policy.FieldError{Field: "file", Value: in.File, Reason: causeOf(err)}
+		return nil, 0, err
 	}
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -21,7 +22,8 @@ type archiveTarget struct {
 	most  int64 // 0: no bound
 	sum   hash.Hash
 	file  *os.File // beside the file that is meant, until all is written
-	name  string
+	path  string   // where the file goes
+	name  string   // as it was written
 	kept  *Output
 	inner bytes.Buffer // the beginning, for an archive that is small
 	whole int          // up to which size it is
@@ -32,11 +34,16 @@ func (in WorkspaceExportInput) target(env *Env, stream *Stream) (*archiveTarget,
 	t := &archiveTarget{sum: sha256.New()}
 	switch {
 	case in.Output != "":
-		f, err := os.CreateTemp(filepath.Dir(in.Output), "."+filepath.Base(in.Output)+"-*")
+		// Over no link that commands have put there, as for what is read.
+		way, err := hostpath.Locate(env.state(), filepath.Dir(in.Output))
+		if err != nil {
+			return nil, fieldError("output", in.Output, err)
+		}
+		f, err := os.CreateTemp(way.Path, "."+filepath.Base(in.Output)+"-*")
 		if err != nil {
 			return nil, &policy.FieldError{Field: "output", Value: in.Output, Reason: causeOf(err)}
 		}
-		t.file, t.name, t.Writer = f, in.Output, f
+		t.file, t.path, t.name, t.Writer = f, filepath.Join(way.Path, filepath.Base(in.Output)), in.Output, f
 	case stream.Stdout != nil:
 		t.Writer = stream.Stdout
 	case env.Outputs != nil:
@@ -68,7 +75,7 @@ func (t *archiveTarget) finish(env *Env, failed bool, out *WorkspaceExportOutput
 	if t.file != nil {
 		err := t.file.Close()
 		if !failed && err == nil {
-			if err = errors.Join(os.Chmod(t.file.Name(), 0o644), os.Rename(t.file.Name(), t.name)); err == nil {
+			if err = errors.Join(os.Chmod(t.file.Name(), 0o644), os.Rename(t.file.Name(), t.path)); err == nil {
 				out.File = t.name
 				return nil
 			}

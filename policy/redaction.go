@@ -79,19 +79,23 @@ func redactionError(rules []redact.Rule) error {
 }
 
 // redaction puts the ceiling's rules before those of a spec, which cannot
-// take their place.
+// replace them. A spec that repeats one of them word for word, as the operator's
+// own spec does below the ceiling that was made of it, gets it once.
 func (a *applier) redaction(asked []Redaction) []Redaction {
-	if len(a.c.Redaction) == 0 {
-		return asked
-	}
-	names := map[string]bool{}
+	rules := map[string]redact.Rule{} // of the ceiling, by name
 	for _, rule := range a.c.Redaction {
-		names[strings.ToLower(redact.Rule(rule).Complete().Name)] = true
+		rule := redact.Rule(rule).Complete()
+		rules[strings.ToLower(rule.Name)] = rule
 	}
+	all := slices.Clone(a.c.Redaction)
 	for i, rule := range asked {
-		if name := redact.Rule(rule).Complete().Name; names[strings.ToLower(name)] {
-			a.refuse(index("redaction", i)+".name", "redaction", name, "the ceiling has a rule of this name, which stays", "leave yours out, or give it another name")
+		own := redact.Rule(rule).Complete()
+		switch held, taken := rules[strings.ToLower(own.Name)]; {
+		case !taken:
+			all = append(all, rule)
+		case own != held:
+			a.refuse(index("redaction", i)+".name", "redaction", own.Name, "the ceiling has another rule of this name, which stays", "leave yours out, or give it another name")
 		}
 	}
-	return slices.Concat(a.c.Redaction, asked)
+	return all
 }

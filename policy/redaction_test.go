@@ -63,6 +63,19 @@ func TestCeilingRedaction(t *testing.T) {
 	if !errors.As(err, &e) || e.Rule != "ceiling.redaction" || e.Field != "redaction[1].name" {
 		t.Errorf("got %v", err)
 	}
+	for _, own := range []Redaction{{Name: "email", Type: "email", Strategy: "block"}, ParseRedaction("email=block")} {
+		spec.Redaction = []Redaction{own, {Type: "ip"}, own}
+		got, err := c.Apply(spec)
+		if want := []Redaction{{Type: "email", Strategy: "block"}, {Type: "ip"}}; err != nil || !reflect.DeepEqual(got.Redaction, want) {
+			t.Errorf("the same rule: got %v, %v, want %v", got.Redaction, err, want)
+		}
+	}
+	for _, own := range []Redaction{{Type: "email"}, {Type: "email", Strategy: "mask"}, {Name: "EMAIL", Type: "email", Strategy: "block"}} {
+		spec.Redaction = []Redaction{own}
+		if _, err := c.Apply(spec); !errors.As(err, &e) {
+			t.Errorf("another rule of the name: got %v for %v", err, own)
+		}
+	}
 	c.Redaction[0].Strategy = "nothing"
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "redaction[0].strategy") {
 		t.Errorf("a bad ceiling: %v", err)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -242,19 +243,35 @@ func TestFieldErrorPosition(t *testing.T) {
 	}
 }
 
-func TestProtections(t *testing.T) {
-	paths := ProtectedPaths()
-	for i, p := range Protections() {
-		if p.Path != paths[i] || p.Why == "" || strings.HasPrefix(p.Path, "/") || slices.Index(paths, p.Path) != i {
-			t.Errorf("protection %d is wrong: %+v", i, p)
+func TestInventory(t *testing.T) {
+	type key struct {
+		under Under
+		path  string
+	}
+	seen := map[key]bool{}
+	for _, o := range Inventory() {
+		k := key{o.Under, o.Path}
+		if seen[k] {
+			t.Errorf("%s %s is there twice", o.Under, o.Path)
+		}
+		seen[k] = true
+		if o.Path != path.Clean(o.Path) || path.IsAbs(o.Path) || strings.ContainsAny(o.Path, "*?[") || o.Tool == "" || o.Why == "" || o.Class == "" ||
+			len(o.Except) > 0 && !o.Dir || strings.Contains(strings.Join(append(o.Except, o.With...), ""), "/") {
+			t.Errorf("wrong: %+v", o)
 		}
 	}
-	for _, must := range []string{".git/hooks", ".git/config", ".envrc", ".vscode", ".idea", ".claude", ".mcp.json"} {
-		if !slices.Contains(paths, must) {
+	names := ProtectedPaths()
+	for _, must := range []string{".git/hooks", ".git/config", ".git/commondir", ".envrc", ".vscode", ".idea", ".claude", ".mcp.json", ".husky", ".bashrc", ".ssh"} {
+		if !slices.Contains(names, must) {
 			t.Errorf("%s is not protected", must)
 		}
 	}
-	if _, err := (Spec{Workspace: Workspace{Unprotected: paths}}).Resolve(testBase); err != nil {
+	for _, not := range []string{".git", "HEAD", "Makefile", "package.json", ".git/rebase-merge", ".gitattributes"} {
+		if slices.Contains(names, not) {
+			t.Errorf("%s is protected, which daily work changes", not)
+		}
+	}
+	if _, err := (Spec{Workspace: Workspace{Unprotected: names}}).Resolve(testBase); err != nil {
 		t.Errorf("the protected paths cannot be opened: %v", err)
 	}
 }

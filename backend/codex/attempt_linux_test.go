@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 		{"missing", "/nowhere/codex", network("none"), "Codex sandbox policy requires the '/nowhere/codex' CLI to be installed and available on PATH."},
 		{"missing in PATH", "codex-that-is-not-there", network("none"), "Codex sandbox policy requires the 'codex-that-is-not-there' CLI to be installed and available on PATH."},
 		{"own files", open, func(s *policy.Spec) { s.Workspace.Source = own },
-			`cannot use workspace.source "` + own + `": commands could change ` + agentPath + `, which sandboxes are made with`},
+			`cannot use workspace.source "` + own + `": commands could change ` + agentPath + ` (Paddock's own program), which the sandbox of codex cannot cover`},
 		{"no workspace", open, func(s *policy.Spec) { s.Workspace.Source = "/nowhere" }, `cannot use workspace.source "/nowhere": no such file or directory`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,8 +23,9 @@ type wall struct {
 	written  settings // by the spec
 	settings settings // all that are handed over
 	home     home
-	// workspace is free of symbolic links.
+	// workspace is free of symbolic links; places are it, as it was looked at.
 	workspace string
+	places    []hostpath.Mount
 	// dir is where the CLI is started, which is what its sandbox makes
 	// writable; argv is its command line, up to the command inside.
 	dir  string
@@ -51,7 +52,7 @@ func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wall{req: req, home: h, workspace: places[0].Source}
+	w := &wall{req: req, home: h, workspace: places[0].Source, places: places}
 	if w.platform, err = platform(o.Platform); err != nil {
 		return nil, &policy.FieldError{Field: "codex.platform", Value: o.Platform, Reason: err.Error()}
 	}
@@ -101,22 +102,26 @@ func (w *wall) writable() []string {
 	return []string{w.workspace, w.home.scratch}
 }
 
-// ownFiles refuses a workspace that holds what the next sandbox is made with:
-// this wall covers nothing.
+// ownFiles refuses a workspace that holds what the next sandbox is made with, or
+// below which the host has mounted something: this wall covers nothing.
 func (w *wall) ownFiles() error {
 	if w.dir != w.workspace {
 		return nil
 	}
-	own := []string{w.req.Agent, w.id.path, w.home.base}
-	if self, err := os.Executable(); err == nil {
-		own = append(own, self)
-	}
-	for _, file := range own {
+	for _, file := range []string{w.id.path, w.home.base} {
 		at := hostpath.Future(file)
 		if _, inside := hostpath.Within(at, w.workspace); inside {
 			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", which sandboxes are made with",
 				"name another directory, or use backend linux, which covers it")
 		}
 	}
-	return nil
+	const name = "the sandbox of codex"
+	covers, err := hostpath.Covers(w.req, w.places)
+	if err == nil {
+		err = hostpath.Refused(covers, w.places, name)
+	}
+	if err == nil {
+		err = hostpath.NothingBelow(w.places, name)
+	}
+	return err
 }

@@ -36,7 +36,6 @@ type build struct {
 	uploads bool   // the agent goes through the engine into a volume
 	agent   string // its path inside
 	home    string
-	absent  []hostpath.Planting
 	shown   []hostpath.Mount
 	// degraded and lost are for the isolation.
 	degraded, lost []string
@@ -54,7 +53,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	if err != nil {
 		return nil, err
 	}
-	b := &build{options: o, absent: bound.absent, shown: shown, container: container{
+	b := &build{options: o, shown: shown, container: container{
 		id: id, image: o.Image, keep: o.RemoveContainerOnExit != nil && !*o.RemoveContainerOnExit,
 		network: networkNone, hostname: spec.Hostname, shm: int64(spec.Limits.Tmp), mounts: bound.list,
 		dir: shown[0].Target, readOnly: o.ReadOnlyRootFS, extra: o.ExtraRunArgs, kind: e.kind,

@@ -2,25 +2,21 @@ package docker
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // binds collects the mounts of a container, parents first.
 type binds struct {
-	shown  []hostpath.Mount // what the user named, the workspace first
-	list   []mount
-	at     map[string]int      // by target: its place in list
-	absent []hostpath.Planting // what the host would obey and is not there
+	shown []hostpath.Mount // what the user named, the workspace first
+	list  []mount
+	at    map[string]int // by target: its place in list
 	// below gives the host's mount points below a directory.
 	below func(dir string) []string
 }
@@ -32,28 +28,30 @@ const maxMounts = 1024
 // newBinds makes the mounts for what the user named, and for what must not be
 // changed or seen through it.
 func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
-	b := &binds{shown: shown, at: map[string]int{}, below: mountPoints}
-	if err := b.refuse(futurePath(req.StateDir), sockets); err != nil {
+	b := &binds{shown: shown, at: map[string]int{}, below: hostpath.MountedBelow}
+	covers, err := hostpath.Covers(req, shown)
+	if err := errors.Join(err, b.refuse(sockets)); err != nil {
 		return nil, err
 	}
 	for _, m := range shown {
-		if m.Copied {
-			continue
+		if !m.Copied {
+			b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec", file: fileID{m.ID.Dev, m.ID.Ino}})
 		}
-		b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec"})
-		if !m.Writable {
+	}
+	for _, m := range shown {
+		if !m.Copied {
 			b.readOnlyBelow(m)
 		}
 	}
-	b.coverState(futurePath(req.StateDir))
-	self, _ := os.Executable()
-	for _, exe := range []string{self, req.Agent} {
-		if exe = hostpath.Real(exe); exe != "" {
-			b.protectAt(b.writable(exe), exe, "Paddock's own program")
+	for _, c := range covers {
+		if c.Hidden {
+			b.hide(c)
+		} else {
+			b.protectAt(b.writable(c.Path), c.Path, c.What)
 		}
 	}
-	if err := b.protections(req.Spec.Workspace.Unprotected); err != nil {
-		return nil, err
+	for _, g := range req.Guards {
+		b.protectAt(b.writableBelow(g.File), g.File, g.Why)
 	}
 	if len(b.list) > maxMounts {
 		return nil, hostpath.Refuse("mounts", "", "they make more than 1024 mounts", "name fewer, or make them writable")
@@ -61,11 +59,9 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	return b, nil
 }
 
-func futurePath(p string) string { return hostpath.Future(p) }
-
 // add adds a mount, or makes one that is at the same place stricter.
 func (b *binds) add(m mount) {
-	if m.kind == mountBind {
+	if m.kind == mountBind && m.file == (fileID{}) {
 		m.file = identify(m.source)
 	}
 	if i, ok := b.at[m.target]; ok {
@@ -78,18 +74,11 @@ func (b *binds) add(m mount) {
 	b.list = append(b.list, m)
 }
 
-// refuse refuses sources that commands must not reach: Paddock's own state, a
-// copy of it, and the sockets by which an engine is commanded, since who
-// reaches one has the host.
-func (b *binds) refuse(state string, sockets []string) error {
+// refuse refuses sources that show the sockets by which an engine is commanded,
+// since who reaches one has the host.
+func (b *binds) refuse(sockets []string) error {
 	var errs []error
 	for _, m := range b.shown {
-		if _, ok := hostpath.Within(m.Source, state); ok && state != "" {
-			errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it is Paddock's own state", "name another directory, or move the state with PADDOCK_STATE_DIR"))
-		}
-		if _, ok := hostpath.Within(state, m.Source); ok && m.Copied {
-			errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it holds Paddock's own state, which must not be copied", "name another directory, or move the state with PADDOCK_STATE_DIR"))
-		}
 		for _, s := range sockets {
 			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
 				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
@@ -99,30 +88,33 @@ func (b *binds) refuse(state string, sockets []string) error {
 	return errors.Join(errs...)
 }
 
-// readOnlyBelow makes what is mounted below a read-only source read-only too:
-// engines leave that writable, or not, as their versions go.
+// readOnlyBelow makes what the host has mounted below a source read-only, unless
+// the user has named it: engines leave that writable, or not, as their versions go.
 func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	for _, at := range b.below(m.Source) {
 		rel, _ := hostpath.Within(at, m.Source)
-		b.add(mount{kind: mountBind, source: at, target: path.Join(m.Target, rel), readOnly: true, why: "mounted below it, and as read-only"})
+		if _, named := b.at[path.Join(m.Target, rel)]; !named {
+			b.add(mount{kind: mountBind, source: at, target: path.Join(m.Target, rel), readOnly: true, why: "mounted below it by the host, and so read-only"})
+		}
 	}
 }
 
-// coverState hides Paddock's state wherever a bind would show it, read-only
-// ones included: a socket can be connected to through those as well.
-func (b *binds) coverState(state string) {
-	if state == "" {
-		return
-	}
+// hide covers a file or directory of Paddock's wherever a bind would show it,
+// read-only ones included: a socket can be connected to through those as well.
+func (b *binds) hide(c hostpath.Cover) {
 	for _, m := range b.shown {
-		rel, ok := hostpath.Within(state, m.Source)
+		rel, ok := hostpath.Within(c.Path, m.Source)
 		if !ok || m.Copied {
 			continue
 		}
 		if m.Writable {
 			b.pin(m, path.Dir(rel))
 		}
-		b.add(mount{kind: mountTmpfs, target: path.Join(m.Target, rel), readOnly: true, why: "Paddock's own state is not visible"})
+		cover := mount{kind: mountTmpfs, target: path.Join(m.Target, rel), readOnly: true, why: c.What + " is not visible"}
+		if !c.Dir {
+			cover.kind, cover.source = mountBind, os.DevNull
+		}
+		b.add(cover)
 	}
 }
 
@@ -138,8 +130,8 @@ func (b *binds) writable(file string) []hostpath.Mount {
 	return found
 }
 
-// writableBelow is writable without mounts of the path itself: who names a
-// protected path as a mount has opened it there.
+// writableBelow is writable without mounts of the path itself: which of these
+// may be made was decided before.
 func (b *binds) writableBelow(file string) []hostpath.Mount {
 	return slices.DeleteFunc(b.writable(file), func(m hostpath.Mount) bool { return m.Source == file })
 }
@@ -182,68 +174,6 @@ func (b *binds) pin(m hostpath.Mount, rel string) {
 	}
 }
 
-// protections makes the files of the workspace that the host executes or obeys
-// read-only.
-func (b *binds) protections(open []string) error {
-	ws := b.shown[0]
-	if ws.Copied || slices.Contains(open, "*") {
-		return nil
-	}
-	b.git(ws)
-	protected := policy.Protections()
-	for _, rel := range hostpath.GitConfigPaths(ws.Source) {
-		protected = append(protected, policy.Protected{Path: rel, Why: "the repository's configuration names it"})
-	}
-	for _, p := range protected {
-		file := filepath.Join(ws.Source, p.Path)
-		mounts := b.writableBelow(file)
-		if slices.Contains(open, p.Path) || len(mounts) == 0 {
-			continue
-		}
-		link, err := hostpath.FirstLink(ws.Source, p.Path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			b.expect(ws, p.Path)
-		case err != nil:
-			return &backend.StartError{Stage: "plan", Op: "protect", Object: p.Path, Cause: hostpath.Reason(err)}
-		case link != "":
-			return hostpath.Refuse(ws.Field, ws.Source, link+" is a symbolic link, so "+p.Path+" cannot be protected",
-				"replace the link, or allow changes with --unprotect "+p.Path)
-		default:
-			b.protectAt(mounts, file, p.Why)
-		}
-	}
-	return nil
-}
-
-// git protects what makes a ".git" the repository that it is.
-func (b *binds) git(ws hostpath.Mount) {
-	const commonDir = ".git/commondir"
-	git, common := filepath.Join(ws.Source, ".git"), filepath.Join(ws.Source, commonDir)
-	info, err := os.Lstat(git)
-	switch {
-	case err != nil: // each path below it is absent, and reported as such
-	case info.Mode().IsRegular():
-		b.protectAt(b.writableBelow(git), git, "git finds the repository through it")
-	case exists(common):
-		b.protectAt(b.writableBelow(common), common, "git takes its whole configuration from where it leads")
-	default:
-		b.expect(ws, commonDir)
-	}
-	for _, p := range policy.Plantings() {
-		b.expect(ws, p.Path, p.With...)
-	}
-}
-
-// expect notes a path of the workspace that is not there to be protected, if
-// commands can make it.
-func (b *binds) expect(ws hostpath.Mount, rel string, with ...string) {
-	p := hostpath.Planting{Path: rel, With: with}
-	if len(b.writableBelow(filepath.Join(ws.Source, rel))) > 0 && !p.In(ws.Source) {
-		b.absent = append(b.absent, p)
-	}
-}
-
 // fileID tells one file of this host from every other. Zero: not known.
 type fileID struct{ dev, ino uint64 }
 
@@ -254,35 +184,4 @@ func identify(path string) fileID {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// mountPoints are the host's mount points strictly below a directory, parents
-// first.
-func mountPoints(dir string) []string {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil // no Linux: the engine shows what it has
-	}
-	var found []string
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point
-		if len(f) < 5 {
-			continue
-		}
-		if rel, ok := hostpath.Within(unescape(f[4]), dir); ok && rel != "" {
-			found = append(found, unescape(f[4]))
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-// unescape undoes the octal escapes of /proc/PID/mountinfo.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

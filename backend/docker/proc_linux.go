@@ -88,7 +88,7 @@ func (b *build) readOnlyMounts(pid int) error {
 		if len(f) < 6 {
 			continue
 		}
-		at, writable := unescape(f[4]), !slices.Contains(strings.Split(f[5], ","), "ro")
+		at, writable := hostpath.Unescape(f[4]), !slices.Contains(strings.Split(f[5], ","), "ro")
 		if m := b.deepest(at); writable && m != nil && m.readOnly {
 			return fmt.Errorf("%s is writable, in %s", at, m.target)
 		}

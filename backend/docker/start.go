@@ -157,14 +157,3 @@ func (s *sandbox) fill(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Stop ends the container, and reports what commands have planted.
-func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death, error) {
-	d, err := s.Sandbox.Stop(ctx, grace)
-	for _, p := range s.build.absent {
-		if p.Happened(s.build.shown[0].Source) {
-			d.Planted = append(d.Planted, p.Path)
-		}
-	}
-	return d, err
-}

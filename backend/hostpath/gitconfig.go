@@ -1,86 +1,169 @@
 package hostpath
 
 import (
-	"bufio"
-	"io"
-	"os"
-	"path/filepath"
+	"bytes"
+	"errors"
 	"strings"
 )
 
-// maxGitConfig bounds how much of a repository's configuration is read.
-const maxGitConfig = 1 << 20
-
-// GitConfigPaths gives what the configuration of the workspace's repository
-// has git run or obey in the workspace itself: the directory of core.hooksPath
-// and the files that it includes. They are relative to the workspace.
-func GitConfigPaths(workspace string) []string {
-	f, err := os.Open(filepath.Join(workspace, ".git", "config"))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	var found []string
-	section := ""
-	lines := bufio.NewScanner(io.LimitReader(f, maxGitConfig))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if strings.HasPrefix(line, "[") {
-			name, rest, _ := strings.Cut(line[1:], "]")
-			section, _, _ = strings.Cut(strings.ToLower(name), " ")
-			line = strings.TrimSpace(rest)
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if !ok {
-			continue
-		}
-		base := workspace
-		switch section + "." + strings.ToLower(strings.TrimSpace(key)) {
-		case "core.hookspath":
-		case "include.path", "includeif.path":
-			base = filepath.Join(workspace, ".git")
-		default:
-			continue
-		}
-		if rel, ok := inWorkspace(workspace, base, gitValue(value)); ok {
-			found = append(found, rel)
-		}
-	}
-	return found
+// setting is a key of git's configuration with its value, as git lists them:
+// section and name in small letters, the subsection as it is.
+type setting struct {
+	key, value string
+	bare       bool // without a "=", which git takes for true
 }
 
-// gitValue reads a value as git-config(1) describes: quotes go, and so does a
-// comment outside of them.
-func gitValue(text string) string {
+// Bounds of what [parsePlain] takes.
+const (
+	maxGitConfig = 1 << 20  // bytes of a file
+	maxGitLine   = 16 << 10 // bytes of a line
+)
+
+var errNotPlain = errors.New("not in the plain form")
+
+// parsePlain reads a file of git's configuration in the form that people and
+// git itself write. Whatever is unusual it refuses, so that nothing is read in
+// another way than git reads it: continued lines, long lines, control
+// characters, dotted sections, and all that git refuses.
+func parsePlain(text []byte) ([]setting, error) {
+	if len(text) > maxGitConfig {
+		return nil, errNotPlain
+	}
+	var all []setting
+	section := ""
+	for len(text) > 0 {
+		line, more, ended := bytes.Cut(text, []byte("\n"))
+		if text = more; ended {
+			line = bytes.TrimSuffix(line, []byte("\r"))
+		}
+		if len(line) > maxGitLine || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f || r == '\ufeff' }) {
+			return nil, errNotPlain
+		}
+		rest := blank(string(line))
+		if strings.HasPrefix(rest, "[") {
+			var ok bool
+			if section, rest, ok = parseSection(rest[1:]); !ok {
+				return nil, errNotPlain
+			}
+			rest = blank(rest)
+		}
+		if rest == "" || rest[0] == '#' || rest[0] == ';' {
+			continue
+		}
+		s, ok := parseSetting(rest)
+		if !ok || section == "" {
+			return nil, errNotPlain
+		}
+		s.key = section + "." + s.key
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func blank(s string) string { return strings.TrimLeft(s, " \t") }
+
+func isAlpha(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func isKeyChar(c byte) bool { return isAlpha(c) || c >= '0' && c <= '9' || c == '-' }
+
+// word cuts the longest prefix of characters that names have.
+func word(s string) (name, rest string) {
+	n := 0
+	for n < len(s) && isKeyChar(s[n]) {
+		n++
+	}
+	return strings.ToLower(s[:n]), s[n:]
+}
+
+// parseSection reads what follows a "[": a name, and a subsection in quotes.
+func parseSection(s string) (section, rest string, ok bool) {
+	name, s := word(s)
+	if name == "" {
+		return "", "", false
+	}
+	if rest, ok = strings.CutPrefix(s, "]"); ok {
+		return name, rest, true
+	}
+	sub, quoted := strings.CutPrefix(blank(s), `"`)
+	sub, rest, closed := strings.Cut(sub, `"]`)
+	if blank(s) == s || !quoted || !closed || sub == "" || strings.ContainsAny(sub, `"\`) {
+		return "", "", false
+	}
+	return name + "." + sub, rest, true
+}
+
+// parseSetting reads "name", or "name = value" with a comment behind it.
+func parseSetting(s string) (setting, bool) {
+	name, rest := word(s)
+	if name == "" || !isAlpha(name[0]) {
+		return setting{}, false
+	}
+	if rest = blank(rest); rest == "" {
+		return setting{key: name, bare: true}, true
+	}
+	if rest[0] != '=' {
+		return setting{}, false
+	}
+	value, ok := parseValue(rest[1:])
+	return setting{key: name, value: value}, ok
+}
+
+// parseValue reads a value as git does: quotes come and go, spaces around it
+// and a comment behind it are no part of it.
+func parseValue(s string) (string, bool) {
 	var b strings.Builder
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\' && i+1 < len(text):
-			i++
-			b.WriteByte(text[i])
+	quoted, spaces := false, 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case !quoted && (c == ' ' || c == '\t'):
+			if b.Len() > 0 {
+				spaces++
+			}
+			if c == '\t' && b.Len() > 0 && !endsHere(s[i:]) {
+				return "", false // which versions of git turn into a space, or not
+			}
+			continue
 		case !quoted && (c == '#' || c == ';'):
-			return strings.TrimSpace(b.String())
+			return b.String(), true
+		}
+		for ; spaces > 0; spaces-- {
+			b.WriteByte(' ')
+		}
+		switch c {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			i++
+			if i == len(s) {
+				return "", false // continued
+			}
+			at := strings.IndexByte(`tbn\"`, s[i])
+			if at < 0 {
+				return "", false
+			}
+			b.WriteByte("\t\b\n\\\""[at])
 		default:
 			b.WriteByte(c)
 		}
 	}
-	return strings.TrimSpace(b.String())
+	return b.String(), !quoted
 }
 
-// inWorkspace says where in the workspace a path leads, if it is there.
-func inWorkspace(workspace, base, path string) (string, bool) {
-	if path == "" || strings.HasPrefix(path, "~") {
-		return "", false
+// endsHere reports whether only blanks follow, and perhaps a comment.
+func endsHere(s string) bool {
+	s = blank(s)
+	return s == "" || s[0] == '#' || s[0] == ';'
+}
+
+// parseList reads what "git config --null --list" prints.
+func parseList(text []byte) []setting {
+	var all []setting
+	for entry := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
+		key, value, found := bytes.Cut(entry, []byte("\n"))
+		if len(entry) > 0 {
+			all = append(all, setting{string(key), string(value), !found})
+		}
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(base, path)
-	}
-	rel, err := filepath.Rel(workspace, path)
-	if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", false
-	}
-	return rel, true
+	return all
 }

@@ -3,11 +3,10 @@ package hostpath
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
@@ -22,98 +21,131 @@ type Mount struct {
 	Copied   bool   // commands get a copy instead
 	Dir      bool
 	UID, GID uint32 // its owner
+	ID       Identity
+	Index    int // among the spec's mounts
 }
 
 // Mounts checks what the spec of a request names against the file system: the
 // workspace first, at the path inside that is given, then the mounts.
+//
+// A symbolic link is followed only where no command of a sandbox can have made
+// it: see [Written.Judge]. What is found is opened later without following any,
+// and compared with ID.
 func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 	spec := req.Spec
 	ws := Mount{Field: "workspace.source", Target: workspace, Writable: spec.Workspace.Access != "ro"}
-	if err := ws.Locate(spec.Workspace.Source); err != nil {
+	way, err := ws.locate(spec.Workspace.Source)
+	if err != nil {
 		return nil, err
 	}
+	ways := []*Way{way}
 	if !ws.Dir {
 		return nil, Refuse(ws.Field, spec.Workspace.Source, "it is not a directory", "name a directory with --workspace")
 	}
 	if spec.Workspace.Mode == policy.ModeCopy {
 		ws.Copied, ws.Writable = true, false
 	}
-	mounts := []Mount{ws}
-	for _, m := range spec.Mounts {
-		um := Mount{Field: "mounts", Target: m.Target, Writable: m.Mode == "rw"}
-		if err := um.Locate(m.Source); err != nil {
+	mounts, written, fields := []Mount{ws}, []string{spec.Workspace.Source}, []string{ws.Field}
+	for i, m := range spec.Mounts {
+		um := Mount{Field: "mounts", Target: m.Target, Writable: m.Mode == "rw", Index: i}
+		way, err := um.locate(m.Source)
+		if err != nil {
 			return nil, err
 		}
-		mounts = append(mounts, um)
-	}
-	if req.NoLinks {
-		return mounts, noLinks(spec, mounts)
-	}
-	return mounts, nil
-}
-
-// noLinks refuses sources that are named through symbolic links. What is found
-// here to be free of them is opened without following any, so it stays that way.
-func noLinks(spec policy.Spec, mounts []Mount) error {
-	check := func(field, written, resolved string) error {
-		if resolved == filepath.Clean(written) {
-			return nil
-		}
-		return Refuse(field, written, "there is a symbolic link in it, and none is followed here", "name the path that the link leads to")
-	}
-	errs := []error{check(mounts[0].Field, spec.Workspace.Source, mounts[0].Source)}
-	for i, m := range spec.Mounts {
-		errs = append(errs, check("mounts["+strconv.Itoa(i)+"].source", m.Source, mounts[1+i].Source))
+		mounts, ways, written, fields = append(mounts, um), append(ways, way), append(written, m.Source), append(fields, um.named())
 	}
 	if spec.RootFS != policy.RootHost && spec.RootFS != "" {
-		resolved, err := filepath.EvalSymlinks(spec.RootFS)
-		if err != nil {
-			return Refuse("rootfs", spec.RootFS, Reason(err), "")
+		way, err := Follow(spec.RootFS)
+		if err == nil {
+			err = way.absent()
 		}
-		errs = append(errs, check("rootfs", spec.RootFS, resolved))
+		if err != nil {
+			return nil, Refuse("rootfs", spec.RootFS, Reason(err), "")
+		}
+		ways, written, fields = append(ways, way), append(written, spec.RootFS), append(fields, "rootfs")
+	}
+	return mounts, judgeAll(req, mounts, ways, written, fields)
+}
+
+// judgeAll refuses what is named through symbolic links that must not be followed.
+func judgeAll(req backend.Request, mounts []Mount, ways []*Way, written, fields []string) error {
+	if !slices.ContainsFunc(ways, func(w *Way) bool { return len(w.Links) > 0 }) {
+		return nil
+	}
+	if req.NoLinks {
+		var errs []error
+		for i, way := range ways {
+			if len(way.Links) > 0 {
+				errs = append(errs, Refuse(fields[i], written[i], "there is a symbolic link in it, and none is followed here", "name the path that the link leads to"))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	list, more := List(req.StateDir), writable(mounts)
+	var errs []error
+	for i, way := range ways {
+		if err := list.Judge(way, more); err != nil {
+			errs = append(errs, Refuse(fields[i], written[i], err.Error(), Hint(err)))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// writable are the directories that commands can change through these mounts.
+func writable(mounts []Mount) []Dir {
+	var dirs []Dir
+	for _, m := range mounts {
+		if m.Writable && m.Dir {
+			dirs = append(dirs, Dir{Path: m.Source, Identity: m.ID})
+		}
+	}
+	return dirs
 }
 
 // kernelDirs are the trees through which the kernel itself is spoken to.
 // Package policy refuses them where they are written; a link may lead there too.
 var kernelDirs = []string{"/proc", "/sys", "/dev"}
 
-// Locate resolves the source and reads its owner and type.
+// Locate resolves the source and reads its owner and type. It does not judge
+// the links in it.
 func (m *Mount) Locate(source string) error {
-	resolved, err := filepath.EvalSymlinks(source)
-	if err != nil {
-		return Refuse(m.Field, source, Reason(err), "")
-	}
-	if resolved == "/" {
-		return Refuse(m.Field, source, "it is the root of the host's file system", "name the directory that commands are to work in")
-	}
-	for _, dir := range kernelDirs {
-		if _, ok := Within(resolved, dir); ok {
-			return Refuse(m.Field, source, "it leads to "+resolved+", and "+dir+" belongs to the kernel", "a sandbox has a "+dir+" of its own")
-		}
-	}
-	info, err := os.Stat(resolved)
-	if err != nil {
-		return Refuse(m.Field, source, Reason(err), "")
-	}
-	if mode := info.Mode(); !mode.IsDir() && !mode.IsRegular() && mode&fs.ModeSocket == 0 {
-		return Refuse(m.Field, source, "it is neither a file nor a directory", "")
-	}
-	if err := readable(resolved, info); err != nil {
-		return Refuse(m.Field, source, Reason(err), "the caller must be able to read it")
-	}
-	st := info.Sys().(*syscall.Stat_t)
-	m.Source, m.Dir, m.UID, m.GID = resolved, info.IsDir(), st.Uid, st.Gid
-	return nil
+	_, err := m.locate(source)
+	return err
 }
 
-func readable(path string, info fs.FileInfo) error {
-	mask := uint32(4) // R_OK
-	if info.IsDir() {
-		mask |= 1 // X_OK
+func (m *Mount) locate(source string) (*Way, error) {
+	way, err := Follow(source)
+	if err == nil {
+		err = way.absent()
 	}
-	return syscall.Access(path, mask)
+	if err != nil {
+		return nil, Refuse(m.Field, source, Reason(err), "")
+	}
+	if way.Path == "/" {
+		return nil, Refuse(m.Field, source, "it is the root of the host's file system", "name the directory that commands are to work in")
+	}
+	for _, dir := range kernelDirs {
+		if _, ok := Within(way.Path, dir); ok {
+			return nil, Refuse(m.Field, source, "it leads to "+way.Path+", and "+dir+" belongs to the kernel", "a sandbox has a "+dir+" of its own")
+		}
+	}
+	kind := way.Mode & unix.S_IFMT
+	if kind != unix.S_IFDIR && kind != unix.S_IFREG && kind != unix.S_IFSOCK {
+		return nil, Refuse(m.Field, source, "it is neither a file nor a directory", "")
+	}
+	m.Source, m.Dir, m.UID, m.GID, m.ID = way.Path, kind == unix.S_IFDIR, way.UID, way.GID, way.Identity
+	if err := readable(m.Source, m.Dir); err != nil {
+		return nil, Refuse(m.Field, source, Reason(err), "the caller must be able to read it")
+	}
+	return way, nil
+}
+
+func readable(path string, dir bool) error {
+	mask := uint32(unix.R_OK)
+	if dir {
+		mask |= unix.X_OK
+	}
+	return unix.Access(path, mask)
 }
 
 // Refuse is the error for a field of a spec that cannot be used.
@@ -137,24 +169,4 @@ func Within(path, dir string) (rel string, ok bool) {
 		return "", true
 	}
 	return strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
-
-// Real is the path free of symbolic links, or "" where it does not exist.
-func Real(p string) string {
-	if p == "" {
-		return ""
-	}
-	resolved, err := filepath.EvalSymlinks(p)
-	if err != nil {
-		return ""
-	}
-	return resolved
-}
-
-// Future is the path free of symbolic links as it will be once it exists.
-func Future(p string) string {
-	if resolved := Real(p); resolved != "" || p == "" || p == "/" {
-		return resolved
-	}
-	return filepath.Join(Future(filepath.Dir(p)), filepath.Base(p))
 }

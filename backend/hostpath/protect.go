@@ -1,82 +1,307 @@
 package hostpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
-	"os"
-	"path"
+	"iter"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
 )
 
-// Planting is a path of a workspace that commands may make, with those it
-// needs to matter.
-type Planting struct {
-	Path string
-	With []string
-	Was  string // its fingerprint at the start, where it could not be protected
+// Protection is what commands of a sandbox must not change, and what they may
+// have changed of that when it has ended.
+type Protection struct {
+	// Guards are the paths to be made read-only: what exists of the unasked
+	// entries of [policy.Inventory], and what git's configuration and links name.
+	Guards []backend.Guard
+	// Watch are paths in writable mounts that are obeyed and cannot be read-only,
+	// because they do not exist or daily work changes them: to be compared,
+	// beside what the inventory says.
+	Watch []string
+	// Unread is git's configuration that could not be read: then everything in
+	// the mounts may be named there.
+	Unread []string
+	// Opened says which protected paths the operator has opened by mounting them.
+	Opened []string
 }
 
-// Happened reports whether commands have made or changed it.
-func (p Planting) Happened(dir string) bool {
-	return p.In(dir) && (p.Was == "" || p.Was != Fingerprint(filepath.Join(dir, p.Path)))
+// Parse has git parse the text of one file of configuration, and returns what
+// "git config --file - --null --list" prints. The text is hostile.
+type Parse func(ctx context.Context, text []byte) ([]byte, error)
+
+// maxNamed bounds the paths that are guarded because configuration or a link
+// names them.
+const maxNamed = 256
+
+// protector finds what is protected. Its mounts are the writable ones.
+type protector struct {
+	ctx    context.Context
+	open   []string
+	byName bool // mounts of protected paths are the operator's
+	mounts []Mount
+	parse  Parse
+	homes  users
+	seen   statCache
+	listed map[string]listing
+	guards map[string]bool
+	out    Protection
+
+	repositories []*repository
+	inUse        []string // directories of repositories that a mount's ".git" file leads to
+	hooks        []hookDir
+	files        int // of configuration that were read
+	parsed       int // of these, how many git has parsed
+	named        int // guards that are not of the inventory
 }
 
-// In reports whether a directory has all of it.
-func (p Planting) In(dir string) bool {
-	return exists(filepath.Join(dir, p.Path)) &&
-		!slices.ContainsFunc(p.With, func(other string) bool { return !exists(filepath.Join(dir, other)) })
-}
-
-// Fingerprint tells whether a path, or anything at most 10,000 entries into
-// it, was changed: no ordinary user can set the time that the kernel notes for
-// a change. It is empty where there is nothing.
-func Fingerprint(path string) string {
-	sum := fnv.New64a()
-	seen := 0
-	_ = filepath.WalkDir(path, func(at string, _ fs.DirEntry, err error) error {
-		if seen++; seen > 10_000 {
-			return fs.SkipAll
+// Protect finds what the host executes or obeys in the writable ones of these
+// mounts, wherever in the tree of the host they begin: what lies above a mount
+// counts as much as what lies in it. A mount of a protected path is refused,
+// unless the operator has opened it; a workspace that is one, or lies in one,
+// always is. parse may be nil: there is no git.
+func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
+	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
+		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}}
+	for _, m := range mounts {
+		if m.Writable && !m.Copied {
+			p.mounts = append(p.mounts, m)
 		}
-		var st unix.Stat_t
-		if err == nil && unix.Lstat(at, &st) == nil {
-			fmt.Fprintln(sum, at, st.Ino, st.Ctim.Nano())
-		}
-		return nil
-	})
-	if !exists(path) {
-		return ""
 	}
-	return strconv.FormatUint(sum.Sum64(), 16)
+	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
+		return Protection{}, nil
+	}
+	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
+		if err := errors.Join(step(), ctx.Err()); err != nil {
+			return Protection{}, err
+		}
+	}
+	slices.Sort(p.out.Watch)
+	p.out.Watch = slices.Compact(p.out.Watch)
+	return p.out, nil
 }
 
-// FirstLink names the first component of a path below root that is a symbolic
-// link, "" where none is. The error is fs.ErrNotExist where there is no such path.
-func FirstLink(root, rel string) (string, error) {
-	at := ""
-	for _, part := range strings.Split(rel, "/") {
-		at = path.Join(at, part)
-		info, err := os.Lstat(filepath.Join(root, at))
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) || Reason(err) == "not a directory" {
-				return "", fs.ErrNotExist
+func (p *protector) opened(name string) bool { return slices.Contains(p.open, name) }
+
+// above calls f with a directory and all those above it, itself first.
+func above(dir string, f func(dir string) error) error {
+	for {
+		if err := f(dir); err != nil || dir == "/" {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// readOnly lists the inventory's entries that are read-only.
+var readOnly = sync.OnceValue(func() []policy.Obeyed {
+	return slices.DeleteFunc(policy.Inventory(), func(o policy.Obeyed) bool { return !o.ReadOnly() })
+})
+
+// entries gives those that count in a directory of the host.
+func (p *protector) entries(dir string) iter.Seq[policy.Obeyed] {
+	home, git := p.homes.has(dir), p.isGitDir(dir)
+	return func(yield func(policy.Obeyed) bool) {
+		for _, o := range readOnly() {
+			if (o.Under == policy.Home && !home || o.Under == policy.GitDir && !git) || yield(o) {
+				continue
 			}
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			return at, nil
+			return
 		}
 	}
-	return "", nil
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// refuse refuses mounts that are protected paths, or lie in one.
+func (p *protector) refuse() error {
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		err := above(filepath.Dir(m.Source), func(dir string) error {
+			below, _ := Within(m.Source, dir)
+			for o := range p.entries(dir) {
+				rel, in := Within(below, o.Path)
+				first, _, _ := strings.Cut(rel, "/")
+				if !in || !o.Dir && (m.Dir || rel != "") || rel != "" && slices.Contains(o.Except, first) || p.opened(o.Name()) {
+					continue
+				}
+				if m.Field == "mounts" && p.byName {
+					p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+o.Why)
+					return fs.SkipAll
+				}
+				project := strings.TrimSuffix(dir, "/.git")
+				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), project, o.Why), p.remedy(o.Name(), "name "+project))
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.SkipAll) {
+			return err
+		}
+	}
+	return nil
+}
+
+// remedy is a hint that says how a protected path is opened.
+func (p *protector) remedy(name, other string) string {
+	if !slices.Contains(policy.ProtectedPaths(), name) {
+		name = "'*'"
+	}
+	return other + ", or allow changes with --unprotect " + name
+}
+
+// inventory guards what exists of the inventory, in and above each mount.
+func (p *protector) inventory() error {
+	for _, r := range p.repositories {
+		if err := p.guardRepository(r); err != nil {
+			return err
+		}
+	}
+	done := map[string]bool{}
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		err := above(m.Source, func(dir string) error {
+			if done[dir] {
+				return nil
+			}
+			done[dir] = true
+			for o := range p.entries(dir) {
+				if o.Under == policy.GitDir || !p.mayBeBelow(dir, o.Path) || !p.mayHave(dir, o.Path) {
+					continue
+				}
+				if err := p.guardEntry(o, filepath.Join(dir, o.Path)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.home()
+}
+
+// home guards what the links of the user's own home lead to in a mount: files
+// that are kept elsewhere, under version control say.
+func (p *protector) home() error {
+	for _, o := range readOnly() {
+		if o.Under != policy.Home || p.homes.own == "" || !p.mayHave(p.homes.own, o.Path) {
+			continue
+		}
+		if err := p.guardEntry(o, filepath.Join(p.homes.own, o.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guardEntry guards an entry of the inventory, if it exists. What is no link
+// and not there is left to the comparison.
+func (p *protector) guardEntry(o policy.Obeyed, at string) error {
+	if p.opened(o.Name()) {
+		return nil
+	}
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil && !p.below(at) && !errors.As(err, &link):
+		return nil // the host's programs cannot use it either
+	case err != nil:
+		return p.unguarded(at, o.Name(), err)
+	case info.IsDir() && !o.Dir:
+		return nil
+	}
+	p.guard(found, o.Why)
+	return nil
+}
+
+// unguarded is the error for a path that cannot be protected.
+func (p *protector) unguarded(at, name string, err error) error {
+	m := p.mountOf(at)
+	rel, inside := Within(at, m.Source)
+	if !inside {
+		rel = at
+	}
+	var link *changeableLinkError
+	if !errors.As(err, &link) {
+		return &backend.StartError{Stage: "plan", Op: "protect", Object: rel, Cause: Reason(err)}
+	}
+	m = p.mountOf(link.at)
+	where, _ := Within(link.at, m.Source)
+	return Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
+}
+
+// mountOf is the mount that holds a path, or the first.
+func (p *protector) mountOf(at string) *Mount {
+	for i := range p.mounts {
+		if _, ok := Within(at, p.mounts[i].Source); ok {
+			return &p.mounts[i]
+		}
+	}
+	return &p.mounts[0]
+}
+
+// below reports whether a path lies in a writable mount, and is not one itself.
+func (p *protector) below(at string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		rel, ok := Within(at, m.Source)
+		return ok && rel != ""
+	})
+}
+
+// mayBeBelow reports whether a path relative to a directory lies in a mount.
+func (p *protector) mayBeBelow(dir, rel string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		if _, ok := Within(dir, m.Source); ok {
+			return true
+		}
+		to, ok := Within(m.Source, dir)
+		if !ok {
+			return false
+		}
+		below, ok := Within(rel, to)
+		return ok && below != ""
+	})
+}
+
+// guarded reports whether a path is guarded, or lies in what is.
+func (p *protector) guarded(at string) bool {
+	for ; at != "/"; at = filepath.Dir(at) {
+		if p.guards[at] {
+			return true
+		}
+	}
+	return false
+}
+
+// guard has a path read-only, where commands could change it.
+func (p *protector) guard(found, why string) {
+	if p.below(found) && !p.guarded(found) {
+		p.guards[found] = true
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: why})
+	}
+}
+
+// guardNamed is guard for what configuration or a link names.
+func (p *protector) guardNamed(found, why string) {
+	if !p.below(found) || p.guarded(found) {
+		return
+	}
+	if p.named++; p.named > maxNamed {
+		p.out.Watch = append(p.out.Watch, found)
+		return
+	}
+	p.guard(found, why)
+}
+
+func (p *protector) watch(at string) {
+	if p.below(at) && !p.guarded(at) {
+		p.out.Watch = append(p.out.Watch, at)
+	}
 }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
 )
 
 // Errors of [Read] that tell what is at a path. A link is [unix.ELOOP].
@@ -26,9 +29,79 @@ func Read(ctx context.Context, root, rel string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err == nil && info.Size() > limit {
+	return readAll(ctx, f, rel, limit)
+}
+
+// ReadNamed returns the content of a file that somebody has named: of a regular
+// one, to which no link leads that commands of a sandbox could have made (see
+// [Written.Judge]), or of one of this process's own open files, as "-", /dev/stdin
+// or a shell's <(…) name them. It gives up when ctx ends, and where there are more
+// than limit bytes.
+func ReadNamed(ctx context.Context, state, name string, limit int64) ([]byte, error) {
+	f, err := OpenNamed(state, name)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, f, name, limit)
+}
+
+// OpenNamed opens a file as [ReadNamed] does, for reading.
+func OpenNamed(state, name string) (*os.File, error) {
+	if fd, ok := ownDescriptor(name); ok {
+		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+		return os.NewFile(uintptr(dup), name), nil
+	}
+	way, err := locate(List(state), name)
+	if err != nil {
+		return nil, err
+	}
+	defer way.close()
+	if err := way.absent(); err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	if way.name == "" {
+		return nil, &os.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	fd, err := openRegular(way.parent, way.name)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// ownDescriptor reads the names that systems have for the open files of the process
+// itself. Opening one anew could wait; the file that is open is meant.
+func ownDescriptor(name string) (int, bool) {
+	if name == "-" || name == "/dev/stdin" {
+		return 0, true
+	}
+	for _, dir := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if text, ok := strings.CutPrefix(name, dir); ok {
+			fd, err := strconv.ParseUint(text, 10, 16)
+			return int(fd), err == nil
+		}
+	}
+	return 0, false
+}
+
+// OwnNamed is a file that was named as one of Paddock's own, for [OwnFiles]: false
+// for one of this process's open files.
+func OwnNamed(name string) (backend.OwnFile, bool) {
+	if _, ok := ownDescriptor(name); ok {
+		return backend.OwnFile{}, false
+	}
+	abs, err := Abs(name)
+	return backend.OwnFile{Path: abs}, err == nil
+}
+
+// readAll reads a file whole, and closes it.
+func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte, error) {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
 		_ = f.Close()
-		return nil, &os.PathError{Op: "read", Path: rel, Err: ErrTooLarge}
+		return nil, &os.PathError{Op: "read", Path: name, Err: ErrTooLarge}
 	}
 	type content struct {
 		text []byte
@@ -44,7 +117,7 @@ func Read(ctx context.Context, root, rel string, limit int64) ([]byte, error) {
 	select {
 	case c := <-done:
 		if c.err == nil && int64(len(c.text)) > limit {
-			return nil, &os.PathError{Op: "read", Path: rel, Err: ErrTooLarge}
+			return nil, &os.PathError{Op: "read", Path: name, Err: ErrTooLarge}
 		}
 		return c.text, c.err
 	case <-ctx.Done():
@@ -69,29 +142,37 @@ func OpenRegular(root, rel string) (*os.File, error) {
 		_ = unix.Close(dir)
 		dir = next
 	}
-	name := names[len(names)-1]
+	fd, err := openRegular(dir, names[len(names)-1])
+	if err != nil {
+		return fail(err)
+	}
+	return os.NewFile(uintptr(fd), rel), nil
+}
+
+// openRegular opens a regular file of a directory, for reading.
+func openRegular(dir int, name string) (int, error) {
 	// Looked at before it is opened: to open a device can have effects. Nobody
 	// without privileges puts one in the place of a file.
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fail(err)
+		return -1, err
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 	case unix.S_IFLNK:
-		return fail(unix.ELOOP)
+		return -1, unix.ELOOP
 	default:
-		return fail(ErrNotRegular)
+		return -1, ErrNotRegular
 	}
 	fd, err := open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
-		return fail(err)
+		return -1, err
 	}
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		_ = unix.Close(fd)
-		return fail(ErrNotRegular)
+		return -1, ErrNotRegular
 	}
-	return os.NewFile(uintptr(fd), rel), nil
+	return fd, nil
 }
 
 func open(dir int, name string, flags int) (int, error) {

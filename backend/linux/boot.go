@@ -38,7 +38,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 	booted, err := s.handOver()
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return backend.Interrupted(ctx, "boot", "the agent")
 		}
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *sandbox) boot(ctx context.Context) error {
 		return &backend.StartError{Stage: f.Stage, Op: f.Op, Object: f.Object, Errno: f.Errno, Cause: f.Cause, Hint: setupHint(f)}
 	}
 	if !stop() {
-		return ctx.Err() // the deadline is poisoned; the sandbox is of no use
+		return backend.Interrupted(ctx, "boot", "the agent") // the deadline is poisoned; the sandbox is of no use
 	}
 	_ = s.control.SetDeadline(time.Time{})
 	if s.group != nil {
@@ -55,11 +55,22 @@ func (s *sandbox) boot(ctx context.Context) error {
 		}
 	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)
-	if err := verifySetup(s.pid, s.plan.plan); err != nil {
+	below, err := verifySetup(s.pid, s.plan.plan)
+	if err != nil {
 		return err
 	}
+	s.isolation.Lost = append(s.isolation.Lost, lostBelow(below)...)
 	s.isolation.Verified = true
 	return nil
+}
+
+// lostBelow says what cannot be written because the host has mounted something there.
+func lostBelow(places []string) []string {
+	var lost []string
+	for _, at := range places[:min(len(places), 16)] {
+		lost = append(lost, "writing to "+at+": it is a mount of the host's below what was named, and so read-only; to write there name it as a mount of its own, at that target")
+	}
+	return lost
 }
 
 // save tells later starts who the agent is, should this process be killed, and

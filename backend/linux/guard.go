@@ -8,70 +8,54 @@ import (
 	"slices"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/policy"
 )
 
-// guarded is what commands must never be able to change although it may lie
-// in something that they may write: Paddock's own state and programs.
-type guarded struct {
-	stateDir    string
-	executables []string
-}
-
-// guardedBy is what a sandbox made by this process must not change.
-func guardedBy(req backend.Request) guarded {
-	self, _ := os.Executable()
-	return guarded{stateDir: req.StateDir, executables: []string{self, req.Agent}}
-}
-
-// guard adds the steps that take guarded paths out of the writable mounts:
-// the state is covered, programs and host-executed files become read-only, in
-// every mount that shows them.
+// guard adds the steps that take Paddock's own files out of the mounts: what is
+// hidden is covered, also in read-only ones, since a socket can be connected to
+// through those as well; what is to stay as it is becomes read-only in each
+// writable one.
 //
 // A path is only as safe as its parents: renaming one would leave the
 // protection on the renamed directory, and the old name free. So each parent
 // below the mount becomes a mount point itself, which the kernel refuses to
 // rename or remove (rename(2), EBUSY).
-func (b *builder) guard(g guarded, spec policy.Spec) error {
-	if err := b.coverState(futurePath(g.stateDir)); err != nil {
+func (b *builder) guard(req backend.Request) error {
+	covers, err := hostpath.Covers(req, b.named())
+	if err != nil {
 		return err
 	}
-	for _, exe := range g.executables {
-		if exe := realPath(exe); exe != "" {
-			b.protectAt(b.showing(exe), exe, "Paddock's own program")
+	for _, c := range covers {
+		if c.Hidden {
+			b.hide(c)
+		} else {
+			b.protectAt(b.showing(c.Path), c.Path, c.What)
 		}
 	}
-	return b.guardProtected(spec.Workspace.Unprotected)
+	for _, named := range req.Guards {
+		b.protectAt(b.showingBelow(named.File), named.File, named.Why)
+	}
+	return nil
 }
 
-// coverState hides Paddock's state wherever a bind would show it, read-only
-// ones included: a socket can be connected to through those as well.
-func (b *builder) coverState(state string) error {
-	if state == "" {
-		return nil
-	}
-	for _, m := range b.mounts {
-		if _, ok := within(m.source, state); ok {
-			return badSource(m.field, m.source, "it is Paddock's own state", "name another directory, or move the state with PADDOCK_STATE_DIR")
-		}
-	}
+// hide covers a file or directory wherever a bind shows it.
+func (b *builder) hide(c hostpath.Cover) {
 	for _, s := range slices.Clone(b.plan.Setup) {
-		rel, ok := within(state, s.Source)
-		if s.Do == confine.OpCopy && ok {
-			return badSource("workspace.source", s.Source, "it holds Paddock's own state, which must not be copied", "name another directory, or move the state with PADDOCK_STATE_DIR")
-		}
+		rel, ok := within(c.Path, s.Source)
 		if s.Do != confine.OpBind || !ok {
 			continue
 		}
 		if !slices.Contains(s.Flags, confine.FlagReadOnly) {
 			b.pin(s.Target, path.Dir(rel))
 		}
-		b.add(confine.Step{Do: confine.OpTmpfs, Target: path.Join(s.Target, rel), Mode: 0o555, Size: 4096,
-			Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec, confine.FlagExisting},
-			Why:   "Paddock's own state is not visible"})
+		cover := confine.Step{Do: confine.OpTmpfs, Target: path.Join(s.Target, rel), Mode: 0o555, Size: 4096, Why: c.What + " is not visible",
+			Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec, confine.FlagExisting}}
+		if !c.Dir {
+			cover.Do, cover.Source, cover.Mode, cover.Size = confine.OpBind, os.DevNull, 0, 0
+		}
+		b.add(cover)
 	}
-	return nil
 }
 
 // showing lists the writable mounts through which a path of the host can be
@@ -86,8 +70,8 @@ func (b *builder) showing(file string) []userMount {
 	return found
 }
 
-// showingBelow is showing without mounts of the path itself or of what lies in
-// it: who names a protected path as a mount has opened it there.
+// showingBelow is showing without mounts of the path itself: which of these may
+// be made was decided before.
 func (b *builder) showingBelow(file string) []userMount {
 	return slices.DeleteFunc(b.showing(file), func(m userMount) bool { return m.source == file })
 }

@@ -3,19 +3,13 @@
 package linux
 
 import (
-	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -103,11 +97,6 @@ func TestOverlappingMounts(t *testing.T) {
 			if out, status := sh(t, box, "mv "+tt.at+" "+tt.at+".gone"); status == 0 {
 				t.Errorf("moving the repository: %s", out)
 			}
-			sh(t, box, "echo /elsewhere > "+tt.at+"/commondir")
-			death, err := box.Stop(t.Context(), 0)
-			if err != nil || !slices.Equal(death.Planted, []string{".git/commondir"}) {
-				t.Errorf("planted %q, %v", death.Planted, err)
-			}
 		})
 	}
 }
@@ -131,58 +120,6 @@ func TestMountOfProtectedPath(t *testing.T) {
 	}
 }
 
-// What did not exist could not be protected, so its making is told.
-func TestPlanted(t *testing.T) {
-	req := request(t)
-	repository(t, req.Spec.Workspace.Source)
-	box := launchBox(t, req)
-	sh(t, box, "echo ../evil > .git/commondir; mkdir .husky .git/modules; echo x > .mise.toml; ln -s /nowhere .mcp.json; touch other")
-	death, err := box.Stop(context.Background(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(death.Planted)
-	want := []string{".git/commondir", ".git/modules", ".husky", ".mcp.json", ".mise.toml"}
-	if diff := cmp.Diff(want, death.Planted); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// A whole repository that is planted is told by its parts.
-func TestPlantedRepository(t *testing.T) {
-	box := launchBox(t, request(t))
-	sh(t, box, "mkdir -p .git/hooks; echo x > .git/config")
-	death, err := box.Stop(context.Background(), 0)
-	if err != nil || !slices.Contains(death.Planted, ".git/hooks") || !slices.Contains(death.Planted, ".git/config") {
-		t.Errorf("%+v, %v", death, err)
-	}
-}
-
-// The root of a workspace can become a repository itself.
-func TestPlantedBareRepository(t *testing.T) {
-	for _, tt := range []struct {
-		before, command string
-		want            []string
-	}{
-		{"", "echo ref: refs/heads/x > HEAD; mkdir objects refs", []string{"HEAD"}},
-		{"HEAD", "mkdir objects refs", []string{"HEAD"}},
-		{"", "echo ref: refs/heads/x > HEAD; echo src > commondir", []string{"commondir"}},
-		{"", "echo x > HEAD; mkdir refs", nil},
-		{"HEAD objects refs", "rm -r HEAD objects; touch HEAD objects", nil},
-	} {
-		req := request(t)
-		for _, name := range strings.Fields(tt.before) {
-			writeFile(t, filepath.Join(req.Spec.Workspace.Source, name), "x\n")
-		}
-		box := launchBox(t, req)
-		sh(t, box, tt.command)
-		death, err := box.Stop(t.Context(), 0)
-		if err != nil || !slices.Equal(death.Planted, tt.want) {
-			t.Errorf("%q, then %q: planted %q, %v", tt.before, tt.command, death.Planted, err)
-		}
-	}
-}
-
 func TestUnprotected(t *testing.T) {
 	for _, open := range []string{".git/hooks", "*"} {
 		req := request(t, func(s *policy.Spec) { s.Workspace.Unprotected = []string{open} })
@@ -194,32 +131,6 @@ func TestUnprotected(t *testing.T) {
 		if out, status := sh(t, box, "echo x >> .envrc"); (status == 0) != (open == "*") {
 			t.Errorf("%s: %s", open, out)
 		}
-	}
-}
-
-// A link in the place of a protected path, or above it, is refused by name.
-func TestProtectedLinks(t *testing.T) {
-	for name, link := range map[string]func(ws string) error{
-		"the path itself": func(ws string) error {
-			return errors.Join(os.Mkdir(filepath.Join(ws, "hooks"), 0o755), os.Mkdir(filepath.Join(ws, ".git"), 0o755),
-				os.Symlink("../hooks", ws+"/.git/hooks"))
-		},
-		"its parent": func(ws string) error {
-			return errors.Join(os.MkdirAll(ws+"/real/hooks", 0o755), os.Symlink("real", filepath.Join(ws, ".git")))
-		},
-		"one that leads nowhere": func(ws string) error { return os.Symlink("/nowhere", filepath.Join(ws, ".envrc")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			req := request(t)
-			if err := link(req.Spec.Workspace.Source); err != nil {
-				t.Fatal(err)
-			}
-			_, err := New().Plan(t.Context(), req)
-			var bad *policy.FieldError
-			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect") {
-				t.Errorf("%v", err)
-			}
-		})
 	}
 }
 
@@ -323,28 +234,6 @@ func TestFuturePath(t *testing.T) {
 	} {
 		if got := futurePath(path); got != want {
 			t.Errorf("%q: %q, want %q", path, got, want)
-		}
-	}
-}
-
-func TestFirstLink(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir+"/a/b/c", "")
-	for _, err := range []error{os.Symlink("a", filepath.Join(dir, "l")), os.Symlink("c", dir+"/a/b/l")} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, tt := range []struct {
-		path, link string
-		err        error
-	}{
-		{"a/b/c", "", nil}, {"a/b", "", nil}, {"l", "l", nil}, {"l/b/c", "l", nil}, {"a/b/l", "a/b/l", nil},
-		{"a/x", "", fs.ErrNotExist}, {"a/b/c/d", "", fs.ErrNotExist},
-	} {
-		link, err := hostpath.FirstLink(dir, tt.path)
-		if link != tt.link || !errors.Is(err, tt.err) {
-			t.Errorf("%s: %q, %v", tt.path, link, err)
 		}
 	}
 }

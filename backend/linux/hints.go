@@ -62,6 +62,8 @@ func setupHint(e *confine.Error) string {
 	switch {
 	case e.Errno == int(syscall.ELOOP) && e.Op == string(confine.OpBind):
 		return "a symbolic link has come into the path while the sandbox was made: find out who did that"
+	case e.Errno == int(syscall.ESTALE) && (e.Op == string(confine.OpBind) || e.Op == string(confine.OpCopy)):
+		return "something else has taken its place while the sandbox was made: find out who did that"
 	case e.Errno == int(syscall.ENOSYS):
 		return "the kernel is too old: Paddock needs Linux 5.12 or later"
 	case denied:

@@ -17,7 +17,9 @@ import (
 // idmapMount makes a detached mount of a user's path in which its owner
 // appears as the sandbox's host id, and the other way round for new files
 // (mount_setattr(2), MOUNT_ATTR_IDMAP). It needs root and a file system that
-// takes part. What is mounted below comes along, or it would lay bare what it covers.
+// takes part. What is mounted below comes along, or it would lay bare what it covers:
+// read-only, and with its owners as they are, so that commands read there what
+// everybody may.
 // What goes on after it returns is in helpers.
 func idmapMount(m userMount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
 	userns, err := newUserns(helpers,
@@ -27,15 +29,18 @@ func idmapMount(m userMount, id identity, helpers *sync.WaitGroup) (*os.File, er
 		return nil, err
 	}
 	defer userns.Close()
-	tree, err := confine.OpenResolved(m.source)
+	tree, err := confine.OpenResolved(m.source, m.id)
 	if err != nil {
 		return nil, os.NewSyscallError("open", err)
 	}
 	f := os.NewFile(uintptr(tree), m.source)
-	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{
-		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
-		Userns_fd: uint64(userns.Fd()),
-	})
+	err = confine.BelowReadOnly(tree)
+	if err == nil {
+		err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	}
+	if err == nil {
+		err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(userns.Fd())})
+	}
 	if err != nil {
 		_ = f.Close()
 		return nil, os.NewSyscallError("mount_setattr", err)

@@ -33,7 +33,16 @@ func (b *builder) landlock(spec policy.Spec) error {
 	if len(s.Rules)+len(s.Flags) > 0 {
 		b.plan.Spawn = append(b.plan.Spawn, s)
 	}
+	b.apart()
 	return nil
+}
+
+// apart keeps commands from each other's memory, environments and descriptors.
+// Those of the profile debug are meant to trace each other.
+func (b *builder) apart() {
+	if b.abi >= confine.LandlockFilesABI && b.spec.Seccomp != "debug" {
+		b.plan.Spawn = append(b.plan.Spawn, confine.Step{Do: confine.OpApart, Why: "commands cannot look into each other's memory, environment and descriptors"})
+	}
 }
 
 func (b *builder) holdsLandlock(s confine.Step) {
@@ -87,7 +96,9 @@ func (b *builder) fileRules() []confine.PathRule {
 	rules := []confine.PathRule{
 		{Path: "/", Access: confine.AccessExec},
 		{Path: "/dev", Access: confine.AccessUse},
-		{Path: "/proc", Access: confine.AccessUse},
+	}
+	if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
+		rules = append(rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
 	}
 	for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
 		rules = append(rules, confine.PathRule{Path: dir, Access: confine.AccessAll})

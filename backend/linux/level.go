@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -35,12 +34,13 @@ var landlockLosses = []string{
 	"what /proc tells about the machine can be read: connections, mounts, interrupts, the names of the caller's keys",
 	"paths of the workspace that the host executes or obeys are not protected: what was changed is reported at the end",
 	"there is no loopback, no /tmp, no shared memory and no terminal that commands could make: TMPDIR and HOME are private directories on the host's disk, unbounded",
+	"inotify instances and watches are the caller's: commands can use all of them up",
 	"a process that hides from the search for what a command has left, while others run, lives on until the sandbox ends: the result then does not say that death is proved",
 	"a program that survives the agent being killed from outside is not ended",
 }
 
 // landlockPlan is newPlan for the landlock level.
-func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
+func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
 		Env:       landlockEnvironment(spec, id, scratch),
@@ -51,7 +51,7 @@ func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, 
 		return nil, fail("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use level full, or a kernel from 6.12 on with landlock among its security modules")
 	}
-	if err := b.outOfReach(g, scratch); err != nil {
+	if err := b.outOfReach(req, scratch); err != nil {
 		return nil, err
 	}
 	b.plan.Holds = holds(spec, id, nil)
@@ -67,7 +67,6 @@ func landlockPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, 
 	if err := b.confineAll(spec); err != nil {
 		return nil, err
 	}
-	b.watchProtected(spec.Workspace.Unprotected)
 	return b, nil
 }
 
@@ -86,6 +85,7 @@ func (b *builder) confineAll(spec policy.Spec) error {
 		confine.Step{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
 		confine.Step{Do: confine.OpNoNew, Why: "no program can gain privileges"},
 		s)
+	b.apart()
 	if err := b.filters(); err != nil {
 		return err
 	}
@@ -124,29 +124,29 @@ func (b *builder) hostRules() []confine.PathRule {
 		if m.writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true})
+		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true, ID: m.id})
 	}
 	return rules
 }
 
-// outOfReach refuses a spec that would let commands change Paddock itself:
-// here nothing can be covered.
-func (b *builder) outOfReach(g guarded, scratch string) error {
+// outOfReach refuses a spec that would let commands change Paddock itself, or
+// what the host has mounted below what they may write: here nothing can be covered.
+func (b *builder) outOfReach(req backend.Request, scratch string) error {
+	const level = "the landlock level"
 	for _, m := range b.mounts {
-		for _, own := range []string{futurePath(g.stateDir), futurePath(scratch)} {
-			_, holds := within(own, m.source)
-			if _, inside := within(m.source, own); own != "" && (inside || holds) {
-				return badSource(m.field, m.source, "it shows Paddock's own state, which the landlock level cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
-			}
-		}
-		for _, exe := range g.executables {
-			if _, ok := within(realPath(exe), m.source); ok && m.writable {
-				return badSource(m.field, m.source, "commands could replace Paddock's own program "+realPath(exe)+", which the landlock level cannot cover",
-					"install Paddock elsewhere, or use level full")
-			}
+		_, holds := within(futurePath(scratch), m.source)
+		if _, inside := within(m.source, futurePath(scratch)); inside || holds {
+			return badSource(m.field, m.source, "it shows Paddock's own state, which "+level+" cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
 		}
 	}
-	return nil
+	covers, err := hostpath.Covers(req, b.named())
+	if err == nil {
+		err = hostpath.Refused(covers, b.named(), level)
+	}
+	if err == nil {
+		err = hostpath.NothingBelow(b.named(), level)
+	}
+	return err
 }
 
 // landlockEnvironment is the base environment of commands.
@@ -212,21 +212,6 @@ func (d *stateDir) makeScratch(id identity) error {
 		}
 	}
 	return nil
-}
-
-// watchProtected notes what the host executes or obeys in the workspace, to
-// tell at the end what of it was changed.
-func (b *builder) watchProtected(open []string) {
-	ws := b.mounts[0]
-	if !ws.writable {
-		return
-	}
-	for _, p := range policy.Protections() {
-		if strings.Contains(" "+strings.Join(open, " ")+" ", " "+p.Path+" ") || strings.Join(open, "") == "*" {
-			continue
-		}
-		b.absent = append(b.absent, hostpath.Planting{Path: p.Path, Was: hostpath.Fingerprint(filepath.Join(ws.source, p.Path))})
-	}
 }
 
 // cannotNest says whether a start failed because the host lets nobody make

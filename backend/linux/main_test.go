@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -139,10 +140,25 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
+// guards are what the library would have the backend protect.
+func guards(t *testing.T, req backend.Request) []backend.Guard {
+	t.Helper()
+	mounts, err := hostpath.Mounts(req, workspaceDir)
+	if err != nil {
+		return nil // which Start says
+	}
+	p, err := hostpath.Protect(t.Context(), req, mounts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Guards
+}
+
 // launchBox starts a sandbox that ends with the test.
 func launchBox(t *testing.T, req backend.Request) backend.Sandbox {
 	t.Helper()
 	requireWalls(t)
+	req.Guards = guards(t, req)
 	box, err := New().Start(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

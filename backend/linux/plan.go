@@ -7,9 +7,10 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -35,15 +36,14 @@ type builder struct {
 	spec   policy.Spec
 	mounts []userMount
 	pinned map[string]bool
-	absent []hostpath.Planting // what the host would obey and is not there
-	abi    int                 // of Landlock
+	abi    int // of Landlock
 	groups hierarchy
 }
 
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
-func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, groups hierarchy, group string) (*builder, error) {
+func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
@@ -63,7 +63,7 @@ func newPlan(spec policy.Spec, id identity, g guarded, mounts []userMount, group
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
-	if err := b.guard(g, spec); err != nil {
+	if err := b.guard(req); err != nil {
 		return nil, err
 	}
 	b.finish()
@@ -100,6 +100,10 @@ func (b *builder) process(spec policy.Spec) {
 	b.add(confine.Step{Do: confine.OpReset, Why: "inherited personality, core dumps and dumpability go"})
 	b.add(confine.Step{Do: confine.OpSysctl, Target: "user/max_user_namespaces", Source: "0", Optional: true,
 		Why: "no user namespace can be made inside"})
+	for _, w := range watching {
+		b.add(confine.Step{Do: confine.OpSysctl, Target: "user/" + w.limit, Source: strconv.Itoa(w.bound()), Optional: true,
+			Why: "the host's user, whose count this is too, keeps some"})
+	}
 	b.add(confine.Step{Do: confine.OpHostname, Source: spec.Hostname, Why: "the host's name is not visible"})
 	if spec.Network == "none" {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
@@ -159,11 +163,11 @@ func (b *builder) userPaths(id identity) {
 			b.copyOf(i, m, id)
 			continue
 		}
-		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, Flags: b.filled(), Why: "named in the spec, read-write"}
+		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, ID: m.id, Flags: b.filled(), Why: "named in the spec, read-write"}
 		if !m.writable {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
-		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved)
+		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved, confine.FlagBelowRO)
 		if m.field == "workspace.source" {
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
 		}

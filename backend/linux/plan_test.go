@@ -36,12 +36,14 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	mounts, err := userMounts(backend.Request{Spec: spec})
+	req := backend.Request{Spec: spec}
+	mounts, err := userMounts(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := guarded{stateDir: root + "/ws/state", executables: []string{root + "/ws/bin/paddock", "/nonexistent"}}
-	b, err := newPlan(spec, id, g, mounts, hierarchy{}, "")
+	req.StateDir, req.Agent = root+"/ws/state", root+"/ws/bin/paddock"
+	req.Guards = guards(t, req)
+	b, err := newPlan(spec, id, req, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func describe(p *confine.Plan) string {
 }
 
 func ofHost(s confine.Step) bool {
-	if _, ok := within(s.Target, "/proc"); ok && s.Target != "/proc" || s.Do == confine.OpLandlock {
+	if _, ok := within(s.Target, "/proc"); ok && s.Target != "/proc" || s.Do == confine.OpLandlock || s.Do == confine.OpApart || strings.HasPrefix(s.Target, "user/max_inotify") {
 		return true // it depends on the kernel
 	}
 	for _, dir := range append([]string{"/etc"}, systemDirs...) {
@@ -168,6 +170,7 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 	repository(t, dir)
 	req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir })
 	req.Agent, req.StateDir = dir+"/bin/paddock-agent", dir+"/var/state"
+	req.Guards = guards(t, req)
 	plan, err := New().Plan(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

@@ -142,6 +142,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 		s.Workspace.Source = filepath.Join(h.dir, "ws")
 		s.Mounts = []policy.Mount{{Source: filepath.Join(h.dir, "tools")}}
 	})
+	req.Guards = guards(t, req)
 	mounts, err := userMounts(req)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -49,7 +50,11 @@ func (b *builder) show(source, target, why string) {
 			b.add(confine.Step{Do: confine.OpSymlink, Source: text, Target: target, Why: why})
 		}
 	case info.IsDir() || info.Mode().IsRegular():
-		b.add(confine.Step{Do: confine.OpBind, Source: source, Target: target, Flags: roDir, Why: why})
+		s := confine.Step{Do: confine.OpBind, Source: source, Target: target, Flags: roDir, Why: why}
+		if b.spec.RootFS != policy.RootHost { // which commands may have made
+			s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved)
+		}
+		b.add(s)
 	}
 }
 
@@ -114,10 +119,11 @@ func (b *builder) below(root, name string, own []string) error {
 // able to reach.
 func (b *builder) rootSource(written string) (string, error) {
 	const field = "rootfs"
-	dir, err := filepath.EvalSymlinks(written)
+	way, err := hostpath.Follow(written) // links in it were judged with the mounts
 	if err != nil {
 		return "", badSource(field, written, reason(err), "")
 	}
+	dir := way.Path
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:

@@ -87,7 +87,7 @@ func TestRootFSThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for root, says := range map[string]string{
-		"missing": "no such file", "file": "not a directory", "empty": "no programs", "all": "the host's own root",
+		"missing": "no such file", "file": "not a directory", "empty": "no programs", "all": "all is a symbolic link to /",
 		"odd": "it is no directory", "ws/root": "commands can change it",
 	} {
 		req := request(t, func(s *policy.Spec) {

@@ -5,6 +5,7 @@ package linux
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -28,6 +29,7 @@ const maxLog = 64 << 10
 // sandbox is a running agent.
 type sandbox struct {
 	dir       *stateDir
+	program   string // the agent's
 	plan      *builder
 	group     *control // nil where there are no control groups to use
 	bare      bool     // it has no namespaces
@@ -138,7 +140,6 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			s.group.remove()
 		}
 		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
-		s.death.Planted = s.planted()
 	})
 	return s.death, nil
 }
@@ -178,18 +179,6 @@ func (s *sandbox) log() string {
 	return string(text)
 }
 
-// planted lists what the host obeys that was not there when the sandbox started
-// and is now. What does not exist cannot be made read-only.
-func (s *sandbox) planted() []string {
-	var found []string
-	for _, p := range s.plan.absent {
-		if p.Happened(s.plan.mounts[0].source) {
-			found = append(found, p.Path)
-		}
-	}
-	return found
-}
-
 // explain finds the cause behind an agent that is not there: its program was
 // not executed, or it left last words.
 func (s *sandbox) explain(err error) error {
@@ -200,13 +189,22 @@ func (s *sandbox) explain(err error) error {
 	if s.failed != nil && (e.Stage == "boot" || e.Stage == "verify") {
 		return s.failed
 	}
-	if e.Stage == "boot" {
-		if text := s.log(); text != "" {
-			e.Cause += ": " + firstLine(text)
-		}
+	if e.Stage != "boot" {
+		return err
+	}
+	text := s.log()
+	if e.Err == nil && s.status.Exited() && text == "" {
+		// Its end closed the socket that it was spoken to on. An agent says why it ends.
+		e.Op, e.Object, e.Errno, e.Hint = "await the agent", "", 0, agentHint
+		e.Cause = fmt.Sprintf("%s ended with exit status %d and without a word: it is not paddock-agent", s.program, s.status.ExitStatus())
+	}
+	if text != "" {
+		e.Cause += ": " + firstLine(text)
 	}
 	return err
 }
+
+const agentHint = "set PADDOCK_AGENT to the paddock-agent of this release, or unset it and keep paddock-agent beside paddock"
 
 func firstLine(text string) string {
 	for i, r := range text {

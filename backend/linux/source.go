@@ -5,6 +5,7 @@ package linux
 import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/confine"
 )
 
 // userMount is a host path that the user named: the workspace or a mount.
@@ -16,6 +17,8 @@ type userMount struct {
 	copied   bool // commands get a copy instead
 	dir      bool
 	uid, gid uint32 // its owner
+	id       confine.FileID
+	named    hostpath.Mount // what was looked at
 }
 
 // userMounts checks what the spec names against the file system, the
@@ -24,9 +27,18 @@ func userMounts(req backend.Request) ([]userMount, error) {
 	found, err := hostpath.Mounts(req, workspaceDir)
 	mounts := make([]userMount, len(found))
 	for i, m := range found {
-		mounts[i] = userMount{m.Field, m.Source, m.Target, m.Writable, m.Copied, m.Dir, m.UID, m.GID}
+		mounts[i] = userMount{m.Field, m.Source, m.Target, m.Writable, m.Copied, m.Dir, m.UID, m.GID, m.ID.FileID, m}
 	}
 	return mounts, err
+}
+
+// named are the mounts as they were looked at.
+func (b *builder) named() []hostpath.Mount {
+	named := make([]hostpath.Mount, len(b.mounts))
+	for i, m := range b.mounts {
+		named[i] = m.named
+	}
+	return named
 }
 
 // locate resolves the source and reads its owner and type.
@@ -35,7 +47,7 @@ func (m *userMount) locate(source string) error {
 	if err := found.Locate(source); err != nil {
 		return err
 	}
-	m.source, m.dir, m.uid, m.gid = found.Source, found.Dir, found.UID, found.GID
+	m.source, m.dir, m.uid, m.gid, m.id = found.Source, found.Dir, found.UID, found.GID, found.ID.FileID
 	return nil
 }
 

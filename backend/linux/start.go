@@ -129,6 +129,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 		l.group.remove()
 		return nil, err
 	}
+	s.program = req.Agent
 	err = s.prepare(req, id, mounts, l.groups)
 	if err == nil {
 		err = s.boot(ctx)
@@ -145,18 +146,18 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount, groups hierarchy) error {
 	var err error
 	if req.Spec.Level == policy.LevelLandlock {
-		s.plan, err = landlockPlan(req.Spec, id, guardedBy(req), mounts, groups, s.dir.group, s.dir.scratch)
+		s.plan, err = landlockPlan(req.Spec, id, req, mounts, groups, s.dir.group, s.dir.scratch)
 	} else {
-		s.plan, err = newPlan(req.Spec, id, guardedBy(req), mounts, groups, s.dir.group)
+		s.plan, err = newPlan(req.Spec, id, req, mounts, groups, s.dir.group)
 	}
 	if err != nil || id.kind != idmap {
 		return err
 	}
 	for _, m := range mounts {
 		f, err := idmapMount(m, id, &s.helpers)
-		if errors.Is(err, unix.ELOOP) {
+		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			s.closeFiles()
-			return fail("setup", "open", m.source, err, "a symbolic link has taken its place meanwhile")
+			return fail("setup", "open", m.source, err, replaced(err))
 		}
 		if err != nil {
 			s.closeFiles()
@@ -165,6 +166,14 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount, 
 		s.files = append(s.files, f)
 	}
 	return nil
+}
+
+// replaced says what has become of a source since it was looked at.
+func replaced(err error) string {
+	if errors.Is(err, unix.ELOOP) {
+		return "a symbolic link has taken its place meanwhile"
+	}
+	return "something else has taken its place meanwhile"
 }
 
 // unmappedError is a path that cannot be id-mapped.

@@ -35,12 +35,17 @@ func verifyClone(pid int, p *confine.Plan) error {
 	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
 }
 
-// verifySetup looks at what the agent did to itself.
-func verifySetup(pid int, p *confine.Plan) error {
+// verifySetup looks at what the agent did to itself. It gives the places inside,
+// writable but for that, where the host has mounted something.
+func verifySetup(pid int, p *confine.Plan) (below []string, err error) {
 	if len(p.Namespaces) == 0 {
-		return lookAt(pid, p, check{"threads", verifyThreads})
+		return nil, lookAt(pid, p, check{"threads", verifyThreads})
 	}
-	return lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", verifyMounts})
+	err = lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", func(pid int, p *confine.Plan) (err error) {
+		below, err = verifyMounts(pid, p)
+		return err
+	}})
+	return below, err
 }
 
 // lookAt makes the checks side by side and reports the first that fails.
@@ -202,39 +207,47 @@ func readStatus(file string) (map[string]string, error) {
 
 // verifyMounts compares the mounts that the agent has with the plan's: none
 // more, none less, and none weaker. Mounts below a bound path were bound with it.
-func verifyMounts(pid int, p *confine.Plan) error {
+func verifyMounts(pid int, p *confine.Plan) (below []string, err error) {
 	text, err := readProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return checkMounts(string(text), mountPoints(p))
 }
 
-func checkMounts(mountinfo string, want map[string]confine.Step) error {
+func checkMounts(mountinfo string, want map[string]confine.Step) (below []string, err error) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(mountinfo) {
 		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point, 6 its options
 		if len(f) < 6 {
-			return fmt.Errorf("unreadable mount %q", line)
+			return nil, fmt.Errorf("unreadable mount %q", line)
 		}
 		at, options := unescape(f[4]), strings.Split(f[5], ",")
 		step, ok := planned(want, at)
 		if !ok {
-			return fmt.Errorf("%s is mounted, and the plan does not say so", at)
+			return nil, fmt.Errorf("%s is mounted, and the plan does not say so", at)
 		}
 		for _, flag := range step.Flags {
 			if mountOption[flag] && !slices.Contains(options, flag) {
-				return fmt.Errorf("%s is not %s", at, flag)
+				return nil, fmt.Errorf("%s is not %s", at, flag)
+			}
+		}
+		if tree := cameWith(want, at); slices.Contains(tree.Flags, confine.FlagBelowRO) && !seen[at] {
+			if !slices.Contains(options, confine.FlagReadOnly) {
+				return nil, fmt.Errorf("%s, which the host has mounted below what was named, is not read-only", at)
+			}
+			if !slices.Contains(tree.Flags, confine.FlagReadOnly) {
+				below = append(below, at)
 			}
 		}
 		seen[at] = true
 	}
 	for at := range want {
 		if !seen[at] {
-			return fmt.Errorf("%s is not mounted", at)
+			return nil, fmt.Errorf("%s is not mounted", at)
 		}
 	}
-	return nil
+	return below, nil
 }
 
 var mountOption = map[string]bool{
@@ -252,6 +265,20 @@ func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 		}
 	}
 	return confine.Step{}, false
+}
+
+// cameWith gives the bind of the plan with which a mount came along; none where
+// it is the plan's own.
+func cameWith(want map[string]confine.Step, at string) confine.Step {
+	if _, ok := want[at]; ok {
+		return confine.Step{}
+	}
+	for dir := path.Dir(at); dir != "/"; dir = path.Dir(dir) {
+		if s, ok := want[dir]; ok && s.Do != confine.OpSelf {
+			return s
+		}
+	}
+	return confine.Step{}
 }
 
 // unescape undoes the octal escapes of mountinfo (space, tab, newline, backslash).

@@ -133,7 +133,11 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	var said string
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		e = backend.Interrupted(ctx, keeper.StageAgent, "the agent behind "+s.wall.Argv[0])
+		if said = printable([]byte(s.death.Log)); said != "" {
+			e.Cause += "; what was said until then: " + lastLines(said)
+		}
+		return e
 	case errors.As(err, &r):
 		f := r.failed
 		e = &backend.StartError{Stage: f.Stage, Op: f.Op, Object: f.Object, Errno: f.Errno, Cause: f.Cause, Hint: f.Hint}
@@ -141,6 +145,11 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 			e.Cause += ": " + lastLines(said)
 		}
 	case errors.As(err, &e) && e.Stage == "keeper":
+		if e.Hint == notAgent {
+			// A keeper answers, whatever becomes of it, and says why it cannot.
+			e.Errno, e.Cause = 0, s.cmd.Path+" ended without an answer: it is not paddock-agent"
+			e.Hint = "set PADDOCK_AGENT to the paddock-agent of this release, or unset it and keep paddock-agent beside paddock"
+		}
 		if said = printable([]byte(s.death.Log)); said != "" {
 			e.Cause += ": " + lastLines(said)
 		}

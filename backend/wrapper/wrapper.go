@@ -105,6 +105,14 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 			return nil, err
 		}
 		workspace = places[0].Source
+		// Nothing is covered here.
+		covers, err := hostpath.Covers(req, places)
+		if err == nil {
+			err = hostpath.Refused(covers, places, "a wrapper")
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	elsewhere := false
 	w := &piped.Wall{
@@ -125,9 +133,6 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		w.Guest.MakeWorkspace = true
 	case policy.AgentShared, "":
 		w.Agent = req.Agent
-		if err := ownFiles(req, workspace); err != nil {
-			return nil, err
-		}
 		fallthrough
 	default:
 		if w.Guest.Workspace == "" {
@@ -135,19 +140,6 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		}
 	}
 	return w, nil
-}
-
-// ownFiles refuses a workspace that holds what the next sandbox is made with:
-// nothing is covered here.
-func ownFiles(req backend.Request, workspace string) error {
-	for _, file := range []string{req.Agent, req.StateDir} {
-		at := hostpath.Future(file)
-		if _, inside := hostpath.Within(at, workspace); inside {
-			return hostpath.Refuse("workspace.source", workspace, "commands could change "+at+", which sandboxes are made with",
-				"name another directory, or use backend linux, which covers it")
-		}
-	}
-	return nil
 }
 
 // explain knows what common wrappers say when they fail.

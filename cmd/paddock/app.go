@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -20,6 +21,7 @@ func execute(args []string) int {
 	a := &app{}
 	root := a.root(args)
 	a.addPrivilegesFlag(root)
+	a.addAuditFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		status := report(os.Stderr, err)
@@ -33,8 +35,10 @@ func execute(args []string) int {
 
 // app is one run of the program.
 type app struct {
-	status     int    // where nothing failed
-	privileges string // where they are kept, as a flag says
+	status     int               // where nothing failed
+	privileges string            // where they are kept, as a flag says
+	audit      string            // what becomes of operations that cannot be put on record
+	own        []backend.OwnFile // files that flags name and that are in use until the end
 	// runsNothing says that the operation runs no command that its caller names.
 	runsNothing bool
 }

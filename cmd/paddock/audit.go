@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/policy"
@@ -16,6 +18,17 @@ const (
 	auditSizeEnv = "PADDOCK_AUDIT_SIZE"
 	auditKeepEnv = "PADDOCK_AUDIT_KEEP"
 )
+
+// The values of --audit.
+const (
+	auditRequired   = "required"
+	auditBestEffort = "best-effort"
+)
+
+func (a *app) addAuditFlag(root *cobra.Command) {
+	root.PersistentFlags().StringVar(&a.audit, "audit", auditRequired,
+		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
+}
 
 // auditLog is the log in the directory of state, nil where there is no place
 // for one: what cannot do without is refused then.

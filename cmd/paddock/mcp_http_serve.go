@@ -18,6 +18,7 @@ import (
 
 // mcpHTTP serves at an address until a signal asks for the end.
 func (a *app) mcpHTTP(f *mcpFlags, named bool) error {
+	a.own = f.own()
 	var opts mcp.Options
 	var store *token.Store
 	var err error
@@ -51,7 +52,7 @@ func (a *app) mcpHTTP(f *mcpFlags, named bool) error {
 
 func (f *httpFlags) options(server *mcp.Server, store *token.Store, log *slog.Logger) front.Options {
 	return front.Options{
-		Address: f.address, TLSCert: f.tlsCert, TLSKey: f.tlsKey,
+		Address: f.address, TLSCert: f.tlsCert, TLSKey: f.tlsKey, ReadFile: readOwn,
 		InsecureNoTLS: f.insecure, NoAuth: f.noAuth, AllowHosts: f.hosts, AllowOrigins: f.origins,
 		Tokens: store, Log: log,
 		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,

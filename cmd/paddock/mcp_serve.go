@@ -11,6 +11,9 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
@@ -27,6 +30,7 @@ const gcPercent = 400
 
 // mcp serves until standard input ends, or a signal asks for the end.
 func (a *app) mcp(f *mcpFlags, named bool) error {
+	a.own = f.own()
 	opts, err := a.mcpOptions(f, named)
 	if err != nil {
 		return err
@@ -90,6 +94,34 @@ func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
 	env.Principal = privilege.ModelOf(env.Principal)
 	env.Warn = func(err error) { log.Warn(err.Error()) }
 	return env, nil
+}
+
+// own are the files that the server was told of, which its models must not change:
+// it would start anew with what they wrote.
+func (f *mcpFlags) own() []backend.OwnFile {
+	var own []backend.OwnFile
+	for _, file := range []backend.OwnFile{
+		{Path: f.spec, What: "the operator's spec", Field: "--spec"},
+		{Path: f.http.tlsCert, What: "the certificate", Field: "--tls-cert"},
+		{Path: f.http.tlsKey, What: "the key of the certificate", Field: "--tls-key", Hidden: true},
+	} {
+		if named, ok := hostpath.OwnNamed(file.Path); ok && file.Path != "" {
+			file.Path = named.Path
+			own = append(own, file)
+		}
+	}
+	return own
+}
+
+// readOwn reads a file that the command line names, to which no link leads that
+// commands of a sandbox could have made.
+func readOwn(name string) ([]byte, error) {
+	const most = 1 << 20
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, err
+	}
+	return hostpath.ReadNamed(context.Background(), state, name, most)
 }
 
 // untilSignal is a context that ends with the first INT, TERM or HUP; the second

@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/paddock-dev/paddock"
@@ -26,13 +25,12 @@ func (a *app) mcpHTTP(f *mcpFlags, named bool) error { return a.mcp(f, named) }
 
 // becomeMCP goes on as the sibling, and says why it could not.
 func becomeMCP() error {
-	cause := "this program's own path is not known"
-	if self, err := os.Executable(); err == nil {
-		sibling := filepath.Join(filepath.Dir(self), mcpSibling)
-		cause = sibling + ": " + syscall.Exec(sibling, os.Args, os.Environ()).Error()
+	path, err := sibling(mcpSibling)
+	if err != nil {
+		return err
 	}
 	return &paddock.Error{
-		Message: "cannot start the server for models: " + cause,
+		Message: "cannot start the server for models: " + path + ": " + syscall.Exec(path, os.Args, os.Environ()).Error(),
 		Hint:    "keep " + mcpSibling + " beside paddock; make build makes both",
 	}
 }

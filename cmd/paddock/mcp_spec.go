@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
@@ -17,8 +18,11 @@ import (
 func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
 	var spec policy.Spec
 	if f.spec != "" {
-		var err error
-		if spec, err = specfile.Load(f.spec); err != nil {
+		text, err := readOwn(f.spec)
+		if err != nil {
+			return spec, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: hostpath.Reason(err), Hint: hostpath.Hint(err)}
+		}
+		if spec, err = specfile.Decode(f.spec, text); err != nil {
 			return spec, err
 		}
 	}
@@ -38,7 +42,7 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 	dir := f.workspace
 	if !named {
 		var err error
-		if dir, err = os.Getwd(); err != nil {
+		if dir, err = hostpath.Getwd(); err != nil {
 			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
 		home, err := os.UserHomeDir()
@@ -50,7 +54,7 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 	if dir == "" {
 		return "", &policy.FieldError{Field: "--workspace", Reason: "it is empty", Hint: "name a directory, or leave it out for the current one"}
 	}
-	abs, err := filepath.Abs(dir)
+	abs, err := hostpath.Abs(dir)
 	if err != nil {
 		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: err.Error()}
 	}

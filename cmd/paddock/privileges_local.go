@@ -3,9 +3,8 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/privilege"
@@ -23,15 +22,20 @@ func (a *app) becomeRedis() {
 	if !stores.IsRemote(a.where()) {
 		return
 	}
-	if self, err := os.Executable(); err == nil {
-		_ = syscall.Exec(filepath.Join(filepath.Dir(self), siblingName), os.Args, os.Environ()) // openRemote tells
+	path, err := sibling(siblingName)
+	if err == nil {
+		err = syscall.Exec(path, os.Args, os.Environ())
 	}
+	errSibling = err // openRemote tells
 }
+
+// errSibling is why the sibling could not be started.
+var errSibling error
 
 func openRemote(string) (privilege.Store, error) {
 	return nil, &privilege.Unavailable{
 		Store: "Redis",
-		Cause: errors.New(siblingName + " cannot be started"),
+		Cause: fmt.Errorf("%s cannot be started: %v", siblingName, errSibling),
 		Hint:  "keep " + siblingName + " beside paddock; make build makes both",
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
@@ -17,6 +19,7 @@ import (
 
 // The exit statuses of this program's own failures.
 const (
+	statusTimedOut      = 124
 	statusFailed        = 125
 	statusNotExecutable = 126
 	statusNotFound      = 127
@@ -25,7 +28,7 @@ const (
 
 // report prints what went wrong and returns the exit status that tells it.
 func report(w io.Writer, err error) int {
-	if errors.Is(err, syscall.EPIPE) {
+	if readerGone(err) {
 		return statusSignal + int(syscall.SIGPIPE)
 	}
 	for _, one := range flatten(err) {
@@ -37,11 +40,23 @@ func report(w io.Writer, err error) int {
 	return statusOf(err)
 }
 
+// readerGone reports whether err is that of a write to our own standard output or
+// error output, which nobody reads any more. Other pipes and sockets break, too.
+func readerGone(err error) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && errors.Is(failed, syscall.EPIPE) && (failed.Path == os.Stdout.Name() || failed.Path == os.Stderr.Name())
+}
+
 func statusOf(err error) int {
 	if i := (*interrupted)(nil); errors.As(err, &i) {
 		return statusSignal + int(i.signal)
 	}
+	if i := (*op.InterruptedError)(nil); errors.As(err, &i) {
+		return statusSignal + i.Number
+	}
 	switch {
+	case errors.Is(err, paddock.ErrTimeout):
+		return statusTimedOut
 	case errors.Is(err, paddock.ErrNotFound):
 		return statusNotFound
 	case errors.Is(err, paddock.ErrNotExecutable):

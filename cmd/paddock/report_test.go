@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -31,7 +34,16 @@ func TestReport(t *testing.T) {
 		{"a wall", &backend.StartError{Stage: "clone", Op: "clone3", Errno: 1, Hint: "allow it"}, 125,
 			"paddock: cannot start the sandbox: clone: clone3: operation not permitted\npaddock: hint: allow it\n"},
 		{"several lines", errors.New("one\ntwo"), 125, "paddock: one; two\n"},
-		{"nobody reads", fmt.Errorf("cannot write: %w", syscall.EPIPE), 141, ""},
+		{"nobody reads", fmt.Errorf("cannot write: %w", &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EPIPE}), 141, ""},
+		{"nobody reads errors", &fs.PathError{Op: "write", Path: os.Stderr.Name(), Err: syscall.EPIPE}, 141, ""},
+		{"another file", &fs.PathError{Op: "write", Path: "control", Err: syscall.EPIPE}, 125, "paddock: write control: broken pipe\n"},
+		{"another pipe", fmt.Errorf("cannot write: %w", syscall.EPIPE), 125, "paddock: cannot write: broken pipe\n"},
+		{"an agent that is none", &backend.StartError{Stage: "boot", Op: "send the plan", Errno: int(syscall.EPIPE)}, 125,
+			"paddock: cannot start the sandbox: boot: send the plan: broken pipe\n"},
+		{"a start that took too long", &backend.StartError{Stage: "boot", Op: "await", Object: "x", Cause: "late", Err: paddock.ErrTimeout}, 124,
+			"paddock: cannot start the sandbox: boot: await x: late\n"},
+		{"a start that was interrupted", &backend.StartError{Stage: "boot", Op: "await", Object: "x", Cause: "INT", Err: &op.InterruptedError{Name: "SIGINT", Number: 2}}, 130,
+			"paddock: cannot start the sandbox: boot: await x: INT\n"},
 		{"interrupted", &interrupted{syscall.SIGINT}, 130, "paddock: interrupted: what was started was ended (interrupt, three times)\n"},
 	}
 	for _, tt := range tests {

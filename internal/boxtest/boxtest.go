@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -119,4 +120,20 @@ func Sh(t *testing.T, box backend.Sandbox, text string, args ...string) *wire.Ex
 		t.Fatal(err)
 	}
 	return &r
+}
+
+// Guarded returns a request with the guards that the library gives it: what the
+// host executes or obeys in the workspace and in mounts.
+func Guarded(t testing.TB, req backend.Request) backend.Request {
+	t.Helper()
+	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return req // a start says the same
+	}
+	p, err := hostpath.Protect(context.Background(), req, mounts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Guards = p.Guards
+	return req
 }

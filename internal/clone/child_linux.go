@@ -201,6 +201,12 @@ func (im *image) strip() bool {
 	if _, _, im.errno = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(im.files)), maxFD, closeOnExec); im.errno != 0 {
 		return false
 	}
+	if im.landlock != 0 {
+		im.stage = StageLandlock
+		if _, _, im.errno = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(im.landlock), 0, 0); im.errno != 0 {
+			return false
+		}
+	}
 	if im.filter.Len > 0 {
 		im.stage = StageFilter
 		_, _, im.errno = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&im.filter)))

@@ -35,6 +35,9 @@ type Command struct {
 	// begins in (CLONE_INTO_CGROUP). The calling thread must be free to use
 	// clone3(2).
 	Cgroup int
+	// Landlock, where not 0, is a ruleset (landlock_create_ruleset) that the child
+	// applies to itself. It must be above len(Files), and needs no_new_privs.
+	Landlock int
 	// Filter is a seccomp program (struct sock_filter, encoded) that is laid
 	// over the child's others. It needs no_new_privs.
 	Filter []unix.SockFilter
@@ -82,12 +85,13 @@ const (
 	StageMount
 	StageDescriptors
 	StageCapabilities
+	StageLandlock
 	StageFilter
 	StageExec
 )
 
 var stageNames = [...]string{"clone", "read", "setsid", "setresuid", "TIOCSCTTY", "dup3", "prlimit",
-	"chdir", "mount", "close_range", "capset", "seccomp", "execve"}
+	"chdir", "mount", "close_range", "capset", "landlock_restrict_self", "seccomp", "execve"}
 
 // String is the name of the system call that failed.
 func (s Stage) String() string { return stageNames[s] }
@@ -126,6 +130,7 @@ type image struct {
 	deathSignal    uintptr
 	ignoreChildren bool
 	cgroup         int   // -1 for none
+	landlock       int   // 0 for none
 	pidfd          int32 // written by the kernel, which holds its address as a number
 	filter         unix.SockFprog
 	caps           [2]unix.CapUserData
@@ -142,7 +147,7 @@ type sigaction struct {
 }
 
 func newImage(c *Command) (*image, error) {
-	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
+	im := &image{gate: -1, cgroup: -1, dirFD: c.DirFD, landlock: c.Landlock, files: c.Files, tty: c.TTY, umask: uintptr(c.Umask), rlimits: c.Rlimits,
 		ambient: c.Ambient, uid: uintptr(c.UID), gid: uintptr(c.GID), ignoreChildren: c.IgnoreChildren,
 		dieWithThread: c.DieWithThread, deathSignal: deathSignal(c.Gently), keepCaps: c.DieWithThread && !c.NoCaps && unix.Geteuid() == 0}
 	im.header.Version = unix.LINUX_CAPABILITY_VERSION_3

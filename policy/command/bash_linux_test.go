@@ -147,6 +147,7 @@ func TestPrisonNotes(t *testing.T) {
 	for text, want := range map[string]string{
 		"ls; curl x": "ls curl", "nowhere": "nowhere", "env nc": "nc", "x='a[$(evil)]'; echo $((x))": "evil", "find . -exec wget {} +": "wget",
 		"bash -c 'wc'": "wc", "echo a | xargs curl": "curl",
+		"bash <<< 'curl x'": "curl", "sh << E\nnc\nE": "nc", "echo curl | bash": "curl", "bash <(echo wget)": "wget", "bash < <(echo evil)": "evil",
 	} {
 		if got := strings.Join(p.started(t, text), " "); got != want {
 			t.Errorf("%q noted %q, want %q", text, got, want)

@@ -144,13 +144,21 @@ func (c *checker) source(a arg) string {
 	return quote(c.text[from:to])
 }
 
+// homeOf is what is written of a word that names the home of some user, else empty.
+func (c *checker) homeOf(a arg) string {
+	if !a.home {
+		return ""
+	}
+	return strings.Trim(c.source(a), "'")
+}
+
 func changeDir(c *checker, args []arg) {
 	target := pathWord{kind: pathChange, command: args[0].text, in: c, at: args[0].at}
 	for _, a := range args[1:] {
 		if a.constant && len(a.text) > 1 && a.text[0] == '-' {
 			continue
 		}
-		target.text, target.constant, target.at = a.text, a.constant, a.at
+		target.text, target.constant, target.home, target.at = a.text, a.constant, c.homeOf(a), a.at
 		break
 	}
 	c.words = append(c.words, target)

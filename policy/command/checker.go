@@ -19,6 +19,7 @@ type checker struct {
 	outer *checker // of the text in which this one stands, nil for the outermost
 	place int      // where it stands there
 	depth int
+	fed   bool // standard input is a text that is made here, or at run time
 }
 
 // process is what texts share that one shell runs.
@@ -230,7 +231,7 @@ func (c *checker) position(at int) *Position {
 // that is sure to be bash, it must be harmless in both dialects.
 func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
 	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1}
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, fed: c.fed}
 		if !same {
 			in.process = newProcess(c.process)
 			c.inner = append(c.inner, in)

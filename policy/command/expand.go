@@ -38,7 +38,14 @@ func (c *checker) part(part syntax.WordPart) {
 		}
 		c.deeper(offset(p), func() { c.scope(p.Stmts) })
 	case *syntax.ProcSubst:
-		c.deeper(offset(p), func() { c.scope(p.Stmts) })
+		judge := func() { c.scope(p.Stmts) }
+		c.deeper(offset(p), func() {
+			if p.Op == syntax.CmdOut {
+				c.feeding(judge)
+			} else {
+				judge()
+			}
+		})
 	case *syntax.ParamExp:
 		c.deeper(offset(p), func() { c.param(p) })
 	case *syntax.ArithmExp:

@@ -28,7 +28,6 @@ var dangerous = map[string]danger{
 	"vim":     {short: "cSsuUWw", long: []string{"cmd", "startuptime"}, words: []string{"+"}},
 	"emacs":   {words: []string{"-"}},
 	"gdb":     {words: []string{"-"}},
-	"make":    {long: []string{"eval"}, words: []string{"SHELL", ".SHELLFLAGS", "MAKE", "GNUMAKEFLAGS", "MFLAGS"}},
 	"wget":    {long: []string{"use-askpass", "execute", "config"}, short: "e", valued: "aoOBPUQTtwiDIRAlX"},
 	"ip":      {short: "b", long: []string{"batch"}, words: []string{"exec", "netn"}},
 	"sqlite3": {words: []string{".", "-cmd", "-init", "--cmd", "--init"}},
@@ -39,11 +38,7 @@ var dangerous = map[string]danger{
 	"install": {long: []string{"strip-program"}},
 	"diff3":   {long: []string{"diff-program"}},
 	"sdiff":   {long: []string{"diff-program"}},
-	"gcc":     compiler, "g++": compiler, "cc": compiler, "c++": compiler, "clang": compiler, "clang++": compiler,
 }
-
-// compiler are the options that name other programs for a step, or load one.
-var compiler = danger{words: []string{"-wrapper", "-B", "-fplugin", "-specs", "--specs", "-fuse-ld", "--ld-path", "-Xclang", "@"}}
 
 // options refuses the options of d. A word that may turn out to be one is
 // refused too.

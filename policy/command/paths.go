@@ -57,7 +57,8 @@ type pathWord struct {
 	command  string
 	text     string // its constant head where it is not constant
 	constant bool
-	first    bool // it is the first word of its command
+	home     string // what is written, where that is the home of some user
+	first    bool   // it is the first word of its command
 	in       *checker
 	at       int
 }
@@ -116,17 +117,21 @@ func (w *pathWalk) outside(word pathWord) string {
 	case scopeEnds:
 		w.cwd = w.saved[len(w.saved)-1]
 		w.saved = w.saved[:len(w.saved)-1]
-	case pathChange:
+	case pathChange, pathRedirect:
+		if word.home != "" {
+			return word.home
+		}
 		if w.bad(word.text, word.constant) {
 			return word.text
 		}
-		w.change(word)
-	case pathRedirect:
-		if w.bad(word.text, word.constant) {
-			return word.text
+		if word.kind == pathChange {
+			w.change(word)
 		}
 	default:
-		if w.scripts.isPath(word) {
+		switch isPath := w.scripts.isPath(word); {
+		case isPath && word.home != "":
+			return word.home
+		case isPath:
 			return w.argument(word)
 		}
 	}
@@ -153,6 +158,9 @@ func (w *pathWalk) argument(word pathWord) string {
 	}
 	if len(word.text) > 2 && word.text[0] == '-' && word.text[1] != '-' {
 		parts = append(parts, word.text[2:])
+		if at := strings.IndexByte(word.text, '/'); at > 0 && kindOf(word.command) == "date" {
+			parts = append(parts, word.text[at:]) // -uf/etc/x
+		}
 	}
 	for _, part := range parts {
 		if w.bad(part, word.constant) {

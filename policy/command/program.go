@@ -75,7 +75,7 @@ func (c *checker) arguments(base string, args []arg) {
 			continue
 		}
 		c.words = append(c.words, pathWord{
-			kind: pathArgument, command: base, text: a.text, constant: a.constant, first: i == 0, in: c, at: a.at,
+			kind: pathArgument, command: base, text: a.text, constant: a.constant, home: c.homeOf(a), first: i == 0, in: c, at: a.at,
 		})
 	}
 }
@@ -95,8 +95,13 @@ func (c *checker) judge(base string, args []arg) {
 		c.options(base, d, args)
 	}
 	if interpreters[kind] {
-		c.note(base + " runs what it is given, and that is not checked: the walls hold")
+		c.noteUnchecked(base)
 	}
+}
+
+// noteUnchecked says of an interpreter that it is one.
+func (c *checker) noteUnchecked(base string) {
+	c.note(base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold")
 }
 
 // kindOf is the name by which a program is known here: python3.11 is python,
@@ -117,7 +122,7 @@ func kindOf(base string) string {
 
 var versioned = map[string]bool{
 	"python": true, "pip": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "bash": true, "awk": true, "pypy": true,
-	"tclsh": true, "guile": true,
+	"tclsh": true, "guile": true, "gcc": true, "g++": true, "clang": true, "clang++": true,
 }
 
 var sameAs = map[string]string{
@@ -129,11 +134,15 @@ var sameAs = map[string]string{
 	"uvx": "npx", "bunx": "npx", "pipx": "npx", "sftp": "scp", "egrep": "grep", "fgrep": "grep",
 }
 
-// interpreters run what they are given, as programs of their own.
+// interpreters run what they are given, as programs of their own: those of languages, and
+// just so what builds. A Makefile, a build script, a plugin or a directive in a source
+// names any program, so their options are not looked at.
 var interpreters = map[string]bool{
 	"python": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "tclsh": true, "guile": true, "deno": true, "bun": true,
 	"zsh": true, "fish": true, "make": true, "npm": true, "npx": true, "yarn": true, "pnpm": true,
-	"go": true, "cargo": true, "java": true, "gradle": true, "mvn": true, "Rscript": true, "R": true, "julia": true, "m4": true, "dc": true,
+	"go": true, "cargo": true, "rustc": true, "cc": true, "c++": true, "gcc": true, "g++": true, "cpp": true, "clang": true, "clang++": true, "ld": true, "as": true,
+	"javac": true, "tsc": true, "swift": true, "swiftc": true, "zig": true, "ghc": true, "meson": true, "bazel": true, "just": true, "task": true, "rake": true,
+	"java": true, "gradle": true, "mvn": true, "Rscript": true, "R": true, "julia": true, "m4": true, "dc": true,
 	"sqlite3": true, "psql": true, "mysql": true, "gdb": true, "lldb": true, "ed": true, "vim": true, "emacs": true, "nano": true, "less": true, "more": true,
 	"expect": true, "cmake": true, "ninja": true, "tox": true, "pytest": true, "git": true, "docker": true, "ssh": true,
 }

@@ -13,7 +13,7 @@ type wordReader struct {
 
 // textCommands take no paths.
 var textCommands = map[string]bool{
-	"echo": true, "printf": true, "tr": true, "date": true, "expr": true, "basename": true, "dirname": true, "seq": true, "sleep": true,
+	"echo": true, "printf": true, "tr": true, "expr": true, "basename": true, "dirname": true, "seq": true, "sleep": true,
 	"true": true, "false": true, "which": true, "yes": true,
 }
 
@@ -31,7 +31,7 @@ var textOptions = map[string]string{
 	"cut":  "-d -f -c -b --delimiter --output-delimiter", "sort": "-t -k --field-separator", "paste": "-d --delimiters",
 	"xargs": "-d -I -E --delimiter", "git": "-m --message --author --grep -S -G --format --pretty", "python": "-c -m", "node": "-e -p --eval --print",
 	"sh": "-c", "bash": "-c", "perl": "-e -E", "ruby": "-e", "php": "-r", "rg": "-e -g --regexp --glob", "head": "-n -c", "tail": "-n -c",
-	"wc": "", "diff": "-I -x --label", "date": "-d", "column": "-s -o", "su": "-c", "script": "-c",
+	"wc": "", "diff": "-I -x --label", "date": "-d -s", "column": "-s -o", "su": "-c", "script": "-c",
 }
 
 // isPath says whether the word may be a path. It is asked for each word of a

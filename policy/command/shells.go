@@ -10,11 +10,12 @@ func shellWords(c *checker, base string, args []arg) {
 		if !a.constant && !c.noOption(a, base) {
 			return
 		}
-		if !a.constant || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
+		dash := a.constant && (a.text == "-" || a.text == "--")
+		if !dash && (!a.constant || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+') {
 			break
 		}
 		rest = rest[1:]
-		if a.text == "--" {
+		if dash {
 			break
 		}
 		letters := strings.TrimPrefix(a.text[1:], "-")
@@ -41,8 +42,10 @@ func shellWords(c *checker, base string, args []arg) {
 	switch {
 	case text && len(rest) > 0:
 		c.shellText(base, rest[0])
+	case !text && c.fed && (len(rest) == 0 || rest[0].many), !text && len(rest) > 0 && namesDescriptor(rest[0].text):
+		c.refuse(args[0].at, RuleWrapper, base, base+" runs what it reads, and what that is exists at run time alone", "give it the text: "+base+" -c '…', or a file of the workspace")
 	case !text:
-		c.note(base + " runs what it is given, and that is not checked: the walls hold")
+		c.noteUnchecked(base)
 	}
 }
 
@@ -66,7 +69,7 @@ func (c *checker) shellText(base string, a arg) {
 
 // python judges python -m X as X: the module is the program.
 func pythonWords(c *checker, base string, args []arg) {
-	c.note(base + " runs what it is given, and that is not checked: the walls hold")
+	c.noteUnchecked(base)
 	for i := 1; i < len(args) && args[i].constant && len(args[i].text) > 1 && args[i].text[0] == '-'; i++ {
 		letters := args[i].text[1:]
 		if letters[0] == '-' {
@@ -222,7 +225,7 @@ func npxWords(c *checker, base string, args []arg) {
 			return
 		}
 		if !strings.HasPrefix(a.text, "-") {
-			c.note(base + " runs what it is given, and that is not checked: the walls hold")
+			c.noteUnchecked(base)
 			return
 		}
 	}

@@ -44,7 +44,44 @@ func (c *checker) stmt(s *syntax.Stmt) {
 		return
 	}
 	c.redirects(s.Redirs)
+	fed := c.fed
+	c.fed = feeds(s.Redirs, fed)
 	c.command(s.Cmd)
+	c.fed = fed
+}
+
+// feeds reports whether standard input is text behind redirections, of a command that
+// some stands before: of a here-document, of a process, or of what another descriptor
+// is. A file is none: it is a program, or data, like any other.
+func feeds(redirs []*syntax.Redirect, before bool) bool {
+	fed := before
+	for _, r := range redirs {
+		switch r.Op {
+		case syntax.RdrIn, syntax.RdrInOut:
+			if r.N == nil || r.N.Value == "0" {
+				fed = isFed(r.Word)
+			}
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn, syntax.DplOut:
+			fed = true // on another descriptor it may come here yet
+		}
+	}
+	return fed
+}
+
+// isFed reports whether the word names what a process writes, or a descriptor, or may.
+func isFed(w *syntax.Word) bool {
+	v := valuer{constant: true, braced: -1}
+	for i, part := range w.Parts {
+		v.first = i == 0
+		v.part(part)
+	}
+	return namesDescriptor(v.text.String())
+}
+
+// namesDescriptor reports whether a path, or its constant head, is that of an open
+// file: what is in it is not known.
+func namesDescriptor(text string) bool {
+	return strings.HasPrefix(text, "/dev/") && text != "/dev/null" || strings.HasPrefix(text, "/proc/")
 }
 
 func (c *checker) command(cmd syntax.Command) {
@@ -93,9 +130,9 @@ func (c *checker) command(cmd syntax.Command) {
 // binary judges a chain of commands without going deeper for each: long chains
 // hang to the left.
 func (c *checker) binary(b *syntax.BinaryCmd) {
-	var rest []*syntax.Stmt
+	var rest []*syntax.BinaryCmd
 	for {
-		rest = append(rest, b.Y)
+		rest = append(rest, b)
 		x, ok := b.X.Cmd.(*syntax.BinaryCmd)
 		if !ok || b.X.Negated || b.X.Background || len(b.X.Redirs) > 0 {
 			break
@@ -103,9 +140,12 @@ func (c *checker) binary(b *syntax.BinaryCmd) {
 		b = x
 	}
 	c.stmt(b.X)
+	fed := c.fed
 	for i := len(rest) - 1; i >= 0; i-- {
-		c.stmt(rest[i])
+		c.fed = fed || rest[i].Op == syntax.Pipe || rest[i].Op == syntax.PipeAll
+		c.stmt(rest[i].Y)
 	}
+	c.fed = fed
 }
 
 // scope judges what runs in a process of its own: where it goes to stays there.
@@ -156,7 +196,15 @@ func (c *checker) coprocess(p *syntax.CoprocClause) {
 	}
 	c.assignTo(name, offset(p), RuleAssignment)
 	c.variable(name).unknown = true
-	c.stmt(p.Stmt)
+	c.feeding(func() { c.stmt(p.Stmt) })
+}
+
+// feeding judges what gets text as its standard input.
+func (c *checker) feeding(judge func()) {
+	fed := c.fed
+	c.fed = true
+	judge()
+	c.fed = fed
 }
 
 // function judges a definition, and remembers the name.
@@ -178,7 +226,7 @@ func (c *checker) function(f *syntax.FuncDecl) {
 		return
 	}
 	c.functions[name] = true
-	c.stmt(f.Body)
+	c.feeding(func() { c.stmt(f.Body) }) // or may, where it is called
 }
 
 // redirects judges where input and output go.
@@ -201,7 +249,7 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 		if isSocket(target.text) {
 			c.refuse(target.at, RuleRedirection, "", "this opens a connection, not a file", "")
 		}
-		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, in: c, at: target.at})
+		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, home: c.homeOf(target), in: c, at: target.at})
 	}
 }
 

@@ -22,8 +22,10 @@ type arg struct {
 	whole bool
 	// digits says that the word is a number.
 	digits bool
-	at     int // offset in the text, or index in an argument list
-	word   *syntax.Word
+	// home says that it names the home of some user, ~root say.
+	home bool
+	at   int // offset in the text, or index in an argument list
+	word *syntax.Word
 }
 
 // value is what a word becomes.
@@ -41,7 +43,7 @@ func (c *checker) value(w *syntax.Word) arg {
 	return arg{
 		text: v.text.String(), constant: v.constant, split: v.split, many: v.split || v.many,
 		lead: v.lead, whole: v.lead != "" && len(w.Parts) == 1,
-		digits: !v.constant && v.digits && len(w.Parts) == 1, at: offset(w), word: w,
+		digits: !v.constant && v.digits && len(w.Parts) == 1, home: v.home, at: offset(w), word: w,
 	}
 }
 
@@ -53,6 +55,7 @@ type valuer struct {
 	many                 bool
 	braced               int // bytes of the head in front of a {} that a comma may open
 	lead                 string
+	home                 bool
 }
 
 func (v *valuer) add(s string) {
@@ -94,7 +97,10 @@ func (v *valuer) lit(s string) {
 		case '*', '?', '[':
 			v.vary()
 		case '~':
-			if v.first && i == 0 {
+			// Shells know it also in what looks like an assignment, and braces come first.
+			begins := v.first && i == 0
+			v.home = v.home || namesUser(s[i+1:]) && (begins || i > 0 && (s[i-1] == '=' || s[i-1] == ':' || v.many && (s[i-1] == '{' || s[i-1] == ',')))
+			if begins {
 				v.add("~")
 				v.constant = false
 			}
@@ -117,6 +123,15 @@ func (v *valuer) lit(s string) {
 		}
 		v.add(s[i : i+1])
 	}
+}
+
+// namesUser reports whether what follows a tilde is the name of a user: not nothing,
+// which is the own home, and none of the directories that the shell keeps.
+func namesUser(s string) bool {
+	if end := strings.IndexAny(s, "/:,}"); end >= 0 {
+		s = s[:end]
+	}
+	return strings.Trim(s, "+-0123456789") != "" && !strings.Contains(s, `\`)
 }
 
 // vary notes that the word may become several.

@@ -86,7 +86,39 @@ func envWords(c *checker, base string, args []arg) {
 			}
 		}
 	}
+	if dir, given := g.valueOf(args, 'C', "chdir"); given {
+		c.words = append(c.words, pathWord{kind: scopeBegins},
+			pathWord{kind: pathChange, command: base, text: dir.text, constant: dir.constant, home: c.homeOf(dir), in: c, at: dir.at})
+		defer func() { c.words = append(c.words, pathWord{kind: scopeEnds}) }()
+	}
 	c.wrapper(base, g, args)
+}
+
+// valueOf returns the last value that a wrapper's own words give to an option.
+func (g grammar) valueOf(args []arg, letter byte, name string) (value arg, given bool) {
+	for i := 1; i < len(args) && len(args[i].text) > 1 && args[i].text[0] == '-' && args[i].text != "--"; i++ {
+		a := args[i]
+		long, isLong := strings.CutPrefix(a.text, "--")
+		at := strings.IndexByte(a.text, letter)
+		if !isLong && strings.ContainsAny(a.text[1:max(at, 1)], g.valued) {
+			at = -1 // it is in another option's value
+		}
+		takes, _ := g.option(a.text)
+		switch {
+		case isLong && strings.HasPrefix(long, name+"="):
+			value, given = a, true
+			value.text = long[len(name)+1:]
+		case !isLong && at > 0 && at+1 < len(a.text):
+			value, given = a, true
+			value.text = a.text[at+1:]
+		case takes && i+1 < len(args) && (isLong && long == name || at > 0):
+			value, given = args[i+1], true
+		}
+		if takes {
+			i++
+		}
+	}
+	return value, given
 }
 
 // xargs appends words of its input, or puts them in the place of a mark.
@@ -95,6 +127,9 @@ func xargsWords(c *checker, base string, args []arg) {
 		short: "0oprtx", valued: "aEdLnPs", optional: "el",
 		long:   "null open-tty interactive no-run-if-empty verbose exit show-limits eof max-lines",
 		longOf: "arg-file delimiter max-args max-procs max-chars process-slot-var",
+	}
+	if file, given := g.valueOf(args, 'a', "arg-file"); given {
+		c.words = append(c.words, pathWord{kind: pathRedirect, command: base, text: file.text, constant: file.constant, home: c.homeOf(file), in: c, at: file.at})
 	}
 	own, mark := replaceMark(g, args)
 	inner, ok := c.unwrap(base, g, own)

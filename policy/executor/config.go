@@ -3,7 +3,7 @@
 // configuration file, config.json, which is accepted as it is.
 //
 // Everything here becomes part of a policy.Spec; nothing is enforced here.
-// [Read] gives the settings that a file has written, [Config.Apply] puts them
+// [Parse] gives the settings that a file has written, [Config.Apply] puts them
 // below what a spec says itself, and [Settle] fills in what nobody wrote.
 package executor
 
@@ -11,8 +11,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -36,20 +34,6 @@ type Config struct {
 // others are the sections of the file that say nothing about commands.
 var others = []string{
 	"admin_token", "security", "mcp", "preview", "admin_web", "fs", "kb", "web_search", "web_crawl", "excel", "image_generator",
-}
-
-// Read reads the file at path.
-func Read(path string) (Config, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("cannot read the configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err != nil {
-		return Config{}, fmt.Errorf("cannot read the configuration: %w", err)
-	}
-	return Parse(path, data)
 }
 
 // Parse reads a configuration from data; name is for messages. Its error joins

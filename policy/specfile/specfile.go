@@ -19,6 +19,7 @@ package specfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -56,7 +58,9 @@ func Decode(name string, data []byte) (policy.Spec, error) {
 	return file.Spec, nil
 }
 
-// Load reads a spec from the file at path, which may be a pipe.
+// Load reads a spec from the file at path, a regular one. Whoever may be made to
+// name a file that others could have put there reads it by other means, and calls
+// [Decode].
 func Load(path string) (policy.Spec, error) {
 	file, err := Read(path)
 	if err != nil {
@@ -75,11 +79,14 @@ func Read(path string) (*File, error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO is not waited for
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, error(&os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}))
+	}
 	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 

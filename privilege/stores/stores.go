@@ -5,9 +5,12 @@ package stores
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -44,12 +47,21 @@ func Local(where string) *privilege.Principal {
 	return who
 }
 
+// filePath is where the file is. One that commands of a sandbox could have put
+// there is refused: they could grant themselves anything.
 func filePath(where string) (string, error) {
-	if where != "" {
-		return where, nil
-	}
 	dir, err := paddock.DefaultStateDir()
-	return filepath.Join(dir, FileName), err
+	if where == "" {
+		return filepath.Join(dir, FileName), err
+	}
+	way, err := hostpath.Trust(dir, backend.OwnFile{Path: where, What: "the file of privileges", Field: Env})
+	if err != nil {
+		return "", &privilege.Unavailable{Store: strconv.Quote(where), Cause: err, Hint: hostpath.Hint(err)}
+	}
+	if n := len(way.Links); n > 0 && way.Links[n-1].Path == filepath.Clean(where) {
+		return where, nil // a link in its place, which is refused
+	}
+	return way.Path, nil
 }
 
 // IsRemote says that where is a URL and no path. Any scheme will do: one that

@@ -150,7 +150,19 @@ func tlsConfig(opts Options) (*tls.Config, error) {
 	case opts.TLSCert == "" || opts.TLSKey == "":
 		return nil, &policy.FieldError{Field: "tls_cert", Value: opts.TLSCert, Reason: "a certificate and its key go together", Hint: "give both --tls-cert and --tls-key"}
 	}
-	cert, err := tls.LoadX509KeyPair(opts.TLSCert, opts.TLSKey)
+	read := opts.ReadFile
+	if read == nil {
+		read = os.ReadFile
+	}
+	certText, err := read(opts.TLSCert)
+	if err != nil {
+		return nil, &policy.FieldError{Field: "tls_cert", Value: opts.TLSCert, Reason: err.Error()}
+	}
+	keyText, err := read(opts.TLSKey)
+	if err != nil {
+		return nil, &policy.FieldError{Field: "tls_key", Value: opts.TLSKey, Reason: err.Error()}
+	}
+	cert, err := tls.X509KeyPair(certText, keyText)
 	if err != nil {
 		return nil, &policy.FieldError{Field: "tls_cert", Value: opts.TLSCert, Reason: err.Error()}
 	}

@@ -46,6 +46,8 @@ type Options struct {
 	Address string
 	// TLSCert and TLSKey are PEM files; with them, TLS 1.2 or later is spoken.
 	TLSCert, TLSKey string
+	// ReadFile reads them. nil: os.ReadFile does.
+	ReadFile func(name string) ([]byte, error)
 	// InsecureNoTLS lets anything but a loopback address be served without TLS.
 	InsecureNoTLS bool
 	// NoAuth lets everybody in who can reach a loopback address or the socket, as

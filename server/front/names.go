@@ -89,24 +89,27 @@ func isLocalName(name string) bool {
 	return name == "localhost" || net.ParseIP(name).IsLoopback()
 }
 
-// origin says whether a page of this origin may ask, and whether a browser is to
-// be told so. Programs send none.
-func (n names) origin(r *http.Request) (ok, tell bool) {
-	values := r.Header.Values("Origin")
-	if len(values) == 0 {
-		return true, false
-	}
-	origin := strings.ToLower(values[0])
-	if len(values) > 1 || origin == "null" {
+// fromPage reports whether a browser may send the request, and whether it is to be
+// told so. Programs send neither Origin nor Sec-Fetch-Site. Beside the origins that
+// the operator allows, a page must come from this very server: another port of this
+// host is somebody else's.
+func (n names) fromPage(r *http.Request) (ok, tell bool) {
+	origins, sites := r.Header.Values("Origin"), r.Header.Values("Sec-Fetch-Site")
+	if len(origins) > 1 || len(sites) > 1 {
 		return false, false
 	}
-	if slices.Contains(n.origins, origin) {
-		return true, true
+	if len(origins) == 1 {
+		origin := strings.ToLower(origins[0])
+		if slices.Contains(n.origins, origin) {
+			return true, true // of another site, as the browser may say, too
+		}
+		own := "http://" + strings.ToLower(r.Host) // Host was looked at before
+		if n.leaf != nil {
+			own = "https://" + strings.ToLower(r.Host)
+		}
+		if origin != own {
+			return false, false
+		}
 	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return false, false
-	}
-	// The host was allowed already; a page that it served itself is at home.
-	return strings.EqualFold(u.Host, r.Host) || n.local && isLocalName(hostOnly(u.Host)), false
+	return len(sites) == 0 || sites[0] == "none" || sites[0] == "same-origin", false
 }

@@ -43,7 +43,20 @@ func TestWhoComesIn(t *testing.T) {
 		"a name that begins well":    {ask{token: w.ann, host: "localhost.evil.example"}, 403, "", ""},
 		"a number elsewhere":         {ask{token: w.ann, host: "10.1.2.3" + port}, 403, "", ""},
 		"any address":                {ask{token: w.ann, host: "0.0.0.0" + port}, 403, "", ""},
-		"a page of this host":        {ask{token: w.ann, origin: "http://localhost:3000", body: "none"}, 200, "ann", ""},
+		"a page of this host":        {ask{token: w.ann, origin: "http://localhost:3000"}, 403, "--allow-origin ORIGIN", ""},
+		"the same, by number":        {ask{token: w.ann, origin: "http://127.0.0.1:3000"}, 403, "Origin", ""},
+		"the same, six":              {ask{token: w.ann, origin: "http://[::1]:3000"}, 403, "Origin", ""},
+		"the usual port":             {ask{token: w.ann, origin: "http://127.0.0.1"}, 403, "Origin", ""},
+		"its own port, TLS":          {ask{token: w.ann, origin: "https://127.0.0.1" + port}, 403, "Origin", ""},
+		"by its other name":          {ask{token: w.ann, origin: "http://localhost" + port}, 403, "Origin", ""},
+		"a browser, across sites":    {ask{token: w.ann, header: site("cross-site")}, 403, "--allow-origin ORIGIN", ""},
+		"a browser, the same site":   {ask{token: w.ann, header: site("same-site")}, 403, "Origin", ""},
+		"a browser of some day":      {ask{token: w.ann, header: site("other")}, 403, "Origin", ""},
+		"a browser that says two":    {ask{token: w.ann, header: site("none", "cross-site")}, 403, "Origin", ""},
+		"its own page across sites":  {ask{token: w.ann, origin: "http://127.0.0.1" + port, header: site("cross-site")}, 403, "Origin", ""},
+		"an address that was typed":  {ask{token: w.ann, header: site("none"), body: "none"}, 200, "ann", ""},
+		"its own page, by a browser": {ask{token: w.ann, origin: "http://127.0.0.1" + port, header: site("same-origin"), body: "none"}, 200, "ann", ""},
+		"an allowed page's browser":  {ask{token: w.ann, origin: "https://app.example", header: site("cross-site"), body: "none"}, 200, "ann", "Access-Control-Allow-Origin: https://app.example"},
 		"its own page":               {ask{token: w.ann, origin: "http://127.0.0.1" + port, body: "none"}, 200, "ann", ""},
 		"an allowed page":            {ask{token: w.ann, origin: "https://app.example", body: "none"}, 200, "ann", "Access-Control-Allow-Origin: https://app.example"},
 		"a foreign page":             {ask{token: w.ann, origin: "https://evil.example"}, 403, "Origin", ""},
@@ -82,6 +95,9 @@ func TestWhoComesIn(t *testing.T) {
 		t.Errorf("the log is %s", log)
 	}
 }
+
+// site is what browsers tell of the page that a request comes from.
+func site(values ...string) http.Header { return http.Header{"Sec-Fetch-Site": values} }
 
 // TestGuessing: who guesses is held up, and nobody else.
 func TestGuessing(t *testing.T) {

@@ -50,10 +50,11 @@ func (f *Front) health(w http.ResponseWriter, r *http.Request) {
 
 // fromHere goes on with a request that was meant for this server.
 func (f *Front) fromHere(w *writer, r *http.Request) {
-	ok, tell := f.names.origin(r)
+	ok, tell := f.names.fromPage(r)
 	if !ok {
-		f.opts.Log.Warn("refused an Origin", "origin", short(r.Header.Get("Origin")), "from", r.RemoteAddr)
-		refuse(w, http.StatusForbidden, "pages of this Origin may not ask; --allow-origin adds one")
+		f.opts.Log.Warn("refused an Origin", "origin", short(r.Header.Get("Origin")), "site", short(r.Header.Get("Sec-Fetch-Site")), "from", r.RemoteAddr,
+			"hint", "paddock mcp --allow-origin ORIGIN lets pages of it ask")
+		refuse(w, http.StatusForbidden, "a browser sent this for a page of another Origin than this server's; to let pages of one ask, its operator adds --allow-origin ORIGIN to paddock mcp")
 		return
 	}
 	if tell {

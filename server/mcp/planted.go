@@ -5,6 +5,25 @@ import "github.com/paddock-dev/paddock/op"
 // planted tells the operator, at the default level, what a sandbox has left for
 // the host to run or obey: the model that is told of it may be who did it.
 func (s *Server) planted(p op.Planted) {
-	s.opts.Logger.Warn("commands made or changed files that programs on the host run or obey: look before you use them",
-		"paths", p.Names(), "workspace", p.Workspace, "sandbox", p.Sandbox, "principal", p.Principal)
+	said := []any{"workspace", p.Workspace, "sandbox", p.Sandbox, "principal", p.Principal}
+	if len(p.Paths) > 0 {
+		said = append([]any{"paths", p.Names()}, said...)
+	}
+	if len(p.Programs) > 0 {
+		said = append(said, "programs", p.ProgramNames())
+	}
+	if len(p.Unseen) > 0 {
+		said = append(said, "unseen", p.Unseen)
+	}
+	if p.Late {
+		said = append(said, "owner", "was killed")
+	}
+	switch {
+	case len(p.Paths) > 0:
+		s.opts.Logger.Warn("commands made or changed files that programs on the host run or obey: look before you use them", said...)
+	case len(p.Unseen) > 0:
+		s.opts.Logger.Warn("not all that commands may have changed for programs on the host was compared", said...)
+	default:
+		s.opts.Logger.Info("commands made or changed files that run when they are named: look before you run them", said...)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -65,7 +66,7 @@ func (h *host) tryStart(t *testing.T, spec policy.Spec) (*box, error) {
 		t.Fatal(err)
 	}
 	before := agents()
-	started, err := linux.New().Start(t.Context(), backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state})
+	started, err := linux.New().Start(t.Context(), boxtest.Guarded(t, backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state}))
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,7 @@ type kind string
 const (
 	stopped  kind = "stopped"
 	lost     kind = "openly lost"
+	reported kind = "told"
 	harmless kind = "harmless"
 	absent   kind = "not there to be tried"
 	hole     kind = "HOLES"
@@ -193,7 +194,7 @@ func (g *grid) count(out *strings.Builder, c column) {
 		}
 	}
 	var parts []string
-	for _, k := range []kind{stopped, harmless, lost, absent, hole} {
+	for _, k := range []kind{stopped, reported, harmless, lost, absent, hole} {
 		if n := kinds[k]; n > 0 || k == hole {
 			parts = append(parts, fmt.Sprintf("%d %s", n, k))
 		}

@@ -60,6 +60,9 @@ func testMain(m *testing.M) int {
 	}
 	wallless = probe()
 	status := m.Run()
+	if template.dir != "" {
+		_ = os.RemoveAll(template.dir)
+	}
 	if text := report(); text != "" { // told whole by "make test", which looks for these marks
 		fmt.Printf("--- report: ways out that were tried\n%s--- end of report\n", text)
 	}
@@ -74,11 +77,16 @@ func build() (err error) {
 	if err := os.Chmod(binDir, 0o755); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-agent", "./test/escape/attacker")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
+	for _, args := range [][]string{
+		{"-o", binDir + "/", "./cmd/paddock", "./cmd/paddock-agent", "./test/escape/attacker"},
+		{"-tags", "mcp,redis", "-o", filepath.Join(binDir, "paddock-mcp"), "./cmd/paddock"},
+	} {
+		build := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
+		build.Dir = filepath.Join("..", "..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
+		}
 	}
 	if os.Geteuid() != 0 {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/docker"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/wrapper"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
@@ -169,7 +170,7 @@ func (h *host) behind(t *testing.T, b backend.Backend, spec policy.Spec) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(h.inside, "attacker"), string(program), 0o755)
-	s, err := b.Start(t.Context(), backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state})
+	s, err := b.Start(t.Context(), boxtest.Guarded(t, backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -60,5 +61,106 @@ func TestPlanted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// plantBy starts a server, and has a model make what the host obeys and what it
+// runs by name.
+func plantBy(t *testing.T, s setup, log io.Writer) (cmd *exec.Cmd, in io.WriteCloser) {
+	t.Helper()
+	cmd = s.command()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = io.Discard, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	requests := []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"planter","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		toolCall(2, "exec", `{"command":"mkdir -p deep/x/.git/hooks; echo x >deep/x/.git/hooks/pre-commit; echo x >Makefile; touch done"}`),
+	}
+	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
+		t.Fatal(err)
+	}
+	done := filepath.Join(s.workspace, "done")
+	eventually(t, "nothing is planted", func() bool {
+		_, err := os.Stat(done)
+		return err == nil
+	})
+	if err := os.Remove(done); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, in
+}
+
+// TestPlantedByAKilledServer: the operator of the next server is told, once, and
+// the model that speaks to it is not.
+func TestPlantedByAKilledServer(t *testing.T) {
+	requireWalls(t)
+	s := plain(t)
+	cmd, _ := plantBy(t, s, io.Discard)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	told := 0
+	eventually(t, "no operator is told", func() bool {
+		next := s.command()
+		log, answers := &notes{}, &notes{}
+		next.Stdout, next.Stderr = answers, log
+		in, err := next.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Start(); err != nil {
+			t.Fatal(err)
+		}
+		requests := []string{
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"next","version":"1"}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+			toolCall(2, "exec", `{"command":"true"}`),
+		}
+		if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "no answer", func() bool { return strings.Contains(answers.String(), `"id":2`) })
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+		awaitEnd(t, next, log)
+		if strings.Contains(answers.String(), "deep/x") {
+			t.Errorf("the model is told: %s", answers)
+		}
+		if strings.Contains(log.String(), "deep/x/.git/hooks") {
+			told++
+			if text := log.String(); !strings.Contains(text, "was killed") || !strings.Contains(text, "Makefile") || !strings.Contains(text, s.workspace) {
+				t.Errorf("the operator is told %s", text)
+			}
+		}
+		return told > 0
+	})
+	if record := s.paddock(t, "audit", "--raw"); strings.Count(record, `"planted":["deep/x/.git/hooks"]`) != 1 {
+		t.Errorf("on record is %s", record)
+	}
+}
+
+// TestChangedPrograms: what runs by name is told to the operator, too, and on record.
+func TestChangedPrograms(t *testing.T) {
+	requireWalls(t)
+	s := plain(t)
+	log := &notes{}
+	cmd, in := plantBy(t, s, log)
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, cmd, log)
+	if text := log.String(); !strings.Contains(text, "deep/x/.git/hooks") || !strings.Contains(text, "programs=Makefile") {
+		t.Errorf("the operator is told %s", text)
+	}
+	if record := s.paddock(t, "audit", "--raw"); !strings.Contains(record, `"planted":["deep/x/.git/hooks"],"programs":["Makefile"]`) {
+		t.Errorf("on record is %s", record)
 	}
 }

@@ -31,6 +31,7 @@ type setup struct {
 	workspace string
 	state     string
 	profile   string
+	flags     []string
 	fixtures  bool
 }
 
@@ -75,7 +76,9 @@ func (s setup) added() []string {
 }
 
 // command is the server as a client's configuration would start it.
-func (s setup) command() *exec.Cmd { return s.program("--workspace", s.workspace) }
+func (s setup) command() *exec.Cmd {
+	return s.program(append([]string{"--workspace", s.workspace}, s.flags...)...)
+}
 
 // program is paddock mcp with these flags.
 func (s setup) program(flags ...string) *exec.Cmd {

@@ -2,8 +2,11 @@ package script
 
 import (
 	"bufio"
+	"bytes"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,6 +61,42 @@ func TestASignalThatEndsTheCommandIsItsStatus(t *testing.T) {
 	}
 	if status := waitStatus(t, cmd); status != 128+15 {
 		t.Errorf("exit status %d", status)
+	}
+}
+
+// TestASignalEndsTheStart: who waits for a wall that does not answer need not wait for
+// its time to be up.
+func TestASignalEndsTheStart(t *testing.T) {
+	requireWalls(t)
+	for name, tt := range map[string]struct {
+		number syscall.Signal
+		status int
+	}{"INT": {syscall.SIGINT, 130}, "TERM": {syscall.SIGTERM, 143}, "HUP": {syscall.SIGHUP, 129}, "QUIT": {syscall.SIGQUIT, 131}} {
+		t.Run(name, func(t *testing.T) {
+			mark := newMark()
+			spec := filepath.Join(t.TempDir(), "silent.yaml")
+			if err := os.WriteFile(spec, []byte("backend: wrapper\nwrapper: {command: [sh, -c, 'sleep 1000; : "+mark+"']}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := paddockCommand(t, "run", "--spec", spec, "--", "true")
+			var said bytes.Buffer
+			cmd.Stderr = &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			awaitMark(t, mark, true)
+			if err := cmd.Process.Signal(tt.number); err != nil {
+				t.Fatal(err)
+			}
+			if status := waitStatus(t, cmd); status != tt.status {
+				t.Errorf("exit status %d, want %d", status, tt.status)
+			}
+			if want := "await the agent behind sh: there was no answer: interrupted by SIG" + name; !strings.Contains(said.String(), want) {
+				t.Errorf("it said %q, want %q", &said, want)
+			}
+			awaitMark(t, mark, false)
+		})
 	}
 }
 

@@ -9,6 +9,10 @@
 //	helper shed PROGRAM …  lowers what the agent brands a tree with, then executes
 //	helper alloc MIB       touches so much memory
 //	helper descriptors     lists the descriptors that it was started with
+//	helper watch           makes inotify instances until it gets no more, prints how
+//	                       many, and keeps them until its input ends
+//	helper intrude PID OUT writes to the file OUT what of a shell that waits for
+//	                       its next line it could open, and then answers for it
 package main
 
 import (
@@ -46,6 +50,10 @@ func main() {
 		alloc()
 	case "descriptors":
 		descriptors()
+	case "watch":
+		watch()
+	case "intrude":
+		intrude("/proc/"+os.Args[2], os.Args[3])
 	}
 }
 
@@ -138,4 +146,16 @@ func descriptors() {
 		}
 	}
 	fmt.Println(strings.Join(open, " "))
+}
+
+func watch() {
+	n := 0
+	for {
+		if _, err := syscall.InotifyInit1(syscall.IN_CLOEXEC); err != nil {
+			fmt.Println(n, err)
+			_, _ = os.Stdin.Read(make([]byte, 1))
+			return
+		}
+		n++
+	}
 }

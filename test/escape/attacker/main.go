@@ -45,6 +45,9 @@ func register(family map[string]attack) struct{} {
 }
 
 func main() {
+	if impostor() {
+		return
+	}
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: attacker NAME [ARG]...")
 		os.Exit(2)

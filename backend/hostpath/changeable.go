@@ -1,0 +1,166 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// changeableLinkError is a symbolic link that commands can replace.
+type changeableLinkError struct{ at string }
+
+func (e *changeableLinkError) Error() string { return e.at + " is a symbolic link" }
+
+// maxLinks bounds the links of one path, as the kernel does.
+const maxLinks = 40
+
+// statCache holds what Lstat has said of directories and links. The rest of a
+// path is looked at once anyway.
+type statCache map[string]statAnswer
+
+type statAnswer struct {
+	info fs.FileInfo
+	err  error
+}
+
+func (c statCache) lstat(at string) (fs.FileInfo, error) {
+	if a, ok := c[at]; ok {
+		return a.info, a.err
+	}
+	info, err := os.Lstat(at)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG) {
+		err = fs.ErrNotExist
+	}
+	c[at] = statAnswer{info, err}
+	return info, err
+}
+
+func (c statCache) exists(at string) bool {
+	_, err := c.lstat(at)
+	return err == nil
+}
+
+// listing are the names in a directory; nil where there are too many.
+type listing map[string]bool
+
+// mayHave reports whether a directory can have a path: whether its first
+// component is there.
+func (p *protector) mayHave(dir, rel string) bool {
+	names, ok := p.listed[dir]
+	if !ok {
+		entries, err := readDir(dir)
+		if err == nil && len(entries) < maxDirEntries {
+			names = make(listing, len(entries))
+			for _, e := range entries {
+				names[e.Name()] = true
+			}
+		}
+		p.listed[dir] = names
+	}
+	first, _, _ := strings.Cut(rel, "/")
+	return names == nil || names[first]
+}
+
+// resolve follows the links of an absolute path as far as commands cannot
+// replace them; the first that they can is a [*changeableLinkError]. Where nothing is
+// there, the path is what it will be.
+func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
+	at, rest, links := "/", strings.Split(filepath.Clean(name), "/"), 0
+	info, err := p.seen.lstat("/")
+	for len(rest) > 0 && err == nil {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			info, err = p.seen.lstat(at)
+			continue
+		}
+		next := filepath.Join(at, part)
+		info, err = p.seen.lstat(next)
+		if err != nil {
+			at = next
+			break
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if p.below(next) && !p.guarded(next) {
+			return next, info, &changeableLinkError{next}
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return next, nil, errors.Join(err, unix.ELOOP)
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = slices.Concat(strings.Split(target, "/"), rest)
+	}
+	return filepath.Join(append([]string{at}, rest...)...), info, err
+}
+
+// users are the homes of the host, by who has them.
+type users struct {
+	own  string
+	dirs map[string]string
+}
+
+// findUsers reads them. Homes that several users share, as system users do, are
+// homes as well.
+func findUsers() users {
+	u := users{dirs: map[string]string{}}
+	text, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		text = nil // no such file elsewhere: the caller's own home is known
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Split(line, ":"); len(f) > 5 && filepath.IsAbs(f[5]) && filepath.Clean(f[5]) != "/" {
+			u.dirs[f[0]] = filepath.Clean(f[5])
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		u.own = Future(filepath.Clean(home))
+	} else if me, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil {
+		u.own = Future(me.HomeDir)
+	}
+	return u
+}
+
+func (u users) has(dir string) bool {
+	if dir == u.own {
+		return true
+	}
+	for _, home := range u.dirs {
+		if home == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// expand turns "~" and "~NAME" at the beginning of a path into a home.
+func (u users) expand(path string) string {
+	if !strings.HasPrefix(path, "~") {
+		return path
+	}
+	name, rest, _ := strings.Cut(path[1:], "/")
+	home := u.own
+	if name != "" {
+		home = u.dirs[name]
+	}
+	if home == "" {
+		return path
+	}
+	return filepath.Join(home, rest)
+}

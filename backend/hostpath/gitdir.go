@@ -1,0 +1,287 @@
+package hostpath
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// repository is a directory that git takes for one's own: ".git", a bare
+// repository, the directory of a linked worktree or of a submodule.
+type repository struct {
+	dir    string
+	roots  []string // of its worktrees, as far as they are known: git runs programs there
+	nested bool     // it lies somewhere in a mount, and encloses none
+}
+
+// Bounds of the search for nested repositories, which goes breadth first.
+const (
+	maxNested      = 64
+	maxNestedDirs  = 256
+	maxNestedDepth = 5
+	maxDirEntries  = 4096
+	maxGitFile     = 8 << 10
+)
+
+// madeDirs hold what tools can make again, and people remove as a whole. A
+// directory that holds a mount cannot be removed, so nothing in them is guarded
+// because it is found there.
+var madeDirs = []string{"node_modules", "vendor", "build", "_build", "dist", "target", "out", "_deps", "deps", "Pods", "__pycache__", "venv"}
+
+// isGitDir reports whether git takes a directory for a repository's own.
+func (p *protector) isGitDir(dir string) bool {
+	has := func(name string) bool { return p.seen.exists(filepath.Join(dir, name)) }
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir")) || filepath.Base(dir) == ".git" && has("config")
+}
+
+// findRepositories finds those in and above each mount, and those that are
+// nested in one.
+func (p *protector) findRepositories() error {
+	for i := range p.mounts {
+		err := above(p.mounts[i].Source, func(dir string) error {
+			if p.isGitDir(dir) {
+				if err := p.addRepository(dir, dir, false); err != nil {
+					return err
+				}
+			}
+			return p.dotGit(dir, false)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i := range p.mounts {
+		if m := &p.mounts[i]; m.Dir {
+			if err := p.findNested(m.Source); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dotGit adds the repository of a directory's ".git", if it has one: a
+// directory, or a file that says where one is.
+func (p *protector) dotGit(dir string, nested bool) error {
+	at := filepath.Join(dir, ".git")
+	found, info, err := p.resolve(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return p.doubtful(at, ".git", nested, err)
+	case info.IsDir():
+		return p.addRepository(found, dir, nested)
+	}
+	to, err := p.readPath(found, "gitdir: ")
+	if err != nil {
+		return p.doubtful(at, ".git", nested, err)
+	}
+	to, info, err = p.resolve(absolute(to, filepath.Dir(found)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
+		return nil // git refuses it
+	case err != nil:
+		return p.doubtful(at, ".git", nested, err)
+	}
+	if !nested {
+		p.inUse = append(p.inUse, to)
+	}
+	return p.addRepository(to, dir, nested)
+}
+
+// doubtful is what becomes of a file of git's that cannot be used: in or above
+// a mount's root the start is refused where commands could have made it so,
+// elsewhere it counts as unread.
+func (p *protector) doubtful(at, name string, nested bool, err error) error {
+	var link *changeableLinkError
+	switch {
+	case errors.Is(err, unix.EACCES):
+		return nil // which holds for the user's git, too
+	case nested || !p.below(at) && !errors.As(err, &link):
+		p.out.Unread = append(p.out.Unread, at)
+		p.watch(at)
+		return nil
+	case errors.As(err, &link):
+		return p.unguarded(at, name, err)
+	}
+	m := p.mountOf(at)
+	rel, _ := Within(at, m.Source)
+	return Refuse(m.Field, m.Source, "cannot tell what git obeys: "+rel+": "+Reason(err), p.remedy(name, "remove "+at))
+}
+
+// readPath reads the path that is the content of a file of git's.
+func (p *protector) readPath(file, prefix string) (string, error) {
+	text, err := Read(p.ctx, "/", file[1:], maxGitFile)
+	if err != nil {
+		return "", err
+	}
+	path, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
+	if !ok || path == "" || strings.ContainsAny(path, "\x00\r\n") {
+		return "", errors.New("no path in it that git takes")
+	}
+	return path, nil
+}
+
+func absolute(path, base string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}
+
+// addRepository adds a repository, and the one that it has in common with
+// other worktrees.
+func (p *protector) addRepository(dir, root string, nested bool) error {
+	if i := slices.IndexFunc(p.repositories, func(r *repository) bool { return r.dir == dir }); i >= 0 {
+		r := p.repositories[i]
+		if !slices.Contains(r.roots, root) {
+			r.roots = append(r.roots, root)
+		}
+		return nil
+	}
+	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested})
+	at := filepath.Join(dir, "commondir")
+	found, _, err := p.resolve(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var to string
+	if err == nil {
+		to, err = p.readPath(found, "")
+	}
+	var info fs.FileInfo
+	if err == nil {
+		to, info, err = p.resolve(absolute(to, dir))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
+		return nil
+	case err != nil:
+		return p.doubtful(at, ".git/commondir", nested, err)
+	}
+	return p.addRepository(to, root, nested)
+}
+
+// findNested looks for repositories below a directory.
+func (p *protector) findNested(top string) error {
+	type place struct {
+		dir   string
+		depth int
+	}
+	queue, found := []place{{top, 0}}, 0
+	for looked := 0; len(queue) > 0 && looked < maxNestedDirs && found < maxNested; looked++ {
+		here := queue[0]
+		queue = queue[1:]
+		entries, _ := readDir(here.dir) // what could be read counts
+		names := make([]string, len(entries))
+		for i, e := range entries {
+			names[i] = e.Name()
+		}
+		if here.depth > 0 {
+			var err error
+			switch has := func(name string) bool { return slices.Contains(names, name) }; {
+			case has(".git"):
+				found++
+				err = p.dotGit(here.dir, true)
+				entries = nil
+			case has("HEAD") && (has("objects") && has("refs") || has("commondir")):
+				found++
+				err = p.addRepository(here.dir, here.dir, true)
+				entries = nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, e := range entries {
+			if e.IsDir() && here.depth < maxNestedDepth && e.Name() != ".git" && !slices.Contains(madeDirs, e.Name()) {
+				queue = append(queue, place{filepath.Join(here.dir, e.Name()), here.depth + 1})
+			}
+		}
+	}
+	return p.ctx.Err()
+}
+
+// readDir lists a directory that commands could have made, without following
+// it where it is a link.
+func readDir(dir string) ([]fs.DirEntry, error) {
+	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	entries, err := f.ReadDir(maxDirEntries)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return entries, err
+}
+
+// guardRepository guards what git obeys in a repository: in a nested one its
+// configuration and hooks alone, and what leads git to it.
+func (p *protector) guardRepository(r *repository) error {
+	for _, o := range readOnly() {
+		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) {
+			continue
+		}
+		at := filepath.Join(r.dir, o.Path)
+		var err error
+		switch {
+		case r.nested:
+			if p.guardEntry(policy.Obeyed{Path: o.Path, Under: o.Under, Dir: o.Dir, Why: o.Why}, at) != nil {
+				p.watch(at)
+			}
+		case slices.ContainsFunc(p.inUse, func(dir string) bool { _, in := Within(dir, at); return in }):
+			err = p.guardSiblings(o, at)
+		default:
+			err = p.guardEntry(o, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, root := range r.roots {
+		if at := filepath.Join(root, ".git"); root != r.dir && p.below(at) {
+			o := policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}
+			if err := p.guardEntry(o, at); err != nil && !r.nested {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// guardSiblings guards what lies in a directory of repositories, but for those
+// that a mount works with: their own entries are guarded.
+func (p *protector) guardSiblings(o policy.Obeyed, dir string) error {
+	entries, err := readDir(dir)
+	if err != nil {
+		return p.unguarded(dir, o.Name(), err)
+	}
+	for _, e := range entries {
+		at := filepath.Join(dir, e.Name())
+		used := slices.ContainsFunc(p.inUse, func(u string) bool { _, in := Within(u, at); return in })
+		switch {
+		case used && slices.Contains(p.inUse, at):
+		case used:
+			if err := p.guardSiblings(o, at); err != nil {
+				return err
+			}
+		default:
+			if err := p.guardEntry(o, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

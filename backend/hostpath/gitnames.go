@@ -1,0 +1,297 @@
+package hostpath
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Bounds of the reading of configuration.
+const (
+	maxConfigFiles  = 256
+	maxParsed       = 16
+	maxIncludeDepth = 10
+	maxWords        = 256
+	maxPath         = 4096
+)
+
+// configFile is a file of git's configuration that is to be read.
+type configFile struct {
+	path   string
+	opens  string   // what in Unprotected lets commands change it
+	roots  []string // where git runs what it names
+	nested bool
+	depth  int
+}
+
+// configuration reads all of git's configuration that the user's git would
+// obey, whatever its conditions, and guards what it names in the mounts.
+func (p *protector) configuration() error {
+	var all []string
+	for _, r := range p.repositories {
+		all = append(all, r.roots...)
+	}
+	for i := range p.mounts {
+		all = append(all, p.mounts[i].Source)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	files := p.userConfiguration()
+	for i := range files {
+		files[i].roots = all
+	}
+	for _, r := range p.repositories {
+		for _, name := range []string{"config", "config.worktree"} {
+			files = append(files, configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, roots: r.roots, nested: r.nested})
+		}
+	}
+	for _, f := range files {
+		if err := p.readConfig(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// userConfiguration lists the files of configuration that hold for every
+// repository of the user's.
+func (p *protector) userConfiguration() []configFile {
+	var files []configFile
+	add := func(opens string, paths ...string) {
+		for _, path := range paths {
+			if filepath.IsAbs(path) {
+				files = append(files, configFile{path: filepath.Clean(path), opens: opens})
+			}
+		}
+	}
+	switch system := os.Getenv("GIT_CONFIG_SYSTEM"); {
+	case slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(os.Getenv("GIT_CONFIG_NOSYSTEM"))):
+	case system != "":
+		add("", system)
+	default:
+		add("", "/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig")
+	}
+	if global := os.Getenv("GIT_CONFIG_GLOBAL"); global != "" {
+		add(".gitconfig", global)
+	} else if home := p.homes.own; home != "" {
+		add(".config/git", filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "git", "config"))
+		add(".gitconfig", filepath.Join(home, ".gitconfig"))
+	}
+	return files
+}
+
+// readConfig reads a file of configuration, and what it includes.
+func (p *protector) readConfig(f configFile) error {
+	if p.opened(f.opens) {
+		return nil
+	}
+	found, _, err := p.resolve(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if f.depth > 0 {
+			p.watch(found)
+		}
+		return nil
+	}
+	var text []byte
+	if err == nil {
+		if p.files++; p.files > maxConfigFiles || f.depth > maxIncludeDepth {
+			p.out.Unread = append(p.out.Unread, f.path)
+			return nil
+		}
+		text, err = Read(p.ctx, "/", found[1:], maxGitConfig)
+	}
+	if err != nil {
+		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
+	}
+	if f.depth > 0 {
+		p.guardNamed(found, "git's configuration includes it")
+	}
+	settings, err := parsePlain(text)
+	if err != nil {
+		settings, err = p.parseByGit(text)
+	}
+	if err != nil {
+		p.out.Unread = append(p.out.Unread, f.path)
+		return p.ctx.Err()
+	}
+	for _, s := range settings {
+		if s.key == "core.worktree" {
+			f.roots = append(slices.Clone(f.roots), absolute(s.value, filepath.Dir(found)))
+		}
+	}
+	for _, s := range settings {
+		for _, k := range policy.GitKeys() {
+			if s.bare || s.value == "" || !k.Matches(s.key) {
+				continue
+			}
+			if err := p.obeyed(f, k, s, filepath.Dir(found)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// parseByGit has git itself read what is not plain.
+func (p *protector) parseByGit(text []byte) ([]setting, error) {
+	if p.parsed++; p.parse == nil || p.parsed > maxParsed {
+		return nil, errNotPlain
+	}
+	out, err := p.parse(p.ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return parseList(out), nil
+}
+
+// obeyed guards, or watches, what one setting names.
+func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string) error {
+	value := s.value
+	switch k.Kind {
+	case policy.GitInclude:
+		included := f
+		included.path, included.depth = absolute(p.homes.expand(value), dir), f.depth+1
+		return p.readConfig(included)
+	case policy.GitPath:
+		for _, root := range f.roots {
+			if err := p.path(f, k, absolute(p.homes.expand(value), root)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case policy.GitShell:
+		command, ok := strings.CutPrefix(value, "!")
+		if !ok {
+			return nil
+		}
+		value = command
+	case policy.GitURL:
+		if sub := s.key[strings.IndexByte(s.key, '.')+1 : strings.LastIndexByte(s.key, '.')]; strings.HasPrefix(sub, "ext::") {
+			value = sub
+		}
+		command, ok := strings.CutPrefix(value, "ext::")
+		if !ok {
+			return nil
+		}
+		value = command
+	case policy.GitCommand:
+		value = strings.TrimPrefix(value, "!")
+	}
+	words := shellWords(value)
+	for i, w := range words[:min(len(words), maxWords)] {
+		for _, root := range f.roots {
+			p.word(k, w, absolute(p.homes.expand(w), root), i == 0)
+		}
+	}
+	return nil
+}
+
+// path is for a file or a directory that a key names.
+func (p *protector) path(f configFile, k policy.GitKey, at string) error {
+	found, _, err := p.resolve(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.watch(found)
+	case err != nil && !f.nested && k.Class == policy.Unasked:
+		return p.unguarded(at, f.opens, err)
+	case err != nil || k.Class == policy.WhenNamed:
+		p.watch(found)
+	case k.Name == "core.hookspath" && slices.ContainsFunc(p.mounts, func(m Mount) bool { return m.Source == found }):
+		m := p.mountOf(found)
+		if f.nested {
+			p.out.Unread = append(p.out.Unread, f.path)
+			return nil
+		}
+		return Refuse(m.Field, m.Source, "git runs hooks from it, because core.hooksPath in "+f.path+" names it", p.remedy(f.opens, "name another directory"))
+	default:
+		p.guardNamed(found, k.Why)
+		if k.Name == "core.hookspath" {
+			p.addHooks(found, f.opens, f.nested)
+		}
+	}
+	return nil
+}
+
+// word is for a word of a command line: what is there and a file is guarded,
+// unless it lies where tools make and remove things.
+func (p *protector) word(k policy.GitKey, w, at string, first bool) {
+	if first && !strings.Contains(w, "/") {
+		return // looked for in PATH
+	}
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if strings.Contains(w, "/") && !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, " \t\n") {
+			p.watch(found)
+		}
+	case errors.As(err, &link):
+		p.watch(link.at)
+		if target, err := filepath.EvalSymlinks(at); err == nil {
+			p.watch(target)
+		}
+	case err != nil:
+	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(found):
+		p.guardNamed(found, k.Why)
+	case info.Mode().IsRegular():
+		p.watch(found)
+	}
+}
+
+// made reports whether a path lies where tools make things anew.
+func made(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return slices.Contains(madeDirs, part) })
+}
+
+// shellWords cuts a command line into what may be paths: words, without quotes,
+// and what stands behind "=" in them. What is quoted is cut once more, since it
+// may be a command line itself.
+func shellWords(line string) []string {
+	var words []string
+	add := func(w string) {
+		if w == "" || strings.ContainsRune(w, 0) || len(w) > maxPath {
+			return
+		}
+		words = append(words, w)
+		if _, value, ok := strings.Cut(w, "="); ok && value != "" {
+			words = append(words, value)
+		}
+	}
+	var b strings.Builder
+	quote := rune(0)
+	end := func(quoted bool) {
+		w := b.String()
+		b.Reset()
+		add(w)
+		if quoted && strings.ContainsAny(w, " \t\n;|&") {
+			for _, part := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()`\"'", r) }) {
+				add(part)
+			}
+		}
+	}
+	quoted := false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, quoted = r, true
+		case quote == 0 && strings.ContainsRune(" \t\n;|&<>()`", r):
+			end(quoted)
+			quoted = false
+		default:
+			b.WriteRune(r)
+		}
+		if len(words) > maxWords {
+			break
+		}
+	}
+	end(quoted)
+	return words
+}

@@ -1,0 +1,84 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+)
+
+// hookDir is a directory whose files git runs as hooks, itself in a mount or
+// not.
+type hookDir struct {
+	dir    string
+	opens  string // what in Unprotected lets commands change it
+	nested bool
+}
+
+// hookDirs are names of the inventory that hold hooks, beside the repository's own.
+var hookDirs = []string{".husky", ".githooks", ".git-hooks", ".lefthook", ".github/hooks", ".clinerules/hooks"}
+
+// addHooks adds a directory of hooks to those whose links are looked at.
+func (p *protector) addHooks(dir, opens string, nested bool) {
+	p.hooks = append(p.hooks, hookDir{dir, opens, nested})
+}
+
+// hookLinks guards what hooks that are links lead to in a mount.
+func (p *protector) hookLinks() error {
+	for _, r := range p.repositories {
+		p.addHooks(filepath.Join(r.dir, "hooks"), ".git/hooks", r.nested)
+	}
+	for i := range p.mounts {
+		_ = above(p.mounts[i].Source, func(dir string) error {
+			for _, name := range hookDirs {
+				p.addHooks(filepath.Join(dir, name), name, false)
+			}
+			return nil
+		})
+	}
+	done := map[string]bool{}
+	for _, h := range p.hooks {
+		if done[h.dir] || p.opened(h.opens) {
+			continue
+		}
+		done[h.dir] = true
+		found, info, err := p.resolve(h.dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		entries, err := readDir(found)
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return p.doubtful(found, h.opens, h.nested, err)
+		}
+		for _, e := range entries {
+			if e.Type()&fs.ModeSymlink == 0 {
+				continue
+			}
+			if err := p.hookLink(h, filepath.Join(found, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hookLink guards what a hook leads to.
+func (p *protector) hookLink(h hookDir, at string) error {
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.watch(found)
+	case errors.As(err, &link) && !h.nested && !made(link.at):
+		m := p.mountOf(link.at)
+		where, _ := Within(link.at, m.Source)
+		return Refuse(m.Field, m.Source, where+" is a symbolic link, and the hook "+at+" leads through it, so it cannot be protected",
+			p.remedy(h.opens, "let the hook lead to the file itself"))
+	case err != nil:
+		p.watch(found)
+	case info.Mode().IsRegular() && !made(found):
+		p.guardNamed(found, "the hook "+filepath.Base(at)+" is a link to it")
+	default:
+		p.watch(found)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package hostpath
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// LinkError is a symbolic link that is not followed, because commands of a
+// sandbox made it, or could have.
+type LinkError struct {
+	Link, Text string
+	Leads      string // where the whole path leads, "" where that is nowhere
+	Why        string
+}
+
+// Error says which link, and why.
+func (e *LinkError) Error() string { return e.Link + " is a symbolic link to " + e.Text + ", " + e.Why }
+
+// Hint says what to do about it.
+func (e *LinkError) Hint() string {
+	return "name the path that the link leads to, if you trust it: " + cmp.Or(e.Leads, e.Text)
+}
+
+// Judge refuses a way that follows a link which commands of a sandbox could have
+// made: one that lies in a directory of the list, or in one of more, which
+// commands of this start can write. Without a list (w is nil) only links that
+// none of them can have made are followed.
+func (w *Written) Judge(way *Way, more []Dir) error {
+	for _, l := range way.Links {
+		refuse := func(why string) error {
+			e := &LinkError{Link: l.Path, Text: l.Text, Why: why}
+			if way.Exists {
+				e.Leads = way.Path
+			}
+			return e
+		}
+		if d, ok := w.above(l.Dirs); ok {
+			return refuse("and commands of a sandbox could have made it: " + d.Path + " was writable for them")
+		}
+		for _, d := range more {
+			if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
+				return refuse("and commands can make such links: " + d.Path + " is writable for them")
+			}
+		}
+		if w == nil && !l.safe() {
+			return refuse("and no list says yet which directories commands of sandboxes could write")
+		}
+	}
+	return nil
+}
+
+// systemDirs are directories in which root alone makes links, and which are no
+// workspace: an agent of root's can make links that belong to root.
+var systemDirs = []string{"/", "/etc", "/home", "/usr", "/var"}
+
+// safe reports whether no command can have made a link or put it there, as far
+// as its owner and its directory tell. For root it lies in a system directory:
+// what commands of root's sandboxes make may belong to root.
+func (l Link) safe() bool {
+	dir := l.Dirs[len(l.Dirs)-1]
+	if l.UID != 0 || dir.UID != 0 || dir.Mode&0o022 != 0 && dir.Mode&unix.S_ISVTX == 0 {
+		return false
+	}
+	return os.Geteuid() != 0 || slices.Contains(systemDirs, dir.Path)
+}
+
+// List is the list in a directory of state, nil where there is none that can be
+// believed.
+func List(state string) *Written {
+	if state == "" {
+		return nil
+	}
+	w, err := ReadWritten(state)
+	if err != nil {
+		return nil
+	}
+	return w
+}
+
+// Locate resolves a path that somebody has named, and judges the links in it by
+// the list in a directory of state.
+func Locate(state, name string) (*Way, error) {
+	way, err := locate(List(state), name)
+	if err != nil {
+		return nil, err
+	}
+	way.close()
+	return way, nil
+}
+
+func locate(w *Written, name string) (*Way, error) {
+	name, err := Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	way, err := follow(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Judge(way, nil); err != nil {
+		way.close()
+		return nil, err
+	}
+	return way, nil
+}
+
+// Real is the path free of symbolic links, or "" where it does not exist.
+func Real(p string) string {
+	if p == "" {
+		return ""
+	}
+	resolved, err := filepath.EvalSymlinks(p)
+	if err != nil {
+		return ""
+	}
+	return resolved
+}
+
+// Future is the path free of symbolic links as it will be once it exists.
+func Future(p string) string {
+	if resolved := Real(p); resolved != "" || p == "" || p == "/" {
+		return resolved
+	}
+	return filepath.Join(Future(filepath.Dir(p)), filepath.Base(p))
+}
+
+// absent is the error of a way that ends where nothing is.
+func (w *Way) absent() error {
+	if w.Exists {
+		return nil
+	}
+	return unix.ENOENT
+}
+
+// Hint is what to do about an error of Judge, "" where it is another one.
+func Hint(err error) string {
+	if e := (*LinkError)(nil); errors.As(err, &e) {
+		return e.Hint()
+	}
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}

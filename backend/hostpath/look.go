@@ -1,0 +1,400 @@
+package hostpath
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Bounds of what is read. Of what lies beyond them identity and times are
+// compared instead of content.
+const (
+	maxHashed     = 1 << 20  // bytes of one file
+	maxHashedSum  = 64 << 20 // bytes of all
+	maxHashedMany = 512      // files
+	maxItems      = 1 << 16  // paths
+	maxUnseen     = 16       // paths that are told of
+	maxHops       = 8        // links from one to the next
+	maxTree       = 16       // directories below an entry that is one
+)
+
+// Types of items.
+const (
+	isFile   = 'f'
+	isDir    = 'd'
+	isLink   = 'l'
+	isOther  = 'o'
+	isMarker = 'm' // a path that matters together with others, whatever it is
+	isGit    = 'g' // a ".git" that is a directory
+)
+
+// item is what was found at a path that programs of the host execute or obey.
+type item struct {
+	kind byte
+	perm uint32
+	// id changes with each change of a file, where the file system tells.
+	id string
+	// sum is a hash of the content, or of what of it is executed; for a link, of
+	// where it leads. Empty: the content was not read.
+	sum string
+
+	// by is the entry of the inventory, and top the path that it was found at:
+	// below that where the entry is a directory.
+	by  *policy.Obeyed
+	top string
+}
+
+// same reports whether nothing has changed that the host would notice.
+func (i item) same(was item) bool {
+	switch {
+	case i.kind != was.kind:
+		return false
+	case i.kind == isDir, i.kind == isMarker:
+		return true
+	case i.sum != "" && was.sum != "":
+		return i.sum == was.sum && i.perm == was.perm
+	}
+	return i.id == was.id
+}
+
+// look is one look at all that is watched.
+type look struct {
+	matcher *matcher
+	began   time.Time
+	before  map[string]item // what an earlier look found, so that what is as it was need not be read again
+
+	entries, dirs       atomic.Int64
+	hashed, hashedBytes atomic.Int64
+
+	mu     sync.Mutex
+	items  map[string]item
+	links  []link // that lead on
+	unseen map[string]string
+	depth  int // of the directories that were not looked at any more; 0: there are none
+	why    string
+}
+
+// link is a path that counts as an entry of the inventory, since a link leads
+// there, or git's configuration.
+type link struct {
+	to   string // absolute
+	by   *policy.Obeyed
+	hops int
+}
+
+// place is an open directory.
+type place struct {
+	fd        int
+	root, rel string
+	trusted   bool
+}
+
+func (p place) path(rel string) string { return filepath.Join(p.root, p.rel, rel) }
+
+// cut notes that directories from a depth on were not looked at.
+func (l *look) cut(depth int, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if depth = max(depth, 1); l.depth == 0 || depth < l.depth {
+		l.depth, l.why = depth, why
+	}
+}
+
+// missed notes a directory that could not be looked at.
+func (l *look) missed(root, rel string, err error) {
+	if gone(err) && rel != "" || errors.Is(err, unix.ENOENT) {
+		return // nothing is there, or a link, which nobody follows
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unseen) < maxItems {
+		l.unseen[filepath.Join(root, rel)] = Reason(err)
+	}
+}
+
+// meet looks at what a directory holds of the inventory.
+func (l *look) meet(ctx context.Context, p place, t task) {
+	if t.now.bare && t.what == plain {
+		for _, o := range l.matcher.git {
+			l.entry(ctx, p, o)
+		}
+	}
+	if t.what == modules && !t.now.bare {
+		return
+	}
+	firsts := l.matcher.firsts(t.what, t.depth == 0)
+	for _, name := range t.now.hits {
+		for _, o := range firsts[name] {
+			if !t.cache || o.Class != policy.WhenNamed {
+				l.entry(ctx, p, o)
+			}
+		}
+	}
+}
+
+// entry looks at a path of the inventory below an open directory.
+func (l *look) entry(ctx context.Context, p place, o *policy.Obeyed) {
+	dir, name := path.Split(o.Path)
+	if dir = strings.TrimSuffix(dir, "/"); dir == "" {
+		l.at(ctx, p, name, o, 0)
+		return
+	}
+	fd, err := openBelow(p.fd, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ELOOP) {
+		l.lead(link{to: p.path(o.Path), by: o}) // over a parent that is a link, as the host's programs go
+		return
+	}
+	if err != nil {
+		l.missed(p.root, path.Join(p.rel, dir), err)
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	l.at(ctx, place{fd: fd, root: p.root, rel: path.Join(p.rel, dir), trusted: p.trusted}, name, o, 0)
+}
+
+// at looks at one name in an open directory.
+func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, hops int) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(p.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		l.missed(p.root, path.Join(p.rel, name), err)
+		return
+	}
+	for _, other := range o.With {
+		var st unix.Stat_t
+		if unix.Fstatat(p.fd, other, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			return
+		}
+	}
+	full := p.path(name)
+	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), by: o, top: full} //nolint:unconvert // differs between platforms
+	switch mode := st.Mode & unix.S_IFMT; {
+	case o.With != nil:
+		i = item{kind: isMarker, by: o, top: full}
+	case mode == unix.S_IFLNK:
+		i.kind, i.sum = isLink, linkText(p.fd, name)
+		l.follow(p, name, "", o, hops)
+	case mode == unix.S_IFDIR && o.Path == ".git":
+		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
+	case mode == unix.S_IFDIR && o.Dir:
+		l.add(full, item{kind: isDir, by: o, top: full})
+		if o.Under != policy.GitDir || o.Path != "modules" && o.Path != "worktrees" { // which the walk goes through
+			l.below(ctx, p, name, i, 0)
+		}
+		return
+	case o.Class == policy.WhenNamed && (mode != unix.S_IFREG || o.Dir):
+		return
+	case mode == unix.S_IFDIR:
+		i.kind, i.id = isDir, ""
+	case mode != unix.S_IFREG:
+		i.kind = isOther
+	default:
+		l.read(p, name, &st, &i)
+	}
+	l.add(full, i)
+}
+
+func (l *look) add(full string, i item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, there := l.items[full]; there && (old.by.Class == policy.Unasked || i.by.Class != policy.Unasked) {
+		return
+	}
+	if len(l.items) >= maxItems {
+		if l.depth == 0 {
+			l.depth, l.why = 1, "there are more than "+num(maxItems)+" paths that programs run or obey"
+		}
+		return
+	}
+	l.items[full] = i
+}
+
+// read takes the hash of a file, or, of one that has not changed, what it was.
+func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
+	if was, there := l.before[p.path(name)]; there && p.trusted && was.kind == isFile && was.id == i.id {
+		i.sum, i.perm = was.sum, was.perm
+		return
+	}
+	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {
+		return
+	}
+	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return // id tells a change
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var now unix.Stat_t
+	if unix.Fstat(fd, &now) != nil || now.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxHashed+1))
+	if err != nil || len(text) > maxHashed {
+		return
+	}
+	if name == "package.json" {
+		i.perm, text = 0, executed(text)
+	}
+	sum := sha256.Sum256(text)
+	i.sum = hex.EncodeToString(sum[:16])
+}
+
+// executed gives what of a package.json is executed, all of it where that is not
+// to be told.
+func executed(text []byte) []byte {
+	// A map, since keys that differ in case are different ones to npm.
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return text
+	}
+	var b bytes.Buffer
+	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "eslintConfig", "jest", "babel", "prettier"} {
+		if v, there := all[key]; there {
+			b.WriteString(key + "=")
+			if json.Compact(&b, v) != nil {
+				return text
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// below looks at all files of an entry that is a directory.
+func (l *look) below(ctx context.Context, p place, name string, top item, depth int) {
+	if ctx.Err() != nil {
+		l.cut(1, "there was no time for more")
+		return
+	}
+	if depth > maxTree {
+		l.cut(strings.Count(p.rel, "/")+2, "there are directories deeper than "+num(maxTree)+" levels in "+top.by.Path)
+		return
+	}
+	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		l.missed(p.root, path.Join(p.rel, name), err)
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	in := place{fd: fd, root: p.root, rel: path.Join(p.rel, name), trusted: p.trusted}
+	var names []string
+	err = eachName(fd, make([]byte, 8<<10), func(b []byte, _ byte) bool {
+		names = append(names, string(b))
+		return l.entries.Add(1) <= maxEntries
+	})
+	if err != nil {
+		l.missed(p.root, in.rel, err)
+	}
+	for _, n := range names {
+		if depth == 0 && slices.Contains(top.by.Except, n) || top.by.Under == policy.GitDir && top.by.Path == "hooks" && strings.HasSuffix(n, ".sample") {
+			continue
+		}
+		var st unix.Stat_t
+		if unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue
+		}
+		i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), by: top.by, top: top.top} //nolint:unconvert // differs between platforms
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			l.below(ctx, in, n, top, depth+1)
+			continue
+		case unix.S_IFLNK:
+			i.kind, i.sum = isLink, linkText(fd, n)
+			l.follow(in, n, "", top.by, 0)
+		case unix.S_IFREG:
+			l.read(in, n, &st, &i)
+		default:
+			i.kind = isOther
+		}
+		l.add(in.path(n), i)
+	}
+}
+
+// follow notes where a link leads, and rest below that: what lies there, where
+// commands can write, is obeyed as well.
+func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(p.fd, name, buf)
+	if err != nil || n <= 0 {
+		return
+	}
+	to := string(buf[:n])
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(p.path(name)), to)
+	}
+	l.lead(link{to: filepath.Join(to, rest), by: o, hops: hops + 1})
+}
+
+func (l *look) lead(to link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if to.by.Class == policy.Unasked && to.hops <= maxHops && len(l.links) < maxItems {
+		l.links = append(l.links, to)
+	}
+}
+
+// led looks at a path that a link leads to, or that is watched by name, below
+// the root that holds it.
+func (l *look) led(ctx context.Context, p place, to link) {
+	dir, name := path.Split(p.rel)
+	p.rel = ""
+	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		fd, err := open(p.fd, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if err != nil {
+			if errors.Is(linkError(p.fd, part, err), unix.ELOOP) {
+				full := p.path(part)
+				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full})
+				l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
+			} else {
+				l.missed(p.root, path.Join(p.rel, part), err)
+			}
+			return
+		}
+		defer func() { _ = unix.Close(fd) }()
+		p.fd, p.rel = fd, path.Join(p.rel, part)
+	}
+	if name == "" {
+		name = "." // the root itself
+	}
+	l.at(ctx, p, name, to.by, to.hops)
+}
+
+func linkText(dir int, name string) string {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(buf[:n])
+	return hex.EncodeToString(sum[:16])
+}
+
+// identity changes with each change of a file. The device is not in it: its
+// number may be another one after the host's next start.
+func identity(st *unix.Stat_t) string {
+	return fmt.Sprintf("%x.%x.%x.%x", st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano())
+}
+
+func num(n int) string { return strconv.Itoa(n) }
+
+func size(n int) string { return strconv.Itoa(n>>20) + " MiB" }

@@ -1,0 +1,119 @@
+package hostpath
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// caches are directories that tools fill: what people only run by name does
+// not count there, since one installation brings thousands of it.
+var caches = map[string]bool{
+	"node_modules": true, "bower_components": true, "vendor": true, "site-packages": true, ".venv": true, "venv": true, ".tox": true, ".nox": true,
+	".yarn": true, ".pnpm-store": true, ".cargo": true, "target": true, ".gradle": true, ".m2": true, ".terraform": true, "Pods": true, "Carthage": true,
+	".bundle": true, "third_party": true, "__pycache__": true, ".cache": true, ".next": true, ".nuxt": true, "_build": true, ".build": true,
+}
+
+// matcher finds the entries of the inventory by the first name of their paths.
+type matcher struct {
+	root, nested, repository map[string][]*policy.Obeyed
+	git, project, home       []*policy.Obeyed
+}
+
+func newMatcher(inventory []policy.Obeyed) *matcher {
+	m := &matcher{root: map[string][]*policy.Obeyed{}, nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{}}
+	for i := range inventory {
+		o := &inventory[i]
+		first, _, _ := strings.Cut(o.Path, "/")
+		switch o.Under {
+		case policy.GitDir:
+			m.git = append(m.git, o)
+			m.repository[first] = append(m.repository[first], o)
+		case policy.Project:
+			m.project = append(m.project, o)
+			m.root[first] = append(m.root[first], o)
+			if o.Nested {
+				m.nested[first] = append(m.nested[first], o)
+			}
+		case policy.Home:
+			m.home = append(m.home, o)
+		}
+	}
+	return m
+}
+
+// firsts are the entries that count in a directory.
+func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
+	switch {
+	case what != plain:
+		return m.repository
+	case root:
+		return m.root
+	}
+	return m.nested
+}
+
+// around finds what counts below a root because of the directories above it,
+// and in it because of homes.
+func (m *matcher) around(root string, homes []string) []link {
+	var found []link
+	below := func(dir string, list []*policy.Obeyed) {
+		for _, o := range list {
+			at := filepath.Join(dir, o.Path)
+			rel, in := Within(at, root)
+			_, holds := Within(root, at)
+			switch {
+			case holds && o.With == nil && !excepted(o, at, root):
+				found = append(found, link{to: root, by: o})
+			case in && rel != "":
+				found = append(found, link{to: at, by: o})
+			}
+		}
+	}
+	for dir := filepath.Dir(root); ; dir = filepath.Dir(dir) {
+		below(dir, m.project)
+		if isGitDir(dir) {
+			below(dir, m.git)
+		}
+		if dir == "/" {
+			break
+		}
+	}
+	for _, home := range homes {
+		_, in := Within(home, root)
+		if _, holds := Within(root, home); in || holds {
+			below(home, m.home)
+		}
+	}
+	return found
+}
+
+// excepted reports whether a root lies in what an entry at dir leaves out.
+func excepted(o *policy.Obeyed, dir, root string) bool {
+	rel, _ := Within(root, dir)
+	first, _, _ := strings.Cut(rel, "/")
+	return slices.Contains(o.Except, first)
+}
+
+// isGitDir reports whether git takes a directory for a repository's own.
+func isGitDir(dir string) bool {
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return filepath.Base(dir) == ".git" || has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+// Homes are those of the users of this host.
+func Homes() []string {
+	u := findUsers()
+	list := []string{u.own}
+	for _, home := range u.dirs {
+		list = append(list, home)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(home string) bool { return !filepath.IsAbs(home) })
+}

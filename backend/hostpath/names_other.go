@@ -1,0 +1,58 @@
+//go:build !linux
+
+package hostpath
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// eachName calls visit for each name of an open directory, with its type
+// (DT_DIR, …), until that returns false.
+func eachName(dir int, _ []byte, visit func(name []byte, kind byte) bool) error {
+	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(own), ".")
+	defer f.Close()
+	for {
+		list, err := f.ReadDir(1024)
+		for _, e := range list {
+			kind := byte(unix.DT_UNKNOWN)
+			switch e.Type() {
+			case 0:
+				kind = unix.DT_REG
+			case fs.ModeDir:
+				kind = unix.DT_DIR
+			case fs.ModeSymlink:
+				kind = unix.DT_LNK
+			}
+			if !visit([]byte(e.Name()), kind) {
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// openBelow opens what rel, a clean relative path, names below an open
+// directory, "" for that itself. No component is followed where it is a link.
+func openBelow(dir int, rel string, flags int) (int, error) {
+	if rel == "" {
+		rel = "."
+	}
+	return openByName(dir, rel, flags)
+}
+
+// keepsCtime reports whether unchanged times prove an unchanged directory.
+func keepsCtime(int) bool { return false }

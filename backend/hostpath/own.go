@@ -1,0 +1,190 @@
+package hostpath
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// programs are Paddock's, which stand beside each other.
+var programs = []string{"paddock", "paddock-agent", "paddock-mcp", "paddock-redis"}
+
+const (
+	ownState   = "Paddock's own state"
+	ownProgram = "Paddock's own program"
+)
+
+// OwnFiles lists the files and directories of Paddock's own that commands of a
+// request's sandbox must not change, the state first.
+func OwnFiles(req backend.Request) []backend.OwnFile {
+	own := []backend.OwnFile{
+		{Path: req.StateDir, What: ownState, Hidden: true, Dir: true},
+		{Path: req.Agent, What: ownProgram},
+	}
+	if self, err := os.Executable(); err == nil {
+		own = append(own, backend.OwnFile{Path: self, What: ownProgram})
+		for _, name := range programs {
+			own = append(own, backend.OwnFile{Path: filepath.Join(filepath.Dir(self), name), What: ownProgram, Spare: true})
+		}
+	}
+	return append(own, req.Own...)
+}
+
+// Cover is one of Paddock's own files that lies in a mount.
+type Cover struct {
+	backend.OwnFile
+	Path string // free of symbolic links
+	Dir  bool
+}
+
+// Covers gives what of Paddock's own files these mounts of a request would show,
+// for a backend to cover, in writable ones, and what is hidden in each. What
+// cannot be covered is an error.
+func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
+	var covers []Cover
+	var errs []error
+	list, more := List(req.StateDir), writable(mounts)
+	seen := map[string]bool{}
+	for _, own := range OwnFiles(req) {
+		if own.Path == "" {
+			continue
+		}
+		way, err := Follow(own.Path)
+		if err == nil {
+			err = list.Judge(way, more)
+		}
+		switch {
+		case err != nil && own.Spare, // it is judged again before it is used
+			errors.Is(err, unix.EACCES): // what the caller cannot reach commands cannot
+			continue
+		case err != nil:
+			errs = append(errs, unusable(own, err))
+			continue
+		case seen[way.Path]:
+			continue
+		}
+		seen[way.Path] = true
+		c := Cover{own, way.Path, own.Dir || way.Mode&unix.S_IFMT == unix.S_IFDIR}
+		needed, err := c.in(way, mounts)
+		if needed = needed && !slices.ContainsFunc(covers, func(o Cover) bool { _, ok := Within(c.Path, o.Path); return ok && o.Hidden }); needed && err == nil {
+			covers = append(covers, c)
+		} else if needed {
+			errs = append(errs, err)
+		}
+	}
+	return covers, errors.Join(errs...)
+}
+
+// in reports whether a file must be covered in one of the mounts, and what
+// speaks against that.
+func (c Cover) in(way *Way, mounts []Mount) (needed bool, err error) {
+	for _, m := range mounts {
+		field := m.named()
+		if _, ok := Within(m.Source, c.Path); ok && c.Hidden {
+			return true, Refuse(field, m.Source, "it is "+c.What, "name another directory"+c.elsewhere())
+		}
+		if _, ok := Within(c.Path, m.Source); !ok {
+			continue
+		}
+		switch {
+		case c.Hidden && m.Copied:
+			return true, Refuse(field, m.Source, "it holds "+c.What+", which must not be copied", "name another directory"+c.elsewhere())
+		case !m.Writable && (!c.Hidden || !way.Exists):
+			continue
+		case c.Replaced:
+			return true, Refuse(field, m.Source, "commands could put another file in the place of "+c.what(), "keep it outside of what commands can write"+c.elsewhere())
+		case !way.Exists && c.Spare:
+			continue
+		case !way.Exists && !c.OwnFile.Dir:
+			return true, Refuse(field, m.Source, "commands could make "+c.what()+", which is not there yet", "keep it outside of what commands can write, or make it first"+c.elsewhere())
+		}
+		needed = true
+	}
+	return needed, nil
+}
+
+// named is the field of a spec that names the mount.
+func (m Mount) named() string {
+	if m.Field != "mounts" {
+		return m.Field
+	}
+	return "mounts[" + strconv.Itoa(m.Index) + "].source"
+}
+
+// what names the file and says who named it.
+func (c Cover) what() string {
+	if c.Field == "" {
+		return c.Path + " (" + c.What + ")"
+	}
+	return c.Path + " (" + c.What + ", " + c.Field + ")"
+}
+
+func (c Cover) elsewhere() string {
+	if c.What == ownState {
+		return ", or move the state with PADDOCK_STATE_DIR"
+	}
+	return ""
+}
+
+// unusable is an own file that is named by a path which must not be used.
+func unusable(own backend.OwnFile, err error) error {
+	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
+}
+
+// Refused is the error of a backend that covers nothing: a wall without mounts
+// of its own. nil: there is nothing to cover.
+func Refused(covers []Cover, mounts []Mount, wall string) error {
+	for _, c := range covers {
+		for _, m := range mounts {
+			if _, ok := Within(c.Path, m.Source); ok && (m.Writable || c.Hidden) {
+				return Refuse(m.named(), m.Source, "commands could change "+c.what()+", which "+wall+" cannot cover",
+					"name another directory, or use backend linux, which covers it")
+			}
+		}
+	}
+	return nil
+}
+
+// Remember puts the directories that commands of a request's sandbox can change
+// on the list in the directory of state, before there are such commands. Where
+// commands have no walls, nothing is: they can change all that their user can.
+func Remember(req backend.Request, mounts []Mount) error {
+	if req.Spec.Backend == policy.BackendHost {
+		return nil
+	}
+	covers, err := Covers(req, mounts)
+	if err != nil {
+		return err
+	}
+	var dirs []entry
+	for _, d := range writable(mounts) {
+		e := entry{Identity: d.Identity, path: d.Path}
+		for _, c := range covers {
+			if rel, ok := Within(c.Path, d.Path); ok && rel != "" {
+				e.kept = append(e.kept, rel)
+			}
+		}
+		dirs = append(dirs, e)
+	}
+	for _, c := range covers {
+		if c.OwnFile.Dir {
+			err = errors.Join(err, os.MkdirAll(c.Path, 0o700))
+		}
+	}
+	if err == nil {
+		err = remember(req.StateDir, dirs)
+	}
+	if err != nil {
+		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(req.StateDir, writtenName), Cause: Reason(err),
+			Hint: "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"}
+	}
+	return nil
+}

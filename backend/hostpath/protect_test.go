@@ -1,0 +1,276 @@
+package hostpath
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// tree makes files below a new directory, "name=content", directories where a
+// name ends in a slash, and links, "name -> target". HOME is below it, so that
+// the user's own configuration is not read.
+func tree(t *testing.T, files ...string) string {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", filepath.Join(root, "home"))
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	for _, f := range append(files, "home/") {
+		plant(t, root, f)
+	}
+	return root
+}
+
+func plant(t *testing.T, root, f string) {
+	t.Helper()
+	name, text, isFile := strings.Cut(f, "=")
+	link, target, isLink := strings.Cut(f, " -> ")
+	if isLink {
+		name = link
+	}
+	at := filepath.Join(root, name)
+	err := os.MkdirAll(filepath.Dir(at), 0o755)
+	switch {
+	case isLink:
+		err = errors.Join(err, os.Symlink(strings.ReplaceAll(target, "$ROOT", root), at))
+	case strings.HasSuffix(name, "/"):
+		err = errors.Join(err, os.MkdirAll(at, 0o755))
+	case isFile:
+		err = errors.Join(err, os.WriteFile(at, []byte(strings.ReplaceAll(text, "$ROOT", root)), 0o755))
+	default:
+		err = errors.Join(err, os.WriteFile(at, nil, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repo are the files of a repository, with more lines of configuration.
+func repo(at string, config ...string) []string {
+	return []string{at + "/HEAD=ref: refs/heads/main\n", at + "/objects/", at + "/refs/", at + "/hooks/",
+		at + "/config=[core]\n\trepositoryformatversion = 0\n" + strings.Join(config, "")}
+}
+
+// protectIn is Protect for a workspace and mounts, all below root and writable.
+func protectIn(t *testing.T, root string, change func(*backend.Request), workspace string, mounts ...string) (Protection, error) {
+	t.Helper()
+	req := backend.Request{Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, workspace), Mode: policy.ModeBind, Access: "rw"}}}
+	for _, m := range mounts {
+		req.Spec.Mounts = append(req.Spec.Mounts, policy.Mount{Source: filepath.Join(root, m), Target: "/mnt/" + m, Mode: "rw"})
+	}
+	if change != nil {
+		change(&req)
+	}
+	found, err := Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Protect(t.Context(), req, found, nil)
+}
+
+// relative are the paths below root of a protection.
+func relative(root string, p Protection) (guards, watch, unread []string) {
+	cut := func(s string) string { return strings.TrimPrefix(s, root+"/") }
+	for _, g := range p.Guards {
+		guards = append(guards, cut(g.File))
+	}
+	for _, w := range p.Watch {
+		watch = append(watch, cut(w))
+	}
+	for _, u := range p.Unread {
+		unread = append(unread, cut(u))
+	}
+	slices.Sort(guards)
+	return guards, watch, unread
+}
+
+// What is protected, by the place of the workspace and of mounts in the tree of
+// the host, by links, and by what git's configuration names.
+func TestProtect(t *testing.T) {
+	ws := repo("ws/.git")
+	git := []string{"ws/.git/config", "ws/.git/hooks"}
+	for _, tt := range []struct {
+		name      string
+		files     []string
+		workspace string
+		mounts    []string
+		guards    []string
+		watch     []string
+		unread    []string
+	}{
+		{name: "a workspace", files: append(ws, "ws/.envrc", "ws/Makefile", "ws/package.json", "ws/src/.vscode/"), guards: append(git, "ws/.envrc")},
+		{name: "nothing", files: []string{"ws/a"}},
+		{name: "the repository itself", files: ws, workspace: "ws/.git", guards: git},
+		{name: "a part of it", files: append(ws, "ws/.git/objects/info/alternates=/x\n"), workspace: "ws/.git/objects", guards: []string{"ws/.git/objects/info/alternates"}},
+		{name: "a part of a project", files: []string{"ws/.config/mise/", "ws/.config/x"}, workspace: "ws/.config", guards: []string{"ws/.config/mise"}},
+		{name: "a bare repository", files: repo("ws"), guards: []string{"ws/config", "ws/hooks"}},
+		{name: "above it", files: append(repo("ws/x.git"), repo("ws/a/y.git")...), guards: []string{"ws/a/y.git/config", "ws/a/y.git/hooks", "ws/x.git/config", "ws/x.git/hooks"}},
+		{name: "a mount of another project", files: append(repo("other/.git"), "ws/", "other/.envrc"), mounts: []string{"other"}, guards: []string{"other/.envrc", "other/.git/config", "other/.git/hooks"}},
+		{name: "a mount of the repository alone", files: append(repo("other/.git"), "ws/"), mounts: []string{"other/.git"}, guards: []string{"other/.git/config", "other/.git/hooks"}},
+		{name: "a part of a home", files: []string{"home/.config/git/config", "home/.config/fish/", "home/.config/other/"}, workspace: "home/.config", guards: []string{"home/.config/fish", "home/.config/git"}},
+		{name: "a home", files: []string{"home/.bashrc", "home/.ssh/", "home/.cargo/config.toml", "home/.cache/"}, workspace: "home", guards: []string{"home/.bashrc", "home/.cargo/config.toml", "home/.ssh"}},
+		{name: "what a home's links lead to", files: []string{"ws/bashrc", "ws/config/fish/", "home/.bashrc -> ../ws/bashrc", "home/.config -> ../ws/config"}, guards: []string{"ws/bashrc", "ws/config/fish"}},
+		{name: "where people work", files: []string{"ws/.claude/worktrees/x/.envrc", "ws/.claude/settings.json"}, workspace: "ws/.claude/worktrees/x", guards: []string{"ws/.claude/worktrees/x/.envrc"}},
+
+		{name: "a hook that is a link", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), guards: append(git, "ws/scripts/pc")},
+		{name: "of a repository outside", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), workspace: "ws/scripts", guards: []string{"ws/scripts/pc"}},
+		{name: "over links that stay", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/a -> ../../scripts/pc", "ws/.git/hooks/pre-commit -> a"), guards: append(git, "ws/scripts/pc")},
+		{name: "that is not there yet", files: append(ws, "ws/.git/hooks/pre-commit -> ../../scripts/pc"), guards: git, watch: []string{"ws/scripts/pc"}},
+		{name: "of husky", files: append(ws, "ws/pc", "ws/.husky/pre-commit -> ../pc"), guards: append(git, "ws/.husky", "ws/pc")},
+		{name: "into what is made anew", files: append(ws, "ws/node_modules/x/y", "ws/.husky/pre-commit -> ../node_modules/x/y"), guards: append(git, "ws/.husky"), watch: []string{"ws/node_modules/x/y"}},
+
+		{name: "core.hooksPath", files: append(repo("ws/.git", "hooksPath = tools/hooks\n"), "ws/tools/hooks/pre-commit -> ../x", "ws/tools/x"), guards: append(git, "ws/tools/hooks", "ws/tools/x")},
+		{name: "in an included file", files: append(repo("ws/.git", "[includeIf \"onbranch:never\"]\npath = ../inc\n"), "ws/inc=[core]\nhooksPath = h\n", "ws/h/"), guards: append(git, "ws/h", "ws/inc")},
+		{name: "in a file that is not there", files: repo("ws/.git", "[include]\npath = ../inc\n"), guards: git, watch: []string{"ws/inc"}},
+		{name: "in config.worktree", files: append(ws, "ws/.git/config.worktree=[core]\nhooksPath = h\n", "ws/h/"), guards: []string{"ws/.git/config", "ws/.git/config.worktree", "ws/.git/hooks", "ws/h"}},
+		{name: "on a continued line, without git", files: append(repo("ws/.git", "hooksPath = \\\nh\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
+		{name: "in a worktree", files: append(repo("repo/.git", "hooksPath = h\n"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n", "ws/h/"),
+			guards: []string{"ws/.git", "ws/h"}},
+		{name: "in a worktree with its repository", files: append(repo("repo/.git"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "repo/.git/worktrees/w/index", "repo/.git/worktrees/v/HEAD=x\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n"),
+			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees/v", "repo/.git/worktrees/w/commondir", "ws/.git"}},
+		{name: "in the user's configuration", files: append(ws, "home/.gitconfig=[core]\nhooksPath = .h # by custom\n", "ws/.h/"), guards: append(git, "ws/.h")},
+		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
+		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
+		{name: "of what encloses the workspace", files: append(repo("ws/.git", "hooksPath = sub/h\n"), "ws/sub/h/"), workspace: "ws/sub", guards: []string{"ws/sub/h"}},
+		{name: "core.fsmonitor", files: append(repo("ws/.git", "fsmonitor = sh 'tools/x.sh' -v\n"), "ws/tools/x.sh", "ws/sh"), guards: append(git, "ws/tools/x.sh")},
+		{name: "a filter", files: append(repo("ws/.git", "[filter \"x\"]\nclean = sh -c \\\"python3 tools/x.py --rules=tools/r %f\\\"\n"), "ws/tools/x.py", "ws/tools/r", "ws/tools/other"), guards: append(git, "ws/tools/r", "ws/tools/x.py")},
+		{name: "a pager that is made anew", files: append(repo("ws/.git", "pager = node_modules/.bin/p\n"), "ws/node_modules/.bin/p -> ../p", "ws/node_modules/p"), guards: git, watch: []string{"ws/node_modules/.bin/p", "ws/node_modules/p"}},
+		{name: "an alias", files: append(repo("ws/.git", "[alias]\nx = !tools/x\ny = log tools/y\n"), "ws/tools/x", "ws/tools/y"), guards: git, watch: []string{"ws/tools/x"}},
+		{name: "ext::", files: append(repo("ws/.git", "[url \"ext::sh tools/x %S\"]\ninsteadOf = a:\n[remote \"o\"]\nurl = ext::tools/y\n"), "ws/tools/x", "ws/tools/y"), guards: append(git, "ws/tools/x", "ws/tools/y")},
+		{name: "an included file that includes itself", files: append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc=[include]\npath = inc\n"), guards: append(git, "ws/inc"), unread: []string{"ws/inc"}},
+
+		{name: "a nested repository", files: append(append(ws, repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/", "ws/a/b/.envrc"), guards: append(git, "ws/a/b/.git/config", "ws/a/b/.git/hooks", "ws/a/b/h")},
+		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules", "ws/s/.git")},
+		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git")...), guards: git},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := tree(t, tt.files...)
+			if tt.workspace == "" {
+				tt.workspace = "ws"
+			}
+			p, err := protectIn(t, root, nil, tt.workspace, tt.mounts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			guards, watch, unread := relative(root, p)
+			want := slices.Sorted(slices.Values(tt.guards))
+			if !slices.Equal(guards, want) || !slices.Equal(watch, tt.watch) || !slices.Equal(unread, tt.unread) {
+				t.Errorf("guards %q\nwant   %q\nwatch %q, want %q\nunread %q, want %q", guards, want, watch, tt.watch, unread, tt.unread)
+			}
+			all, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{"*"} }, tt.workspace, tt.mounts...)
+			if err != nil || len(all.Guards)+len(all.Watch)+len(all.Unread) > 0 {
+				t.Errorf("all of it opened: %+v, %v", all, err)
+			}
+		})
+	}
+}
+
+// What is a protected path, or lies in one, is no workspace.
+func TestProtectRefuses(t *testing.T) {
+	files := append(repo("ws/.git"), "ws/.git/modules/s/", "ws/.git/worktrees/w/", "ws/.vscode/x/", "ws/.claude/worktrees/", "home/.ssh/", "home/.config/systemd/user/x/", "ws/.envrc", "ws/.husky/_/")
+	files = append(files, repo("bare")...)
+	for path, name := range map[string]string{
+		"ws/.git/hooks": ".git/hooks", "ws/.git/modules/s": ".git/modules", "ws/.git/worktrees": ".git/worktrees", "ws/.vscode": ".vscode", "ws/.vscode/x": ".vscode",
+		"ws/.claude": ".claude", "home/.ssh": ".ssh", "home/.config/systemd/user/x": ".config/systemd/user", "bare/hooks": ".git/hooks", "ws/.husky/_": ".husky",
+	} {
+		t.Run(path, func(t *testing.T) {
+			root := tree(t, append(files, "plain/")...)
+			_, err := protectIn(t, root, nil, path)
+			var bad *policy.FieldError
+			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect "+name) {
+				t.Errorf("as the workspace: %v", err)
+			}
+			_, err = protectIn(t, root, func(r *backend.Request) { r.NoLinks = true }, "plain", path)
+			if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "--unprotect "+name) {
+				t.Errorf("as a mount of somebody else's: %v", err)
+			}
+			p, err := protectIn(t, root, nil, "plain", path)
+			if err != nil || len(p.Opened) != 1 || !strings.Contains(p.Opened[0], path) {
+				t.Errorf("as the operator's mount: %q, %v", p.Opened, err)
+			}
+			for _, f := range []func(*backend.Request){
+				func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{name} },
+				func(r *backend.Request) { r.Spec.Workspace.Access = "ro" },
+				func(r *backend.Request) { r.Spec.Workspace.Mode = policy.ModeCopy },
+			} {
+				if _, err := protectIn(t, root, f, path); err != nil {
+					t.Errorf("opened, or only read: %v", err)
+				}
+			}
+		})
+	}
+	root := tree(t, files...)
+	for _, path := range []string{"ws", "ws/.git", "ws/.claude/worktrees", "home", "home/.config", "bare", "bare/objects"} {
+		if _, err := protectIn(t, root, nil, path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// A link that commands could replace protects nothing.
+func TestProtectLinks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files []string
+		hint  string
+	}{
+		"the path itself":           {append(repo("ws/.git"), "ws/.vscode -> other", "ws/other/"), "--unprotect .vscode"},
+		"its parent":                {append(repo("ws/real"), "ws/.git -> real"), "--unprotect"},
+		"one that leads nowhere":    {[]string{"ws/.envrc -> /nowhere"}, "--unprotect .envrc"},
+		"a parent of hooksPath":     {append(repo("ws/.git", "hooksPath = l/h\n"), "ws/l -> m", "ws/m/h/"), "--unprotect .git/config"},
+		"between a hook and a file": {append(repo("ws/.git"), "ws/l -> m", "ws/m/pc", "ws/.git/hooks/pre-commit -> ../../l/pc"), "--unprotect .git/hooks"},
+		"an included file":          {append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc -> inc2", "ws/inc2"), "--unprotect .git/config"},
+		"hooksPath as a whole":      {repo("ws/.git", "hooksPath = .\n"), "--unprotect .git/config"},
+		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "--unprotect '*'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, tt.files...)
+			_, err := protectIn(t, root, nil, "ws")
+			var bad *policy.FieldError
+			if !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, tt.hint) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Nothing that commands could have put in the place of a file holds up a start.
+func TestProtectHostile(t *testing.T) {
+	kinds := map[string]func(at string) error{
+		"fifo":   func(at string) error { return unix.Mkfifo(at, 0o666) },
+		"sparse": func(at string) error { return errors.Join(os.WriteFile(at, nil, 0o644), os.Truncate(at, 10<<30)) },
+		"socket": func(at string) error { return unix.Mknod(at, unix.S_IFSOCK|0o666, 0) },
+		"loop":   func(at string) error { return os.Symlink(filepath.Base(at), at) },
+		"zero":   func(at string) error { return os.Symlink("/dev/zero", at) },
+		"dir":    func(at string) error { return os.Mkdir(at, 0o755) },
+	}
+	for kind, create := range kinds {
+		for _, place := range []string{"ws/.git", "ws/.git/config", "ws/.git/config.worktree", "ws/.git/commondir", "ws/inc", "ws/.git/hooks", "ws/sub/.git", "ws/sub/.git/config", "home/.gitconfig"} {
+			t.Run(kind+" for "+strings.ReplaceAll(place, "/", "|"), func(t *testing.T) {
+				root := tree(t, append(append(repo("ws/.git", "[include]\npath = ../inc\n"), repo("ws/sub/.git")...), "ws/inc", "home/.gitconfig")...)
+				at := filepath.Join(root, place)
+				if err := errors.Join(os.RemoveAll(at), create(at)); err != nil {
+					t.Fatal(err)
+				}
+				p, err := protectIn(t, root, nil, "ws") // that it returns is the test
+				var bad *policy.FieldError
+				if err != nil && (!errors.As(err, &bad) || bad.Hint == "") {
+					t.Errorf("%v", err)
+				}
+				if strings.HasPrefix(place, "ws/.git/config") && kind != "dir" && err == nil {
+					t.Errorf("it is taken: %+v", p)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+)
+
+// Identity tells one file of this host from every other, also from a later one
+// that was given its inode.
+type Identity struct {
+	confine.FileID
+	Born int64 // when it was made, in nanoseconds since 1970; 0: the file system does not say
+}
+
+// same reports whether two looks were at one file.
+func (i Identity) same(o Identity) bool {
+	return i.FileID == o.FileID && (i.Born == o.Born || i.Born == 0 || o.Born == 0)
+}
+
+// Dir is a directory on the way to a path.
+type Dir struct {
+	Path string // absolute, free of symbolic links
+	Identity
+	Mode uint32 // as stat(2) has it
+	UID  uint32
+}
+
+// Link is a symbolic link that was followed.
+type Link struct {
+	Path string // absolute; its directory is free of symbolic links
+	Text string
+	UID  uint32
+	Dirs []Dir // the directories in which it lies, from "/" on
+}
+
+// Way is a path of the host, followed name by name from "/".
+type Way struct {
+	Path  string // absolute, free of symbolic links
+	Dirs  []Dir  // the directories in which it lies, from "/" on
+	Links []Link // that were followed, in their order
+	// Exists says that something is there. Else Path is what it would be, and Dirs
+	// end with the last directory that is there.
+	Exists   bool
+	Identity // of what is there
+	Mode     uint32
+	UID, GID uint32
+
+	parent int    // the directory that it lies in, -1 once it is closed
+	name   string // its name there, "" of "/" itself
+}
+
+// maxNames bounds the names of one path, those of links included.
+const maxNames = 4096
+
+// Follow resolves an absolute path by handles of its directories. A path that
+// is not there is no error, see Way.Exists.
+func Follow(name string) (*Way, error) {
+	w, err := follow(name)
+	if err != nil {
+		return nil, err
+	}
+	w.close()
+	return w, nil
+}
+
+// follow is Follow that keeps the last directory open.
+func follow(name string) (*Way, error) {
+	fail := func(err error) (*Way, error) { return nil, &fs.PathError{Op: "follow", Path: name, Err: err} }
+	if !path.IsAbs(name) {
+		return fail(errors.New("not an absolute path"))
+	}
+	w := &Way{parent: -1}
+	if err := w.root(); err != nil {
+		return fail(err)
+	}
+	rest := strings.Split(name, "/")
+	for names := 0; len(rest) > 0; names++ {
+		if names > maxNames {
+			w.close()
+			return fail(unix.ENAMETOOLONG)
+		}
+		word := rest[0]
+		rest = rest[1:]
+		var err error
+		switch word {
+		case "", ".":
+		case "..": // of the directory that was reached, by its names: they may mean another meanwhile
+			rest = append(strings.Split(path.Dir(w.at()), "/"), rest...)
+			err = w.root()
+		default:
+			rest, err = w.step(word, rest)
+		}
+		if err != nil {
+			w.close()
+			return fail(err)
+		}
+	}
+	if w.name == "" { // it ends with a directory, which is open
+		last := w.Dirs[len(w.Dirs)-1]
+		w.Path, w.Exists, w.Identity, w.Mode, w.UID = last.Path, true, last.Identity, last.Mode, last.UID
+		w.Dirs = w.Dirs[:len(w.Dirs)-1]
+		var st stat
+		if err := st.of(w.parent, ""); err != nil {
+			w.close()
+			return fail(err)
+		}
+		w.GID = st.gid
+	}
+	return w, nil
+}
+
+// IsDir reports whether a directory is there.
+func (w *Way) IsDir() bool { return w.Exists && w.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// at is the path of the directory that is open.
+func (w *Way) at() string { return w.Dirs[len(w.Dirs)-1].Path }
+
+func (w *Way) close() {
+	if w.parent >= 0 {
+		_ = unix.Close(w.parent)
+	}
+	w.parent = -1
+}
+
+// root begins anew.
+func (w *Way) root() error {
+	w.close()
+	w.Dirs = nil
+	fd, err := open(unix.AT_FDCWD, "/", dirFlags)
+	if err != nil {
+		return err
+	}
+	return w.enter("/", fd)
+}
+
+// enter goes on in a directory.
+func (w *Way) enter(at string, fd int) error {
+	var st stat
+	if err := st.of(fd, ""); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	w.close()
+	w.parent = fd
+	w.Dirs = append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{at, st.Identity, st.mode, st.uid})
+	return nil
+}
+
+// step goes one name further, and gives the names that are left.
+func (w *Way) step(name string, rest []string) ([]string, error) {
+	at := path.Join(w.at(), name)
+	fd, err := open(w.parent, name, dirFlags)
+	if err == nil {
+		return rest, w.enter(at, fd)
+	}
+	var st stat
+	if errors.Is(err, unix.ENOENT) || st.of(w.parent, name) != nil {
+		if errors.Is(err, unix.ENOENT) {
+			w.Path, w.name = path.Join(append([]string{at}, rest...)...), name
+			return nil, nil
+		}
+		return nil, err
+	}
+	if st.mode&unix.S_IFMT == unix.S_IFLNK {
+		return w.link(at, name, st, rest)
+	}
+	switch {
+	case st.mode&unix.S_IFMT == unix.S_IFDIR: // it cannot be entered
+		return nil, err
+	case len(rest) > 0:
+		return nil, unix.ENOTDIR
+	}
+	w.Path, w.name, w.Exists, w.Identity, w.Mode, w.UID, w.GID = at, name, true, st.Identity, st.mode, st.uid, st.gid
+	return nil, nil
+}
+
+// link follows a link: what is left is its text, then the rest.
+func (w *Way) link(at, name string, st stat, rest []string) ([]string, error) {
+	if len(w.Links) >= maxLinks {
+		return nil, unix.ELOOP
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(w.parent, name, buf)
+	if err != nil {
+		return nil, err
+	}
+	text := string(buf[:n])
+	w.Links = append(w.Links, Link{Path: at, Text: text, UID: st.uid, Dirs: w.Dirs})
+	if path.IsAbs(text) {
+		if err := w.root(); err != nil {
+			return nil, err
+		}
+	}
+	return append(strings.Split(text, "/"), rest...), nil
+}
+
+// Getwd is the current directory by its real name: $PWD, which os.Getwd
+// believes, may lead to it over links.
+func Getwd() (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Getcwd(buf)
+	if err != nil {
+		return "", os.NewSyscallError("getcwd", err)
+	}
+	dir := strings.TrimRight(string(buf[:n]), "\x00")
+	if !path.IsAbs(dir) {
+		return "", errors.New("the current directory is not below the root")
+	}
+	return dir, nil
+}
+
+// Abs is a path from the current directory by its real name, cleaned.
+func Abs(name string) (string, error) {
+	if path.IsAbs(name) {
+		return path.Clean(name), nil
+	}
+	dir, err := Getwd()
+	if err != nil {
+		return "", err
+	}
+	return path.Join(dir, name), nil
+}

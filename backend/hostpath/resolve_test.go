@@ -1,0 +1,319 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// realDir is a directory without links in its path, with directories in it.
+func realDir(t *testing.T, dirs ...string) string {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func symlink(t *testing.T, text, name string) {
+	t.Helper()
+	if err := os.Symlink(text, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A path leads where the kernel would go, or is an error as the kernel's.
+func TestFollow(t *testing.T) {
+	root := realDir(t, "a/b/c")
+	if err := os.WriteFile(root+"/a/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, "b/c", root+"/a/rel")
+	symlink(t, root+"/a/b", root+"/abs")
+	symlink(t, "../../abs/c/..", root+"/a/b/up")
+	symlink(t, "loop", root+"/loop")
+	symlink(t, "../nowhere/x", root+"/a/gone")
+	symlink(t, "/", root+"/top")
+	for _, name := range []string{"a", "a/b/c", "a/rel", "abs/c", "a/b/up", "a/b/up/c/../..", "a/file", "top", "a/b/c/../../rel/..", "top" + root + "/a"} {
+		want, err := filepath.EvalSymlinks(root + "/" + name)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(want, &st); err != nil {
+			t.Fatal(err)
+		}
+		way, err := Follow(root + "/" + name)
+		if err != nil || !way.Exists || way.Path != want || way.Ino != st.Ino || way.Dev != st.Dev || way.UID != st.Uid || way.Mode != st.Mode {
+			t.Errorf("%s: %+v, %v, want %s", name, way, err, want)
+		}
+	}
+	for name, want := range map[string]error{"loop": unix.ELOOP, "loop/x": unix.ELOOP, "a/file/x": unix.ENOTDIR, strings.Repeat("a/../", 3000): unix.ENAMETOOLONG} {
+		if _, err := Follow(root + "/" + name); !errors.Is(err, want) {
+			t.Errorf("%.20s: %v, want %v", name, err, want)
+		}
+	}
+	for name, want := range map[string]string{"a/none": "/a/none", "none/x/y": "/none/x/y", "a/gone": "/nowhere/x", "a/gone/z": "/nowhere/x/z"} {
+		way, err := Follow(root + "/" + name)
+		if err != nil || way.Exists || way.Path != root+want {
+			t.Errorf("%s: %+v, %v", name, way, err)
+		}
+	}
+	way, err := Follow(root + "/abs/c")
+	if err != nil || len(way.Links) != 1 || way.Links[0].Path != root+"/abs" || way.Links[0].Text != root+"/a/b" {
+		t.Errorf("%+v, %v", way, err)
+	}
+	if _, err := Follow("relative"); err == nil {
+		t.Error("a relative path is resolved")
+	}
+}
+
+// request is for a sandbox over these directories, the workspace first.
+func requestOver(state string, dirs ...string) backend.Request {
+	spec := policy.Spec{Backend: policy.BackendLinux, RootFS: policy.RootHost, Workspace: policy.Workspace{Source: dirs[0], Mode: policy.ModeBind}}
+	for i, d := range dirs[1:] {
+		spec.Mounts = append(spec.Mounts, policy.Mount{Source: d, Target: fmt.Sprintf("/mnt/%d", i), Mode: "rw"})
+	}
+	return backend.Request{Spec: spec, StateDir: state}
+}
+
+func started(t *testing.T, req backend.Request) {
+	t.Helper()
+	mounts, err := Mounts(req, "/workspace")
+	if err == nil {
+		err = Remember(req, mounts)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The list tells the directories apart from others of their name or inode, and
+// knows them where they were moved.
+func TestWritten(t *testing.T) {
+	root := realDir(t, "app", "other", "home")
+	state := root + "/state"
+	if List(state) != nil {
+		t.Fatal("there is a list before the first start")
+	}
+	started(t, requestOver(state, root+"/app"))
+	first, err := os.Stat(state + "/written")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started(t, requestOver(state, root+"/app"))
+	if again, err := os.Stat(state + "/written"); err != nil || !os.SameFile(first, again) {
+		t.Errorf("a start that changes nothing has written: %v", err)
+	}
+	symlink(t, "../home", root+"/app/link")
+	symlink(t, "../home", root+"/other/link")
+	judge := func(name string) error {
+		way, err := Follow(root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return List(state).Judge(way, nil)
+	}
+	if err := judge("app/link"); err == nil || !strings.Contains(err.Error(), root+"/app was writable for them") || Hint(err) == "" {
+		t.Errorf("a link in it: %v", err)
+	}
+	if err := judge("other/link"); err != nil {
+		t.Errorf("a link elsewhere: %v", err)
+	}
+	if err := os.Rename(root+"/app", root+"/moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := judge("moved/link"); err == nil {
+		t.Error("it was moved, and is not known any more")
+	}
+	// Another directory of the same name, made after.
+	if err := os.Mkdir(root+"/app", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, "../home", root+"/app/link")
+	if err := judge("app/link"); err != nil {
+		t.Errorf("a new directory is taken for the old one: %v", err)
+	}
+	for _, w := range []*Written{List(state)} {
+		text := w.String()
+		if err := os.WriteFile(state+"/written", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadWritten(state); err != nil || got.String() != text {
+			t.Errorf("%v, %q, want %q", err, got, text)
+		}
+	}
+	for _, text := range []string{"", "paddock-written 2\n", writtenHead + "1 2 3\n", writtenHead + "1 2 3 \"/a\"", writtenHead + "1 2 3 \"a\"\n", writtenHead + "x 2 3 \"/a\"\n", writtenHead + "1 2 3 \"/a\"x\n"} {
+		if err := os.WriteFile(state+"/written", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadWritten(state); err == nil {
+			t.Errorf("%q is a list", text)
+		}
+		if err := judge("app/link"); err == nil && os.Geteuid() != 0 {
+			t.Error("a damaged list is taken for an empty one")
+		}
+		if err := Remember(requestOver(state, root+"/app"), nil); err == nil {
+			t.Errorf("a start goes on over %q", text)
+		}
+	}
+	if err := errors.Join(os.WriteFile(state+"/written", []byte(writtenHead), 0o600), os.Chmod(state+"/written", 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if List(state) != nil {
+		t.Error("a list that others can write is believed")
+	}
+}
+
+// Many directories are kept apart, and what is not there any more is forgotten
+// where there are too many.
+func TestWrittenIsBounded(t *testing.T) {
+	root := realDir(t, "keep")
+	state := root + "/state"
+	started(t, requestOver(state, root+"/keep"))
+	for i := range roomy + 50 {
+		dir := fmt.Sprintf("%s/d%d", root, i)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		started(t, requestOver(state, dir))
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := List(state)
+	if len(w.entries) > roomy+1 || w.entries[0].path != root+"/keep" {
+		t.Errorf("there are %d, the first %s", len(w.entries), w.entries[0].path)
+	}
+}
+
+// A program in a workspace stays trusted for as long as each start covered it.
+func TestKept(t *testing.T) {
+	root := realDir(t, "tree/bin")
+	state, agent := root+"/state", root+"/tree/bin/paddock-agent"
+	if err := os.WriteFile(agent, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	with := requestOver(state, root+"/tree")
+	with.Agent = agent
+	started(t, with)
+	own := backend.OwnFile{Path: agent, What: "the agent"}
+	if _, err := Trust(state, own); err != nil {
+		t.Fatal(err)
+	}
+	// Rebuilt by its user, it is the same program to the list.
+	if err := errors.Join(os.Remove(agent), os.WriteFile(agent, []byte("x"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	started(t, with)
+	if _, err := Trust(state, own); err != nil {
+		t.Fatal(err)
+	}
+	started(t, requestOver(state, root+"/tree/bin")) // which covers nothing of it
+	if _, err := Trust(state, own); err == nil || !strings.Contains(err.Error(), "could have put another in its place") {
+		t.Errorf("%v", err)
+	}
+	started(t, with)
+	if _, err := Trust(state, own); err == nil {
+		t.Error("it is trusted again")
+	}
+}
+
+// What is absent in a writable mount, and what is replaced when it changes,
+// cannot be covered.
+func TestCovers(t *testing.T) {
+	root := realDir(t, "ws", "ro")
+	for _, f := range []string{"ws/spec", "ws/key", "ro/key"} {
+		if err := os.WriteFile(filepath.Join(root, f), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := requestOver(root+"/state", root+"/ws")
+	req.Spec.Mounts = []policy.Mount{{Source: root + "/ro", Target: "/mnt/x", Mode: "ro"}}
+	for _, tt := range []struct {
+		own    backend.OwnFile
+		covers []string
+		says   string
+	}{
+		{backend.OwnFile{Path: root + "/ws/spec", What: "the spec"}, []string{root + "/ws/spec"}, ""},
+		{backend.OwnFile{Path: root + "/ws/key", What: "the key", Hidden: true}, []string{root + "/ws/key"}, ""},
+		{backend.OwnFile{Path: root + "/ro/key", What: "the key", Hidden: true}, []string{root + "/ro/key"}, ""},
+		{backend.OwnFile{Path: root + "/ro/key", What: "the certificate"}, nil, ""},
+		{backend.OwnFile{Path: root + "/ro/none", What: "the spec"}, nil, ""},
+		{backend.OwnFile{Path: root + "/ws/none", What: "the spec", Field: "--spec"}, nil, "(the spec, --spec), which is not there yet"},
+		{backend.OwnFile{Path: root + "/ws/none/deep", What: "the spec"}, nil, "which is not there yet"},
+		{backend.OwnFile{Path: root + "/ws/none", What: "a program", Spare: true}, nil, ""},
+		{backend.OwnFile{Path: root + "/ws/spec", What: "privileges", Replaced: true}, nil, "could put another file in the place of"},
+		{backend.OwnFile{Path: root + "/ws/dir", What: "the state", Hidden: true, Dir: true}, []string{root + "/ws/dir"}, ""},
+		{backend.OwnFile{Path: root + "/ws", What: "the state", Hidden: true}, nil, "it is the state"},
+	} {
+		req.Own = []backend.OwnFile{tt.own}
+		mounts, err := Mounts(req, "/workspace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		covers, err := Covers(req, mounts)
+		var got []string
+		for _, c := range covers {
+			got = append(got, c.Path)
+		}
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) || err == nil && !slices.Equal(got, tt.covers) {
+			t.Errorf("%+v: %q, %v", tt.own, got, err)
+		}
+	}
+}
+
+// A file that is named is read where a regular one is, over no link of commands.
+func TestReadNamed(t *testing.T) {
+	root := realDir(t, "app", "mine")
+	state := root + "/state"
+	started(t, requestOver(state, root+"/app"))
+	if err := errors.Join(os.WriteFile(root+"/file", []byte("text"), 0o600), unix.Mkfifo(root+"/fifo", 0o600),
+		os.WriteFile(root+"/sparse", nil, 0o600), os.Truncate(root+"/sparse", 10<<30)); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, "../file", root+"/app/link")
+	symlink(t, "../file", root+"/mine/link")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for name, want := range map[string]error{"file": nil, "mine/link": nil, "fifo": ErrNotRegular, "app": ErrNotRegular, "sparse": ErrTooLarge, "none": fs.ErrNotExist} {
+		text, err := ReadNamed(ctx, state, root+"/"+name, 1<<20)
+		if !errors.Is(err, want) || want == nil && string(text) != "text" {
+			t.Errorf("%s: %q, %v, want %v", name, text, err, want)
+		}
+	}
+	var planted *LinkError
+	if _, err := ReadNamed(ctx, state, root+"/app/link", 1<<20); !errors.As(err, &planted) || planted.Leads != root+"/file" {
+		t.Errorf("a planted link: %v", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	soon, stop := context.WithCancel(ctx)
+	stop()
+	if _, err := ReadNamed(soon, state, name, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting for a pipe: %v", err)
+	}
+}

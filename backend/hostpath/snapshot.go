@@ -1,0 +1,374 @@
+package hostpath
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Watch is what is compared: directories that commands can write, and what in
+// them programs of the host execute or obey.
+type Watch struct {
+	// Workspace is what paths are told relative to.
+	Workspace string
+	// Roots are free of symbolic links. One may be a file.
+	Roots []string
+	// Also are paths in them beside those of the inventory.
+	Also []policy.Obeyed // with absolute paths
+	// Homes are those of users of the host.
+	Homes []string
+}
+
+// Snapshot is what was there before commands could run.
+type Snapshot struct {
+	watch  Watch
+	items  map[string]item
+	unseen map[string]string
+	depth  int // of the directories that were not looked at any more; 0: all were
+	why    string
+	seen   int64
+	trees  map[string]*node // by root; nil where it was read from a file
+}
+
+// Change is a path that programs of the host execute or obey, and that was made
+// or changed.
+type Change struct {
+	Path string // of the host
+	Made bool   // it was not there before
+	// By is the entry of the inventory that it belongs to.
+	By policy.Obeyed
+}
+
+// Changes is what a comparison has found.
+type Changes struct {
+	List []Change
+	// Unseen says what was not looked at, and why. Empty: all was.
+	Unseen []string
+}
+
+// maxChanges bounds what one comparison tells, maxOf what it tells of one
+// directory before it names the directory itself.
+const (
+	maxChanges = 1000
+	maxOf      = 3
+)
+
+// Take looks at what is there. It never fails: what could not be looked at is
+// told by the comparison.
+func Take(ctx context.Context, watch Watch) *Snapshot {
+	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
+		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
+			_, in := Within(home, root)
+			_, holds := Within(root, home)
+			return in || holds
+		})
+	})
+	return take(ctx, watch, nil)
+}
+
+// take bounds the time of a look, also where a file system does not answer.
+func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	done := make(chan *Snapshot, 1)
+	go func() { done <- takeAll(ctx, watch, before, time.Now()) }()
+	select {
+	case s := <-done:
+		return s
+	case <-ctx.Done():
+	}
+	select { // a file system that answers lets it end soon
+	case s := <-done:
+		return s
+	case <-time.After(time.Second):
+		return &Snapshot{watch: watch, depth: 1, why: "the file system does not answer"}
+	}
+}
+
+func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
+	l := &look{matcher: newMatcher(policy.Inventory()), began: now, items: map[string]item{}, unseen: map[string]string{}}
+	if before != nil {
+		l.before = before.items
+	}
+	s := &Snapshot{watch: watch, trees: map[string]*node{}}
+	roots := map[string]place{}
+	for _, root := range outermost(watch.Roots) {
+		fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			l.file(ctx, root, watch.Homes)
+			continue
+		}
+		if err != nil {
+			l.missed(root, "", err)
+			continue
+		}
+		defer func() { _ = unix.Close(fd) }()
+		var was *node
+		if before != nil {
+			was = before.trees[root]
+		}
+		s.trees[root] = l.tree(ctx, root, fd, was)
+		roots[root] = place{fd: fd, root: root, trusted: keepsCtime(fd)}
+		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
+	}
+	for i := range watch.Also {
+		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
+	}
+	for i := 0; i < len(l.links); i++ {
+		for root, p := range roots {
+			if rel, ok := Within(l.links[i].to, root); ok {
+				p.rel = rel
+				l.led(ctx, p, l.links[i])
+			}
+		}
+	}
+	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
+	return s
+}
+
+// file looks at a root that is no directory.
+func (l *look) file(ctx context.Context, root string, homes []string) {
+	fd, err := open(unix.AT_FDCWD, filepath.Dir(root), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		l.missed(root, "", err)
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for _, o := range l.matcher.around(root, homes) {
+		if o.to == root {
+			l.at(ctx, place{fd: fd, root: filepath.Dir(root)}, filepath.Base(root), o.by, maxHops)
+		}
+	}
+}
+
+// outermost are the roots that lie in no other.
+func outermost(roots []string) []string {
+	var list []string
+	for _, root := range slices.Compact(slices.Sorted(slices.Values(roots))) {
+		if !slices.ContainsFunc(list, func(other string) bool { _, in := Within(root, other); return in }) {
+			list = append(list, root)
+		}
+	}
+	return list
+}
+
+// Compare looks again, and tells what has become of it. Nothing inside may run
+// any more.
+func (s *Snapshot) Compare(ctx context.Context) Changes {
+	return s.changes(take(ctx, s.watch, s))
+}
+
+// CompareWith is [Snapshot.Compare] for one that was read from a file. What it
+// finds there now it keeps in looked, for others of the same directories.
+func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot) Changes {
+	key := fmt.Sprintf("%q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Also)
+	if looked[key] == nil {
+		looked[key] = take(ctx, s.watch, nil)
+	}
+	return s.changes(looked[key])
+}
+
+// Workspace is what [Watch] says of it.
+func (s *Snapshot) Workspace() string { return s.watch.Workspace }
+
+func (s *Snapshot) changes(now *Snapshot) Changes {
+	var found Changes
+	of := map[string][]Change{} // by the path of the entry
+	for full, i := range now.items {
+		was, there := s.items[full]
+		if there && i.same(was) || !there && !s.knew(full) {
+			continue
+		}
+		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
+	}
+	repositories := map[string]bool{} // directories that have become one
+	for top, list := range of {
+		entry := slices.IndexFunc(list, func(c Change) bool { return c.Path == top })
+		switch {
+		case entry >= 0 && len(list[entry].By.With) > 0:
+			repositories[filepath.Dir(top)] = true
+			found.List = append(found.List, list[entry])
+		case entry >= 0:
+			found.List = append(found.List, list[entry])
+		case len(list) <= maxOf:
+			found.List = append(found.List, list...)
+		default:
+			found.List = append(found.List, Change{Path: top, By: list[0].By})
+		}
+	}
+	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	found.List = shorten(found.List, repositories)
+	found.Unseen = s.unlooked(now)
+	if more := len(found.List) - maxChanges; more > 0 {
+		found.List = found.List[:maxChanges]
+		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
+	}
+	return found
+}
+
+// shorten drops what another change tells as well. The list is sorted.
+func shorten(list []Change, repositories map[string]bool) []Change {
+	made := "" // a directory that was not there before
+	return slices.DeleteFunc(list, func(c Change) bool {
+		if _, in := Within(c.Path, made); in && made != "" {
+			return true
+		}
+		if c.Made && c.By.Dir {
+			made = c.Path
+		}
+		if c.By.Path == ".git" { // told by what is in it, where it has something
+			return slices.ContainsFunc(list, func(o Change) bool { _, in := Within(o.Path, c.Path); return in && o.Path != c.Path })
+		}
+		return c.By.Under == policy.GitDir && repositories[strings.TrimSuffix(c.Path, "/"+c.By.Path)]
+	})
+}
+
+// knew reports whether the look before has looked where a path is.
+func (s *Snapshot) knew(full string) bool {
+	if s.depth == 0 {
+		return true
+	}
+	for _, root := range s.watch.Roots {
+		if rel, in := Within(full, root); in {
+			return strings.Count(rel, "/") < s.depth
+		}
+	}
+	return true
+}
+
+// unlooked says what one of the two looks did not see.
+func (s *Snapshot) unlooked(now *Snapshot) []string {
+	var list []string
+	for _, look := range []*Snapshot{s, now} {
+		if look.depth > 0 {
+			when := "before"
+			if look == now {
+				when = "after"
+			}
+			list = append(list, fmt.Sprintf("looked at %d entries %s the commands; more were not looked at: %s", look.seen, when, look.why))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(now.unseen)) {
+		if _, before := s.unseen[path]; before {
+			continue
+		}
+		if len(list) == maxUnseen {
+			return append(list, "and more")
+		}
+		list = append(list, fmt.Sprintf("cannot look into %s: %s", strconv.Quote(path), now.unseen[path]))
+	}
+	return list
+}
+
+const format = "paddock before 1"
+
+// ErrDamaged says that what was kept of a [Snapshot] is not what was written.
+var ErrDamaged = errors.New("damaged")
+
+// Encode gives a text from which [Decode] makes the snapshot again, for who
+// finds that its owner was killed.
+func (s *Snapshot) Encode() []byte {
+	var b bytes.Buffer
+	b.WriteString(format + "\n")
+	line := func(word string, fields ...string) {
+		b.WriteString(word)
+		for _, f := range fields {
+			b.WriteByte(' ')
+			b.WriteString(strconv.Quote(f))
+		}
+		b.WriteByte('\n')
+	}
+	line("workspace", s.watch.Workspace)
+	for _, home := range s.watch.Homes {
+		line("home", home)
+	}
+	for _, root := range s.watch.Roots {
+		line("root", root)
+	}
+	for _, o := range s.watch.Also {
+		line("also", o.Path, strconv.FormatBool(o.Dir), string(o.Class), o.Tool, o.Why)
+	}
+	line("bound", num(s.depth), s.why, strconv.FormatInt(s.seen, 10))
+	for path, i := range s.items {
+		line("item", path, string(i.kind), strconv.FormatUint(uint64(i.perm), 8), i.id, i.sum)
+	}
+	for path, why := range s.unseen {
+		line("unseen", path, why)
+	}
+	line("end", num(len(s.items)))
+	return b.Bytes()
+}
+
+// Decode reads what [Snapshot.Encode] gave.
+func Decode(text []byte) (*Snapshot, error) {
+	s := &Snapshot{items: map[string]item{}, unseen: map[string]string{}}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	if !lines.Scan() || lines.Text() != format {
+		return nil, ErrDamaged
+	}
+	ended := false
+	for lines.Scan() {
+		word, f, ok := fields(lines.Text())
+		if !ok || ended {
+			return nil, ErrDamaged
+		}
+		switch {
+		case word == "workspace" && len(f) == 1:
+			s.watch.Workspace = f[0]
+		case word == "home" && len(f) == 1:
+			s.watch.Homes = append(s.watch.Homes, f[0])
+		case word == "root" && len(f) == 1 && filepath.IsAbs(f[0]):
+			s.watch.Roots = append(s.watch.Roots, f[0])
+		case word == "also" && len(f) == 5:
+			s.watch.Also = append(s.watch.Also, policy.Obeyed{Path: f[0], Dir: f[1] == "true", Class: policy.Class(f[2]), Tool: f[3], Why: f[4]})
+		case word == "bound" && len(f) == 3:
+			s.depth, _ = strconv.Atoi(f[0])
+			s.seen, _ = strconv.ParseInt(f[2], 10, 64)
+			s.why = f[1]
+		case word == "item" && len(f) == 5 && len(f[1]) == 1:
+			perm, _ := strconv.ParseUint(f[2], 8, 32)
+			s.items[f[0]] = item{kind: f[1][0], perm: uint32(perm), id: f[3], sum: f[4]}
+		case word == "unseen" && len(f) == 2:
+			s.unseen[f[0]] = f[1]
+		case word == "end" && len(f) == 1 && f[0] == num(len(s.items)):
+			ended = true
+		default:
+			return nil, ErrDamaged
+		}
+	}
+	if lines.Err() != nil || !ended {
+		return nil, ErrDamaged
+	}
+	return s, nil
+}
+
+// fields splits a line into its word and the texts after it.
+func fields(line string) (word string, list []string, ok bool) {
+	word, rest, _ := strings.Cut(line, " ")
+	for rest != "" {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return "", nil, false
+		}
+		text, err := strconv.Unquote(quoted)
+		if err != nil {
+			return "", nil, false
+		}
+		list = append(list, text)
+		rest = strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	return word, list, true
+}

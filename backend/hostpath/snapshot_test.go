@@ -1,0 +1,384 @@
+//go:build linux
+
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// host runs a shell script in a directory of the host.
+func host(t *testing.T, dir, script string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", script)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+// found lists the changes of a class, relative to the workspace.
+func found(c Changes, ws string, class policy.Class) string {
+	var list []string
+	for _, change := range c.List {
+		if change.By.Class == class {
+			rel, in := Within(change.Path, ws)
+			if !in {
+				rel = change.Path
+			}
+			list = append(list, rel)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+const gitInit = "mkdir -p .git/objects .git/refs .git/hooks; echo ref: refs/heads/x > .git/HEAD; echo '[core]' > .git/config; echo x > .git/hooks/a.sample; "
+
+func TestCompare(t *testing.T) {
+	for _, tt := range []struct {
+		name, before, commands string
+		planted, named         string
+	}{
+		{"nothing", gitInit + "echo x > a", "echo y > a; mkdir b; echo ref > .git/refs/x; echo y > .git/index", "", ""},
+		{"a hook", gitInit, "echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit", ""},
+		{"many hooks", gitInit, "for i in a b c d e; do echo x > .git/hooks/$i; done", ".git/hooks", ""},
+		{"a hook that becomes executable", gitInit + "echo x > .git/hooks/post-merge", "chmod 755 .git/hooks/post-merge", ".git/hooks/post-merge", ""},
+		{"the directory of hooks", "mkdir .git", "mkdir .git/hooks; echo x > .git/hooks/pre-commit", ".git/hooks", ""},
+		{"a repository", "", gitInit, ".git/config .git/hooks", ""},
+		{"a repository without anything", "", "mkdir .git; echo ref: refs/heads/x > .git/HEAD", ".git", ""},
+		{"a nested repository", "mkdir -p a/b", "cd a/b; " + gitInit, "a/b/.git/config a/b/.git/hooks", ""},
+		{"a nested hook", "mkdir -p a/b; cd a/b; " + gitInit, "echo x > a/b/.git/hooks/pre-commit", "a/b/.git/hooks/pre-commit", ""},
+		{"nested configuration", "mkdir -p a/b; cd a/b; " + gitInit, "echo '[core] fsmonitor = x' >> a/b/.git/config", "a/b/.git/config", ""},
+		{"a nested .git replaced by a file", "mkdir sub; cd sub; " + gitInit, "rm -r sub/.git; echo gitdir: ../evil > sub/.git", "sub/.git", ""},
+		{"a nested .git replaced by a link", "mkdir sub; cd sub; " + gitInit, "mv sub/.git evil; ln -s ../evil sub/.git", "evil/HEAD sub/.git", ""},
+		{"where a .git file leads", "mkdir sub; echo gitdir: ../a > sub/.git", "echo gitdir: ../b > sub/.git", "sub/.git", ""},
+		{"a submodule's hook", gitInit + "mkdir -p .git/modules/a/b/hooks; echo x > .git/modules/a/b/HEAD", "echo x > .git/modules/a/b/hooks/pre-commit", ".git/modules/a/b/hooks/pre-commit", ""},
+		{"a new submodule", gitInit, "mkdir -p .git/modules/a; echo x > .git/modules/a/HEAD; echo x > .git/modules/a/config", ".git/modules", ""},
+		{"another submodule", gitInit + "mkdir .git/modules", "mkdir -p .git/modules/a/hooks; echo x > .git/modules/a/HEAD; echo x > .git/modules/a/config", ".git/modules/a/config .git/modules/a/hooks", ""},
+		{"a submodule's other files", gitInit + "mkdir -p .git/modules/a/objects; echo x > .git/modules/a/HEAD", "echo x > .git/modules/a/index; echo x > .git/modules/a/objects/x", "", ""},
+		{"a worktree's configuration", gitInit + "mkdir -p .git/worktrees/w; echo x > .git/worktrees/w/HEAD; echo .. > .git/worktrees/w/commondir", "echo x > .git/worktrees/w/config.worktree; echo ../evil > .git/worktrees/w/commondir", ".git/worktrees/w/commondir .git/worktrees/w/config.worktree", ""},
+		{"a bare repository", "mkdir a", "mkdir a/objects a/refs a/hooks; echo ref: refs/heads/x > a/HEAD; echo x > a/config", "a/HEAD", ""},
+		{"a bare repository's hook", "mkdir -p a/objects a/refs; echo x > a/HEAD", "mkdir a/hooks; echo x > a/hooks/update", "a/hooks", ""},
+		{"the root as a repository", "", "mkdir objects refs; echo ref: refs/heads/x > HEAD", "HEAD", ""},
+		{"the root as a worktree", "", "echo ref: refs/heads/x > HEAD; echo src > commondir", "commondir", ""},
+		{"half a repository", "", "echo x > HEAD; mkdir refs", "", ""},
+		{"less of a repository", "mkdir objects refs; echo x > HEAD", "rm -r HEAD objects; touch HEAD objects", "", ""},
+		{"what git resumes", gitInit, "mkdir .git/rebase-merge; echo exec evil > .git/rebase-merge/git-rebase-todo", "", ".git/rebase-merge"},
+		{"direnv", "", "mkdir -p a/b; echo x > .envrc; echo x > a/b/.envrc", ".envrc a/b/.envrc", ""},
+		{"direnv, changed", "mkdir a; echo x > a/.envrc", "echo y > a/.envrc", "a/.envrc", ""},
+		{"the same content", "echo x > .envrc; echo x > Makefile", "rm .envrc; echo x > .envrc; touch Makefile", "", ""},
+		{"a file replaced by a link", "echo x > .envrc", "mv .envrc other; ln -s other .envrc", ".envrc other", ""},
+		{"a link that leads elsewhere", "ln -s a .envrc", "ln -sfn b .envrc", ".envrc", ""},
+		{"where a link leads", "echo x > real; ln -s real .envrc", "echo y > real", "real", ""},
+		{"where a link to a link leads", "mkdir d; echo x > d/real; ln -s real d/one; ln -s d/one .envrc", "echo y > d/real", "d/real", ""},
+		{"where a link to a directory leads", "mkdir -p dot/config/mise; ln -s dot/config .config", "echo x > dot/config/mise.toml", "dot/config/mise.toml", ""},
+		{"a hook that is a link", gitInit + "mkdir s; echo x > s/pc; ln -s ../../s/pc .git/hooks/pre-commit", "echo y > s/pc", "s/pc", ""},
+		{"links in a circle", "ln -s b a; ln -s a b; ln -s a .envrc", "echo x > c", "", ""},
+		{"a directory of an editor", "mkdir .vscode; echo x > .vscode/tasks.json; echo x > .vscode/launch.json", "echo y > .vscode/tasks.json", ".vscode/tasks.json", ""},
+		{"what is not meant of it", "mkdir -p .claude/worktrees", "echo x > .claude/worktrees/x; echo y > .claude/settings.json", ".claude/settings.json", ""},
+		{"FIFOs", "mkfifo Makefile", "mkfifo .envrc; rm Makefile; mkfifo makefile", ".envrc", ""},
+		{"what is removed", "echo x > .envrc; echo x > Makefile", "rm .envrc Makefile", "", ""},
+		{"Makefiles", "mkdir a; echo x > Makefile", "echo y > Makefile; echo x > a/Makefile", "", "Makefile a/Makefile"},
+		{"the dependencies of a package", `echo '{"scripts": {"a": "b"}, "dependencies": {}}' > package.json`, `echo '{"dependencies": {"x": "1"}, "scripts": { "a": "b"}}' > package.json`, "", ""},
+		{"the scripts of a package", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "c"}}' > package.json`, "", "package.json"},
+		{"scripts, twice", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "evil"}, "Scripts": {"a": "b"}}' > package.json`, "", "package.json"},
+		{"an installation", "mkdir node_modules", "for i in a b c; do mkdir -p node_modules/$i/src; echo x > node_modules/$i/Makefile; echo '{}' > node_modules/$i/package.json; echo x > node_modules/$i/src/setup.py; done", "", ""},
+		{"an installation that plants", "mkdir node_modules", "mkdir -p node_modules/a/b; echo x > node_modules/a/b/.envrc; cd node_modules/a; " + gitInit, "node_modules/a/.git/config node_modules/a/.git/hooks node_modules/a/b/.envrc", ""},
+		{"names with anything in them", "mkdir 'a\nb'", "echo x > 'a\nb/.envrc'", "a\nb/.envrc", ""},
+		{"objects are not looked at", gitInit, "mkdir -p .git/objects/x; echo x > .git/objects/x/.envrc", "", ""},
+		{"a moved directory", "mkdir -p a/b; echo x > a/b/.envrc", "mv a c", "c/b/.envrc", ""},
+		{"workflows", "mkdir -p .github/workflows", "echo x > .github/workflows/ci.yml", "", ".github/workflows/ci.yml"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ws := t.TempDir()
+			script := func(text string) string { return strings.ReplaceAll(text, `\n`, "\n") }
+			host(t, ws, script(tt.before))
+			before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+			kept, err := Decode(before.Encode())
+			if err != nil {
+				t.Fatal(err)
+			}
+			host(t, ws, script(tt.commands))
+			for how, c := range map[string]Changes{"in memory": before.Compare(t.Context()), "from a file": kept.CompareWith(t.Context(), map[string]*Snapshot{})} {
+				planted, named := found(c, ws, policy.Unasked), found(c, ws, policy.WhenNamed)
+				if planted != tt.planted || named != tt.named || len(c.Unseen) > 0 {
+					t.Errorf("%s: planted %q, want %q; when named %q, want %q; unseen %q", how, planted, tt.planted, named, tt.named, c.Unseen)
+				}
+			}
+		})
+	}
+}
+
+// What a directory above the root, or a home, makes of a path counts, too.
+func TestCompareAround(t *testing.T) {
+	for _, tt := range []struct {
+		name, root, home, commands, planted string
+	}{
+		{"a home", "", "", "echo x > .bashrc; mkdir -p .ssh; echo x > .ssh/config", ".bashrc .ssh"},
+		{"above a home", "", "user", "mkdir user; echo x > user/.bashrc", "user/.bashrc"},
+		{"below a home", ".config", "", "mkdir -p .config/autostart; echo x > .config/autostart/x", ".config/autostart"},
+		{"a part of a project", ".config", "-", "echo x > .config/lefthook.yml", ".config/lefthook.yml"},
+		{"a directory of an editor", ".vscode", "-", "echo x > .vscode/tasks.json", ".vscode/tasks.json"},
+		{"a repository", ".git", "-", "mkdir .git/hooks; echo x > .git/config", ".git/config .git/hooks"},
+		{"hooks", ".git/hooks", "-", "echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit"},
+		{"what is not meant", ".claude/worktrees", "-", "echo x > .claude/worktrees/x; echo x > .claude/worktrees/.envrc", ".claude/worktrees/.envrc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			root := filepath.Join(dir, tt.root)
+			if err := os.MkdirAll(root, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			w := Watch{Workspace: dir, Roots: []string{root}}
+			if tt.home != "-" {
+				w.Homes = []string{filepath.Join(dir, tt.home)}
+			}
+			before := Take(t.Context(), w)
+			host(t, dir, tt.commands)
+			if got := found(before.Compare(t.Context()), dir, policy.Unasked); got != tt.planted {
+				t.Errorf("%q, want %q", got, tt.planted)
+			}
+		})
+	}
+	t.Run("a file", func(t *testing.T) {
+		dir := t.TempDir()
+		host(t, dir, "echo x > .envrc; echo x > plain")
+		before := Take(t.Context(), Watch{Workspace: dir, Roots: []string{filepath.Join(dir, ".envrc"), filepath.Join(dir, "plain")}})
+		host(t, dir, "echo y > .envrc; echo y > plain")
+		if got := found(before.Compare(t.Context()), dir, policy.Unasked); got != ".envrc" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("what is named", func(t *testing.T) {
+		dir := t.TempDir()
+		host(t, dir, "mkdir -p a b; echo x > a/tool; echo x > b/x")
+		w := Watch{Workspace: dir, Roots: []string{dir}}
+		for _, name := range []string{"a/tool", "b", "c"} {
+			w.Also = append(w.Also, policy.Obeyed{Path: filepath.Join(dir, name), Dir: name == "b", Class: policy.Unasked, Why: "it is named"})
+		}
+		before := Take(t.Context(), w)
+		host(t, dir, "echo y > a/tool; echo y > b/y; echo z > c")
+		if got := found(before.Compare(t.Context()), dir, policy.Unasked); got != "a/tool b/y c" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// Nothing that commands can make holds a look up, or leads it elsewhere.
+func TestCompareHostile(t *testing.T) {
+	outside := t.TempDir()
+	for name, script := range map[string]string{
+		"links out of it":     "ln -s " + outside + " out; ln -s " + outside + " .vscode; ln -s / .git; ln -s /proc/self .config; ln -s " + outside + " .idea",
+		"FIFOs and sockets":   "mkdir .git .vscode .husky; for f in .git/config .git/HEAD .vscode/tasks.json .husky/x .envrc HEAD Makefile package.json; do mkfifo $f; done",
+		"giants":              "mkdir .git .vscode; for f in .git/config .vscode/x .envrc package.json Makefile; do truncate -s 10G $f; done",
+		"directories":         "mkdir -p .git/config/x .envrc/x Makefile/x package.json .mcp.json/y HEAD objects refs config hooks/pre-commit",
+		"files":               "touch .git .vscode .husky .config objects refs HEAD hooks",
+		"links in circles":    "ln -s .git .git; ln -s .vscode .vscode; mkdir a; ln -s ../a a/a; ln -s . b; ln -s .. .claude",
+		"unreadable":          "mkdir -p .git/hooks a; echo x > .git/config; echo x > .envrc; chmod 0 .git/config .envrc .git/hooks a",
+		"many names":          "mkdir m; cd m; seq 1 20000 | xargs touch; mkdir ../.vscode; cd ../.vscode; seq 1 3000 | xargs touch",
+		"many directories":    "mkdir m; cd m; seq 1 3000 | xargs mkdir",
+		"names of any bytes":  `mkdir "$(printf 'a\377\n\033[31m')"; echo x > "$(printf 'a\377\n\033[31m')/.envrc"; touch ./-- './ ' './\'`,
+		"repositories inside": "for i in 1 2 3 4 5 6 7 8; do mkdir -p .git/modules/x; touch .git/modules/x/HEAD; cd .git/modules/x; mkdir .git; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ws := t.TempDir()
+			empty := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+			host(t, ws, script)
+			t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", ws).Run() })
+			full := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+			if c := full.Compare(t.Context()); len(c.List)+len(c.Unseen) > 0 {
+				t.Errorf("unchanged, and told: %+v", c)
+			}
+			c := empty.Compare(t.Context())
+			for _, change := range c.List {
+				if _, in := Within(change.Path, ws); !in {
+					t.Errorf("it was led to %s", change.Path)
+				}
+			}
+			if name != "many names" && name != "many directories" && len(c.List) == 0 {
+				t.Error("nothing is told")
+			}
+			if _, err := Decode(full.Encode()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A bound that is reached is told, and what lies above it is compared.
+func TestCompareBounds(t *testing.T) {
+	ws := t.TempDir()
+	before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+	// Deeper than a path can be: each level by its own handle.
+	at, err := os.OpenRoot(ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 {
+		if err := at.Mkdir("d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := at.OpenRoot("d")
+		_ = at.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = next
+	}
+	_ = at.WriteFile(".envrc", []byte("x"), 0o644)
+	_ = at.Close()
+	t.Cleanup(func() { _ = exec.Command("rm", "-rf", filepath.Join(ws, "d")).Run() })
+	host(t, ws, "echo x > .envrc")
+	c := before.Compare(t.Context())
+	if got := found(c, ws, policy.Unasked); got != ".envrc" || len(c.Unseen) != 1 || !strings.Contains(c.Unseen[0], "more were not looked at") {
+		t.Errorf("planted %q, unseen %q", got, c.Unseen)
+	}
+	deep := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+	host(t, ws, "echo y > d/.envrc")
+	if got := found(deep.Compare(t.Context()), ws, policy.Unasked); got != "d/.envrc" {
+		t.Errorf("planted %q", got)
+	}
+}
+
+// A caller that gives up gets an answer that says so.
+func TestCompareCancelled(t *testing.T) {
+	ws := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := Take(ctx, Watch{Workspace: ws, Roots: []string{ws}})
+	if c := before.Compare(t.Context()); len(c.Unseen) == 0 {
+		t.Error("nothing is said of a look that did not happen")
+	}
+}
+
+// Whatever is done to a tree, a comparison that leaves out directories which
+// have not changed finds what one without that finds.
+func TestCompareSkipsNothing(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's tree
+		ws := t.TempDir()
+		pick := func() string {
+			dir := ws
+			for range r.IntN(4) {
+				dir = filepath.Join(dir, []string{"a", "b", ".git", "hooks", "node_modules", "modules", "objects"}[r.IntN(7)])
+			}
+			return dir
+		}
+		change := func() {
+			dir := pick()
+			name := filepath.Join(dir, []string{".envrc", "HEAD", "config", "Makefile", "refs", "objects", "commondir", ".git", "x"}[r.IntN(9)])
+			switch r.IntN(8) {
+			case 0:
+				_ = os.RemoveAll(name)
+			case 1:
+				_ = os.Rename(name, filepath.Join(pick(), filepath.Base(name)))
+			case 2:
+				_ = os.Rename(pick(), filepath.Join(pick(), "b"))
+			case 3:
+				_ = os.Symlink(pick(), name)
+			case 4:
+				_ = os.Link(name, filepath.Join(pick(), ".envrc"))
+			default:
+				_ = os.MkdirAll(dir, 0o755)
+				_ = os.WriteFile(name, fmt.Append(nil, r.Int()), 0o644)
+			}
+		}
+		for range 60 {
+			change()
+		}
+		// Old enough for equal times to prove something.
+		before := takeAt(t, ws, time.Now().Add(2*margin))
+		for range 1 + r.IntN(10) {
+			change()
+		}
+		kept, err := Decode(before.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fast, whole := before.Compare(t.Context()), kept.CompareWith(t.Context(), map[string]*Snapshot{})
+		text := func(c Changes) []string {
+			var list []string
+			for _, o := range c.List {
+				list = append(list, o.Path, string(o.By.Class))
+			}
+			return append(list, c.Unseen...)
+		}
+		if !slices.Equal(text(fast), text(whole)) {
+			t.Errorf("seed %d: %q\nwithout leaving out: %q", seed, text(fast), text(whole))
+		}
+	}
+}
+
+// takeAt is Take at a time to come.
+func takeAt(t *testing.T, ws string, now time.Time) *Snapshot {
+	t.Helper()
+	return takeAll(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, nil, now)
+}
+
+func TestDecode(t *testing.T) {
+	ws := t.TempDir()
+	host(t, ws, "echo x > .envrc; echo x > 'a\n\"b'; mkdir .vscode; echo y > .vscode/'odd\n\"name'")
+	text := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws, "/x\ny"}, Homes: []string{"/h"}, Also: []policy.Obeyed{{Path: "/p q", Class: policy.Unasked, Why: "\x00"}}}).Encode()
+	if s, err := Decode(text); err != nil || len(s.items) != 3 {
+		t.Fatalf("%v, %v", s, err)
+	}
+	for i := range text[:len(text)-1] {
+		if s, err := Decode(text[:i]); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("%d bytes of it: %v, %v", i, s, err)
+		}
+	}
+	for _, damaged := range []string{"", "x", strings.Replace(string(text), "end", "fin", 1), string(text) + "item\n", strings.Replace(string(text), "root", "roof", 1)} {
+		if _, err := Decode([]byte(damaged)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%q: %v", damaged, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(format + "\nroot \"/x\"\nitem \"/x/.envrc\" \"f\" \"644\" \"1\" \"2\"\nend \"1\"\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := Decode(text)
+		if err != nil {
+			return
+		}
+		again, err := Decode(s.Encode())
+		if err != nil || len(again.items) != len(s.items) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func FuzzParseNames(f *testing.F) {
+	dir, err := os.Open(".")
+	if err != nil {
+		f.Fatal(err)
+	}
+	buf := make([]byte, 8<<10)
+	n, err := unix.Getdents(int(dir.Fd()), buf)
+	_ = dir.Close()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(buf[:n])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = parseNames(b, func(name []byte, _ byte) bool {
+			if len(name) == 0 || strings.ContainsAny(string(name), "/\x00") || string(name) == "." || string(name) == ".." {
+				t.Errorf("a name is %q", name)
+			}
+			return true
+		})
+	})
+}

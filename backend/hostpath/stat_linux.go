@@ -1,0 +1,39 @@
+package hostpath
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+)
+
+// dirFlags open a directory to go on from it, whether it can be read or not.
+const dirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW
+
+// stat is what is known of a file.
+type stat struct {
+	Identity
+	mode, uid, gid uint32
+}
+
+// of looks at a name in a directory, or at the directory itself, and follows no link.
+func (s *stat) of(dir int, name string) error {
+	var st unix.Statx_t
+	for {
+		err := unix.Statx(dir, name, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		break
+	}
+	s.FileID = confine.FileID{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino}
+	s.mode, s.uid, s.gid, s.Born = uint32(st.Mode), st.Uid, st.Gid, 0
+	if st.Mask&unix.STATX_BTIME != 0 {
+		s.Born = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package hostpath
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+)
+
+// Trust resolves the path of one of Paddock's own files that is about to be
+// believed or executed. It is refused where commands of a sandbox could have
+// changed it, by the list in the directory of state, or where any other user of
+// this host could. A file that is not there yet is judged by where it would be.
+func Trust(state string, own backend.OwnFile) (*Way, error) {
+	return trust(own, List(state))
+}
+
+// TrustState is Trust for a directory of state, from whose own list the answer
+// comes, and from that in the usual place: whoever could make the one could have
+// made what is in it, too. named says that somebody has named it, who can name it
+// by its real path: then no link of this user's is followed at all.
+func TrustState(own backend.OwnFile, usual string, named bool) (string, error) {
+	name, err := Abs(own.Path)
+	if err != nil {
+		return "", unusable(own, err)
+	}
+	way, err := Follow(name)
+	if err != nil {
+		return "", unusable(own, err)
+	}
+	var lists []*Written
+	for _, dir := range []string{way.Path, usual} {
+		if l := List(dir); l != nil && (dir != usual || len(lists) == 0 || usual != way.Path) {
+			lists = append(lists, l)
+		}
+	}
+	if named || len(lists) == 0 {
+		lists = append(lists, nil)
+	}
+	way, err = trust(own, lists...)
+	if err != nil {
+		return "", err
+	}
+	return way.Path, nil
+}
+
+func trust(own backend.OwnFile, lists ...*Written) (*Way, error) {
+	name, err := Abs(own.Path)
+	if err != nil {
+		return nil, unusable(own, err)
+	}
+	way, err := Follow(name)
+	if err != nil {
+		return nil, unusable(own, err)
+	}
+	refuse := func(why, hint string) (*Way, error) {
+		return nil, Refuse(cmp.Or(own.Field, own.What), own.Path, why, hint)
+	}
+	for _, list := range lists {
+		if err := list.Judge(way, nil); err != nil {
+			return nil, unusable(own, err)
+		}
+		if d, ok := list.keeps(way.Dirs, way.Path); !ok {
+			return refuse("commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
+				"make it anew, or look at it, and keep it outside of "+d.Path)
+		}
+	}
+	ways := [][]Dir{way.Dirs}
+	for _, l := range way.Links {
+		ways = append(ways, l.Dirs)
+	}
+	for i, dirs := range ways {
+		owner := way.UID
+		if i > 0 {
+			owner = way.Links[i-1].UID
+		}
+		// A directory of state must be this user's in the end, whoever may replace it.
+		if why := openToAll(dirs, owner, way.Exists || i > 0, own.Dir); why != "" {
+			return refuse(why, "take that away: chmod o-w, or keep it elsewhere")
+		}
+	}
+	if way.Exists && way.Mode&unix.S_IFMT == unix.S_IFREG && way.Mode&0o002 != 0 {
+		return refuse(fmt.Sprintf("every user of this host may write to it (mode %04o)", way.Mode&0o7777), "chmod o-w "+way.Path)
+	}
+	return way, nil
+}
+
+// openToAll says which of the directories above a file of this owner any other
+// user may change, "" where none is. In one with the sticky bit they can
+// replace what is theirs alone, which sticky lets pass.
+func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
+	for i, d := range dirs {
+		next, known := owner, exists
+		if i+1 < len(dirs) {
+			next, known = dirs[i+1].UID, true
+		}
+		mine := slices.Contains([]uint32{0, uint32(os.Geteuid())}, next)
+		switch {
+		case d.Mode&0o002 == 0:
+		case d.Mode&unix.S_ISVTX == 0:
+			return fmt.Sprintf("every user of this host may write to %s (mode %04o)", d.Path, d.Mode&0o7777)
+		case known && !mine && !sticky:
+			return fmt.Sprintf("what it leads through in %s belongs to uid %d, who may replace it", d.Path, next)
+		}
+	}
+	return ""
+}
+
+// GroupWritable names what a group may change of a file of Paddock's own or of the
+// directories above it, "" where that is nothing.
+func (w *Way) GroupWritable() string {
+	for _, d := range w.Dirs {
+		if d.Mode&0o020 != 0 && d.Mode&unix.S_ISVTX == 0 {
+			return d.Path
+		}
+	}
+	if w.Exists && w.Mode&0o020 != 0 {
+		return w.Path
+	}
+	return ""
+}

@@ -1,0 +1,338 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of one look. They keep what commands have made from filling memory or
+// taking for ever; a look that reaches one says so.
+const (
+	maxEntries = 1 << 20  // names
+	maxDirs    = 1 << 18  // directories
+	maxPaths   = 64 << 20 // bytes of the paths of directories that wait
+	maxDepth   = 128      // directories below a root
+	maxRel     = 4000     // bytes of a path below a root, less than PATH_MAX
+	lookTime   = 10 * time.Second
+	workers    = 2
+
+	// margin is how much older than a look the last change of a directory must
+	// be for equal times to prove that it was not changed since: more than the
+	// kernel's clock, and any file system's, may take for a tick.
+	margin = 2 * time.Second
+)
+
+// kind says what a directory of the tree is to git.
+type kind uint8
+
+const (
+	plain   kind = iota
+	gitDir       // a repository's own directory
+	modules      // holds repositories' own directories, at any depth: .git/modules, .git/worktrees
+)
+
+// node is a directory as it was when its names were read.
+type node struct {
+	name       string
+	dev, ino   uint64
+	ctim, mtim unix.Timespec
+	stable     bool // equal times prove that it was not changed
+	what       kind
+	bare       bool // it is a repository's own directory, by its names
+	kids       []*node
+	byName     map[string]*node // kids, made when it is needed
+	hits       []string         // names with which paths of the inventory begin
+}
+
+// task is a directory that is to be looked at.
+type task struct {
+	rel   string // below the root
+	depth int
+	what  kind
+	cache bool  // what people only run by name does not count here
+	was   *node // what an earlier look found, nil where it found none
+	now   *node // what this look finds, to be filled in
+}
+
+// walk looks at one tree, breadth first, so that what a bound cuts off lies deepest.
+type walk struct {
+	*look
+	root    int // handle
+	path    string
+	trusted bool // keepsCtime
+
+	mu      sync.Mutex
+	more    sync.Cond
+	queue   []task
+	waiting int // bytes of paths in queue
+	running int
+}
+
+// tree looks at a directory and all below it. was is what an earlier look has
+// found, nil for the first one.
+func (l *look) tree(ctx context.Context, root string, fd int, was *node) *node {
+	w := &walk{look: l, root: fd, path: root, trusted: keepsCtime(fd)}
+	w.more.L = &w.mu
+	first := &node{}
+	what := plain
+	if path.Base(root) == ".git" {
+		what = gitDir
+	}
+	w.queue = append(w.queue, task{what: what, was: was, now: first})
+	var all sync.WaitGroup
+	for range workers - 1 {
+		all.Go(func() { w.work(ctx) })
+	}
+	w.work(ctx)
+	all.Wait()
+	return first
+}
+
+func (w *walk) work(ctx context.Context) {
+	var buf []byte
+	for {
+		t, ok := w.next(ctx)
+		if !ok {
+			return
+		}
+		if buf == nil {
+			buf = make([]byte, 32<<10)
+		}
+		kids := w.directory(ctx, t, buf)
+		w.mu.Lock()
+		for _, k := range kids {
+			if w.waiting += len(k.rel); w.waiting > maxPaths {
+				w.cut(k.depth, "the paths of its directories are longer than "+size(maxPaths))
+				break
+			}
+			w.queue = append(w.queue, k)
+		}
+		w.running--
+		w.mu.Unlock()
+		w.more.Broadcast()
+	}
+}
+
+// next waits for a directory to look at, and reports false once there is none.
+func (w *walk) next(ctx context.Context) (task, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) == 0 && w.running > 0 {
+		w.more.Wait()
+	}
+	if len(w.queue) == 0 {
+		return task{}, false
+	}
+	t := w.queue[0]
+	switch {
+	case ctx.Err() != nil:
+		w.cut(t.depth, "there was no time for more")
+	case w.entries.Load() > maxEntries || w.dirs.Add(1) > maxDirs:
+		w.cut(t.depth, "there are too many")
+	default:
+		w.queue[0] = task{}
+		w.queue = w.queue[1:]
+		w.waiting -= len(t.rel)
+		w.running++
+		return t, true
+	}
+	w.queue = nil
+	w.more.Broadcast()
+	return task{}, false
+}
+
+// directory looks at one directory, and returns those in it that are to be
+// looked at in turn.
+func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
+	fd, err := openBelow(w.root, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		w.missed(w.path, t.rel, err)
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		w.missed(w.path, t.rel, err)
+		return nil
+	}
+	if t.was.unchanged(&st) && t.was.what == t.what {
+		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, kids: t.was.kids, hits: t.was.hits}
+	} else if err := w.read(t, fd, &st, buf); err != nil {
+		w.missed(w.path, t.rel, err)
+		return nil
+	}
+	w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, trusted: w.trusted}, t)
+	return w.kids(t, fd)
+}
+
+// unchanged reports whether a directory has the names that it had.
+func (n *node) unchanged(st *unix.Stat_t) bool {
+	return n != nil && n.stable && n.ino == st.Ino && n.dev == uint64(st.Dev) && n.ctim == st.Ctim && n.mtim == st.Mtim //nolint:unconvert // differs between platforms
+}
+
+// read reads the names of a directory.
+func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
+	n := t.now
+	n.what = t.what
+	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
+	n.stable = w.trusted && time.Unix(st.Ctim.Unix()).Add(margin).Before(w.began)
+	firsts := w.matcher.firsts(t.what, t.depth == 0)
+	var head, objects, refs, common bool
+	seen := 0
+	err := eachName(fd, buf, func(name []byte, kind byte) bool {
+		seen++
+		switch string(name) {
+		case "HEAD":
+			head = true
+		case "objects":
+			objects = true
+		case "refs":
+			refs = true
+		case "commondir":
+			common = true
+		}
+		if kind == unix.DT_UNKNOWN {
+			kind = kindOf(fd, string(name))
+		}
+		if _, ok := firsts[string(name)]; ok {
+			n.hits = append(n.hits, string(name))
+		}
+		if kind == unix.DT_DIR {
+			n.kids = append(n.kids, &node{name: string(name)})
+		}
+		return w.entries.Add(1) <= maxEntries
+	})
+	if w.entries.Load() > maxEntries {
+		w.cut(t.depth, "there are too many")
+	}
+	n.bare = head && (objects && refs || common) || t.what == modules && head
+	return err
+}
+
+// kids returns the directories below one that are to be looked at. One that is
+// proved to be as it was, without being opened, is not among them.
+func (w *walk) kids(t task, fd int) []task {
+	var list []task
+	for i, kid := range t.now.kids {
+		k := task{rel: path.Join(t.rel, kid.name), depth: t.depth + 1, now: kid, cache: t.cache || caches[kid.name]}
+		switch {
+		case t.what == gitDir || t.now.bare && t.what == modules:
+			if kid.name != "modules" && kid.name != "worktrees" {
+				continue
+			}
+			k.what = modules
+		case t.what == modules:
+			k.what = modules
+		case kid.name == ".git":
+			k.what = gitDir
+		case t.now.bare && kid.name == "objects":
+			continue
+		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
+			k.what = modules
+		}
+		if k.depth > maxDepth || len(k.rel) > maxRel {
+			w.cut(k.depth, "there are directories deeper than "+num(maxDepth)+" levels")
+			continue
+		}
+		if t.was != nil {
+			k.was = t.was.kid(i, kid.name)
+			if w.idle(fd, k) {
+				continue
+			}
+			if k.now == k.was {
+				k.now = &node{name: kid.name}
+			}
+		}
+		list = append(list, k)
+	}
+	return list
+}
+
+// kid finds a directory that an earlier look has found, which mostly has the
+// same place.
+func (n *node) kid(i int, name string) *node {
+	if i < len(n.kids) && n.kids[i].name == name {
+		return n.kids[i]
+	}
+	if n.byName == nil {
+		n.byName = make(map[string]*node, len(n.kids))
+		for _, k := range n.kids {
+			n.byName[k.name] = k
+		}
+	}
+	return n.byName[name]
+}
+
+// idle reports whether a directory is as it was, with no directories in it, and
+// all that it holds of the inventory is as it was, too.
+func (w *walk) idle(parent int, t task) bool {
+	was := t.was
+	if was == nil || !was.stable || was.bare || was.what != plain || len(was.kids) > 0 {
+		return false
+	}
+	var st unix.Stat_t
+	if unix.Fstatat(parent, was.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || !was.unchanged(&st) {
+		return false
+	}
+	items := make(map[string]item, len(was.hits))
+	for _, name := range was.hits {
+		full := filepath.Join(w.path, t.rel, name)
+		i, there := w.before[full]
+		// Where another process has put a link in the place of the directory, it is
+		// another file that is asked for, and that has another identity.
+		if !there || i.kind != isFile || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
+			return false
+		}
+		items[full] = i
+	}
+	for full, i := range items {
+		w.add(full, i)
+	}
+	return true
+}
+
+// kindOf asks for the type of a name, where the file system did not tell.
+func kindOf(dir int, name string) byte {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return unix.DT_DIR
+	}
+	return unix.DT_UNKNOWN
+}
+
+// openByName opens name after name, each relative to the handle of the one before.
+func openByName(dir int, rel string, flags int) (int, error) {
+	at := dir
+	names := strings.Split(rel, "/")
+	for i, name := range names {
+		f := flags | unix.O_NOFOLLOW
+		if i < len(names)-1 {
+			f = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+		}
+		next, err := open(at, name, f)
+		if err != nil {
+			err = linkError(at, name, err)
+		}
+		if at != dir {
+			_ = unix.Close(at)
+		}
+		if err != nil {
+			return -1, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// gone reports whether an error says that there is nothing to be looked at, or
+// that a link is there, which nobody follows.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}

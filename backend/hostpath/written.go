@@ -1,0 +1,280 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+)
+
+// writtenName is the file of the directory of state that lists the directories
+// that commands of sandboxes could ever change:
+//
+//	paddock-written 1
+//	DEV INODE BORN "/home/ann/app" "bin/paddock-agent"
+//
+// a line each: which directory, where it was found last, and the paths in it of
+// Paddock's own files that no sandbox could change, because each start so far
+// covered them. Who replaces it holds a lock on writtenName + ".lock".
+const writtenName = "written"
+
+const (
+	writtenHead = "paddock-written 1\n"
+	maxWritten  = 4 << 20 // bytes of the list
+	maxListed   = 4096
+	// roomy is how many entries stay although nothing is there any more: a
+	// directory may have been moved, with the links that commands made in it.
+	roomy = 512
+)
+
+// entry is one directory that commands could change.
+type entry struct {
+	Identity
+	path string
+	kept []string // own files in it, relative to it, that were always covered
+}
+
+// Written is the list of directories that commands of sandboxes could ever
+// change. nil is no list: nothing is known.
+type Written struct {
+	entries []entry
+	at      map[uint64][]int // by inode
+}
+
+// ReadWritten reads the list in a directory of state. Without one the error is
+// fs.ErrNotExist; a list that others could have written is not believed.
+func ReadWritten(state string) (*Written, error) {
+	text, err := readOwn(state, writtenName)
+	if err != nil {
+		return nil, err
+	}
+	w := &Written{at: map[uint64][]int{}}
+	rest, ok := strings.CutPrefix(string(text), writtenHead)
+	if !ok {
+		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, writtenName))
+	}
+	for line := range strings.Lines(rest) {
+		e, ok := parseEntry(line)
+		if !ok || len(w.entries) == maxListed {
+			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, writtenName), len(w.entries)+2)
+		}
+		w.add(e)
+	}
+	return w, nil
+}
+
+// readOwn reads a file of a directory of state that nobody but this user, and
+// root, can have written.
+func readOwn(state, name string) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dir, err := os.Lstat(state)
+	if err != nil {
+		return nil, err
+	}
+	file, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range []fs.FileInfo{dir, file} {
+		st := info.Sys().(*syscall.Stat_t)
+		if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+			return nil, fmt.Errorf("cannot believe %s: others could have written it", f.Name())
+		}
+	}
+	if !file.Mode().IsRegular() || file.Size() > maxWritten {
+		return nil, fmt.Errorf("cannot read %s: it is no list of directories", f.Name())
+	}
+	return io.ReadAll(io.LimitReader(f, maxWritten))
+}
+
+func (w *Written) add(e entry) {
+	w.at[e.Ino] = append(w.at[e.Ino], len(w.entries))
+	w.entries = append(w.entries, e)
+}
+
+// find gives the entry of a directory, nil where there is none. Numbers of
+// devices may change when the host starts anew: a directory at the path of the
+// entry needs none.
+func (w *Written) find(d Dir) *entry {
+	if w == nil {
+		return nil
+	}
+	for _, i := range w.at[d.Ino] {
+		e := &w.entries[i]
+		if e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0) {
+			return e
+		}
+	}
+	return nil
+}
+
+// above gives the last of these directories that is in the list.
+func (w *Written) above(dirs []Dir) (Dir, bool) {
+	for _, d := range slices.Backward(dirs) {
+		if w.find(d) != nil {
+			return d, true
+		}
+	}
+	return Dir{}, false
+}
+
+// keeps reports whether a path in these directories, each of which may be in
+// the list, was covered at every start: itself, or a directory above it. Where
+// it was not, it names a directory by which commands could reach it.
+func (w *Written) keeps(dirs []Dir, file string) (Dir, bool) {
+	for _, d := range dirs {
+		e := w.find(d)
+		if e == nil {
+			continue
+		}
+		rel, _ := Within(file, d.Path)
+		if !slices.ContainsFunc(e.kept, func(k string) bool { _, ok := Within("/"+rel, "/"+k); return ok }) {
+			return d, false
+		}
+	}
+	return Dir{}, true
+}
+
+// String is the list as it is kept.
+func (w *Written) String() string {
+	var b strings.Builder
+	b.WriteString(writtenHead)
+	for _, e := range w.entries {
+		fmt.Fprintf(&b, "%d %d %d %s", e.Dev, e.Ino, e.Born, strconv.Quote(e.path))
+		for _, k := range e.kept {
+			b.WriteString(" " + strconv.Quote(k))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func parseEntry(line string) (e entry, ok bool) {
+	line, ok = strings.CutSuffix(line, "\n")
+	f := strings.SplitN(line, " ", 4)
+	if !ok || len(f) < 4 {
+		return e, false
+	}
+	dev, err1 := strconv.ParseUint(f[0], 10, 64)
+	ino, err2 := strconv.ParseUint(f[1], 10, 64)
+	born, err3 := strconv.ParseInt(f[2], 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return e, false
+	}
+	e.Identity = Identity{confine.FileID{Dev: dev, Ino: ino}, born}
+	for rest := f[3]; ; {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return e, false
+		}
+		text, _ := strconv.Unquote(quoted)
+		if e.path == "" {
+			e.path = text
+		} else {
+			e.kept = append(e.kept, text)
+		}
+		if rest = rest[len(quoted):]; rest == "" {
+			return e, filepath.IsAbs(e.path)
+		}
+		if rest, ok = strings.CutPrefix(rest, " "); !ok {
+			return e, false
+		}
+	}
+}
+
+// learn brings the list up to date for a start in which commands can change
+// these directories, and reports whether that changed anything.
+func (w *Written) learn(dirs []entry) bool {
+	changed := false
+	for _, d := range dirs {
+		e := w.find(Dir{Path: d.path, Identity: d.Identity})
+		if e == nil {
+			w.add(d)
+			changed = true
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(e.kept), func(k string) bool { return !slices.Contains(d.kept, k) })
+		if len(kept) != len(e.kept) || e.path != d.path || e.Dev != d.Dev {
+			e.kept, e.path, e.Dev, changed = kept, d.path, d.Dev, true
+		}
+	}
+	return changed
+}
+
+// prune forgets the oldest of what is not there any more, where there is much.
+func (w *Written) prune() error {
+	for i := 0; len(w.entries) > roomy && i < len(w.entries); {
+		e := w.entries[i]
+		var st stat
+		if err := st.of(unix.AT_FDCWD, e.path); err == nil && st.same(e.Identity) || err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
+			i++
+			continue
+		}
+		w.entries = slices.Delete(w.entries, i, i+1)
+	}
+	if len(w.entries) > maxListed {
+		return fmt.Errorf("sandboxes could change %d directories by now, which is more than are listed", len(w.entries))
+	}
+	return nil
+}
+
+// remember adds directories to the list in a directory of state, before
+// commands can change them. Nothing is written where the list says it already.
+func remember(state string, dirs []entry) error {
+	w, err := ReadWritten(state)
+	if err == nil && !w.learn(dirs) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(state, writtenName+".lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // and the lock with it
+	for {
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			if err != nil {
+				return err
+			}
+			break
+		}
+	}
+	w, err = ReadWritten(state)
+	first := errors.Is(err, fs.ErrNotExist)
+	if first {
+		w, err = &Written{at: map[uint64][]int{}}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if !w.learn(dirs) && !first { // another process did it meanwhile
+		return nil
+	}
+	if err := w.prune(); err != nil {
+		return err
+	}
+	name := filepath.Join(state, writtenName)
+	if err := os.WriteFile(name+".new", []byte(w.String()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+package state
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// unreportedDir holds, for each sandbox, what was there before its commands
+	// ran, until somebody was told what they have changed. Its owner keeps a lock
+	// on it, so that what is left without one is a killed owner's.
+	unreportedDir = "unreported"
+	// maxUnreported bounds how many are taken at a time, and maxUnreportedSize
+	// the bytes of each.
+	maxUnreported     = 32
+	maxUnreportedSize = 64 << 20
+	// maxKept bounds how many there are: of more, whose sandboxes have ended and
+	// nobody asks for, the oldest go.
+	maxKept = 512
+)
+
+// Unreported is what was kept of one sandbox.
+type Unreported struct {
+	id   string
+	file *os.File
+	path string
+}
+
+// KeepUnreported keeps a text until [Unreported.Forget], also where this process
+// is killed. It is there whole or not at all, but is not synced: what runs inside
+// does not outlive a crash of the host.
+func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
+	dir := filepath.Join(root, unreportedDir)
+	name := filepath.Join(dir, id)
+	const flags = os.O_CREATE | os.O_EXCL | os.O_RDWR
+	f, err := os.OpenFile(name+".new", flags, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			f, err = os.OpenFile(name+".new", flags, 0o600)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		_, err = f.Write(text)
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(name + ".new")
+		return nil, err
+	}
+	prune(dir, root)
+	return &Unreported{id: id, file: f, path: name}, nil
+}
+
+// prune removes what is too much.
+func prune(dir, root string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	names, err := d.Readdirnames(-1)
+	_ = d.Close()
+	if err != nil || len(names) <= maxKept {
+		return
+	}
+	for _, u := range TakeUnreported(root) {
+		u.Forget()
+	}
+}
+
+// TakeUnreported gives what killed owners have left whose sandboxes have ended,
+// the oldest first. Nobody else is given the same before [Unreported.Release].
+func TakeUnreported(root string) []*Unreported {
+	list, err := os.ReadDir(filepath.Join(root, unreportedDir))
+	if err != nil {
+		return nil
+	}
+	type old struct {
+		u  *Unreported
+		at time.Time
+	}
+	var found []old
+	for _, entry := range list {
+		if len(found) == maxUnreported {
+			break
+		}
+		u := &Unreported{id: entry.Name(), path: filepath.Join(root, unreportedDir, entry.Name())}
+		if filepath.Ext(u.id) == ".new" {
+			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > settle {
+				_ = os.Remove(u.path)
+			}
+			continue
+		}
+		if !over(filepath.Join(root, "sandboxes", u.id)) {
+			continue
+		}
+		if at, ok := u.take(); ok {
+			found = append(found, old{u, at})
+		}
+	}
+	slices.SortFunc(found, func(a, b old) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
+	taken := make([]*Unreported, len(found))
+	for i, f := range found {
+		taken[i] = f.u
+	}
+	return taken
+}
+
+// over reports whether nothing of a sandbox runs any more.
+func over(dir string) bool {
+	if !Exists(dir) {
+		return true
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer lock.Close()
+	r, err := Read(dir)
+	return err == nil && !r.Kept && ended(r.PID, r.Start)
+}
+
+// ended reports whether a process runs no more, also where nobody has asked yet
+// how it ended.
+func ended(pid int, start uint64) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	if !Alive(pid, start) {
+		return true
+	}
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n == 1
+}
+
+// take locks one that nobody holds.
+func (u *Unreported) take() (at time.Time, ok bool) {
+	f, err := os.OpenFile(u.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return at, false
+	}
+	var st unix.Stat_t
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || unix.Fstat(int(f.Fd()), &st) != nil || st.Nlink == 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = f.Close()
+		return at, false
+	}
+	u.file = f
+	return time.Unix(st.Mtim.Unix()), true
+}
+
+// Name is the id of the sandbox.
+func (u *Unreported) Name() string { return u.id }
+
+// Text is what was kept.
+func (u *Unreported) Text() ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(u.file, maxUnreportedSize+1))
+	if err == nil && len(text) > maxUnreportedSize {
+		err = errors.New("too large")
+	}
+	return text, err
+}
+
+// Forget removes it: somebody was told.
+func (u *Unreported) Forget() {
+	_ = os.Remove(u.path)
+	_ = u.file.Close()
+}
+
+// Release leaves it to somebody else.
+func (u *Unreported) Release() { _ = u.file.Close() }

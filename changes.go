@@ -1,0 +1,176 @@
+package paddock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Changes says what commands have made or changed, in directories of the host
+// that they could write, of what programs of the host execute or obey
+// (policy.Inventory). Paths are relative to the workspace, or absolute where
+// they lie in a mount. What others have changed there meanwhile is in it as well.
+type Changes struct {
+	// Sandbox is the id of the sandbox, and Workspace its directory on the host.
+	Sandbox, Workspace string
+	// Planted is what the host obeys without being told to: look at it before you
+	// use the directory.
+	Planted []Change
+	// Programs is what the host runs when a person names it: Makefiles, scripts
+	// of packages, what runs tests.
+	Programs []Change
+	// Unseen says what could not be compared, and why. Empty: all was.
+	Unseen []string
+}
+
+// Change is one path.
+type Change struct {
+	Path string
+	Made bool // it was not there before
+	// Tool is the program that obeys it, and Why says when.
+	Tool, Why string
+}
+
+// Empty reports whether there is nothing to tell.
+func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen) == 0 }
+
+func (c Changes) planted() []string { return paths(c.Planted) }
+
+func paths(list []Change) []string {
+	var all []string
+	for _, c := range list {
+		all = append(all, c.Path)
+	}
+	return all
+}
+
+// unreportedTime bounds what a start takes to compare for owners that were killed.
+const unreportedTime = 10 * time.Second
+
+// watchOf says what is to be compared for a sandbox: all of the host that its
+// commands can write. nil: there is nothing.
+func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
+	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return nil // the backend says so
+	}
+	w := &hostpath.Watch{Workspace: mounts[0].Source}
+	for _, m := range mounts {
+		if m.Writable && !m.Copied {
+			w.Roots = append(w.Roots, m.Source)
+		}
+	}
+	if len(w.Roots) == 0 {
+		return nil
+	}
+	w.Homes = hostpath.Homes()
+	for _, at := range p.Watch {
+		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a hook is a link to it"})
+	}
+	return w
+}
+
+// before looks at what is there while the backend starts.
+func before(ctx context.Context, req backend.Request, p hostpath.Protection) <-chan *hostpath.Snapshot {
+	done := make(chan *hostpath.Snapshot, 1)
+	go func() {
+		var s *hostpath.Snapshot
+		if watch := watchOf(req, p); watch != nil {
+			s = hostpath.Take(ctx, *watch)
+		}
+		done <- s
+	}()
+	return done
+}
+
+// compare tells what has changed, once nothing runs inside any more.
+func (s *Sandbox) compare() {
+	if s.before == nil {
+		return
+	}
+	s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
+}
+
+func newChanges(id, workspace string, found hostpath.Changes) Changes {
+	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
+	for _, f := range found.List {
+		one := Change{Path: f.Path, Made: f.Made, Tool: f.By.Tool, Why: f.By.Why}
+		if rel, in := hostpath.Within(f.Path, workspace); in && rel != "" {
+			one.Path = rel
+		}
+		if f.By.Class == policy.WhenNamed {
+			c.Programs = append(c.Programs, one)
+		} else {
+			c.Planted = append(c.Planted, one)
+		}
+	}
+	return c
+}
+
+// TellUnreported compares for sandboxes whose owners were killed, so that nobody
+// was told what their commands have left, and calls tell for each of which there
+// is something to tell. Each is told once, whoever asks first. [Open] does it
+// where [Options].Unreported is set.
+func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error {
+	dir, err := opts.stateDir()
+	if err != nil {
+		return err
+	}
+	return tellUnreported(ctx, takeUnreported(dir, true), tell)
+}
+
+func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) error {
+	began := time.Now()
+	looked := map[string]*hostpath.Snapshot{}
+	for _, u := range list {
+		if time.Since(began) > unreportedTime || ctx.Err() != nil {
+			u.Release()
+			continue
+		}
+		c := Changes{Sandbox: u.Name()}
+		text, err := u.Text()
+		snapshot, decoded := (*hostpath.Snapshot)(nil), err
+		if err == nil {
+			snapshot, decoded = hostpath.Decode(text)
+		}
+		if decoded != nil {
+			c.Unseen = []string{"its owner was killed, and what was there before its commands cannot be read: " + decoded.Error()}
+		} else {
+			c = newChanges(u.Name(), snapshot.Workspace(), snapshot.CompareWith(ctx, looked))
+		}
+		if ctx.Err() != nil {
+			u.Release()
+			continue
+		}
+		if !c.Empty() {
+			tell(c)
+		}
+		u.Forget()
+	}
+	return ctx.Err()
+}
+
+// unreported is a text that outlives its owner. See package backend/state.
+type unreported interface {
+	Name() string
+	Text() ([]byte, error)
+	Forget()
+	Release()
+}
+
+// keepBefore keeps what was there before, for who comes after a killed owner.
+func (s *Sandbox) keepBefore(dir string) error {
+	if s.before == nil {
+		return nil
+	}
+	kept, err := keepUnreported(dir, s.ID(), s.before.Encode())
+	if err != nil {
+		return fmt.Errorf("cannot keep what was there before sandbox %s: %w", s.ID(), err)
+	}
+	s.kept = kept
+	return nil
+}

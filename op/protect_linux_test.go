@@ -1,0 +1,99 @@
+package op
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// host runs a shell command on the host, with a home of its own.
+func host(t *testing.T, dir, home, text string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", text)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+home, "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", text, err, out)
+	}
+}
+
+// What git's configuration and links name in a workspace cannot be changed,
+// however they name it; opened, each of it is run by the host's own git.
+func TestWhatGitRuns(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to be misled")
+	}
+	const commit = "git commit -q --allow-empty -m x"
+	hook := func(at string) string {
+		return "mkdir -p " + filepath.Dir(at) + "; printf '#!/bin/sh\\n' > " + at + "; chmod 755 " + at + "; "
+	}
+	for name, tt := range map[string]struct{ before, file, after string }{
+		"a hook that is a link":  {hook("scripts/pc") + "ln -s ../../scripts/pc .git/hooks/pre-commit", "scripts/pc", commit},
+		"an included file":       {hook("h/pre-commit") + "printf '[core]\\nhooksPath = h\\n' > inc; git config include.path ../inc", "h/pre-commit", commit},
+		"the included file":      {"echo > inc; git config include.path ../inc; " + hook("unseen/pre-commit"), "inc", commit},
+		"config.worktree":        {hook("h/pre-commit") + "git config extensions.worktreeConfig true; git config --worktree core.hooksPath h", "h/pre-commit", commit},
+		"a continued line":       {hook("h/pre-commit") + "printf '[core]\\nhooksPath = \\\\\\nh\\n' >> .git/config", "h/pre-commit", commit},
+		"after a long line":      {hook("h/pre-commit") + "(printf '#'; head -c 70000 /dev/zero | tr '\\0' x; printf '\\n[core]\\nhooksPath = h\\n') >> .git/config", "h/pre-commit", commit},
+		"the user's own":         {hook("h/pre-commit") + "git config --global core.hooksPath h", "h/pre-commit", commit},
+		"core.fsmonitor":         {hook("tools/m") + "git config core.fsmonitor 'sh tools/m'", "tools/m", "git status >&2"},
+		"a filter":               {hook("tools/f") + "echo '*.x filter=f' > .gitattributes; git config filter.f.clean 'sh tools/f %f'", "tools/f", "echo > a.x; git add a.x"},
+		"an external diff":       {hook("tools/d") + "git config diff.external tools/d; echo a > a; git add a; echo b > a", "tools/d", "git diff"},
+		"a nested repository":    {hook("h/pre-commit") + "git init -q n; mkdir -p n/.git/hooks", "n/.git/hooks/pre-commit", "cd n; " + commit},
+		"its configured hooks":   {"git init -q n; " + hook("n/h/pre-commit") + "git -C n config core.hooksPath h", "n/h/pre-commit", "cd n; " + commit},
+		"ext:: as a remote":      {hook("tools/r") + "git remote add o 'ext::sh tools/r'; git config protocol.ext.allow always", "tools/r", "git fetch o || true"},
+		"an ordinary repository": {hook(".husky/pre-commit") + "git config core.hooksPath .husky", ".husky/pre-commit", commit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := lasting(t)
+			ws, home, ran := env.Default.Workspace.Source, t.TempDir(), filepath.Join(t.TempDir(), "ran")
+			t.Setenv("HOME", home)
+			t.Setenv("XDG_CONFIG_HOME", "")
+			host(t, ws, home, "git init -q .; mkdir -p .git/hooks; "+tt.before)
+			evil := "printf '#!/bin/sh\\ntouch " + ran + "\\n' > " + tt.file + "; chmod 755 " + tt.file
+			if tt.file == "inc" {
+				evil = "printf '[core]\\nhooksPath = unseen\\n' > inc; mkdir -p unseen; printf '#!/bin/sh\\ntouch " + ran + "\\n' > unseen/pre-commit; chmod 755 unseen/pre-commit"
+			}
+			// All that an attacker tries when a write fails.
+			evil = "(" + evil + "); mv " + tt.file + " gone; (" + evil + "); rm -rf " + filepath.Dir(tt.file) + "/* " + tt.file + "; (" + evil + "); true"
+			for _, control := range []bool{false, true} {
+				in := fields{"argv": []string{"sh", "-c", evil}}
+				if control {
+					in["unprotect"] = []string{"*"}
+				}
+				well[RunOutput](t, env, "run", in)
+				host(t, ws, home, tt.after)
+				if _, err := os.Stat(ran); (err == nil) != control {
+					t.Errorf("opened %v: %v", control, err)
+				}
+			}
+		})
+	}
+}
+
+// Daily work goes on in a repository with all that is protected.
+func TestDailyWork(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	env := lasting(t)
+	ws, home := env.Default.Workspace.Source, t.TempDir()
+	t.Setenv("HOME", home)
+	host(t, ws, home, `git init -q .; mkdir -p .git/hooks .husky scripts .vscode
+printf '#!/bin/sh\ntrue\n' > scripts/pc; chmod 755 scripts/pc; ln -s ../../scripts/pc .git/hooks/pre-commit
+printf '#!/bin/sh\ntrue\n' > .husky/pre-push; echo true > .envrc; echo '{}' > .vscode/settings.json; echo '{}' > package.json
+git init -q sub; git -C sub commit -q --allow-empty -m s; echo /wt >> .gitignore; echo /node_modules >> .gitignore
+git add -A . ':!sub'; git commit -q -m first; git branch other; git worktree add -q wt other
+mkdir -p node_modules/.bin vendor/x build; git init -q vendor/x; echo > node_modules/.bin/p`)
+	for _, work := range []string{
+		"git status", "echo a > a; git add a; git commit -q -m second", "git checkout -q -b third; git checkout -q -; git merge -q third",
+		"echo b > a; git stash -q; git stash pop -q", "git checkout -q a; git rebase -q HEAD~1", "git clean -qfdx -e sub -e wt", "rm -rf node_modules vendor build; mkdir -p node_modules/.bin; echo > node_modules/.bin/p",
+		"echo c > Makefile; mkdir .github; echo > package.json; echo > scripts/other", "cd sub; echo > x; git add x; git commit -q -m x", "git repack -adq",
+		"git init -q fresh; cd fresh; git commit -q --allow-empty -m x; cd ..; rm -rf fresh",
+	} {
+		out := well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-ec", "export HOME=/tmp; git config --global user.name t; git config --global user.email t@localhost; git config --global safe.directory '*'; " + work}})
+		if out.ExitCode != 0 {
+			t.Errorf("%s: status %d: %s %s", work, out.ExitCode, out.Stdout, out.Stderr)
+		}
+	}
+}

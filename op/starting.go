@@ -1,0 +1,81 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// InterruptedError is the error of a sandbox that a signal ended while it was starting.
+type InterruptedError struct {
+	Name   string // SIGINT
+	Number int
+}
+
+// Error names the signal.
+func (i *InterruptedError) Error() string { return "interrupted by " + i.Name }
+
+// lateError is a start that took longer than its caller waits.
+type lateError struct{ limit timeLimit }
+
+// Error says how long it was, and who says so.
+func (l *lateError) Error() string { return "its time was up (" + l.limit.told() + ")" }
+
+// Is makes errors.Is(err, paddock.ErrTimeout) work.
+func (l *lateError) Is(target error) bool { return target == paddock.ErrTimeout }
+
+// ending are the signals that end what is starting.
+var ending = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}
+
+// openFor opens a sandbox for one command, which has so long. The start has as long,
+// and a signal that asks for the end ends it: there is no command yet to get it. Other
+// signals wait for the command.
+func (e *Env) openFor(ctx context.Context, spec policy.Spec, l timeLimit, stream *Stream) (*paddock.Sandbox, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	bounded := ctx
+	if l.span > 0 {
+		var end context.CancelFunc
+		bounded, end = context.WithTimeoutCause(ctx, l.span, &lateError{l})
+		defer end()
+	}
+	stop := stream.whileStarting(cancel)
+	sandbox, err := e.Open(bounded, spec)
+	stop()
+	cause := context.Cause(bounded)
+	late, interrupted := (*lateError)(nil), (*InterruptedError)(nil)
+	switch {
+	case errors.As(cause, &interrupted) && err == nil:
+		return nil, errors.Join(cause, sandbox.Close())
+	case err == nil || !errors.As(cause, &late) && interrupted == nil || errors.Is(err, cause):
+		return sandbox, err
+	}
+	return nil, fmt.Errorf("%w: %w", err, cause) // of a step that does not say what ended it
+}
+
+// whileStarting takes the caller's signals until stop is called.
+func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
+	if s.Signals == nil {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case name := <-s.Signals:
+				if number, ends := ending[name]; ends {
+					cancel(&InterruptedError{name, number})
+				} else {
+					s.early = append(s.early, name)
+				}
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}

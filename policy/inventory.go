@@ -1,0 +1,377 @@
+package policy
+
+import (
+	"slices"
+	"sync"
+)
+
+// Obeyed is one thing that programs of the host execute or obey.
+type Obeyed struct {
+	// Path is relative to what Under says. It has no patterns.
+	Path  string
+	Under Under
+	// Dir says that it is a directory. A directory in the place of a file is
+	// not meant.
+	Dir   bool
+	Class Class
+	// Nested says that it counts in every directory of a workspace that holds
+	// it, and not at the root of a project alone.
+	Nested bool
+	// Except are names directly below a Dir that are not meant: people work
+	// there.
+	Except []string
+	// With are siblings that must be there too, or it means nothing. What has
+	// some is compared and never read-only: where all of it is there it is in
+	// daily use.
+	With []string
+	// Tool is the program that obeys it, and Why says when, or what it makes of it.
+	Tool, Why string
+}
+
+// Under is what the path of an [Obeyed] is relative to.
+type Under string
+
+// What paths are relative to.
+const (
+	// Project is the root of a workspace, and any directory that a tool treats
+	// as one.
+	Project Under = "project"
+	// GitDir is a repository's own directory: ".git", a bare repository, the
+	// directory of a linked worktree or of a submodule.
+	GitDir Under = "gitdir"
+	// Home is the home of a user of the host.
+	Home Under = "home"
+)
+
+// Class says when the host obeys something.
+type Class string
+
+// Classes.
+const (
+	// Unasked is obeyed without being told to. It is read-only where it exists
+	// when a sandbox starts, and compared when it has ended.
+	Unasked Class = "unasked"
+	// WhenNamed is obeyed when a person names it, or what runs it. It is never
+	// read-only, since daily work writes it; it is compared.
+	WhenNamed Class = "when-named"
+)
+
+// Name is the path as [Workspace].Unprotected names it: relative to the root
+// of the project, or to the home.
+func (o Obeyed) Name() string {
+	if o.Under == GitDir {
+		return ".git/" + o.Path
+	}
+	return o.Path
+}
+
+// ReadOnly reports whether it is made read-only where it exists.
+func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil }
+
+// ProtectedPaths returns the names of what is read-only inside a sandbox
+// unless [Workspace].Unprotected opens it: the repository's own first, then
+// the project's, then those of homes. ".git" itself, where it is a file that
+// leads to a repository, is opened by "*" alone.
+func ProtectedPaths() []string {
+	var names []string
+	for _, o := range inventory() {
+		if name := o.Name(); o.ReadOnly() && name != ".git" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Inventory lists what programs of the host execute or obey: the one list from
+// which is derived what is read-only in a sandbox, and what is compared after
+// one. Texts that a model merely reads are not in it. What a repository's
+// configuration names, and what links lead to, is found at each start.
+//
+// A list of paths has limits. Read-only is what exists at the start of a
+// sandbox, and only as long as its parents stay in place, which is for a
+// backend to see to.
+func Inventory() []Obeyed { return slices.Clone(inventory()) }
+
+var (
+	inventoryOnce sync.Once
+	inventoryList []Obeyed
+)
+
+// inventory is made when it is first asked for, by a function that the agent,
+// which links this package and never asks, does not contain.
+func inventory() []Obeyed {
+	inventoryOnce.Do(func() {
+		inventoryList = slices.Concat(gitDirEntries(), projectGit(), projectHooks(), projectShells(), projectEditors(), projectAgents(),
+			projectPackages(), projectNamed(), homeShells(), homeSessions(), homeTools())
+	})
+	return inventoryList
+}
+
+func unasked(under Under, tool, why string, paths ...string) []Obeyed {
+	return entries(Obeyed{Under: under, Class: Unasked, Tool: tool, Why: why}, paths)
+}
+
+func unaskedDirs(under Under, tool, why string, paths ...string) []Obeyed {
+	return entries(Obeyed{Under: under, Class: Unasked, Dir: true, Tool: tool, Why: why}, paths)
+}
+
+func named(under Under, tool, why string, paths ...string) []Obeyed {
+	return entries(Obeyed{Under: under, Class: WhenNamed, Tool: tool, Why: why}, paths)
+}
+
+func namedDirs(under Under, tool, why string, paths ...string) []Obeyed {
+	return entries(Obeyed{Under: under, Class: WhenNamed, Dir: true, Tool: tool, Why: why}, paths)
+}
+
+// entries are copies of one, for each path.
+func entries(one Obeyed, paths []string) []Obeyed {
+	list := make([]Obeyed, len(paths))
+	for i, p := range paths {
+		list[i] = one
+		list[i].Path = p
+	}
+	return list
+}
+
+// nested marks entries that count in every directory.
+func nested(list []Obeyed) []Obeyed {
+	for i := range list {
+		list[i].Nested = true
+	}
+	return list
+}
+
+// without marks names below directories that are not meant.
+func without(list []Obeyed, names ...string) []Obeyed {
+	for i := range list {
+		list[i].Except = names
+	}
+	return list
+}
+
+// Entries of a repository's own directory count wherever such a directory is.
+func gitDirEntries() []Obeyed {
+	return nested(slices.Concat(
+		unaskedDirs(GitDir, "git", "git runs hooks at commit, checkout, merge and push", "hooks"),
+		unasked(GitDir, "git", "git runs the programs it names: fsmonitor, pager, editor, filters, aliases", "config"),
+		unasked(GitDir, "git", "git reads it like config where worktrees have their own configuration", "config.worktree"),
+		unasked(GitDir, "git", "git takes its whole configuration from where it leads", "commondir"),
+		unaskedDirs(GitDir, "git", "git reads the configuration and hooks of submodules here, also for a status of the whole", "modules"),
+		unaskedDirs(GitDir, "git", "git finds the configuration of linked worktrees, which lie elsewhere, through it", "worktrees"),
+		unasked(GitDir, "git", "it selects the filters and drivers that git runs for files", "info/attributes"),
+		unasked(GitDir, "git", "git reads objects from the directories it names", "objects/info/alternates"),
+		unasked(GitDir, "git", "git fetches objects from the places it names", "objects/info/http-alternates"),
+		named(GitDir, "git", "git checks out what it selects", "info/sparse-checkout"),
+		named(GitDir, "git", "git replaces commits by what it says", "info/grafts"),
+		namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
+		namedDirs(GitDir, "git", "git cherry-pick and revert go on with what it lists", "sequencer"),
+		named(GitDir, "git", "git bisect goes on with what they say", "BISECT_START", "BISECT_LOG", "BISECT_NAMES", "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
+		named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+	))
+}
+
+func projectGit() []Obeyed {
+	return nested(slices.Concat(
+		unasked(Project, "git", "git finds the repository through it", ".git"),
+		[]Obeyed{
+			{Path: "HEAD", Under: Project, Class: Unasked, With: []string{"objects", "refs"}, Tool: "git",
+				Why: "git takes the directory itself for a repository, and obeys its config and hooks"},
+			{Path: "commondir", Under: Project, Class: Unasked, With: []string{"HEAD"}, Tool: "git",
+				Why: "git takes the directory itself for a worktree, whose whole configuration lies where it leads"},
+		},
+		named(Project, "git", "it selects the filters and drivers that git runs for files", ".gitattributes"),
+		named(Project, "git", "git submodule update fetches from where it says", ".gitmodules"),
+		named(Project, "git-lfs", "git-lfs sends and fetches files where it says", ".lfsconfig"),
+	))
+}
+
+func projectHooks() []Obeyed {
+	return slices.Concat(
+		unaskedDirs(Project, "husky", "git runs it where husky has set core.hooksPath", ".husky"),
+		unaskedDirs(Project, "git", "git runs it where core.hooksPath is set to it, by custom", ".githooks", ".git-hooks"),
+		unasked(Project, "pre-commit", "the pre-commit hook runs what it lists at each commit", ".pre-commit-config.yaml", "prek.toml"),
+		unasked(Project, "lefthook", "the lefthook hook runs what it lists at each commit",
+			"lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
+			".lefthook.yml", ".lefthook.yaml", ".lefthook.toml", ".lefthook.json",
+			"lefthook-local.yml", "lefthook-local.yaml", "lefthook-local.toml", "lefthook-local.json",
+			".lefthook-local.yml", ".lefthook-local.yaml", ".lefthook-local.toml", ".lefthook-local.json",
+			".config/lefthook.yml", ".config/lefthook.yaml", ".config/lefthook.toml", ".config/lefthook.json"),
+		unaskedDirs(Project, "lefthook", "the lefthook hook runs its scripts at each commit", ".lefthook", ".lefthook-local"),
+		unasked(Project, "overcommit", "the overcommit hook runs what it lists at each commit", ".overcommit.yml"),
+		unasked(Project, "captainhook", "the captainhook hook runs what it lists at each commit", "captainhook.json"),
+		unasked(Project, "grumphp", "the grumphp hook runs what it lists at each commit", "grumphp.yml"),
+		unasked(Project, "hk", "the hk hook runs what it lists at each commit", "hk.pkl"),
+		named(Project, "lint-staged", "a hook that calls lint-staged runs what it lists",
+			".lintstagedrc", ".lintstagedrc.json", ".lintstagedrc.yaml", ".lintstagedrc.yml", ".lintstagedrc.js", ".lintstagedrc.mjs", ".lintstagedrc.cjs",
+			"lint-staged.config.js", "lint-staged.config.mjs", "lint-staged.config.cjs"),
+		named(Project, "simple-git-hooks", "it becomes hooks when simple-git-hooks is run", ".simple-git-hooks.json", "simple-git-hooks.json", ".simple-git-hooks.js", "simple-git-hooks.js", ".simple-git-hooks.cjs", "simple-git-hooks.cjs"),
+	)
+}
+
+func projectShells() []Obeyed {
+	return nested(slices.Concat(
+		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
+		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
+			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml", ".rtx.local.toml"),
+		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
+		named(Project, "mise, asdf", "it chooses the versions of the programs that a shell finds", ".tool-versions"),
+		namedDirs(Project, "mise", "mise run runs its files", "mise-tasks", ".mise-tasks"),
+		named(Project, "nix", "nix, and direnv where .envrc says so, evaluate it", "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml"),
+	))
+}
+
+func projectEditors() []Obeyed {
+	return slices.Concat(
+		unaskedDirs(Project, "VS Code", "VS Code runs its tasks, and programs its settings name, when the folder opens", ".vscode"),
+		unaskedDirs(Project, "JetBrains", "JetBrains editors run its start-up tasks and tools", ".idea"),
+		unaskedDirs(Project, "Zed", "Zed runs the language servers and tasks it names", ".zed"),
+		unaskedDirs(Project, "Helix", "Helix runs the language servers and formatters it names", ".helix"),
+		unaskedDirs(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer"),
+		unasked(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer.json"),
+		nested(unasked(Project, "Vim", "Vim and Neovim run it where exrc is set", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua")),
+		nested(unasked(Project, "Emacs", "Emacs obeys it when a file beside or below it is opened", ".dir-locals.el", ".dir-locals-2.el")),
+	)
+}
+
+func projectAgents() []Obeyed {
+	return slices.Concat(
+		without(unaskedDirs(Project, "Claude Code", "Claude Code runs the hooks and commands it names", ".claude"), "worktrees"),
+		unasked(Project, "coding agents", "coding agents start the MCP servers it names", ".mcp.json"),
+		without(unaskedDirs(Project, "Cursor", "Cursor runs the hooks and MCP servers it names", ".cursor"), "worktrees"),
+		without(unaskedDirs(Project, "Codex", "Codex obeys its settings and starts the MCP servers it names", ".codex"), "worktrees"),
+		without(unaskedDirs(Project, "Windsurf", "Windsurf runs the hooks and workflows it names", ".windsurf"), "worktrees"),
+		without(unaskedDirs(Project, "Gemini CLI", "Gemini CLI runs the tools and MCP servers it names", ".gemini"), "tmp"),
+		unaskedDirs(Project, "opencode", "opencode loads its plugins and commands", ".opencode"),
+		unasked(Project, "opencode", "opencode starts the MCP servers and formatters it names", "opencode.json", "opencode.jsonc"),
+		unasked(Project, "aider", "aider runs the lint and test commands it names", ".aider.conf.yml"),
+		unaskedDirs(Project, "Copilot", "Copilot runs the hooks it names", ".github/hooks"),
+		unaskedDirs(Project, "Amp", "Amp starts the MCP servers it names", ".amp"),
+		unaskedDirs(Project, "Kiro", "Kiro runs the hooks and MCP servers it names", ".kiro"),
+		unaskedDirs(Project, "Cline", "Cline runs the hooks in it", ".clinerules/hooks"),
+		unaskedDirs(Project, "Roo Code", "Roo Code starts the MCP servers it names", ".roo"),
+		unaskedDirs(Project, "Kilo Code", "Kilo Code starts the MCP servers it names", ".kilocode"),
+		unaskedDirs(Project, "Continue", "Continue starts the MCP servers it names", ".continue"),
+		unaskedDirs(Project, "Qwen Code", "Qwen Code runs the tools and MCP servers it names", ".qwen"),
+		unaskedDirs(Project, "Droid", "Droid runs the hooks and MCP servers it names", ".factory"),
+		unaskedDirs(Project, "Junie", "Junie starts the MCP servers it names", ".junie"),
+		unaskedDirs(Project, "Amazon Q", "Amazon Q starts the MCP servers it names", ".amazonq"),
+		unasked(Project, "Crush", "Crush starts the MCP and language servers it names", "crush.json", ".crush.json"),
+		namedDirs(Project, "coding agents", "coding agents run the scripts of skills in it", ".agents"),
+	)
+}
+
+func projectPackages() []Obeyed {
+	return slices.Concat(
+		nested(unasked(Project, "npm", "npm and pnpm run the shell and the git it names, whatever they are called for", ".npmrc")),
+		unasked(Project, "yarn", "yarn runs the release and the plugins it names, whatever it is called for", ".yarnrc.yml", ".yarnrc"),
+		unaskedDirs(Project, "yarn", "yarn runs what is in it, whatever it is called for", ".yarn/releases", ".yarn/plugins"),
+		unasked(Project, "pnpm", "pnpm runs it at each installation, also without scripts", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpmfile.js"),
+		unasked(Project, "bun", "bun loads the programs it names", "bunfig.toml", ".bunfig.toml"),
+		nested(unasked(Project, "cargo", "cargo, also when an editor calls it, runs the compilers and wrappers it names", ".cargo/config.toml", ".cargo/config")),
+		named(Project, "yarn", "node loads it for what yarn starts", ".pnp.cjs", ".pnp.js", ".pnp.loader.mjs"),
+		nested(named(Project, "rustup", "it chooses the compiler, which may be a directory beside it", "rust-toolchain.toml", "rust-toolchain")),
+		namedDirs(Project, "bundler", "bundler takes its settings from it", ".bundle"),
+		namedDirs(Project, "maven", "maven loads the extensions and options it names", ".mvn"),
+		namedDirs(Project, "gradle", "the wrapper runs what is in it", "gradle/wrapper"),
+		named(Project, "pip", "pip takes packages from where it says", "pip.conf", "uv.toml"),
+	)
+}
+
+// What a person runs, and what runs it.
+func projectNamed() []Obeyed {
+	return slices.Concat(
+		nested(named(Project, "make", "make runs its commands", "Makefile", "makefile", "GNUmakefile")),
+		nested(named(Project, "just", "just runs its commands", "justfile", "Justfile", ".justfile")),
+		nested(named(Project, "task", "task runs its commands", "Taskfile.yml", "Taskfile.yaml")),
+		nested(named(Project, "npm", "npm, pnpm, yarn and bun run its scripts, some of them at installation", "package.json")),
+		nested(named(Project, "python", "pip and test runners run it", "setup.py", "setup.cfg", "pyproject.toml", "conftest.py", "noxfile.py", "tox.ini", "tasks.py")),
+		nested(named(Project, "cargo", "cargo runs it when it builds", "build.rs")),
+		nested(named(Project, "cmake", "cmake runs its commands", "CMakeLists.txt", "CMakePresets.json")),
+		nested(named(Project, "meson", "meson runs its commands", "meson.build")),
+		nested(named(Project, "bazel", "bazel runs its rules", "BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel")),
+		named(Project, "bazel", "bazel obeys its options, whatever it is called for", ".bazelrc"),
+		nested(named(Project, "gradle", "gradle runs it", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.properties", "gradlew")),
+		nested(named(Project, "maven", "maven runs its plugins", "pom.xml", "mvnw")),
+		nested(named(Project, "rake", "rake and bundler run it", "Rakefile", "Gemfile")),
+		nested(named(Project, "composer", "composer runs its scripts", "composer.json")),
+		nested(named(Project, "docker", "docker runs its commands, or mounts what it names", "Dockerfile", "Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")),
+		named(Project, "vagrant", "vagrant runs it", "Vagrantfile"),
+		named(Project, "CI", "a machine of the project runs it", ".gitlab-ci.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", ".drone.yml", ".woodpecker.yml", "appveyor.yml", "cloudbuild.yaml"),
+		namedDirs(Project, "CI", "a machine of the project runs it", ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".circleci", ".buildkite", ".woodpecker", ".ci"),
+		named(Project, "pre-commit", "other projects' hooks run what it lists", ".pre-commit-hooks.yaml"),
+	)
+}
+
+func homeShells() []Obeyed {
+	return slices.Concat(
+		unasked(Home, "bash", "bash runs it when it starts or ends", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion"),
+		unasked(Home, "sh", "shells and desktops run it at login", ".profile"),
+		unasked(Home, "readline", "shells obey the keys it binds", ".inputrc"),
+		unasked(Home, "zsh", "zsh runs it when it starts or ends", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"),
+		unaskedDirs(Home, "zsh", "zsh loads what is in it", ".zsh", ".config/zsh", ".oh-my-zsh"),
+		unaskedDirs(Home, "fish", "fish runs it when it starts", ".config/fish", ".local/share/fish/vendor_conf.d"),
+		unasked(Home, "ksh", "ksh runs it when it starts", ".kshrc", ".mkshrc"),
+		unasked(Home, "csh", "csh and tcsh run it when they start or end", ".cshrc", ".tcshrc", ".login", ".logout"),
+		unaskedDirs(Home, "shells", "shells load it", ".config/nushell", ".config/bash", ".bashrc.d", ".bash_completion.d"),
+		unaskedDirs(Home, "direnv", "direnv runs it, and trusts what it lists", ".config/direnv", ".local/share/direnv"),
+		unasked(Home, "direnv", "direnv runs it", ".direnvrc"),
+		unaskedDirs(Home, "mise", "mise runs its hooks in every shell", ".config/mise"),
+		unasked(Home, "asdf", "asdf runs the hooks it names", ".asdfrc"),
+		unasked(Home, "cargo", "shells run it when they start", ".cargo/env"),
+	)
+}
+
+func homeSessions() []Obeyed {
+	return slices.Concat(
+		unaskedDirs(Home, "ssh", "ssh runs the commands of its config, and sshd lets in who it lists", ".ssh"),
+		unaskedDirs(Home, "GnuPG", "gpg and its agent run the programs it names", ".gnupg"),
+		unaskedDirs(Home, "systemd", "systemd runs its units at login", ".config/systemd/user", ".local/share/systemd/user"),
+		unaskedDirs(Home, "systemd", "every session takes its variables from it", ".config/environment.d"),
+		unaskedDirs(Home, "desktop", "the desktop runs it at login", ".config/autostart", ".config/autostart-scripts", ".config/plasma-workspace/env", ".config/upstart"),
+		unaskedDirs(Home, "desktop", "the desktop runs the programs it names for files and menus", ".local/share/applications"),
+		unaskedDirs(Home, "D-Bus", "D-Bus starts the services it names", ".local/share/dbus-1/services"),
+		unaskedDirs(Home, "desktop", "the window manager runs it at login", ".config/i3", ".config/sway", ".config/hypr", ".config/openbox", ".config/awesome", ".config/bspwm"),
+		unasked(Home, "X", "X runs it at login", ".xinitrc", ".xsession", ".xsessionrc", ".xprofile", ".xserverrc"),
+		unasked(Home, "PAM", "every login takes its variables from it", ".pam_environment"),
+		unaskedDirs(Home, "cron", "cron runs it", ".cron", ".config/cron"),
+		unasked(Home, "ssh", "rsh and sshd let in who it lists", ".rhosts", ".shosts"),
+		unasked(Home, "tmux", "tmux runs it when it starts", ".tmux.conf"),
+		unaskedDirs(Home, "tmux", "tmux runs it when it starts", ".config/tmux", ".tmux"),
+		unasked(Home, "screen", "screen runs it when it starts", ".screenrc"),
+		namedDirs(Home, "shells", "shells find programs in it", "bin", ".local/bin", ".cargo/bin", "go/bin", ".bun/bin", ".deno/bin"),
+	)
+}
+
+func homeTools() []Obeyed {
+	return slices.Concat(
+		unasked(Home, "git", "git runs the programs it names in every repository", ".gitconfig"),
+		unaskedDirs(Home, "git", "git runs the programs it names in every repository", ".config/git"),
+		unasked(Home, "Vim", "Vim runs it when it starts", ".vimrc", ".gvimrc", ".exrc", ".ideavimrc"),
+		unaskedDirs(Home, "Vim", "Vim and Neovim run it when they start", ".vim", ".config/nvim", ".local/share/nvim"),
+		unasked(Home, "Emacs", "Emacs runs it when it starts", ".emacs", ".emacs.el"),
+		unaskedDirs(Home, "Emacs", "Emacs runs it when it starts", ".emacs.d", ".config/emacs", ".doom.d", ".config/doom"),
+		unasked(Home, "nano", "nano runs the programs it names", ".nanorc"),
+		unaskedDirs(Home, "editors", "the editor runs the extensions, tasks and servers it names", ".vscode", ".vscode-server", ".config/Code/User", ".config/Cursor/User", ".config/helix", ".config/zed", ".config/JetBrains"),
+		without(unaskedDirs(Home, "Claude Code", "Claude Code runs the hooks and commands it names", ".claude"), "worktrees"),
+		unasked(Home, "Claude Code", "Claude Code starts the MCP servers it names", ".claude.json"),
+		without(unaskedDirs(Home, "coding agents", "coding agents run the hooks and MCP servers it names", ".codex", ".cursor", ".windsurf"), "worktrees"),
+		without(unaskedDirs(Home, "Gemini CLI", "Gemini CLI runs the tools and MCP servers it names", ".gemini"), "tmp"),
+		unaskedDirs(Home, "coding agents", "coding agents run the hooks and MCP servers it names",
+			".config/opencode", ".config/amp", ".config/goose", ".config/crush", ".config/github-copilot", ".copilot", ".codeium", ".continue", ".factory", ".qwen", ".kiro", ".aws/amazonq"),
+		unasked(Home, "aider", "aider runs the lint and test commands it names", ".aider.conf.yml"),
+		unasked(Home, "npm", "npm and pnpm run the shell and the git it names, whatever they are called for", ".npmrc"),
+		unasked(Home, "yarn", "yarn runs the release and the plugins it names, whatever it is called for", ".yarnrc.yml", ".yarnrc"),
+		unasked(Home, "bun", "bun loads the programs it names", ".bunfig.toml"),
+		unasked(Home, "cargo", "cargo runs the compilers and wrappers it names", ".cargo/config.toml", ".cargo/config"),
+		unasked(Home, "gradle", "gradle runs it in every project", ".gradle/init.gradle", ".gradle/init.gradle.kts", ".gradle/gradle.properties"),
+		unaskedDirs(Home, "gradle", "gradle runs it in every project", ".gradle/init.d"),
+		unasked(Home, "maven", "maven obeys it in every project", ".m2/settings.xml", ".m2/extensions.xml", ".mavenrc"),
+		unaskedDirs(Home, "pip", "pip takes packages from where it says", ".config/pip", ".pip", ".config/uv"),
+		unasked(Home, "python", "python and its tools obey it when they start", ".pythonrc", ".pypirc", ".pdbrc"),
+		unaskedDirs(Home, "ipython", "ipython runs it when it starts", ".ipython/profile_default"),
+		unasked(Home, "ruby", "ruby's tools run it when they start", ".irbrc", ".gemrc", ".pryrc"),
+		unasked(Home, "gdb", "gdb and lldb run it when they start", ".gdbinit", ".lldbinit"),
+		unaskedDirs(Home, "docker", "docker runs the credential helpers and plugins it names", ".docker"),
+		unaskedDirs(Home, "kubectl", "kubectl runs the credential helpers it names", ".kube"),
+	)
+}

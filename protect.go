@@ -1,0 +1,87 @@
+package paddock
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// protectWait bounds the look at what is protected: a file system that hangs
+// must not hold up a start for ever.
+const protectWait = 30 * time.Second
+
+// protect finds what commands must not change of what the host executes or
+// obeys, and puts it into the request.
+func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Protection, error) {
+	if req.Spec.Backend == policy.BackendHost || req.Spec.Workspace.Source == "" {
+		return hostpath.Protection{}, nil // there is no wall, or no workspace of this host
+	}
+	ctx, cancel := context.WithTimeout(ctx, protectWait)
+	defer cancel()
+	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
+	if err != nil {
+		return hostpath.Protection{}, err
+	}
+	p, err := hostpath.Protect(ctx, *req, mounts, gitParser{agent: req.Agent, state: req.StateDir}.parse)
+	if ctx.Err() != nil {
+		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
+			Hint: "look for a file system that does not answer, or allow changes with --unprotect '*'"}
+	}
+	req.Guards = p.Guards
+	return p, err
+}
+
+// losses says what of the host's programs is open to commands.
+func losses(p hostpath.Protection) []string {
+	lost := slices.Clone(p.Opened)
+	for _, file := range p.Unread {
+		lost = append(lost, "git's configuration "+file+" cannot be read: git may obey whatever commands change")
+	}
+	return lost
+}
+
+// gitParser has git read configuration in a sandbox of its own, since who wrote
+// it may have had git's mistakes in mind.
+type gitParser struct{ agent, state string }
+
+// maxParsedConfig bounds what git says.
+const maxParsedConfig = 4 << 20
+
+func (g gitParser) parse(ctx context.Context, text []byte) ([]byte, error) {
+	be := defaultBackend()
+	if be == nil {
+		return nil, &Error{Message: "cannot have git read its configuration: no sandbox can be made here"}
+	}
+	dir, err := os.MkdirTemp("", "paddock-git-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(dir) }()
+	spec, err := Spec{Workspace: Workspace{Source: dir, Access: "ro"}}.Resolve(policy.Base{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	wall, err := be.Start(ctx, backend.Request{Spec: spec, Agent: g.agent, StateDir: g.state})
+	if err != nil {
+		return nil, err
+	}
+	s := newSandbox(wall, spec)
+	defer func() { _ = s.Close() }()
+	c := s.Command(ctx, "git", "config", "--file", "-", "--null", "--list")
+	c.AddEnv = []string{"GIT_CONFIG_NOSYSTEM=1"}
+	out := &Capture{Max: maxParsedConfig}
+	c.Stdin, c.Stdout, c.Timeout = bytes.NewReader(text), out, protectWait
+	if err := c.Run(); err != nil {
+		return nil, err
+	}
+	if out.Truncated() {
+		return nil, &Error{Message: "cannot read what git says of its configuration: it is too long"}
+	}
+	return out.Bytes(), nil
+}
