@@ -18,8 +18,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// realDir is a directory without links in its path, with directories in it.
-func realDir(t *testing.T, dirs ...string) string {
+// dirIn is a directory without links in its path, with directories in it.
+func dirIn(t *testing.T, dirs ...string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -33,7 +33,7 @@ func realDir(t *testing.T, dirs ...string) string {
 	return root
 }
 
-func symlink(t *testing.T, text, name string) {
+func linkAt(t *testing.T, text, name string) {
 	t.Helper()
 	if err := os.Symlink(text, name); err != nil {
 		t.Fatal(err)
@@ -42,16 +42,16 @@ func symlink(t *testing.T, text, name string) {
 
 // A path leads where the kernel would go, or is an error as the kernel's.
 func TestFollow(t *testing.T) {
-	root := realDir(t, "a/b/c")
+	root := dirIn(t, "a/b/c")
 	if err := os.WriteFile(root+"/a/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	symlink(t, "b/c", root+"/a/rel")
-	symlink(t, root+"/a/b", root+"/abs")
-	symlink(t, "../../abs/c/..", root+"/a/b/up")
-	symlink(t, "loop", root+"/loop")
-	symlink(t, "../nowhere/x", root+"/a/gone")
-	symlink(t, "/", root+"/top")
+	linkAt(t, "b/c", root+"/a/rel")
+	linkAt(t, root+"/a/b", root+"/abs")
+	linkAt(t, "../../abs/c/..", root+"/a/b/up")
+	linkAt(t, "loop", root+"/loop")
+	linkAt(t, "../nowhere/x", root+"/a/gone")
+	linkAt(t, "/", root+"/top")
 	for _, name := range []string{"a", "a/b/c", "a/rel", "abs/c", "a/b/up", "a/b/up/c/../..", "a/file", "top", "a/b/c/../../rel/..", "top" + root + "/a"} {
 		want, err := filepath.EvalSymlinks(root + "/" + name)
 		if err != nil {
@@ -109,7 +109,7 @@ func started(t *testing.T, req backend.Request) {
 // The list tells the directories apart from others of their name or inode, and
 // knows them where they were moved.
 func TestWritten(t *testing.T) {
-	root := realDir(t, "app", "other", "home")
+	root := dirIn(t, "app", "other", "home")
 	state := root + "/state"
 	if List(state) != nil {
 		t.Fatal("there is a list before the first start")
@@ -123,8 +123,8 @@ func TestWritten(t *testing.T) {
 	if again, err := os.Stat(state + "/written"); err != nil || !os.SameFile(first, again) {
 		t.Errorf("a start that changes nothing has written: %v", err)
 	}
-	symlink(t, "../home", root+"/app/link")
-	symlink(t, "../home", root+"/other/link")
+	linkAt(t, "../home", root+"/app/link")
+	linkAt(t, "../home", root+"/other/link")
 	judge := func(name string) error {
 		way, err := Follow(root + "/" + name)
 		if err != nil {
@@ -148,7 +148,7 @@ func TestWritten(t *testing.T) {
 	if err := os.Mkdir(root+"/app", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	symlink(t, "../home", root+"/app/link")
+	linkAt(t, "../home", root+"/app/link")
 	if err := judge("app/link"); err != nil {
 		t.Errorf("a new directory is taken for the old one: %v", err)
 	}
@@ -186,7 +186,7 @@ func TestWritten(t *testing.T) {
 // Many directories are kept apart, and what is not there any more is forgotten
 // where there are too many.
 func TestWrittenIsBounded(t *testing.T) {
-	root := realDir(t, "keep")
+	root := dirIn(t, "keep")
 	state := root + "/state"
 	started(t, requestOver(state, root+"/keep"))
 	for i := range roomy + 50 {
@@ -207,7 +207,7 @@ func TestWrittenIsBounded(t *testing.T) {
 
 // A program in a workspace stays trusted for as long as each start covered it.
 func TestKept(t *testing.T) {
-	root := realDir(t, "tree/bin")
+	root := dirIn(t, "tree/bin")
 	state, agent := root+"/state", root+"/tree/bin/paddock-agent"
 	if err := os.WriteFile(agent, nil, 0o755); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestKept(t *testing.T) {
 // What is absent in a writable mount, and what is replaced when it changes,
 // cannot be covered.
 func TestCovers(t *testing.T) {
-	root := realDir(t, "ws", "ro")
+	root := dirIn(t, "ws", "ro")
 	for _, f := range []string{"ws/spec", "ws/key", "ro/key"} {
 		if err := os.WriteFile(filepath.Join(root, f), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -283,15 +283,15 @@ func TestCovers(t *testing.T) {
 
 // A file that is named is read where a regular one is, over no link of commands.
 func TestReadNamed(t *testing.T) {
-	root := realDir(t, "app", "mine")
+	root := dirIn(t, "app", "mine")
 	state := root + "/state"
 	started(t, requestOver(state, root+"/app"))
 	if err := errors.Join(os.WriteFile(root+"/file", []byte("text"), 0o600), unix.Mkfifo(root+"/fifo", 0o600),
 		os.WriteFile(root+"/sparse", nil, 0o600), os.Truncate(root+"/sparse", 10<<30)); err != nil {
 		t.Fatal(err)
 	}
-	symlink(t, "../file", root+"/app/link")
-	symlink(t, "../file", root+"/mine/link")
+	linkAt(t, "../file", root+"/app/link")
+	linkAt(t, "../file", root+"/mine/link")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for name, want := range map[string]error{"file": nil, "mine/link": nil, "fifo": ErrNotRegular, "app": ErrNotRegular, "sparse": ErrTooLarge, "none": fs.ErrNotExist} {
