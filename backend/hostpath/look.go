@@ -355,6 +355,8 @@ func (l *look) lead(to link) {
 func (l *look) led(ctx context.Context, p place, to link) {
 	dir, name := path.Split(p.rel)
 	p.rel = ""
+	opened := -1
+	defer func() { _ = unix.Close(opened) }()
 	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
 		if part == "" {
 			continue
@@ -370,8 +372,8 @@ func (l *look) led(ctx context.Context, p place, to link) {
 			}
 			return
 		}
-		defer func() { _ = unix.Close(fd) }()
-		p.fd, p.rel = fd, path.Join(p.rel, part)
+		_ = unix.Close(opened)
+		opened, p.fd, p.rel = fd, fd, path.Join(p.rel, part)
 	}
 	if name == "" {
 		name = "." // the root itself
