@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changeableLink is a symbolic link that commands can replace.
-type changeableLink struct{ at string }
+// changeableLinkError is a symbolic link that commands can replace.
+type changeableLinkError struct{ at string }
 
-func (e *changeableLink) Error() string { return e.at + " is a symbolic link" }
+func (e *changeableLinkError) Error() string { return e.at + " is a symbolic link" }
 
 // maxLinks bounds the links of one path, as the kernel does.
 const maxLinks = 40
@@ -69,7 +69,7 @@ func (p *protector) mayHave(dir, rel string) bool {
 }
 
 // resolve follows the links of an absolute path as far as commands cannot
-// replace them; the first that they can is a [*changeableLink]. Where nothing is
+// replace them; the first that they can is a [*changeableLinkError]. Where nothing is
 // there, the path is what it will be.
 func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	at, rest, links := "/", strings.Split(filepath.Clean(name), "/"), 0
@@ -96,7 +96,7 @@ func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 			continue
 		}
 		if p.below(next) && !p.guarded(next) {
-			return next, info, &changeableLink{next}
+			return next, info, &changeableLinkError{next}
 		}
 		target, err := os.Readlink(next)
 		if links++; err != nil || links > maxLinks {

@@ -72,20 +72,20 @@ func (p *protector) findRepositories() error {
 // directory, or a file that says where one is.
 func (p *protector) dotGit(dir string, nested bool) error {
 	at := filepath.Join(dir, ".git")
-	real, info, err := p.resolve(at)
+	found, info, err := p.resolve(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return p.doubtful(at, ".git", nested, err)
 	case info.IsDir():
-		return p.addRepository(real, dir, nested)
+		return p.addRepository(found, dir, nested)
 	}
-	to, err := p.readPath(real, "gitdir: ")
+	to, err := p.readPath(found, "gitdir: ")
 	if err != nil {
 		return p.doubtful(at, ".git", nested, err)
 	}
-	to, info, err = p.resolve(absolute(to, filepath.Dir(real)))
+	to, info, err = p.resolve(absolute(to, filepath.Dir(found)))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
 		return nil // git refuses it
@@ -102,7 +102,7 @@ func (p *protector) dotGit(dir string, nested bool) error {
 // a mount's root the start is refused where commands could have made it so,
 // elsewhere it counts as unread.
 func (p *protector) doubtful(at, name string, nested bool, err error) error {
-	var link *changeableLink
+	var link *changeableLinkError
 	switch {
 	case errors.Is(err, unix.EACCES):
 		return nil // which holds for the user's git, too
@@ -150,13 +150,13 @@ func (p *protector) addRepository(dir, root string, nested bool) error {
 	}
 	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested})
 	at := filepath.Join(dir, "commondir")
-	real, _, err := p.resolve(at)
+	found, _, err := p.resolve(at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	var to string
 	if err == nil {
-		to, err = p.readPath(real, "")
+		to, err = p.readPath(found, "")
 	}
 	var info fs.FileInfo
 	if err == nil {

@@ -80,7 +80,7 @@ func (p *protector) userConfiguration() []configFile {
 	if global := os.Getenv("GIT_CONFIG_GLOBAL"); global != "" {
 		add(".gitconfig", global)
 	} else if home := p.homes.own; home != "" {
-		add(".config/git", filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "git/config"))
+		add(".config/git", filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "git", "config"))
 		add(".gitconfig", filepath.Join(home, ".gitconfig"))
 	}
 	return files
@@ -91,10 +91,10 @@ func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
 		return nil
 	}
-	real, _, err := p.resolve(f.path)
+	found, _, err := p.resolve(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.depth > 0 {
-			p.watch(real)
+			p.watch(found)
 		}
 		return nil
 	}
@@ -104,13 +104,13 @@ func (p *protector) readConfig(f configFile) error {
 			p.out.Unread = append(p.out.Unread, f.path)
 			return nil
 		}
-		text, err = Read(p.ctx, "/", real[1:], maxGitConfig)
+		text, err = Read(p.ctx, "/", found[1:], maxGitConfig)
 	}
 	if err != nil {
 		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
 	}
 	if f.depth > 0 {
-		p.guardNamed(real, "git's configuration includes it")
+		p.guardNamed(found, "git's configuration includes it")
 	}
 	settings, err := parsePlain(text)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *protector) readConfig(f configFile) error {
 	}
 	for _, s := range settings {
 		if s.key == "core.worktree" {
-			f.roots = append(slices.Clone(f.roots), absolute(s.value, filepath.Dir(real)))
+			f.roots = append(slices.Clone(f.roots), absolute(s.value, filepath.Dir(found)))
 		}
 	}
 	for _, s := range settings {
@@ -130,7 +130,7 @@ func (p *protector) readConfig(f configFile) error {
 			if s.bare || s.value == "" || !k.Matches(s.key) {
 				continue
 			}
-			if err := p.obeyed(f, k, s, filepath.Dir(real)); err != nil {
+			if err := p.obeyed(f, k, s, filepath.Dir(found)); err != nil {
 				return err
 			}
 		}
@@ -194,25 +194,25 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 
 // path is for a file or a directory that a key names.
 func (p *protector) path(f configFile, k policy.GitKey, at string) error {
-	real, _, err := p.resolve(at)
+	found, _, err := p.resolve(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		p.watch(real)
+		p.watch(found)
 	case err != nil && !f.nested && k.Class == policy.Unasked:
 		return p.unguarded(at, f.opens, err)
 	case err != nil || k.Class == policy.WhenNamed:
-		p.watch(real)
-	case k.Name == "core.hookspath" && slices.ContainsFunc(p.mounts, func(m Mount) bool { return m.Source == real }):
-		m := p.mountOf(real)
+		p.watch(found)
+	case k.Name == "core.hookspath" && slices.ContainsFunc(p.mounts, func(m Mount) bool { return m.Source == found }):
+		m := p.mountOf(found)
 		if f.nested {
 			p.out.Unread = append(p.out.Unread, f.path)
 			return nil
 		}
 		return Refuse(m.Field, m.Source, "git runs hooks from it, because core.hooksPath in "+f.path+" names it", p.remedy(f.opens, "name another directory"))
 	default:
-		p.guardNamed(real, k.Why)
+		p.guardNamed(found, k.Why)
 		if k.Name == "core.hookspath" {
-			p.addHooks(real, f.opens, f.nested)
+			p.addHooks(found, f.opens, f.nested)
 		}
 	}
 	return nil
@@ -224,12 +224,12 @@ func (p *protector) word(k policy.GitKey, w, at string, first bool) {
 	if first && !strings.Contains(w, "/") {
 		return // looked for in PATH
 	}
-	real, info, err := p.resolve(at)
-	var link *changeableLink
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if strings.Contains(w, "/") && !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, " \t\n") {
-			p.watch(real)
+			p.watch(found)
 		}
 	case errors.As(err, &link):
 		p.watch(link.at)
@@ -237,10 +237,10 @@ func (p *protector) word(k policy.GitKey, w, at string, first bool) {
 			p.watch(target)
 		}
 	case err != nil:
-	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(real):
-		p.guardNamed(real, k.Why)
+	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(found):
+		p.guardNamed(found, k.Why)
 	case info.Mode().IsRegular():
-		p.watch(real)
+		p.watch(found)
 	}
 }
 

@@ -41,19 +41,19 @@ func (p *protector) hookLinks() error {
 			continue
 		}
 		done[h.dir] = true
-		real, info, err := p.resolve(h.dir)
+		found, info, err := p.resolve(h.dir)
 		if err != nil || !info.IsDir() {
 			continue
 		}
-		entries, err := readDir(real)
+		entries, err := readDir(found)
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return p.doubtful(real, h.opens, h.nested, err)
+			return p.doubtful(found, h.opens, h.nested, err)
 		}
 		for _, e := range entries {
 			if e.Type()&fs.ModeSymlink == 0 {
 				continue
 			}
-			if err := p.hookLink(h, filepath.Join(real, e.Name())); err != nil {
+			if err := p.hookLink(h, filepath.Join(found, e.Name())); err != nil {
 				return err
 			}
 		}
@@ -63,22 +63,22 @@ func (p *protector) hookLinks() error {
 
 // hookLink guards what a hook leads to.
 func (p *protector) hookLink(h hookDir, at string) error {
-	real, info, err := p.resolve(at)
-	var link *changeableLink
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		p.watch(real)
+		p.watch(found)
 	case errors.As(err, &link) && !h.nested && !made(link.at):
 		m := p.mountOf(link.at)
 		where, _ := Within(link.at, m.Source)
 		return Refuse(m.Field, m.Source, where+" is a symbolic link, and the hook "+at+" leads through it, so it cannot be protected",
 			p.remedy(h.opens, "let the hook lead to the file itself"))
 	case err != nil:
-		p.watch(real)
-	case info.Mode().IsRegular() && !made(real):
-		p.guardNamed(real, "the hook "+filepath.Base(at)+" is a link to it")
+		p.watch(found)
+	case info.Mode().IsRegular() && !made(found):
+		p.guardNamed(found, "the hook "+filepath.Base(at)+" is a link to it")
 	default:
-		p.watch(real)
+		p.watch(found)
 	}
 	return nil
 }

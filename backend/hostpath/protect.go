@@ -133,7 +133,8 @@ func (p *protector) refuse() error {
 					p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+o.Why)
 					return fs.SkipAll
 				}
-				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), dir, o.Why), p.remedy(o.Name(), "name "+strings.TrimSuffix(dir, "/.git")))
+				project := strings.TrimSuffix(dir, "/.git")
+				return Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), project, o.Why), p.remedy(o.Name(), "name "+project))
 			}
 			return nil
 		})
@@ -204,8 +205,8 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	if p.opened(o.Name()) {
 		return nil
 	}
-	real, info, err := p.resolve(at)
-	var link *changeableLink
+	found, info, err := p.resolve(at)
+	var link *changeableLinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -216,7 +217,7 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	p.guard(real, o.Why)
+	p.guard(found, o.Why)
 	return nil
 }
 
@@ -227,7 +228,7 @@ func (p *protector) unguarded(at, name string, err error) error {
 	if !inside {
 		rel = at
 	}
-	var link *changeableLink
+	var link *changeableLinkError
 	if !errors.As(err, &link) {
 		return &backend.StartError{Stage: "plan", Op: "protect", Object: rel, Cause: Reason(err)}
 	}
@@ -280,23 +281,23 @@ func (p *protector) guarded(at string) bool {
 }
 
 // guard has a path read-only, where commands could change it.
-func (p *protector) guard(real, why string) {
-	if p.below(real) && !p.guarded(real) {
-		p.guards[real] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: real, Why: why})
+func (p *protector) guard(found, why string) {
+	if p.below(found) && !p.guarded(found) {
+		p.guards[found] = true
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: why})
 	}
 }
 
 // guardNamed is guard for what configuration or a link names.
-func (p *protector) guardNamed(real, why string) {
-	if !p.below(real) || p.guarded(real) {
+func (p *protector) guardNamed(found, why string) {
+	if !p.below(found) || p.guarded(found) {
 		return
 	}
 	if p.named++; p.named > maxNamed {
-		p.out.Watch = append(p.out.Watch, real)
+		p.out.Watch = append(p.out.Watch, found)
 		return
 	}
-	p.guard(real, why)
+	p.guard(found, why)
 }
 
 func (p *protector) watch(at string) {

@@ -67,7 +67,7 @@ func protectIn(t *testing.T, root string, change func(*backend.Request), workspa
 	t.Helper()
 	req := backend.Request{Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, workspace), Mode: policy.ModeBind, Access: "rw"}}}
 	for _, m := range mounts {
-		req.Spec.Mounts = append(req.Spec.Mounts, policy.Mount{Source: filepath.Join(root, m), Target: filepath.Join("/mnt", m), Mode: "rw"})
+		req.Spec.Mounts = append(req.Spec.Mounts, policy.Mount{Source: filepath.Join(root, m), Target: "/mnt/" + m, Mode: "rw"})
 	}
 	if change != nil {
 		change(&req)
@@ -254,12 +254,12 @@ func TestProtectHostile(t *testing.T) {
 		"zero":   func(at string) error { return os.Symlink("/dev/zero", at) },
 		"dir":    func(at string) error { return os.Mkdir(at, 0o755) },
 	}
-	for kind, make := range kinds {
+	for kind, create := range kinds {
 		for _, place := range []string{"ws/.git", "ws/.git/config", "ws/.git/config.worktree", "ws/.git/commondir", "ws/inc", "ws/.git/hooks", "ws/sub/.git", "ws/sub/.git/config", "home/.gitconfig"} {
 			t.Run(kind+" for "+strings.ReplaceAll(place, "/", "|"), func(t *testing.T) {
 				root := tree(t, append(append(repo("ws/.git", "[include]\npath = ../inc\n"), repo("ws/sub/.git")...), "ws/inc", "home/.gitconfig")...)
 				at := filepath.Join(root, place)
-				if err := errors.Join(os.RemoveAll(at), make(at)); err != nil {
+				if err := errors.Join(os.RemoveAll(at), create(at)); err != nil {
 					t.Fatal(err)
 				}
 				p, err := protectIn(t, root, nil, "ws") // that it returns is the test
