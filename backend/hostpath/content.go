@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // read takes the hash of a file, or, of one that has not changed, what it was.
 func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
-	if was, there := l.before[p.path(name)]; there && p.trusted && was.kind == isFile && was.id == i.id {
+	if was, there := l.before[p.path(name)]; there && p.trusted && was.kind == isFile && was.id == i.id && !was.fresh {
 		i.sum, i.perm = was.sum, was.perm
 		return
 	}
@@ -71,6 +72,11 @@ func linkText(dir int, name string) string {
 	}
 	sum := sha256.Sum256(buf[:n])
 	return hex.EncodeToString(sum[:16])
+}
+
+// settled reports whether any later change would have another time.
+func (l *look) settled(st *unix.Stat_t) bool {
+	return time.Unix(st.Ctim.Unix()).Add(margin).Before(l.began)
 }
 
 // identity changes with each change of a file. The device is not in it: its

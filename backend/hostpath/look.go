@@ -43,8 +43,10 @@ const (
 type item struct {
 	kind byte
 	perm uint32
-	// id changes with each change of a file, where the file system tells.
-	id string
+	// id changes with each change of a file, where the file system tells. fresh
+	// says that the last one is so young that one more may have the same time.
+	id    string
+	fresh bool
 	// sum is a hash of the content, or of what of it is executed; for a link, of
 	// where it leads. Empty: the content was not read.
 	sum string
@@ -177,7 +179,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		}
 	}
 	full := p.path(name)
-	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), by: o, top: full} //nolint:unconvert // differs between platforms
+	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: o, top: full} //nolint:unconvert // differs between platforms
 	switch mode := st.Mode & unix.S_IFMT; {
 	case o.With != nil:
 		i = item{kind: isMarker, by: o, top: full}
@@ -252,7 +254,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		if unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue
 		}
-		i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), by: top.by, top: top.top} //nolint:unconvert // differs between platforms
+		i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: top.by, top: top.top} //nolint:unconvert // differs between platforms
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
 			l.below(ctx, in, n, top, depth+1)
