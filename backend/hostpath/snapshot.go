@@ -98,7 +98,7 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 }
 
 func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
-	l := &look{matcher: newMatcher(policy.Inventory()), began: now, items: map[string]item{}, unseen: map[string]string{}}
+	l := &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
 	if before != nil {
 		l.before = before.items
 	}
