@@ -71,8 +71,8 @@ func doctor(ctx context.Context, env *Env, in DoctorInput, _ *Stream) (DoctorOut
 		all.Go(func() { reports[i], errs[i] = paddock.Probe(ctx, opts) })
 	}
 	all.Wait()
-	errs = append(errs, paddock.TellUnreported(ctx, env.Options, env.tellOfUnreported))
-	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(errs...)
+	late := paddock.TellUnreported(ctx, env.Options, env.tellOfUnreported)
+	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(late, errors.Join(errs...))
 }
 
 func renderDoctor(w io.Writer, out DoctorOutput) error {

@@ -1,15 +1,8 @@
 package hostpath
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -50,8 +43,10 @@ const (
 type item struct {
 	kind byte
 	perm uint32
-	// id changes with each change of a file, where the file system tells.
-	id string
+	// id changes with each change of a file, where the file system tells. fresh
+	// says that the last one is so young that one more may have the same time.
+	id    string
+	fresh bool
 	// sum is a hash of the content, or of what of it is executed; for a link, of
 	// where it leads. Empty: the content was not read.
 	sum string
@@ -184,7 +179,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		}
 	}
 	full := p.path(name)
-	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), by: o, top: full} //nolint:unconvert // differs between platforms
+	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: o, top: full} //nolint:unconvert // differs between platforms
 	switch mode := st.Mode & unix.S_IFMT; {
 	case o.With != nil:
 		i = item{kind: isMarker, by: o, top: full}
@@ -226,57 +221,6 @@ func (l *look) add(full string, i item) {
 	l.items[full] = i
 }
 
-// read takes the hash of a file, or, of one that has not changed, what it was.
-func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
-	if was, there := l.before[p.path(name)]; there && p.trusted && was.kind == isFile && was.id == i.id {
-		i.sum, i.perm = was.sum, was.perm
-		return
-	}
-	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {
-		return
-	}
-	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if err != nil {
-		return // id tells a change
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	var now unix.Stat_t
-	if unix.Fstat(fd, &now) != nil || now.Mode&unix.S_IFMT != unix.S_IFREG {
-		return
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxHashed+1))
-	if err != nil || len(text) > maxHashed {
-		return
-	}
-	if name == "package.json" {
-		i.perm, text = 0, executed(text)
-	}
-	sum := sha256.Sum256(text)
-	i.sum = hex.EncodeToString(sum[:16])
-}
-
-// executed gives what of a package.json is executed, all of it where that is not
-// to be told.
-func executed(text []byte) []byte {
-	// A map, since keys that differ in case are different ones to npm.
-	var all map[string]json.RawMessage
-	if json.Unmarshal(text, &all) != nil {
-		return text
-	}
-	var b bytes.Buffer
-	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "eslintConfig", "jest", "babel", "prettier"} {
-		if v, there := all[key]; there {
-			b.WriteString(key + "=")
-			if json.Compact(&b, v) != nil {
-				return text
-			}
-			b.WriteByte('\n')
-		}
-	}
-	return b.Bytes()
-}
-
 // below looks at all files of an entry that is a directory.
 func (l *look) below(ctx context.Context, p place, name string, top item, depth int) {
 	if ctx.Err() != nil {
@@ -310,7 +254,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		if unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue
 		}
-		i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), by: top.by, top: top.top} //nolint:unconvert // differs between platforms
+		i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: top.by, top: top.top} //nolint:unconvert // differs between platforms
 		switch st.Mode & unix.S_IFMT {
 		case unix.S_IFDIR:
 			l.below(ctx, in, n, top, depth+1)
@@ -355,6 +299,8 @@ func (l *look) lead(to link) {
 func (l *look) led(ctx context.Context, p place, to link) {
 	dir, name := path.Split(p.rel)
 	p.rel = ""
+	opened := -1
+	defer func() { _ = unix.Close(opened) }()
 	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
 		if part == "" {
 			continue
@@ -370,29 +316,13 @@ func (l *look) led(ctx context.Context, p place, to link) {
 			}
 			return
 		}
-		defer func() { _ = unix.Close(fd) }()
-		p.fd, p.rel = fd, path.Join(p.rel, part)
+		_ = unix.Close(opened)
+		opened, p.fd, p.rel = fd, fd, path.Join(p.rel, part)
 	}
 	if name == "" {
 		name = "." // the root itself
 	}
 	l.at(ctx, p, name, to.by, to.hops)
-}
-
-func linkText(dir int, name string) string {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(buf[:n])
-	return hex.EncodeToString(sum[:16])
-}
-
-// identity changes with each change of a file. The device is not in it: its
-// number may be another one after the host's next start.
-func identity(st *unix.Stat_t) string {
-	return fmt.Sprintf("%x.%x.%x.%x", st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano())
 }
 
 func num(n int) string { return strconv.Itoa(n) }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -20,8 +21,11 @@ var caches = map[string]bool{
 // matcher finds the entries of the inventory by the first name of their paths.
 type matcher struct {
 	root, nested, repository map[string][]*policy.Obeyed
-	git, project, home       []*policy.Obeyed
+	git, home                []*policy.Obeyed
 }
+
+// inventory is the matcher of all that there is.
+var inventory = sync.OnceValue(func() *matcher { return newMatcher(policy.Inventory()) })
 
 func newMatcher(inventory []policy.Obeyed) *matcher {
 	m := &matcher{root: map[string][]*policy.Obeyed{}, nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{}}
@@ -33,7 +37,6 @@ func newMatcher(inventory []policy.Obeyed) *matcher {
 			m.git = append(m.git, o)
 			m.repository[first] = append(m.repository[first], o)
 		case policy.Project:
-			m.project = append(m.project, o)
 			m.root[first] = append(m.root[first], o)
 			if o.Nested {
 				m.nested[first] = append(m.nested[first], o)
@@ -61,40 +64,41 @@ func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
 func (m *matcher) around(root string, homes []string) []link {
 	var found []link
 	below := func(dir string, list []*policy.Obeyed) {
+		at, _ := Within(root, dir) // the root, as the entries name paths
 		for _, o := range list {
-			at := filepath.Join(dir, o.Path)
-			rel, in := Within(at, root)
-			_, holds := Within(root, at)
-			switch {
-			case holds && o.With == nil && !excepted(o, at, root):
+			if _, in := Within(o.Path, at); in && o.Path != at {
+				found = append(found, link{to: filepath.Join(dir, o.Path), by: o})
+			} else if rest, holds := Within(at, o.Path); holds && o.With == nil && !excepted(o, rest) {
 				found = append(found, link{to: root, by: o})
-			case in && rel != "":
-				found = append(found, link{to: at, by: o})
 			}
 		}
 	}
-	for dir := filepath.Dir(root); ; dir = filepath.Dir(dir) {
-		below(dir, m.project)
-		if isGitDir(dir) {
-			below(dir, m.git)
-		}
-		if dir == "/" {
-			break
+	for dir := root; dir != "/"; {
+		dir = filepath.Dir(dir)
+		rel, _ := Within(root, dir)
+		first, _, _ := strings.Cut(rel, "/")
+		below(dir, m.root[first])
+		if list := m.repository[first]; len(list) > 0 && isGitDir(dir) {
+			below(dir, list)
 		}
 	}
 	for _, home := range homes {
-		_, in := Within(home, root)
-		if _, holds := Within(root, home); in || holds {
+		if _, in := Within(root, home); in && root != home {
 			below(home, m.home)
+			continue
+		}
+		if _, in := Within(home, root); in {
+			for _, o := range m.home {
+				found = append(found, link{to: filepath.Join(home, o.Path), by: o})
+			}
 		}
 	}
 	return found
 }
 
-// excepted reports whether a root lies in what an entry at dir leaves out.
-func excepted(o *policy.Obeyed, dir, root string) bool {
-	rel, _ := Within(root, dir)
-	first, _, _ := strings.Cut(rel, "/")
+// excepted reports whether a path below an entry is not meant.
+func excepted(o *policy.Obeyed, rest string) bool {
+	first, _, _ := strings.Cut(rest, "/")
 	return slices.Contains(o.Except, first)
 }
 

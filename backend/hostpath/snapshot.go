@@ -98,12 +98,17 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 }
 
 func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
-	l := &look{matcher: newMatcher(policy.Inventory()), began: now, items: map[string]item{}, unseen: map[string]string{}}
+	l := &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
 	if before != nil {
 		l.before = before.items
 	}
 	s := &Snapshot{watch: watch, trees: map[string]*node{}}
 	roots := map[string]place{}
+	defer func() {
+		for _, p := range roots {
+			_ = unix.Close(p.fd)
+		}
+	}()
 	for _, root := range outermost(watch.Roots) {
 		fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
@@ -114,13 +119,12 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) 
 			l.missed(root, "", err)
 			continue
 		}
-		defer func() { _ = unix.Close(fd) }()
+		roots[root] = place{fd: fd, root: root, trusted: keepsCtime(fd)}
 		var was *node
 		if before != nil {
 			was = before.trees[root]
 		}
 		s.trees[root] = l.tree(ctx, root, fd, was)
-		roots[root] = place{fd: fd, root: root, trusted: keepsCtime(fd)}
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
 	}
 	for i := range watch.Also {

@@ -23,8 +23,8 @@ const (
 	lookTime   = 10 * time.Second
 	workers    = 2
 
-	// margin is how much older than a look the last change of a directory must
-	// be for equal times to prove that it was not changed since: more than the
+	// margin is how much older than a look the last change of a directory, or a
+	// file, must be for equal times to prove that it was not changed since: more than the
 	// kernel's clock, and any file system's, may take for a tick.
 	margin = 2 * time.Second
 )
@@ -182,7 +182,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	n := t.now
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
-	n.stable = w.trusted && time.Unix(st.Ctim.Unix()).Add(margin).Before(w.began)
+	n.stable = w.trusted && w.settled(st)
 	firsts := w.matcher.firsts(t.what, t.depth == 0)
 	var head, objects, refs, common bool
 	seen := 0
@@ -287,7 +287,7 @@ func (w *walk) idle(parent int, t task) bool {
 		i, there := w.before[full]
 		// Where another process has put a link in the place of the directory, it is
 		// another file that is asked for, and that has another identity.
-		if !there || i.kind != isFile || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
+		if !there || i.kind != isFile || i.fresh || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
 			return false
 		}
 		items[full] = i

@@ -1,0 +1,86 @@
+package hostpath
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// read takes the hash of a file, or, of one that has not changed, what it was.
+func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
+	if was, there := l.before[p.path(name)]; there && p.trusted && was.kind == isFile && was.id == i.id && !was.fresh {
+		i.sum, i.perm = was.sum, was.perm
+		return
+	}
+	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {
+		return
+	}
+	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return // id tells a change
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var now unix.Stat_t
+	if unix.Fstat(fd, &now) != nil || now.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxHashed+1))
+	if err != nil || len(text) > maxHashed {
+		return
+	}
+	if name == "package.json" {
+		i.perm, text = 0, executed(text)
+	}
+	sum := sha256.Sum256(text)
+	i.sum = hex.EncodeToString(sum[:16])
+}
+
+// executed gives what of a package.json is executed, all of it where that is not
+// to be told.
+func executed(text []byte) []byte {
+	// A map, since keys that differ in case are different ones to npm.
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return text
+	}
+	var b bytes.Buffer
+	for _, key := range []string{"scripts", "config", "bin", "main", "type", "packageManager", "devEngines", "workspaces", "husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "overrides", "pnpm", "eslintConfig", "jest", "babel", "prettier"} {
+		if v, there := all[key]; there {
+			b.WriteString(key + "=")
+			if json.Compact(&b, v) != nil {
+				return text
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+func linkText(dir int, name string) string {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(buf[:n])
+	return hex.EncodeToString(sum[:16])
+}
+
+// settled reports whether any later change would have another time.
+func (l *look) settled(st *unix.Stat_t) bool {
+	return time.Unix(st.Ctim.Unix()).Add(margin).Before(l.began)
+}
+
+// identity changes with each change of a file. The device is not in it: its
+// number may be another one after the host's next start.
+func identity(st *unix.Stat_t) string {
+	return fmt.Sprintf("%x.%x.%x.%x", st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano())
+}
