@@ -17,6 +17,9 @@ type Obeyed struct {
 	// Nested says that it counts in every directory of a workspace that holds
 	// it, and not at the root of a project alone.
 	Nested bool
+	// Everywhere says that it counts in directories that tools fill too
+	// (node_modules, vendor), where people do not work.
+	Everywhere bool
 	// Except are names directly below a Dir that are not meant: people work
 	// there.
 	Except []string
@@ -141,6 +144,15 @@ func nested(list []Obeyed) []Obeyed {
 	return list
 }
 
+// everywhere marks entries that count in every directory, also in those that
+// tools fill.
+func everywhere(list []Obeyed) []Obeyed {
+	for i := range list {
+		list[i].Nested, list[i].Everywhere = true, true
+	}
+	return list
+}
+
 // without marks names below directories that are not meant.
 func without(list []Obeyed, names ...string) []Obeyed {
 	for i := range list {
@@ -151,7 +163,7 @@ func without(list []Obeyed, names ...string) []Obeyed {
 
 // Entries of a repository's own directory count wherever such a directory is.
 func gitDirEntries() []Obeyed {
-	return nested(slices.Concat(
+	return everywhere(slices.Concat(
 		unaskedDirs(GitDir, "git", "git runs hooks at commit, checkout, merge and push", "hooks"),
 		unasked(GitDir, "git", "git runs the programs it names: fsmonitor, pager, editor, filters, aliases", "config"),
 		unasked(GitDir, "git", "git reads it like config where worktrees have their own configuration", "config.worktree"),
@@ -171,18 +183,21 @@ func gitDirEntries() []Obeyed {
 }
 
 func projectGit() []Obeyed {
-	return nested(slices.Concat(
+	return append(everywhere(append(
 		unasked(Project, "git", "git finds the repository through it", ".git"),
-		[]Obeyed{
-			{Path: "HEAD", Under: Project, Class: Unasked, With: []string{"objects", "refs"}, Tool: "git",
-				Why: "git takes the directory itself for a repository, and obeys its config and hooks"},
-			{Path: "commondir", Under: Project, Class: Unasked, With: []string{"HEAD"}, Tool: "git",
-				Why: "git takes the directory itself for a worktree, whose whole configuration lies where it leads"},
+		Obeyed{
+			Path: "HEAD", Under: Project, Class: Unasked, With: []string{"objects", "refs"}, Tool: "git",
+			Why: "git takes the directory itself for a repository, and obeys its config and hooks",
 		},
+		Obeyed{
+			Path: "commondir", Under: Project, Class: Unasked, With: []string{"HEAD"}, Tool: "git",
+			Why: "git takes the directory itself for a worktree, whose whole configuration lies where it leads",
+		},
+	)), nested(slices.Concat(
 		named(Project, "git", "it selects the filters and drivers that git runs for files", ".gitattributes"),
 		named(Project, "git", "git submodule update fetches from where it says", ".gitmodules"),
 		named(Project, "git-lfs", "git-lfs sends and fetches files where it says", ".lfsconfig"),
-	))
+	))...)
 }
 
 func projectHooks() []Obeyed {
@@ -209,32 +224,33 @@ func projectHooks() []Obeyed {
 }
 
 func projectShells() []Obeyed {
-	return nested(slices.Concat(
+	return append(everywhere(slices.Concat(
 		unasked(Project, "direnv", "direnv runs it when a shell enters the directory", ".envrc"),
 		unasked(Project, "mise", "mise runs its hooks when a shell enters the directory",
 			".mise.toml", "mise.toml", ".mise.local.toml", "mise.local.toml", ".config/mise.toml", ".config/mise.local.toml", ".rtx.toml", ".rtx.local.toml"),
 		unaskedDirs(Project, "mise", "mise runs its hooks when a shell enters the directory", ".mise", ".config/mise"),
+	)), nested(slices.Concat(
 		named(Project, "mise, asdf", "it chooses the versions of the programs that a shell finds", ".tool-versions"),
 		namedDirs(Project, "mise", "mise run runs its files", "mise-tasks", ".mise-tasks"),
 		named(Project, "nix", "nix, and direnv where .envrc says so, evaluate it", "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml"),
-	))
+	))...)
 }
 
 func projectEditors() []Obeyed {
-	return slices.Concat(
+	return nested(slices.Concat(
 		unaskedDirs(Project, "VS Code", "VS Code runs its tasks, and programs its settings name, when the folder opens", ".vscode"),
 		unaskedDirs(Project, "JetBrains", "JetBrains editors run its start-up tasks and tools", ".idea"),
 		unaskedDirs(Project, "Zed", "Zed runs the language servers and tasks it names", ".zed"),
 		unaskedDirs(Project, "Helix", "Helix runs the language servers and formatters it names", ".helix"),
 		unaskedDirs(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer"),
 		unasked(Project, "editors", "editors run its initializeCommand on the host", ".devcontainer.json"),
-		nested(unasked(Project, "Vim", "Vim and Neovim run it where exrc is set", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua")),
-		nested(unasked(Project, "Emacs", "Emacs obeys it when a file beside or below it is opened", ".dir-locals.el", ".dir-locals-2.el")),
-	)
+		unasked(Project, "Vim", "Vim and Neovim run it where exrc is set", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua"),
+		unasked(Project, "Emacs", "Emacs obeys it when a file beside or below it is opened", ".dir-locals.el", ".dir-locals-2.el"),
+	))
 }
 
 func projectAgents() []Obeyed {
-	return slices.Concat(
+	return nested(slices.Concat(
 		without(unaskedDirs(Project, "Claude Code", "Claude Code runs the hooks and commands it names", ".claude"), "worktrees"),
 		unasked(Project, "coding agents", "coding agents start the MCP servers it names", ".mcp.json"),
 		without(unaskedDirs(Project, "Cursor", "Cursor runs the hooks and MCP servers it names", ".cursor"), "worktrees"),
@@ -257,7 +273,7 @@ func projectAgents() []Obeyed {
 		unaskedDirs(Project, "Amazon Q", "Amazon Q starts the MCP servers it names", ".amazonq"),
 		unasked(Project, "Crush", "Crush starts the MCP and language servers it names", "crush.json", ".crush.json"),
 		namedDirs(Project, "coding agents", "coding agents run the scripts of skills in it", ".agents"),
-	)
+	))
 }
 
 func projectPackages() []Obeyed {

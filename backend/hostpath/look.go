@@ -138,7 +138,7 @@ func (l *look) meet(ctx context.Context, p place, t task) {
 	firsts := l.matcher.firsts(t.what, t.depth == 0)
 	for _, name := range t.now.hits {
 		for _, o := range firsts[name] {
-			if !t.cache || o.Class != policy.WhenNamed {
+			if !t.cache || o.Everywhere {
 				l.entry(ctx, p, o)
 			}
 		}

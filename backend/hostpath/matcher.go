@@ -10,8 +10,8 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// caches are directories that tools fill: what people only run by name does
-// not count there, since one installation brings thousands of it.
+// caches are directories that tools fill: only entries that count everywhere
+// do there, since one installation brings thousands of the others.
 var caches = map[string]bool{
 	"node_modules": true, "bower_components": true, "vendor": true, "site-packages": true, ".venv": true, "venv": true, ".tox": true, ".nox": true,
 	".yarn": true, ".pnpm-store": true, ".cargo": true, "target": true, ".gradle": true, ".m2": true, ".terraform": true, "Pods": true, "Carthage": true,

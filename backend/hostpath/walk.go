@@ -56,7 +56,7 @@ type task struct {
 	rel   string // below the root
 	depth int
 	what  kind
-	cache bool  // what people only run by name does not count here
+	cache bool  // only what counts everywhere counts here
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
 }

@@ -72,9 +72,11 @@ func toolAttacks() []later {
 		top, _, _ := strings.Cut(file, "/")
 		rows = append(rows, told(file+" is made", top, `:`, `mkdir -p "$(dirname `+file+`)"; echo evil >`+file, read))
 	}
-	for _, file := range []string{".yarnrc.yml", ".pnp.cjs", ".pnpmfile.cjs", ".cargo/config.toml", ".github/workflows/ci.yml", "src/.mise.toml", "src/.vscode/settings.json", "src/.mcp.json"} {
+	for _, file := range []string{".yarnrc.yml", ".pnp.cjs", ".pnpmfile.cjs", ".cargo/config.toml", "src/.mise.toml", "src/.mcp.json"} {
 		rows = append(rows, told(file+" is made", strings.TrimPrefix(file, "./"), `:`, `mkdir -p "$(dirname `+file+`)"; echo evil >`+file, `grep -q evil `+file+` && harm`))
 	}
+	rows = append(rows, told("src/.vscode/settings.json is made", "src/.vscode", `:`, `mkdir -p src/.vscode; echo evil >src/.vscode/settings.json`, `grep -q evil src/.vscode/settings.json && harm`))
+	rows = append(rows, told("a workflow of the CI is made", ".github/workflows", `:`, `mkdir -p .github/workflows; echo evil >.github/workflows/ci.yml`, `grep -q evil .github/workflows/ci.yml && harm`))
 	return append(rows,
 		stop("a program gets root's rights for everybody", `cp /bin/true src/x`, `chmod u+s src/x`, `test -u src/x && harm`),
 		stop("a program gets a group's rights for everybody", `cp /bin/true src/x`, `chmod 2755 src/x`, `test -g src/x && harm`),
