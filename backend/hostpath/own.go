@@ -3,6 +3,7 @@ package hostpath
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 	list, more := List(req.StateDir), writable(mounts)
 	seen := map[string]bool{}
 	for _, own := range OwnFiles(req) {
-		if own.Path == "" {
+		if own.Path == "" || own.Spare && apart(own.Path, mounts) {
 			continue
 		}
 		way, err := Follow(own.Path)
@@ -81,6 +82,14 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		}
 	}
 	return covers, errors.Join(errs...)
+}
+
+// apart reports whether a program beside the running one is in none of the mounts,
+// without following its path anew: the kernel names the running one free of links.
+func apart(file string, mounts []Mount) bool {
+	info, err := os.Lstat(file)
+	return (err != nil || info.Mode()&fs.ModeSymlink == 0) &&
+		!slices.ContainsFunc(mounts, func(m Mount) bool { _, ok := Within(file, m.Source); return ok })
 }
 
 // in reports whether a file must be covered in one of the mounts, and what

@@ -71,13 +71,23 @@ func (l *launch) open(agent string) error {
 	return nil
 }
 
+// firstOwn is above every number that the agent's descriptors take: the child puts
+// them there before it executes the program, whose own must not be among them.
+const firstOwn = 16
+
 // openAgent opens the agent's program, so that it can be executed by an
 // identity that could not reach its path.
 func openAgent(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	opened, err := os.Open(path)
 	if err != nil {
 		return nil, fail("agent", "open", path, err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
+	defer opened.Close()
+	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
+	if err != nil {
+		return nil, fail("agent", "open", path, err, "")
+	}
+	f := os.NewFile(uintptr(fd), path)
 	info, err := f.Stat()
 	if err != nil {
 		_ = f.Close()
@@ -202,8 +212,7 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 		c.Cgroup = l.group.group.FD()
 	}
 	for _, f := range []*os.File{l.null, l.null, l.log, l.control[1], l.listen} {
-		const first = 16 // above every number that the agent's descriptors take
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, first)
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -371,3 +371,15 @@ func TestSpareConnection(t *testing.T) {
 		}
 	}
 }
+
+// The agent's program is never on a number on which the agent gets something else.
+func TestAgentDescriptor(t *testing.T) {
+	f, err := openAgent(agentPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Fd() < firstOwn {
+		t.Errorf("it is open on %d", f.Fd())
+	}
+}
