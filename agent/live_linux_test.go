@@ -143,7 +143,7 @@ func startIn(t *testing.T, workspace string) *box {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	b.sandbox, err = linux.New().Start(b.context(), boxtest.Guarded(t, backend.Request{Spec: spec, Agent: agentPath, StateDir: state}))
+	b.sandbox, err = boxtest.Start(b.context(), linux.New(), backend.Request{Spec: spec, Agent: agentPath, StateDir: state})
 	if err != nil {
 		t.Fatal(err)
 	}

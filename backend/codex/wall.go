@@ -118,7 +118,7 @@ func (w *wall) ownFiles() error {
 	const name = "the sandbox of codex"
 	covers, err := hostpath.Covers(w.req, w.places)
 	if err == nil {
-		err = hostpath.Refused(covers, w.places, name)
+		err = hostpath.Refused(covers, w.places, name, "backend linux")
 	}
 	if err == nil {
 		err = hostpath.NothingBelow(w.places, name)

@@ -2,29 +2,48 @@ package hostpath
 
 import (
 	"os"
+	"path"
 	"slices"
 	"strings"
 )
 
-// MountedBelow gives the host's mount points strictly below a directory, parents
-// first.
-func MountedBelow(dir string) []string {
+// mounted is a line of mountinfo: what can be seen at one place.
+type mounted struct {
+	device, root string // of the file system, and where in it
+	at           string // the mount point
+	readOnly     bool
+}
+
+// mountedAll reads what is mounted on this host, by mount point. Of several at
+// one point the last is seen.
+func mountedAll() map[string]mounted {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil // no Linux
 	}
-	var found []string
+	all := map[string]mounted{}
 	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point
-		if len(f) < 5 {
+		f := strings.Fields(line) // as proc_pid_mountinfo(5) numbers them, from 1
+		if len(f) < 6 {
 			continue
 		}
-		if rel, ok := Within(Unescape(f[4]), dir); ok && rel != "" {
-			found = append(found, Unescape(f[4]))
+		at := Unescape(f[4])
+		all[at] = mounted{f[2], Unescape(f[3]), at, slices.Contains(strings.Split(f[5], ","), "ro")}
+	}
+	return all
+}
+
+// MountedBelow gives the host's mount points strictly below a directory, parents
+// first.
+func MountedBelow(dir string) []string {
+	var found []string
+	for at := range mountedAll() {
+		if rel, ok := Within(at, dir); ok && rel != "" {
+			found = append(found, at)
 		}
 	}
 	slices.Sort(found)
-	return slices.Compact(found)
+	return found
 }
 
 // Unescape undoes the octal escapes of /proc/PID/mountinfo.
@@ -34,13 +53,22 @@ func Unescape(s string) string {
 
 // NothingBelow refuses a writable mount below which the host has mounted
 // something, for a wall that can neither cover it nor make it read-only. What
-// the spec names as writable itself is meant.
+// the spec names as writable itself is meant. What is read-only cannot be
+// written to, and a mount of the directory that is there anyhow, as a sandbox
+// around this one makes it, shows nothing else.
 func NothingBelow(mounts []Mount, wall string) error {
+	all := mountedAll()
 	for _, m := range mounts {
 		if !m.Writable || !m.Dir {
 			continue
 		}
+		base := mountOf(all, m.Source)
 		for _, at := range MountedBelow(m.Source) {
+			below := all[at]
+			rel, _ := Within(at, base.at)
+			if below.readOnly || below.device == base.device && below.root == path.Join(base.root, rel) {
+				continue
+			}
 			if !slices.ContainsFunc(mounts, func(o Mount) bool { return o.Writable && o.Source == at }) {
 				return Refuse(m.named(), m.Source, at+" is a mount of the host below it, which "+wall+" cannot make read-only",
 					"name another directory, or mount it by name, as writable: --rw "+at)
@@ -48,4 +76,13 @@ func NothingBelow(mounts []Mount, wall string) error {
 		}
 	}
 	return nil
+}
+
+// mountOf finds the mount that a path of the host lies in.
+func mountOf(all map[string]mounted, file string) mounted {
+	for at := file; ; at = path.Dir(at) {
+		if m, ok := all[at]; ok || at == "/" {
+			return m
+		}
+	}
 }

@@ -149,13 +149,13 @@ func unusable(own backend.OwnFile, err error) error {
 }
 
 // Refused is the error of a backend that covers nothing: a wall without mounts
-// of its own. nil: there is nothing to cover.
-func Refused(covers []Cover, mounts []Mount, wall string) error {
+// of its own, with the one that does. nil: there is nothing to cover.
+func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	for _, c := range covers {
 		for _, m := range mounts {
 			if _, ok := Within(c.Path, m.Source); ok && (m.Writable || c.Hidden) {
 				return Refuse(m.named(), m.Source, "commands could change "+c.what()+", which "+wall+" cannot cover",
-					"name another directory, or use backend linux, which covers it")
+					"name another directory"+c.elsewhere()+", or use "+instead+", which covers it")
 			}
 		}
 	}

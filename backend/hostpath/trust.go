@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -98,7 +99,7 @@ func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
 		if i+1 < len(dirs) {
 			next, known = dirs[i+1].UID, true
 		}
-		mine := slices.Contains([]uint32{0, uint32(os.Geteuid())}, next)
+		mine := slices.Contains([]uint32{0, uint32(os.Geteuid()), programOwner()}, next)
 		switch {
 		case d.Mode&0o002 == 0:
 		case d.Mode&unix.S_ISVTX == 0:
@@ -109,6 +110,20 @@ func openToAll(dirs []Dir, owner uint32, exists, sticky bool) string {
 	}
 	return ""
 }
+
+// programOwner is who owns the program that runs: it does what that user wants
+// already.
+var programOwner = sync.OnceValue(func() uint32 {
+	self, err := os.Executable()
+	if err != nil {
+		return 0
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(self, &st); err != nil {
+		return 0
+	}
+	return st.Uid
+})
 
 // GroupWritable names what a group may change of a file of Paddock's own or of the
 // directories above it, "" where that is nothing.

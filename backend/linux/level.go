@@ -141,7 +141,7 @@ func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	}
 	covers, err := hostpath.Covers(req, b.named())
 	if err == nil {
-		err = hostpath.Refused(covers, b.named(), level)
+		err = hostpath.Refused(covers, b.named(), level, "level full")
 	}
 	if err == nil {
 		err = hostpath.NothingBelow(b.named(), level)

@@ -108,7 +108,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		// Nothing is covered here.
 		covers, err := hostpath.Covers(req, places)
 		if err == nil {
-			err = hostpath.Refused(covers, places, "a wrapper")
+			err = hostpath.Refused(covers, places, "a wrapper", "backend linux")
 		}
 		if err != nil {
 			return nil, err

@@ -122,18 +122,17 @@ func Sh(t *testing.T, box backend.Sandbox, text string, args ...string) *wire.Ex
 	return &r
 }
 
-// Guarded returns a request with the guards that the library gives it: what the
+// Start starts a sandbox with the guards that the library gives it: what the
 // host executes or obeys in the workspace and in mounts.
-func Guarded(t testing.TB, req backend.Request) backend.Request {
-	t.Helper()
+func Start(ctx context.Context, b backend.Backend, req backend.Request) (backend.Sandbox, error) {
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
-		return req // a start says the same
+		return nil, err
 	}
-	p, err := hostpath.Protect(context.Background(), req, mounts, nil)
+	p, err := hostpath.Protect(ctx, req, mounts, nil)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	req.Guards = p.Guards
-	return req
+	return b.Start(ctx, req)
 }

@@ -66,7 +66,7 @@ func (h *host) tryStart(t *testing.T, spec policy.Spec) (*box, error) {
 		t.Fatal(err)
 	}
 	before := agents()
-	started, err := linux.New().Start(t.Context(), boxtest.Guarded(t, backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state}))
+	started, err := boxtest.Start(t.Context(), linux.New(), backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state})
 	if err != nil {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func (h *host) behind(t *testing.T, b backend.Backend, spec policy.Spec) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(h.inside, "attacker"), string(program), 0o755)
-	s, err := b.Start(t.Context(), boxtest.Guarded(t, backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state}))
+	s, err := boxtest.Start(t.Context(), b, backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state})
 	if err != nil {
 		t.Fatal(err)
 	}

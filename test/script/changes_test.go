@@ -254,7 +254,7 @@ func TestChangesOfAKilledOwner(t *testing.T) {
 		s := newChangesSite(t, "true")
 		s.kill(t, "echo x > plain")
 		for range 3 {
-			if _, stderr := s.paddock(t, "run", "--", "true"); strings.Contains(stderr, "killed") {
+			if _, stderr := s.paddock(t, "run", "--", "true"); strings.Contains(stderr, "whose paddock was killed") {
 				t.Errorf("it says %s", stderr)
 			}
 		}
