@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -26,15 +27,25 @@ func (b *builder) guard(req backend.Request) error {
 	if err != nil {
 		return err
 	}
+	type fixed struct {
+		file, why string
+		mounts    []userMount
+	}
+	var all []fixed
 	for _, c := range covers {
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			b.protectAt(b.showing(c.Path), c.Path, c.What)
+			all = append(all, fixed{c.Path, c.What, b.showing(c.Path)})
 		}
 	}
-	for _, named := range req.Guards {
-		b.protectAt(b.showingBelow(named.File), named.File, named.Why)
+	for _, g := range req.Guards {
+		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File)})
+	}
+	// Directories before what is in them, which then needs no mount of its own.
+	slices.SortStableFunc(all, func(a, b fixed) int { return strings.Compare(a.file, b.file) })
+	for _, f := range all {
+		b.protectAt(f.mounts, f.file, f.why)
 	}
 	return nil
 }
@@ -101,8 +112,15 @@ func (b *builder) cover(m userMount, rel string) (at string, ok bool) {
 	return "", false
 }
 
-// protect makes one path of a writable mount read-only.
+// protect makes one path of a writable mount read-only, unless a directory above
+// it is.
 func (b *builder) protect(target, rel, why string) {
+	for at := path.Join(target, rel); at != target; at = path.Dir(at) {
+		if b.fixed[at] {
+			return
+		}
+	}
+	b.fixed[path.Join(target, rel)] = true
 	b.pin(target, path.Dir(rel))
 	b.add(confine.Step{Do: confine.OpSelf, Target: path.Join(target, rel), Why: why,
 		Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev}})

@@ -35,8 +35,9 @@ type builder struct {
 	plan   *confine.Plan
 	spec   policy.Spec
 	mounts []userMount
-	pinned map[string]bool
-	abi    int // of Landlock
+	pinned map[string]bool // mount points that are there to stay
+	fixed  map[string]bool // paths that are read-only with all that is in them
+	abi    int             // of Landlock
 	groups hierarchy
 }
 
@@ -44,7 +45,7 @@ func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
 func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group string) (*builder, error) {
-	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
+	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
 		Env:        environment(spec),

@@ -216,13 +216,23 @@ func verifyMounts(pid int, p *confine.Plan) (below []string, err error) {
 }
 
 func checkMounts(mountinfo string, want map[string]confine.Step) (below []string, err error) {
-	seen := map[string]bool{}
+	type mountAt struct{ id, point string }
+	covered := map[mountAt]bool{} // by another mount at the same point
+	var lines [][]string
 	for line := range strings.Lines(mountinfo) {
-		f := strings.Fields(line) // proc_pid_mountinfo(5): 5 is the mount point, 6 its options
+		f := strings.Fields(line) // proc_pid_mountinfo(5): 1 and 2 are its number and its parent's, 5 is the mount point, 6 its options
 		if len(f) < 6 {
 			return nil, fmt.Errorf("unreadable mount %q", line)
 		}
+		covered[mountAt{f[1], f[4]}] = true
+		lines = append(lines, f)
+	}
+	seen := map[string]bool{}
+	for _, f := range lines {
 		at, options := unescape(f[4]), strings.Split(f[5], ",")
+		if covered[mountAt{f[0], f[4]}] {
+			continue
+		}
 		step, ok := planned(want, at)
 		if !ok {
 			return nil, fmt.Errorf("%s is mounted, and the plan does not say so", at)
