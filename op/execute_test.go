@@ -40,7 +40,7 @@ func attempt(t *testing.T, workspace, input string) (ExecuteOutput, policy.Spec,
 	}
 	var asked policy.Spec
 	cause := &backend.StartError{Stage: "clone", Op: "clone", Object: workspace + "/deep/inside", Cause: "no room in /var/lib/secret/place"}
-	env := &Env{Options: paddock.Options{Backend: unable{err: cause, asked: &asked}, Dir: workspace, Agent: self, StateDir: "/state"}}
+	env := &Env{Options: paddock.Options{Backend: unable{err: cause, asked: &asked}, Dir: workspace, Agent: self, StateDir: t.TempDir()}}
 	out, err := executeOp().Call(t.Context(), env, []byte(input), nil)
 	if err != nil {
 		return ExecuteOutput{}, asked, err
@@ -233,7 +233,7 @@ func TestRunKeepsTheRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked policy.Spec
-	env := &Env{Options: paddock.Options{Backend: unable{err: errors.New("cannot start"), asked: &asked}, Dir: ws, Agent: file, StateDir: "/state"}}
+	env := &Env{Options: paddock.Options{Backend: unable{err: errors.New("cannot start"), asked: &asked}, Dir: ws, Agent: file, StateDir: t.TempDir()}}
 	_, err := runOp().Call(t.Context(), env, []byte(`{"spec_file": "`+file+`", "argv": ["curl", "x"]}`), nil)
 	if !errors.Is(err, paddock.ErrNotExecutable) || !strings.HasPrefix(err.Error(), "cannot run: Command 'curl' is not allowed. Allowed commands: ls") {
 		t.Errorf("error is %v", err)

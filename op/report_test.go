@@ -39,7 +39,7 @@ func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &Env{Options: paddock.Options{Backend: b, Dir: "/work", Agent: self, StateDir: "/state"}}
+	env := &Env{Options: paddock.Options{Backend: b, Dir: "/work", Agent: self, StateDir: t.TempDir()}}
 	out, err = o.Call(t.Context(), env, []byte(input), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 	if err := o.Render(&s, out); err != nil {
 		t.Fatal(err)
 	}
-	return out, s.String()
+	return out, strings.ReplaceAll(s.String(), env.Options.StateDir, "/state")
 }
 
 func TestDoctor(t *testing.T) {
