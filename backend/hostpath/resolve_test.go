@@ -183,6 +183,34 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// A link of another user's is not followed, whatever the list of this one says:
+// that user's sandboxes are on another.
+func TestLinksOfOthers(t *testing.T) {
+	root := dirIn(t, "app", "other", "home")
+	state := root + "/state"
+	linkAt(t, root+"/home", root+"/other/link")
+	started(t, requestOver(state, root+"/app"))
+	way, err := Follow(root + "/other/link")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, says := range map[uint32]string{uint32(os.Geteuid()): "", 0: "", 54321: "belongs to uid 54321", nobody: "belongs to uid 65534"} {
+		way.Links[0].UID = uid
+		if err := List(state).Judge(way, nil); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("uid %d: %v", uid, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Lchown(root+"/other/link", 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Mounts(requestOver(state, root+"/other/link"), "/workspace"); err == nil || !strings.Contains(err.Error(), "belongs to uid 54321") {
+		t.Errorf("root follows it: %v", err)
+	}
+}
+
 // Many directories are kept apart, and what is not there any more is forgotten
 // where there are too many.
 func TestWrittenIsBounded(t *testing.T) {
