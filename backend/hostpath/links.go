@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 // sandbox made it, or could have.
 type LinkError struct {
 	Link, Text string
-	Leads      string // where the whole path leads, "" where that is nowhere
+	Leads      string // where the whole path leads, whether something is there or not
 	Why        string
 }
 
@@ -26,7 +25,7 @@ func (e *LinkError) Error() string { return e.Link + " is a symbolic link to " +
 
 // Hint says what to do about it.
 func (e *LinkError) Hint() string {
-	return "name the path that the link leads to, if you trust it: " + cmp.Or(e.Leads, e.Text)
+	return "name the path that the link leads to, if you trust it: " + e.Leads
 }
 
 // Judge refuses a way that follows a link which commands of a sandbox could have
@@ -37,11 +36,7 @@ func (e *LinkError) Hint() string {
 func (w *Written) Judge(way *Way, more []Dir) error {
 	for _, l := range way.Links {
 		refuse := func(why string) error {
-			e := &LinkError{Link: l.Path, Text: l.Text, Why: why}
-			if way.Exists {
-				e.Leads = way.Path
-			}
-			return e
+			return &LinkError{Link: l.Path, Text: l.Text, Leads: way.Path, Why: why}
 		}
 		if d, ok := w.above(l.Dirs); ok {
 			return refuse("and commands of a sandbox could have made it: " + d.Path + " was writable for them")

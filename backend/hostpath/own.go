@@ -157,6 +157,9 @@ func (c Cover) elsewhere() string {
 
 // unusable is an own file that is named by a path which must not be used.
 func unusable(own backend.OwnFile, err error) error {
+	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
+		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: PADDOCK_STATE_DIR="+e.Leads)
+	}
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
