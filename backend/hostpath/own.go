@@ -207,8 +207,11 @@ func Remember(req backend.Request, mounts []Mount) error {
 		err = remember(req.StateDir, dirs)
 	}
 	if err != nil {
-		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(req.StateDir, writtenName), Cause: Reason(err),
-			Hint: "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"}
+		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
+		if errors.Is(err, errTooMany) {
+			hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
+		}
+		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(req.StateDir, writtenName), Cause: Reason(err), Hint: hint}
 	}
 	return nil
 }

@@ -233,6 +233,38 @@ func TestWrittenIsBounded(t *testing.T) {
 	}
 }
 
+// A list of many directories that are all there is read, and one that is full says
+// what makes room.
+func TestWrittenIsFull(t *testing.T) {
+	root := dirIn(t, "old", "new", "state")
+	way, err := Follow(root + "/old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Written{entries: slices.Repeat([]entry{{Identity: way.Identity, path: way.Path}}, maxListed)}
+	keep := func() {
+		if err := errors.Join(os.Chmod(root+"/state", 0o700), os.WriteFile(root+"/state/written", []byte(w.String()), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep()
+	req := requestOver(root+"/state", root+"/new")
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *backend.StartError
+	if err := Remember(req, mounts); !errors.As(err, &e) || !strings.Contains(e.Cause, "more directories than are listed: 65537") || !strings.HasPrefix(e.Hint, "remove directories") {
+		t.Errorf("a full list: %+v", err)
+	}
+	w.entries[7].path += "/gone"
+	keep()
+	started(t, req)
+	if n := len(List(root + "/state").entries); n != maxListed {
+		t.Errorf("%d are listed", n)
+	}
+}
+
 // A program in a workspace stays trusted for as long as each start covered it.
 func TestKept(t *testing.T) {
 	root := dirIn(t, "tree/bin")
