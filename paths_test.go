@@ -1,10 +1,13 @@
 package paddock
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/policy"
 )
 
 func executable(t *testing.T, dir, name string) string {
@@ -73,5 +76,31 @@ func TestStateDir(t *testing.T) {
 				t.Errorf("stateDir() = %q, %v, want %q", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// A state that is not there yet and lies behind a link of the user's own is refused at
+// the first start, in words that can be taken as they are.
+func TestStateDirBehindLink(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err == nil {
+		err = errors.Join(os.Mkdir(root+"/real", 0o700), os.Symlink("real", root+"/link"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(StateDirEnv, root+"/link/paddock")
+	_, err = DefaultStateDir()
+	var e *policy.FieldError
+	if !errors.As(err, &e) {
+		t.Fatalf("%v", err)
+	}
+	name, value, _ := strings.Cut(e.Hint[strings.LastIndex(e.Hint, " ")+1:], "=")
+	if name != StateDirEnv || value != root+"/real/paddock" {
+		t.Fatalf("the hint is %q", e.Hint)
+	}
+	t.Setenv(name, value)
+	if got, err := DefaultStateDir(); err != nil || got != value {
+		t.Errorf("the hint leads to %q, %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -131,13 +132,19 @@ func (c *call) begin(ctx context.Context) error {
 	case c.durable():
 		return c.tellOperator(fmt.Errorf("cannot do %s, which must be put on record: %w", c.op.Name, err))
 	case !c.env.AuditBestEffort:
-		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint})
+		return c.tellOperator(&paddock.Error{Message: fmt.Sprintf("cannot do %s: it cannot be put on record: %v", c.op.Name, err), Hint: unrecordedHint(err)})
 	}
 	c.warn(err)
 	return nil
 }
 
-const unrecordedHint = "make room there, or choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
+func unrecordedHint(err error) string {
+	hint := "choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		return "make room there, or " + hint
+	}
+	return hint
+}
 
 // tellOperator warns of an error that only somebody else is told of: who asks below
 // a ceiling is not the operator, who alone can mend it.

@@ -1,11 +1,11 @@
 package hostpath
 
 import (
-	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -16,7 +16,7 @@ import (
 // sandbox made it, or could have.
 type LinkError struct {
 	Link, Text string
-	Leads      string // where the whole path leads, "" where that is nowhere
+	Leads      string // where the whole path leads, whether something is there or not
 	Why        string
 }
 
@@ -25,21 +25,18 @@ func (e *LinkError) Error() string { return e.Link + " is a symbolic link to " +
 
 // Hint says what to do about it.
 func (e *LinkError) Hint() string {
-	return "name the path that the link leads to, if you trust it: " + cmp.Or(e.Leads, e.Text)
+	return "name the path that the link leads to, if you trust it: " + e.Leads
 }
 
 // Judge refuses a way that follows a link which commands of a sandbox could have
 // made: one that lies in a directory of the list, or in one of more, which
-// commands of this start can write. Without a list (w is nil) only links that
-// none of them can have made are followed.
+// commands of this start can write. Links of other users are never followed: what
+// their sandboxes could write is on a list of theirs. Without a list (w is nil) only
+// links that none of this user's can have made are followed.
 func (w *Written) Judge(way *Way, more []Dir) error {
 	for _, l := range way.Links {
 		refuse := func(why string) error {
-			e := &LinkError{Link: l.Path, Text: l.Text, Why: why}
-			if way.Exists {
-				e.Leads = way.Path
-			}
-			return e
+			return &LinkError{Link: l.Path, Text: l.Text, Leads: way.Path, Why: why}
 		}
 		if d, ok := w.above(l.Dirs); ok {
 			return refuse("and commands of a sandbox could have made it: " + d.Path + " was writable for them")
@@ -49,12 +46,22 @@ func (w *Written) Judge(way *Way, more []Dir) error {
 				return refuse("and commands can make such links: " + d.Path + " is writable for them")
 			}
 		}
+		if owner := int(l.UID); owner != 0 && owner != os.Geteuid() && !unmapped(l.UID) {
+			return refuse("and belongs to uid " + strconv.Itoa(owner) + ", whose sandboxes could have made it")
+		}
 		if w == nil && !l.safe() {
 			return refuse("and no list says yet which directories commands of sandboxes could write")
 		}
 	}
 	return nil
 }
+
+// unmapped reports whether an owner is one whom the user namespace does not have,
+// as the host's root is in a sandbox, and who owns the program that runs, too.
+func unmapped(uid uint32) bool { return uid == nobody && programOwner() == nobody }
+
+// nobody is shown instead of such a user.
+const nobody = 65534
 
 // systemDirs are directories in which root alone makes links, and which are no
 // workspace: an agent of root's can make links that belong to root.

@@ -52,10 +52,10 @@ type Cover struct {
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 	var covers []Cover
 	var errs []error
-	list, more := List(req.StateDir), writable(mounts)
+	list, more, all := List(req.StateDir), writable(mounts), mountedAll()
 	seen := map[string]bool{}
 	for _, own := range OwnFiles(req) {
-		if own.Path == "" || own.Spare && apart(own.Path, mounts) {
+		if own.Path == "" || own.Spare && apart(own.Path, mounts, all) {
 			continue
 		}
 		way, err := Follow(own.Path)
@@ -74,7 +74,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		}
 		seen[way.Path] = true
 		c := Cover{own, way.Path, own.Dir || way.Mode&unix.S_IFMT == unix.S_IFDIR}
-		needed, err := c.in(way, mounts)
+		needed, err := c.in(way, mounts, otherPaths(all, way))
 		if needed = needed && !slices.ContainsFunc(covers, func(o Cover) bool { _, ok := Within(c.Path, o.Path); return ok && o.Hidden }); needed && err == nil {
 			covers = append(covers, c)
 		} else if needed {
@@ -86,17 +86,29 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 
 // apart reports whether a program beside the running one is in none of the mounts,
 // without following its path anew: the kernel names the running one free of links.
-func apart(file string, mounts []Mount) bool {
+func apart(file string, mounts []Mount, all map[string]mounted) bool {
 	info, err := os.Lstat(file)
-	return (err != nil || info.Mode()&fs.ModeSymlink == 0) &&
-		!slices.ContainsFunc(mounts, func(m Mount) bool { _, ok := Within(file, m.Source); return ok })
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 || slices.ContainsFunc(mounts, func(m Mount) bool { return under(file, m.Source) }) {
+		return false
+	}
+	base := mountOf(all, file) // another mount of its file system may show it elsewhere
+	for _, m := range all {
+		if m.device == base.device && m.at != base.at && slices.ContainsFunc(mounts, func(o Mount) bool { return under(m.at, o.Source) || under(o.Source, m.at) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // in reports whether a file must be covered in one of the mounts, and what
-// speaks against that.
-func (c Cover) in(way *Way, mounts []Mount) (needed bool, err error) {
+// speaks against that. By another path than its own it is never covered: what is
+// mounted twice may be mounted anew at any time.
+func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 	for _, m := range mounts {
 		field := m.named()
+		if at := c.other(way, o, m); at != "" && (m.Writable || c.Hidden) {
+			return true, Refuse(field, m.Source, at+" is another path to "+c.what(), "name another directory, or the path of what is mounted there"+c.elsewhere())
+		}
 		if _, ok := Within(m.Source, c.Path); ok && c.Hidden {
 			return true, Refuse(field, m.Source, "it is "+c.What, "name another directory"+c.elsewhere())
 		}
@@ -145,6 +157,9 @@ func (c Cover) elsewhere() string {
 
 // unusable is an own file that is named by a path which must not be used.
 func unusable(own backend.OwnFile, err error) error {
+	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
+		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: PADDOCK_STATE_DIR="+e.Leads)
+	}
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
@@ -192,8 +207,11 @@ func Remember(req backend.Request, mounts []Mount) error {
 		err = remember(req.StateDir, dirs)
 	}
 	if err != nil {
-		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(req.StateDir, writtenName), Cause: Reason(err),
-			Hint: "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"}
+		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
+		if errors.Is(err, errTooMany) {
+			hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
+		}
+		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(req.StateDir, writtenName), Cause: Reason(err), Hint: hint}
 	}
 	return nil
 }

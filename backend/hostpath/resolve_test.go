@@ -183,6 +183,34 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// A link of another user's is not followed, whatever the list of this one says:
+// that user's sandboxes are on another.
+func TestLinksOfOthers(t *testing.T) {
+	root := dirIn(t, "app", "other", "home")
+	state := root + "/state"
+	linkAt(t, root+"/home", root+"/other/link")
+	started(t, requestOver(state, root+"/app"))
+	way, err := Follow(root + "/other/link")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, says := range map[uint32]string{uint32(os.Geteuid()): "", 0: "", 54321: "belongs to uid 54321", nobody: "belongs to uid 65534"} {
+		way.Links[0].UID = uid
+		if err := List(state).Judge(way, nil); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("uid %d: %v", uid, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Lchown(root+"/other/link", 54321, 54321); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Mounts(requestOver(state, root+"/other/link"), "/workspace"); err == nil || !strings.Contains(err.Error(), "belongs to uid 54321") {
+		t.Errorf("root follows it: %v", err)
+	}
+}
+
 // Many directories are kept apart, and what is not there any more is forgotten
 // where there are too many.
 func TestWrittenIsBounded(t *testing.T) {
@@ -202,6 +230,38 @@ func TestWrittenIsBounded(t *testing.T) {
 	w := List(state)
 	if len(w.entries) > roomy+1 || w.entries[0].path != root+"/keep" {
 		t.Errorf("there are %d, the first %s", len(w.entries), w.entries[0].path)
+	}
+}
+
+// A list of many directories that are all there is read, and one that is full says
+// what makes room.
+func TestWrittenIsFull(t *testing.T) {
+	root := dirIn(t, "old", "new", "state")
+	way, err := Follow(root + "/old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Written{entries: slices.Repeat([]entry{{Identity: way.Identity, path: way.Path}}, maxListed)}
+	keep := func() {
+		if err := errors.Join(os.Chmod(root+"/state", 0o700), os.WriteFile(root+"/state/written", []byte(w.String()), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep()
+	req := requestOver(root+"/state", root+"/new")
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *backend.StartError
+	if err := Remember(req, mounts); !errors.As(err, &e) || !strings.Contains(e.Cause, "more directories than are listed: 65537") || !strings.HasPrefix(e.Hint, "remove directories") {
+		t.Errorf("a full list: %+v", err)
+	}
+	w.entries[7].path += "/gone"
+	keep()
+	started(t, req)
+	if n := len(List(root + "/state").entries); n != maxListed {
+		t.Errorf("%d are listed", n)
 	}
 }
 

@@ -30,8 +30,8 @@ const writtenName = "written"
 
 const (
 	writtenHead = "paddock-written 1\n"
-	maxWritten  = 4 << 20 // bytes of the list
-	maxListed   = 4096
+	maxWritten  = 32 << 20 // bytes of the list
+	maxListed   = 1 << 16
 	// roomy is how many entries stay although nothing is there any more: a
 	// directory may have been moved, with the links that commands made in it.
 	roomy = 512
@@ -217,19 +217,31 @@ func (w *Written) learn(dirs []entry) bool {
 
 // prune forgets the oldest of what is not there any more, where there is much.
 func (w *Written) prune() error {
-	for i := 0; len(w.entries) > roomy && i < len(w.entries); {
-		e := w.entries[i]
-		var st stat
-		if err := st.of(unix.AT_FDCWD, e.path); err == nil && st.same(e.Identity) || err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
-			i++
+	kept, spare := w.entries[:0], len(w.entries)-roomy
+	for _, e := range w.entries {
+		if spare > 0 && e.gone() {
+			spare--
 			continue
 		}
-		w.entries = slices.Delete(w.entries, i, i+1)
+		kept = append(kept, e)
 	}
-	if len(w.entries) > maxListed {
-		return fmt.Errorf("sandboxes could change %d directories by now, which is more than are listed", len(w.entries))
+	if w.entries = kept; len(kept) > maxListed {
+		return fmt.Errorf("sandboxes could change %w: %d", errTooMany, len(kept))
 	}
 	return nil
+}
+
+// errTooMany is a list that is full, of directories that are all still there.
+var errTooMany = errors.New("more directories than are listed")
+
+// gone reports whether a directory is not where it was any more.
+func (e *entry) gone() bool {
+	var st stat
+	err := st.of(unix.AT_FDCWD, e.path)
+	if err != nil {
+		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+	}
+	return !st.same(e.Identity)
 }
 
 // remember adds directories to the list in a directory of state, before

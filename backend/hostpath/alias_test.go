@@ -1,0 +1,96 @@
+//go:build linux
+
+package hostpath
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+)
+
+// A directory that is mounted a second time shows Paddock's own files by a second
+// path, which is refused as the first is covered or refused.
+func TestOtherPaths(t *testing.T) {
+	if os.Getenv("PADDOCK_TEST_MOUNTS") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestOtherPaths$", "-test.v")
+		cmd.Env = append(os.Environ(), "PADDOCK_TEST_MOUNTS=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+		if id := os.Getuid(); id != 0 {
+			cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
+			cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		}
+		out, err := cmd.CombinedOutput()
+		if len(out) == 0 {
+			t.Skip("cannot make a mount namespace: ", err)
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal("cannot make mounts private: ", err)
+	}
+	root := dirIn(t, "home/app", "home/.local/state/paddock/sandboxes", "home/bin", "alias", "part", "ws/sub", "apart", "other", "one/home", "again")
+	for _, f := range []string{"home/bin/tool", "file"} {
+		if err := os.WriteFile(root+"/"+f, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range [][2]string{{"home", "alias"}, {"home/.local/state/paddock/sandboxes", "part"}, {"home/.local/state", "ws/sub"}, {"home/bin/tool", "file"}, {"ws", "other"}, {"home", "one/home"}, {"one", "again"}} {
+		if err := unix.Mount(root+"/"+m[0], root+"/"+m[1], "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Unmount(root+"/"+m[1], unix.MNT_DETACH)
+	}
+	state := root + "/home/.local/state/paddock"
+	for _, tt := range []struct {
+		dir, access, state, says string
+	}{
+		{"alias", "", state, "alias/.local/state/paddock is another path to " + state},
+		{"alias", "ro", state, "is another path to " + state},
+		{"alias/.local", "", state, "is another path to " + state},
+		{"alias/.local/state/paddock", "", state, "is another path to " + state},
+		{"alias/.local/state/paddock/sandboxes", "", state, "is another path to " + state},
+		{"part", "", state, "part is another path to " + state},
+		{"ws", "", state, "ws/sub/paddock is another path to " + state},
+		{"alias", "", state + "/new/state", "alias/.local/state/paddock/new/state is another path to " + state + "/new/state"},
+		{"alias/bin", "", state, "alias/bin/tool is another path to " + root + "/home/bin/tool"},
+		{"home", "", root + "/alias/.local/state/paddock", "is another path to " + root + "/alias/.local/state/paddock"},
+		{"home", "", state, ""},
+		{"home/app", "", state, ""},
+		{"alias/app", "", state, ""},
+		{"alias/bin", "ro", state, ""},
+		{"apart", "", state, ""},
+		{"other/sub", "", state, ""},
+		{"again/home", "", state, ""}, // the bind was not recursive: nothing is mounted there
+	} {
+		req := requestOver(tt.state, root+"/"+tt.dir)
+		req.Spec.Workspace.Access = tt.access
+		req.Own = []backend.OwnFile{{Path: root + "/home/bin/tool", What: "the tool"}}
+		mounts, err := Mounts(req, "/workspace")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Covers(req, mounts)
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s %s of %s: %v, want %q", tt.dir, tt.access, tt.state, err, tt.says)
+		}
+	}
+	req := requestOver(state, root+"/apart", root+"/file")
+	req.Own = []backend.OwnFile{{Path: root + "/home/bin/tool", What: "the tool"}}
+	mounts, err := Mounts(req, "/workspace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Covers(req, mounts); err == nil || !strings.Contains(err.Error(), "file is another path to "+root+"/home/bin/tool") {
+		t.Errorf("a file mounted at another path: %v", err)
+	}
+}
