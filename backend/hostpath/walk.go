@@ -36,6 +36,7 @@ const (
 	plain   kind = iota
 	gitDir       // a repository's own directory
 	modules      // holds repositories' own directories, at any depth: .git/modules, .git/worktrees
+	written      // below a repository's own, and git writes in it: .git/logs
 )
 
 // node is a directory as it was when its names were read.
@@ -49,6 +50,7 @@ type node struct {
 	kids       []*node
 	byName     map[string]*node // kids, made when it is needed
 	hits       []string         // names with which paths of the inventory begin
+	links      []string         // symbolic links in it
 }
 
 // task is a directory that is to be looked at.
@@ -57,6 +59,7 @@ type task struct {
 	depth int
 	what  kind
 	cache bool  // only what counts everywhere counts here
+	git   bool  // git writes in it, below a bare repository
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
 }
@@ -163,7 +166,7 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 		return nil
 	}
 	if t.was.unchanged(&st) && t.was.what == t.what {
-		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, kids: t.was.kids, hits: t.was.hits}
+		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
 	} else if err := w.read(t, fd, &st, buf); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
@@ -204,8 +207,11 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 		if _, ok := firsts[string(name)]; ok {
 			n.hits = append(n.hits, string(name))
 		}
-		if kind == unix.DT_DIR {
+		switch kind {
+		case unix.DT_DIR:
 			n.kids = append(n.kids, &node{name: string(name)})
+		case unix.DT_LNK:
+			n.links = append(n.links, string(name))
 		}
 		return w.entries.Add(1) <= maxEntries
 	})
@@ -223,11 +229,17 @@ func (w *walk) kids(t task, fd int) []task {
 	for i, kid := range t.now.kids {
 		k := task{rel: path.Join(t.rel, kid.name), depth: t.depth + 1, now: kid, cache: t.cache || caches[kid.name]}
 		switch {
+		case t.what == written:
+			k.what = written
 		case t.what == gitDir || t.now.bare && t.what == modules:
-			if kid.name != "modules" && kid.name != "worktrees" {
+			switch {
+			case kid.name == "modules" || kid.name == "worktrees":
+				k.what = modules
+			case writtenDirs[kid.name]:
+				k.what = written
+			default:
 				continue
 			}
-			k.what = modules
 		case t.what == modules:
 			k.what = modules
 		case kid.name == ".git":
@@ -236,6 +248,8 @@ func (w *walk) kids(t task, fd int) []task {
 			continue
 		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
 			k.what = modules
+		case t.git || t.now.bare && writtenDirs[kid.name]:
+			k.git = true // people may work there too
 		}
 		if k.depth > maxDepth || len(k.rel) > maxRel {
 			w.cut(k.depth, "there are directories deeper than "+num(maxDepth)+" levels")
@@ -274,7 +288,10 @@ func (n *node) kid(i int, name string) *node {
 // all that it holds of the inventory is as it was, too.
 func (w *walk) idle(parent int, t task) bool {
 	was := t.was
-	if was == nil || !was.stable || was.bare || was.what != plain || len(was.kids) > 0 {
+	if was == nil || !was.stable || was.bare || was.what != t.what || t.what != plain && t.what != written || len(was.kids) > 0 {
+		return false
+	}
+	if (t.git || t.what == written) && len(was.links) > 0 {
 		return false
 	}
 	var st unix.Stat_t
@@ -301,8 +318,13 @@ func (w *walk) idle(parent int, t task) bool {
 // kindOf asks for the type of a name, where the file system did not tell.
 func kindOf(dir int, name string) byte {
 	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return unix.DT_DIR
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			return unix.DT_DIR
+		case unix.S_IFLNK:
+			return unix.DT_LNK
+		}
 	}
 	return unix.DT_UNKNOWN
 }

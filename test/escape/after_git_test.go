@@ -51,6 +51,8 @@ func gitAttacks() []later {
 		stop(".git/config.worktree names a program", `git config extensions.worktreeConfig true; echo >.git/config.worktree`, `evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
 		told(".git/config.worktree is made", ".git/config.worktree", `git config extensions.worktreeConfig true; rm -f .git/config.worktree`,
 			`evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
+		told(".git/logs/HEAD is a link out", ".git/logs/HEAD", `:`, `rm -f .git/logs/HEAD; ln -s "$CANARY" .git/logs/HEAD`, commit),
+		told(".git/COMMIT_EDITMSG is a link out", ".git/COMMIT_EDITMSG", `:`, `ln -sf "$CANARY" .git/COMMIT_EDITMSG`, commit),
 		told(".git/commondir leads elsewhere", ".git/commondir", `:`, `cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo ../fake >.git/commondir`, commit),
 
 		hooks("plainly", `git config core.hooksPath tools/hooks`),
