@@ -143,10 +143,10 @@ func (l *look) meet(ctx context.Context, p place, t task) {
 	if t.what == modules && !t.now.bare {
 		return
 	}
-	firsts := l.matcher.firsts(t.what, t.depth == 0)
+	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.project)
 	for _, name := range t.now.hits {
 		for _, o := range firsts[name] {
-			if !t.cache || o.Everywhere {
+			if !t.cache || o.Everywhere || t.now.project && o.Class == policy.Unasked {
 				l.entry(ctx, p, o)
 			}
 		}

@@ -76,6 +76,11 @@ func TestCompare(t *testing.T) {
 		{"the root as a worktree", "", "echo ref: refs/heads/x > HEAD; echo src > commondir", "commondir", ""},
 		{"half a repository", "", "echo x > HEAD; mkdir refs", "", ""},
 		{"less of a repository", "mkdir objects refs; echo x > HEAD", "rm -r HEAD objects; touch HEAD objects", "", ""},
+		{"the project of a nested repository", "mkdir -p a/.husky b; cd a; " + gitInit + "echo x > .husky/pre-commit; echo x > lefthook.yml; cd ../b; " + gitInit, "echo y > a/.husky/pre-commit; echo y > a/lefthook.yml; echo x > a/.pre-commit-config.yaml; echo x > b/.gitlab-ci.yml; mkdir a/c c; echo x > a/c/lefthook.yml; echo x > c/lefthook.yml",
+			"a/.husky/pre-commit a/.pre-commit-config.yaml a/lefthook.yml", "b/.gitlab-ci.yml"},
+		{"the project of a worktree and of a link", "mkdir a b; echo gitdir: ../x > a/.git; ln -s ../x b/.git", "for d in a b; do echo x > $d/lefthook.yml; done", "a/lefthook.yml b/lefthook.yml", ""},
+		{"a directory that becomes a project", "mkdir a; echo x > a/lefthook.yml", "cd a; " + gitInit, "a/.git/config a/.git/hooks a/lefthook.yml", ""},
+		{"a project among packages", "mkdir -p vendor/a; cd vendor/a; " + gitInit, "echo x > vendor/a/lefthook.yml; echo x > vendor/a/Makefile; mkdir vendor/a/b; echo x > vendor/a/b/lefthook.yml", "vendor/a/lefthook.yml", ""},
 		{"links that git writes through", gitInit + "mkdir -p .git/logs/refs .git/rr-cache/x", "for f in logs/HEAD logs/refs/x refs/stash COMMIT_EDITMSG packed-refs rr-cache/x/preimage; do ln -s ../../x .git/$f; done",
 			".git/COMMIT_EDITMSG .git/logs/HEAD .git/logs/refs/x .git/packed-refs .git/refs/stash .git/rr-cache/x/preimage", ""},
 		{"such links in a submodule, a worktree and beside it", gitInit + "mkdir -p .git/modules/a/logs .git/worktrees/w/refs b/objects b/refs/x b/logs; for d in .git/modules/a .git/worktrees/w b; do echo x > $d/HEAD; done; cp .git/HEAD .git/worktrees/w/commondir",
@@ -287,7 +292,7 @@ func TestCompareSkipsNothing(t *testing.T) {
 		}
 		change := func() {
 			dir := pick()
-			name := filepath.Join(dir, []string{".envrc", "HEAD", "config", "Makefile", "refs", "objects", "commondir", ".git", "x"}[r.IntN(9)])
+			name := filepath.Join(dir, []string{".envrc", "HEAD", "config", "Makefile", "refs", "objects", "commondir", ".git", "lefthook.yml"}[r.IntN(9)])
 			switch r.IntN(8) {
 			case 0:
 				_ = os.RemoveAll(name)

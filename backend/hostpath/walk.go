@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,7 @@ type node struct {
 	stable     bool // equal times prove that it was not changed
 	what       kind
 	bare       bool // it is a repository's own directory, by its names
+	project    bool // it holds a ".git", of whatever type
 	kids       []*node
 	byName     map[string]*node // kids, made when it is needed
 	hits       []string         // names with which paths of the inventory begin
@@ -166,7 +168,7 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 		return nil
 	}
 	if t.was.unchanged(&st) && t.was.what == t.what {
-		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
+		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, project: t.was.project, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
 	} else if err := w.read(t, fd, &st, buf); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
@@ -186,7 +188,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
 	n.stable = w.trusted && w.settled(st)
-	firsts := w.matcher.firsts(t.what, t.depth == 0)
+	firsts := w.matcher.firsts(t.what, true)
 	var head, objects, refs, common bool
 	seen := 0
 	err := eachName(fd, buf, func(name []byte, kind byte) bool {
@@ -200,6 +202,8 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 			refs = true
 		case "commondir":
 			common = true
+		case ".git":
+			n.project = true
 		}
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))
@@ -217,6 +221,9 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	})
 	if w.entries.Load() > maxEntries {
 		w.cut(t.depth, "there are too many")
+	}
+	if t.what == plain && t.depth > 0 && !n.project {
+		n.hits = slices.DeleteFunc(n.hits, func(name string) bool { return w.matcher.nested[name] == nil })
 	}
 	n.bare = head && (objects && refs || common) || t.what == modules && head
 	return err
