@@ -55,6 +55,8 @@ type item struct {
 	// below that where the entry is a directory.
 	by  *policy.Obeyed
 	top string
+	// leaves says that git writes through it to where nothing is compared.
+	leaves bool
 }
 
 // same reports whether nothing has changed that the host would notice.
@@ -74,6 +76,7 @@ func (i item) same(was item) bool {
 type look struct {
 	matcher *matcher
 	began   time.Time
+	roots   []string
 	before  map[string]item // what an earlier look found, so that what is as it was need not be read again
 
 	entries, dirs       atomic.Int64
@@ -132,13 +135,18 @@ func (l *look) meet(ctx context.Context, p place, t task) {
 			l.entry(ctx, p, o)
 		}
 	}
+	if t.now.bare || t.git || t.what != plain {
+		for _, name := range t.now.links {
+			l.at(ctx, p, name, writtenThrough, 0)
+		}
+	}
 	if t.what == modules && !t.now.bare {
 		return
 	}
-	firsts := l.matcher.firsts(t.what, t.depth == 0)
+	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.project)
 	for _, name := range t.now.hits {
 		for _, o := range firsts[name] {
-			if !t.cache || o.Everywhere {
+			if !t.cache || o.Everywhere || t.now.project && o.Class == policy.Unasked {
 				l.entry(ctx, p, o)
 			}
 		}
@@ -181,11 +189,13 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 	full := p.path(name)
 	i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: o, top: full} //nolint:unconvert // differs between platforms
 	switch mode := st.Mode & unix.S_IFMT; {
+	case o == writtenThrough && (mode != unix.S_IFLNK || isSymref(p.fd, name)):
+		return
 	case o.With != nil:
 		i = item{kind: isMarker, by: o, top: full}
 	case mode == unix.S_IFLNK:
 		i.kind, i.sum = isLink, linkText(p.fd, name)
-		l.follow(p, name, "", o, hops)
+		i.leaves = l.follow(p, name, "", o, hops)
 	case mode == unix.S_IFDIR && o.Path == ".git":
 		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
 	case mode == unix.S_IFDIR && o.Dir:
@@ -209,7 +219,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 func (l *look) add(full string, i item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old, there := l.items[full]; there && (old.by.Class == policy.Unasked || i.by.Class != policy.Unasked) {
+	if old, there := l.items[full]; there && (old.by.Class == policy.Unasked && old.kind != isMarker || i.by.Class != policy.Unasked) {
 		return
 	}
 	if len(l.items) >= maxItems {
@@ -272,18 +282,32 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 }
 
 // follow notes where a link leads, and rest below that: what lies there, where
-// commands can write, is obeyed as well.
-func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
+// commands can write, is obeyed as well. It reports whether git writes there,
+// outside all that is compared.
+func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) (leaves bool) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(p.fd, name, buf)
 	if err != nil || n <= 0 {
-		return
+		return false
 	}
 	to := string(buf[:n])
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(filepath.Dir(p.path(name)), to)
 	}
-	l.lead(link{to: filepath.Join(to, rest), by: o, hops: hops + 1})
+	to = filepath.Join(to, rest)
+	l.lead(link{to: to, by: o, hops: hops + 1})
+	return o == writtenThrough && !slices.ContainsFunc(l.roots, func(root string) bool { _, in := Within(to, root); return in })
+}
+
+// isSymref reports whether a link is a HEAD as git makes it where
+// core.preferSymlinkRefs is set.
+func isSymref(dir int, name string) bool {
+	if name != "HEAD" {
+		return false
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	return err == nil && strings.HasPrefix(string(buf[:n]), "refs/") && !strings.Contains(string(buf[:n]), "..")
 }
 
 func (l *look) lead(to link) {
@@ -309,8 +333,8 @@ func (l *look) led(ctx context.Context, p place, to link) {
 		if err != nil {
 			if errors.Is(linkError(p.fd, part, err), unix.ELOOP) {
 				full := p.path(part)
-				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full})
-				l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
+				leaves := l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
+				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full, leaves: leaves})
 			} else {
 				l.missed(p.root, path.Join(p.rel, part), err)
 			}

@@ -18,6 +18,14 @@ var caches = map[string]bool{
 	".bundle": true, "third_party": true, "__pycache__": true, ".cache": true, ".next": true, ".nuxt": true, "_build": true, ".build": true,
 }
 
+// writtenDirs are directories of a repository's own in which git writes files
+// whose names, or content, commands can choose.
+var writtenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
+
+// writtenThrough stands for a link in a repository's own directory that is no
+// path of the inventory.
+var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link, and git writes through it"}
+
 // matcher finds the entries of the inventory by the first name of their paths.
 type matcher struct {
 	root, nested, repository map[string][]*policy.Obeyed
@@ -51,6 +59,8 @@ func newMatcher(inventory []policy.Obeyed) *matcher {
 // firsts are the entries that count in a directory.
 func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
 	switch {
+	case what == written:
+		return nil
 	case what != plain:
 		return m.repository
 	case root:

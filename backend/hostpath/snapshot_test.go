@@ -76,6 +76,19 @@ func TestCompare(t *testing.T) {
 		{"the root as a worktree", "", "echo ref: refs/heads/x > HEAD; echo src > commondir", "commondir", ""},
 		{"half a repository", "", "echo x > HEAD; mkdir refs", "", ""},
 		{"less of a repository", "mkdir objects refs; echo x > HEAD", "rm -r HEAD objects; touch HEAD objects", "", ""},
+		{"the project of a nested repository", "mkdir -p a/.husky b; cd a; " + gitInit + "echo x > .husky/pre-commit; echo x > lefthook.yml; cd ../b; " + gitInit, "echo y > a/.husky/pre-commit; echo y > a/lefthook.yml; echo x > a/.pre-commit-config.yaml; echo x > b/.gitlab-ci.yml; mkdir a/c c; echo x > a/c/lefthook.yml; echo x > c/lefthook.yml",
+			"a/.husky/pre-commit a/.pre-commit-config.yaml a/lefthook.yml", "b/.gitlab-ci.yml"},
+		{"the project of a worktree and of a link", "mkdir a b; echo gitdir: ../x > a/.git; ln -s ../x b/.git", "for d in a b; do echo x > $d/lefthook.yml; done", "a/lefthook.yml b/lefthook.yml", ""},
+		{"a directory that becomes a project", "mkdir a; echo x > a/lefthook.yml", "cd a; " + gitInit, "a/.git/config a/.git/hooks a/lefthook.yml", ""},
+		{"a project among packages", "mkdir -p vendor/a; cd vendor/a; " + gitInit, "echo x > vendor/a/lefthook.yml; echo x > vendor/a/Makefile; mkdir vendor/a/b; echo x > vendor/a/b/lefthook.yml", "vendor/a/lefthook.yml", ""},
+		{"links that git writes through", gitInit + "mkdir -p .git/logs/refs .git/rr-cache/x", "for f in logs/HEAD logs/refs/x refs/stash COMMIT_EDITMSG packed-refs rr-cache/x/preimage; do ln -s ../../x .git/$f; done",
+			".git/COMMIT_EDITMSG .git/logs/HEAD .git/logs/refs/x .git/packed-refs .git/refs/stash .git/rr-cache/x/preimage", ""},
+		{"such links in a submodule, a worktree and beside it", gitInit + "mkdir -p .git/modules/a/logs .git/worktrees/w/refs b/objects b/refs/x b/logs; for d in .git/modules/a .git/worktrees/w b; do echo x > $d/HEAD; done; cp .git/HEAD .git/worktrees/w/commondir",
+			"ln -s x .git/modules/a/logs/HEAD; ln -s x .git/modules/z; ln -s x .git/worktrees/w/refs/x; ln -s x b/refs/x/y; ln -s x b/logs/z; ln -s x b/FETCH_HEAD; ln -s x b/objects/y",
+			".git/modules/a/logs/HEAD .git/modules/z .git/worktrees/w/refs/x b/FETCH_HEAD b/logs/z b/refs/x/y", ""},
+		{"a link that was there", gitInit + "mkdir .git/logs; ln -s ../../x .git/logs/HEAD; ln -s refs/heads/x .git/refs/HEAD", "echo x > x; rm .git/HEAD; ln -s refs/heads/x .git/HEAD", "", ""},
+		{"a link out that was there", gitInit + "mkdir .git/logs; ln -s ../../x .git/logs/HEAD; ln -s /nowhere/x x", "", "x", ""},
+		{"a HEAD that is no reference", gitInit, "ln -sf ../x .git/HEAD", ".git/HEAD", ""},
 		{"what git resumes", gitInit, "mkdir .git/rebase-merge; echo exec evil > .git/rebase-merge/git-rebase-todo", "", ".git/rebase-merge"},
 		{"direnv", "", "mkdir -p a/b; echo x > .envrc; echo x > a/b/.envrc", ".envrc a/b/.envrc", ""},
 		{"direnv, changed", "mkdir a; echo x > a/.envrc", "echo y > a/.envrc", "a/.envrc", ""},
@@ -279,7 +292,7 @@ func TestCompareSkipsNothing(t *testing.T) {
 		}
 		change := func() {
 			dir := pick()
-			name := filepath.Join(dir, []string{".envrc", "HEAD", "config", "Makefile", "refs", "objects", "commondir", ".git", "x"}[r.IntN(9)])
+			name := filepath.Join(dir, []string{".envrc", "HEAD", "config", "Makefile", "refs", "objects", "commondir", ".git", "lefthook.yml"}[r.IntN(9)])
 			switch r.IntN(8) {
 			case 0:
 				_ = os.RemoveAll(name)

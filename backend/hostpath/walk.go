@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ const (
 	plain   kind = iota
 	gitDir       // a repository's own directory
 	modules      // holds repositories' own directories, at any depth: .git/modules, .git/worktrees
+	written      // below a repository's own, and git writes in it: .git/logs
 )
 
 // node is a directory as it was when its names were read.
@@ -46,9 +48,11 @@ type node struct {
 	stable     bool // equal times prove that it was not changed
 	what       kind
 	bare       bool // it is a repository's own directory, by its names
+	project    bool // it holds a ".git", of whatever type
 	kids       []*node
 	byName     map[string]*node // kids, made when it is needed
 	hits       []string         // names with which paths of the inventory begin
+	links      []string         // symbolic links in it
 }
 
 // task is a directory that is to be looked at.
@@ -57,6 +61,7 @@ type task struct {
 	depth int
 	what  kind
 	cache bool  // only what counts everywhere counts here
+	git   bool  // git writes in it, below a bare repository
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
 }
@@ -163,7 +168,7 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 		return nil
 	}
 	if t.was.unchanged(&st) && t.was.what == t.what {
-		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, kids: t.was.kids, hits: t.was.hits}
+		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, project: t.was.project, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
 	} else if err := w.read(t, fd, &st, buf); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
@@ -183,7 +188,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
 	n.stable = w.trusted && w.settled(st)
-	firsts := w.matcher.firsts(t.what, t.depth == 0)
+	firsts := w.matcher.firsts(t.what, true)
 	var head, objects, refs, common bool
 	seen := 0
 	err := eachName(fd, buf, func(name []byte, kind byte) bool {
@@ -197,6 +202,8 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 			refs = true
 		case "commondir":
 			common = true
+		case ".git":
+			n.project = true
 		}
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))
@@ -204,13 +211,19 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 		if _, ok := firsts[string(name)]; ok {
 			n.hits = append(n.hits, string(name))
 		}
-		if kind == unix.DT_DIR {
+		switch kind {
+		case unix.DT_DIR:
 			n.kids = append(n.kids, &node{name: string(name)})
+		case unix.DT_LNK:
+			n.links = append(n.links, string(name))
 		}
 		return w.entries.Add(1) <= maxEntries
 	})
 	if w.entries.Load() > maxEntries {
 		w.cut(t.depth, "there are too many")
+	}
+	if t.what == plain && t.depth > 0 && !n.project {
+		n.hits = slices.DeleteFunc(n.hits, func(name string) bool { return w.matcher.nested[name] == nil })
 	}
 	n.bare = head && (objects && refs || common) || t.what == modules && head
 	return err
@@ -223,11 +236,17 @@ func (w *walk) kids(t task, fd int) []task {
 	for i, kid := range t.now.kids {
 		k := task{rel: path.Join(t.rel, kid.name), depth: t.depth + 1, now: kid, cache: t.cache || caches[kid.name]}
 		switch {
+		case t.what == written:
+			k.what = written
 		case t.what == gitDir || t.now.bare && t.what == modules:
-			if kid.name != "modules" && kid.name != "worktrees" {
+			switch {
+			case kid.name == "modules" || kid.name == "worktrees":
+				k.what = modules
+			case writtenDirs[kid.name]:
+				k.what = written
+			default:
 				continue
 			}
-			k.what = modules
 		case t.what == modules:
 			k.what = modules
 		case kid.name == ".git":
@@ -236,6 +255,8 @@ func (w *walk) kids(t task, fd int) []task {
 			continue
 		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
 			k.what = modules
+		case t.git || t.now.bare && writtenDirs[kid.name]:
+			k.git = true // people may work there too
 		}
 		if k.depth > maxDepth || len(k.rel) > maxRel {
 			w.cut(k.depth, "there are directories deeper than "+num(maxDepth)+" levels")
@@ -274,7 +295,10 @@ func (n *node) kid(i int, name string) *node {
 // all that it holds of the inventory is as it was, too.
 func (w *walk) idle(parent int, t task) bool {
 	was := t.was
-	if was == nil || !was.stable || was.bare || was.what != plain || len(was.kids) > 0 {
+	if was == nil || !was.stable || was.bare || was.what != t.what || t.what != plain && t.what != written || len(was.kids) > 0 {
+		return false
+	}
+	if (t.git || t.what == written) && len(was.links) > 0 {
 		return false
 	}
 	var st unix.Stat_t
@@ -301,8 +325,13 @@ func (w *walk) idle(parent int, t task) bool {
 // kindOf asks for the type of a name, where the file system did not tell.
 func kindOf(dir int, name string) byte {
 	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return unix.DT_DIR
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFDIR:
+			return unix.DT_DIR
+		case unix.S_IFLNK:
+			return unix.DT_LNK
+		}
 	}
 	return unix.DT_UNKNOWN
 }

@@ -51,6 +51,8 @@ func gitAttacks() []later {
 		stop(".git/config.worktree names a program", `git config extensions.worktreeConfig true; echo >.git/config.worktree`, `evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
 		told(".git/config.worktree is made", ".git/config.worktree", `git config extensions.worktreeConfig true; rm -f .git/config.worktree`,
 			`evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
+		told(".git/logs/HEAD is a link out", ".git/logs/HEAD", `:`, `rm -f .git/logs/HEAD; ln -s "$CANARY" .git/logs/HEAD`, commit),
+		told(".git/COMMIT_EDITMSG is a link out", ".git/COMMIT_EDITMSG", `:`, `ln -sf "$CANARY" .git/COMMIT_EDITMSG`, commit),
 		told(".git/commondir leads elsewhere", ".git/commondir", `:`, `cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo ../fake >.git/commondir`, commit),
 
 		hooks("plainly", `git config core.hooksPath tools/hooks`),
@@ -138,6 +140,8 @@ func nestedAttacks() []later {
 	rows := []later{
 		row("a nested repository gets a hook", "vendor/lib/.git", nested, `evil vendor/lib/.git/hooks/pre-commit`, `git -C vendor/lib commit -q --allow-empty -m x`),
 		row("a nested repository's hook is changed", "vendor/lib/.git", nested+`; harmless vendor/lib/.git/hooks/pre-commit`, `evil vendor/lib/.git/hooks/pre-commit`, `git -C vendor/lib commit -q --allow-empty -m x`),
+		row("a nested repository's husky hook is changed", "src/.husky", `git init -q -b main src; git -C src config core.hooksPath .husky/_; printf '. "$(dirname "$0")/../pre-commit"' >husky; chmod +x husky; mkdir -p src/.husky/_; mv husky src/.husky/_/pre-commit; harmless src/.husky/pre-commit`,
+			`evil src/.husky/pre-commit`, `git -C src commit -q --allow-empty -m x`),
 		row("a nested repository gets core.fsmonitor", "vendor/lib/.git", nested, `evil x; git -C vendor/lib config core.fsmonitor "$WS/x"`, `git -C vendor/lib status`),
 		row("a nested repository gets core.fsmonitor, seen by a status of the whole", "vendor/lib/.git", nested, `evil x; git -C vendor/lib config core.fsmonitor "$WS/x"; echo x >vendor/lib/x`, `git status`),
 		row("a nested repository gets a pager", "vendor/lib/.git", nested, `git -C vendor/lib config core.pager ": >'$CANARY'; cat"`, `script -qec 'git -C vendor/lib log' /dev/null </dev/null`),
