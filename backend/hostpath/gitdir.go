@@ -240,6 +240,9 @@ func (p *protector) guardRepository(r *repository) error {
 		case r.nested:
 			if p.guardEntry(policy.Obeyed{Path: o.Path, Under: o.Under, Dir: o.Dir, Why: o.Why}, at) != nil {
 				p.watch(at)
+				if !p.below(at) {
+					p.out.Unread = append(p.out.Unread, at)
+				}
 			}
 		case slices.ContainsFunc(p.inUse, func(dir string) bool { _, in := Within(dir, at); return in }):
 			err = p.guardSiblings(o, at)

@@ -110,7 +110,9 @@ func (p *protector) readConfig(f configFile) error {
 		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
 	}
 	if f.depth > 0 {
-		p.guardNamed(found, "git's configuration includes it")
+		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested}); err != nil {
+			return err
+		}
 	}
 	settings, err := parsePlain(text)
 	if err != nil {
@@ -186,7 +188,9 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 	words := shellWords(value)
 	for i, w := range words[:min(len(words), maxWords)] {
 		for _, root := range f.roots {
-			p.word(k, w, absolute(p.homes.expand(w), root), i == 0)
+			if err := p.word(f, k, w, absolute(p.homes.expand(w), root), i == 0); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -210,19 +214,19 @@ func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 		}
 		return Refuse(m.Field, m.Source, "git runs hooks from it, because core.hooksPath in "+f.path+" names it", p.remedy(f.opens, "name another directory"))
 	default:
-		p.guardNamed(found, k.Why)
 		if k.Name == "core.hookspath" {
 			p.addHooks(found, f.opens, f.nested)
 		}
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested})
 	}
 	return nil
 }
 
 // word is for a word of a command line: what is there and a file is guarded,
 // unless it lies where tools make and remove things.
-func (p *protector) word(k policy.GitKey, w, at string, first bool) {
+func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool) error {
 	if first && !strings.Contains(w, "/") {
-		return // looked for in PATH
+		return nil // looked for in PATH
 	}
 	found, info, err := p.resolve(at)
 	var link *changeableLinkError
@@ -238,10 +242,11 @@ func (p *protector) word(k policy.GitKey, w, at string, first bool) {
 		}
 	case err != nil:
 	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(found):
-		p.guardNamed(found, k.Why)
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested})
 	case info.Mode().IsRegular():
 		p.watch(found)
 	}
+	return nil
 }
 
 // made reports whether a path lies where tools make things anew.

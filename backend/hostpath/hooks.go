@@ -76,7 +76,7 @@ func (p *protector) hookLink(h hookDir, at string) error {
 	case err != nil:
 		p.watch(found)
 	case info.Mode().IsRegular() && !made(found):
-		p.guardNamed(found, "the hook "+filepath.Base(at)+" is a link to it")
+		return p.guardNamed(found, claim{at: at, why: "the hook " + filepath.Base(at) + " is a link to it", opens: h.opens, nested: h.nested})
 	default:
 		p.watch(found)
 	}

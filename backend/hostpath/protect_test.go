@@ -218,6 +218,68 @@ func TestProtectRefuses(t *testing.T) {
 	}
 }
 
+// What the host obeys under another name is no workspace either: what a link of
+// the host, or its configuration, leads to, and what lies in that.
+func TestProtectRefusesWhatLeads(t *testing.T) {
+	ws := repo("ws/.git")
+	for name, tt := range map[string]struct {
+		files []string
+		paths []string // the first is what leads there
+		hint  string
+	}{
+		"a link in the repository":   {append(repo("ws/.git")[:3:3], "ws/.git/config=[core]\n", "ws/.git/hooks -> ../githooks", "ws/githooks/x/"), []string{"ws/githooks", "ws/githooks/x"}, ".git/hooks"},
+		"a link of a project":        {append(ws, "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/x/"), []string{"ws/cfg/vscode", "ws/cfg/vscode/x"}, ".vscode"},
+		"a link of a home":           {[]string{"home/.config/fish -> ../dot/fish", "home/dot/fish/conf.d/"}, []string{"home/dot/fish", "home/dot/fish/conf.d"}, ".config/fish"},
+		"the user's configuration":   {append(ws, "home/.gitconfig=[init]\ntemplateDir = $ROOT/ws/tmpl\n", "ws/tmpl/hooks/"), []string{"ws/tmpl", "ws/tmpl/hooks"}, ".gitconfig"},
+		"below core.hooksPath":       {append(repo("ws/.git", "hooksPath = tools/hooks\n"), "ws/tools/hooks/x/"), []string{"ws/tools/hooks/x"}, ".git/config"},
+		"a file that is included":    {append(repo("ws/.git", "[include]\npath = ../team.inc\n"), "ws/team.inc=[core]\n"), []string{"ws/team.inc"}, ".git/config"},
+		"a hook that is a link":      {append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), []string{"ws/scripts/pc"}, ".git/hooks"},
+		"a script that a key names":  {append(repo("ws/.git", "fsmonitor = $ROOT/ws/tools/x\n"), "ws/tools/x"), []string{"ws/tools/x"}, ".git/config"},
+		"a file of a link's project": {append(ws, "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/tasks.json"), []string{"ws/cfg/vscode/tasks.json"}, ".vscode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, append(tt.files, "plain/")...)
+			for _, path := range tt.paths {
+				info, err := os.Stat(filepath.Join(root, path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var bad *policy.FieldError
+				if info.IsDir() {
+					if _, err := protectIn(t, root, nil, path); !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect "+tt.hint) {
+						t.Errorf("%s as the workspace: %v", path, err)
+					}
+				}
+				workspaces := []string{"plain"}
+				if !info.IsDir() && tt.hint != ".vscode" { // with such links it is no workspace
+					workspaces = append(workspaces, "ws")
+				}
+				for _, workspace := range workspaces {
+					_, err = protectIn(t, root, func(r *backend.Request) { r.NoLinks = true }, workspace, path)
+					if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "--unprotect "+tt.hint) {
+						t.Errorf("%s as a mount of somebody else's beside %s: %v", path, workspace, err)
+					}
+					p, err := protectIn(t, root, nil, workspace, path)
+					if err != nil || len(p.Opened) != 1 || !strings.Contains(p.Opened[0], path) || !slices.Contains(p.Watch, filepath.Join(root, path)) {
+						t.Errorf("%s as the operator's mount beside %s: %q, %q, %v", path, workspace, p.Opened, p.Watch, err)
+					}
+				}
+				if _, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{tt.hint} }, "plain", path); err != nil {
+					t.Errorf("%s, opened: %v", path, err)
+				}
+			}
+		})
+	}
+	root := tree(t, append(ws, "ws/.claude -> cfg/claude", "ws/cfg/claude/worktrees/x/", "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/")...)
+	if _, err := protectIn(t, root, nil, "ws/cfg/claude/worktrees/x"); err != nil {
+		t.Errorf("where people work: %v", err)
+	}
+	p, err := protectIn(t, root, nil, "ws/cfg")
+	if guards, _, _ := relative(root, p); err != nil || !slices.Contains(guards, "ws/cfg/vscode") {
+		t.Errorf("what a link above leads to: %q, %v", guards, err)
+	}
+}
+
 // A link that commands could replace protects nothing.
 func TestProtectLinks(t *testing.T) {
 	for name, tt := range map[string]struct {
