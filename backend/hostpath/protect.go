@@ -28,6 +28,8 @@ type Protection struct {
 	// Unread is git's configuration that could not be read: then everything in
 	// the mounts may be named there.
 	Unread []string
+	// Lost says where nothing was looked at, and why.
+	Lost []string
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
 }
@@ -39,6 +41,9 @@ type Parse func(ctx context.Context, text []byte) ([]byte, error)
 // maxNamed bounds the paths that are guarded because configuration or a link
 // names them.
 const maxNamed = 256
+
+// maxLost bounds what is told of places that were not looked at.
+const maxLost = 8
 
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
@@ -60,6 +65,9 @@ type protector struct {
 	files        int // of configuration that were read
 	parsed       int // of these, how many git has parsed
 	named        int // guards that are not of the inventory
+
+	beyond        bool // nothing is guarded where repositories are looked for now
+	searchedNames int
 }
 
 // Protect finds what the host executes or obeys in the writable ones of these
@@ -272,6 +280,7 @@ type claim struct {
 	opens  string   // what in Unprotected lets commands change it
 	except []string // names directly below it that are not meant
 	nested bool     // commands may have made it so
+	beyond bool     // it is only watched
 }
 
 // guard has a path read-only, where commands could change it.
@@ -288,6 +297,10 @@ func (p *protector) guard(found string, c claim) error {
 
 // guardNamed is guard for what configuration or a link names.
 func (p *protector) guardNamed(found string, c claim) error {
+	if c.beyond {
+		p.watch(found)
+		return p.refuseMounted(found, c)
+	}
 	if p.below(found) && !p.guarded(found) {
 		if p.named++; p.named > maxNamed {
 			p.out.Watch = append(p.out.Watch, found)
@@ -331,6 +344,13 @@ func (p *protector) openedBy(m *Mount, why string) {
 	}
 	p.told[m.Source] = true
 	p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+why)
+}
+
+// lose tells of a place that was not looked at, as often as a person may read.
+func (p *protector) lose(why string) {
+	if len(p.out.Lost) < maxLost && !slices.Contains(p.out.Lost, why) {
+		p.out.Lost = append(p.out.Lost, why)
+	}
 }
 
 func (p *protector) watch(at string) {

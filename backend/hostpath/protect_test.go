@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,7 +153,11 @@ func TestProtect(t *testing.T) {
 
 		{name: "a nested repository", files: append(append(ws, repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/", "ws/a/b/.envrc"), guards: append(git, "ws/a/b/.git/config", "ws/a/b/.git/hooks", "ws/a/b/h")},
 		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules", "ws/s/.git")},
-		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git")...), guards: git},
+		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git", "hooksPath = h\n")...), guards: git, watch: []string{"ws/vendor/x/h"}},
+		{name: "below what is made anew", files: append(append(ws, repo("ws/deps/a/b/c/d/e/repo/.git", "hooksPath = h\nfsmonitor = tools/x\n")...), "ws/deps/a/b/c/d/e/repo/h/", "ws/deps/a/b/c/d/e/repo/tools/x"), guards: git,
+			watch: []string{"ws/deps/a/b/c/d/e/repo/h", "ws/deps/a/b/c/d/e/repo/tools/x"}},
+		{name: "in a nested repository", files: append(append(append(ws, repo("ws/a/.git")...), repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/"), guards: append(git, "ws/a/.git/config", "ws/a/.git/hooks"), watch: []string{"ws/a/b/h"}},
+		{name: "in what looks like a repository", files: append(append(append(ws, repo("ws/a")...), repo("ws/a/objects/b/.git", "hooksPath = h\n")...), "ws/a/objects/b/h/"), guards: append(git, "ws/a/config", "ws/a/hooks"), watch: []string{"ws/a/objects/b/h"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := tree(t, tt.files...)
@@ -173,6 +178,31 @@ func TestProtect(t *testing.T) {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
 		})
+	}
+}
+
+// Directories that commands make hide no repository from the next start, or it
+// is told.
+func TestProtectMany(t *testing.T) {
+	hidden := append(repo("ws/zz/repo/.git", "hooksPath = hk\n"), "ws/zz/repo/hk/")
+	many := slices.Clone(hidden)
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("ws/d%d/", i))
+	}
+	root := tree(t, many...)
+	p, err := protectIn(t, root, nil, "ws")
+	if _, watch, _ := relative(root, p); err != nil || !slices.Equal(watch, []string{"ws/zz/repo/hk"}) || len(p.Lost) > 0 {
+		t.Errorf("300 directories: watch %q, lost %q, %v", watch, p.Lost, err)
+	}
+	root = tree(t, hidden...)
+	for i := range maxSearched {
+		if err := os.Mkdir(filepath.Join(root, "ws", fmt.Sprintf("d%d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err = protectIn(t, root, nil, "ws")
+	if err != nil || len(p.Lost) != 1 || !strings.Contains(p.Lost[0], root+"/ws has more directories") {
+		t.Errorf("%d directories: lost %q, %v", maxSearched, p.Lost, err)
 	}
 }
 
