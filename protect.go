@@ -43,7 +43,7 @@ func losses(p hostpath.Protection) []string {
 	for _, file := range p.Unread {
 		lost = append(lost, "git's configuration "+file+" cannot be read: git may obey whatever commands change")
 	}
-	return lost
+	return append(lost, p.Lost...)
 }
 
 // gitParser has git read configuration in a sandbox of its own, since who wrote

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -20,15 +21,21 @@ type repository struct {
 	dir    string
 	roots  []string // of its worktrees, as far as they are known: git runs programs there
 	nested bool     // it lies somewhere in a mount, and encloses none
+	beyond bool     // nothing is guarded for it: what it names is watched
 }
 
-// Bounds of the search for nested repositories, which goes breadth first.
+// Bounds of the search for nested repositories, which goes breadth first: of
+// those that are guarded, then of those whose configuration is read at all.
 const (
 	maxNested      = 64
 	maxNestedDirs  = 256
 	maxNestedDepth = 5
 	maxDirEntries  = 4096
 	maxGitFile     = 8 << 10
+
+	maxSearched      = 1 << 14 // directories
+	maxSearchedNames = 1 << 20
+	maxRepositories  = 1024
 )
 
 // madeDirs hold what tools can make again, and people remove as a whole. A
@@ -143,12 +150,13 @@ func absolute(path, base string) string {
 func (p *protector) addRepository(dir, root string, nested bool) error {
 	if i := slices.IndexFunc(p.repositories, func(r *repository) bool { return r.dir == dir }); i >= 0 {
 		r := p.repositories[i]
+		r.beyond = r.beyond && p.beyond
 		if !slices.Contains(r.roots, root) {
 			r.roots = append(r.roots, root)
 		}
 		return nil
 	}
-	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested})
+	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested, beyond: p.beyond})
 	at := filepath.Join(dir, "commondir")
 	found, _, err := p.resolve(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,44 +179,107 @@ func (p *protector) addRepository(dir, root string, nested bool) error {
 	return p.addRepository(to, root, nested)
 }
 
-// findNested looks for repositories below a directory.
+// findNested looks for repositories below a directory. Of those that lie far
+// from it, in what tools make, or in other repositories, only the configuration
+// is read.
 func (p *protector) findNested(top string) error {
 	type place struct {
-		dir   string
-		depth int
+		dir    string
+		depth  int
+		beyond bool
 	}
-	queue, found := []place{{top, 0}}, 0
-	for looked := 0; len(queue) > 0 && looked < maxNestedDirs && found < maxNested; looked++ {
+	defer func() { p.beyond = false }()
+	queue, looked, found := []place{{dir: top}}, 0, 0
+	buf := make([]byte, 32<<10)
+	for searched := 1; len(queue) > 0 && p.ctx.Err() == nil; searched++ {
 		here := queue[0]
 		queue = queue[1:]
-		entries, _ := readDir(here.dir) // what could be read counts
-		names := make([]string, len(entries))
-		for i, e := range entries {
-			names[i] = e.Name()
+		p.beyond = here.beyond || looked == maxNestedDirs || found == maxNested || here.depth > maxNestedDepth
+		if !p.beyond {
+			looked++
 		}
-		if here.depth > 0 {
-			var err error
-			switch has := func(name string) bool { return slices.Contains(names, name) }; {
-			case has(".git"):
-				found++
+		names, err := p.names(here.dir, buf)
+		if err != nil {
+			p.lose(fmt.Sprintf("cannot look for repositories in %s: %s: what the host runs there is not protected", here.dir, Reason(err)))
+		}
+		inside := false
+		full := len(p.repositories) >= maxRepositories
+		if here.depth > 0 && !full {
+			switch {
+			case names.git:
+				inside = true
 				err = p.dotGit(here.dir, true)
-				entries = nil
-			case has("HEAD") && (has("objects") && has("refs") || has("commondir")):
-				found++
+			case names.head && (names.objects && names.refs || names.commondir):
+				inside = true
 				err = p.addRepository(here.dir, here.dir, true)
-				entries = nil
+			default:
+				err = nil
 			}
 			if err != nil {
 				return err
 			}
 		}
-		for _, e := range entries {
-			if e.IsDir() && here.depth < maxNestedDepth && e.Name() != ".git" && !slices.Contains(madeDirs, e.Name()) {
-				queue = append(queue, place{filepath.Join(here.dir, e.Name()), here.depth + 1})
+		if inside && !p.beyond {
+			found++
+		}
+		if full || p.searchedNames > maxSearchedNames || searched+len(queue)+len(names.dirs) > maxSearched {
+			p.lose(fmt.Sprintf("%s has more directories or repositories than are looked at: what git's configuration in the others names is not protected", top))
+			if full || p.searchedNames > maxSearchedNames {
+				break
 			}
+			names.dirs = names.dirs[:max(0, maxSearched-searched-len(queue))]
+		}
+		for _, name := range names.dirs {
+			queue = append(queue, place{filepath.Join(here.dir, name), here.depth + 1, p.beyond || inside || slices.Contains(madeDirs, name)})
 		}
 	}
 	return p.ctx.Err()
+}
+
+// dirNames are the names in a directory that tell of a repository, and the
+// directories in it, but for ".git".
+type dirNames struct {
+	git, head, objects, refs, commondir bool
+	dirs                                []string
+}
+
+// names reads a directory that commands could have made. One that the caller
+// cannot enter holds nothing that the caller's git obeys.
+func (p *protector) names(dir string, buf []byte) (dirNames, error) {
+	var n dirNames
+	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	switch {
+	case gone(err), errors.Is(err, unix.EACCES) && unix.Access(dir, unix.X_OK) != nil:
+		return n, nil
+	case err != nil:
+		return n, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	err = eachName(fd, buf, func(name []byte, kind byte) bool {
+		p.searchedNames++
+		switch string(name) {
+		case ".git":
+			n.git = true
+			return true
+		case "HEAD":
+			n.head = true
+		case "objects":
+			n.objects = true
+		case "refs":
+			n.refs = true
+		case "commondir":
+			n.commondir = true
+		}
+		if kind == unix.DT_UNKNOWN {
+			kind = kindOf(fd, string(name))
+		}
+		if kind == unix.DT_DIR && len(n.dirs) < maxSearched {
+			n.dirs = append(n.dirs, string(name))
+		}
+		return p.searchedNames <= maxSearchedNames
+	})
+	slices.Sort(n.dirs)
+	return n, err
 }
 
 // readDir lists a directory that commands could have made, without following
@@ -230,6 +301,9 @@ func readDir(dir string) ([]fs.DirEntry, error) {
 // guardRepository guards what git obeys in a repository: in a nested one its
 // configuration and hooks alone, and what leads git to it.
 func (p *protector) guardRepository(r *repository) error {
+	if r.beyond {
+		return nil // the comparison comes there
+	}
 	for _, o := range readOnly() {
 		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) {
 			continue
@@ -240,6 +314,9 @@ func (p *protector) guardRepository(r *repository) error {
 		case r.nested:
 			if p.guardEntry(policy.Obeyed{Path: o.Path, Under: o.Under, Dir: o.Dir, Why: o.Why}, at) != nil {
 				p.watch(at)
+				if !p.below(at) {
+					p.out.Unread = append(p.out.Unread, at)
+				}
 			}
 		case slices.ContainsFunc(p.inUse, func(dir string) bool { _, in := Within(dir, at); return in }):
 			err = p.guardSiblings(o, at)

@@ -14,7 +14,7 @@ import (
 
 // Bounds of the reading of configuration.
 const (
-	maxConfigFiles  = 256
+	maxConfigFiles  = 1024
 	maxParsed       = 16
 	maxIncludeDepth = 10
 	maxWords        = 256
@@ -27,6 +27,7 @@ type configFile struct {
 	opens  string   // what in Unprotected lets commands change it
 	roots  []string // where git runs what it names
 	nested bool
+	beyond bool // what it names is watched, and not guarded
 	depth  int
 }
 
@@ -48,7 +49,7 @@ func (p *protector) configuration() error {
 	}
 	for _, r := range p.repositories {
 		for _, name := range []string{"config", "config.worktree"} {
-			files = append(files, configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, roots: r.roots, nested: r.nested})
+			files = append(files, configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, roots: r.roots, nested: r.nested, beyond: r.beyond})
 		}
 	}
 	for _, f := range files {
@@ -101,6 +102,10 @@ func (p *protector) readConfig(f configFile) error {
 	var text []byte
 	if err == nil {
 		if p.files++; p.files > maxConfigFiles || f.depth > maxIncludeDepth {
+			if f.depth <= maxIncludeDepth && f.beyond {
+				p.lose("there are more than " + num(maxConfigFiles) + " files of git's configuration: what the others name is not protected")
+				return nil
+			}
 			p.out.Unread = append(p.out.Unread, f.path)
 			return nil
 		}
@@ -110,7 +115,9 @@ func (p *protector) readConfig(f configFile) error {
 		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
 	}
 	if f.depth > 0 {
-		p.guardNamed(found, "git's configuration includes it")
+		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested, beyond: f.beyond}); err != nil {
+			return err
+		}
 	}
 	settings, err := parsePlain(text)
 	if err != nil {
@@ -186,7 +193,9 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 	words := shellWords(value)
 	for i, w := range words[:min(len(words), maxWords)] {
 		for _, root := range f.roots {
-			p.word(k, w, absolute(p.homes.expand(w), root), i == 0)
+			if err := p.word(f, k, w, absolute(p.homes.expand(w), root), i == 0); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -210,19 +219,19 @@ func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 		}
 		return Refuse(m.Field, m.Source, "git runs hooks from it, because core.hooksPath in "+f.path+" names it", p.remedy(f.opens, "name another directory"))
 	default:
-		p.guardNamed(found, k.Why)
 		if k.Name == "core.hookspath" {
-			p.addHooks(found, f.opens, f.nested)
+			p.addHooks(found, f.opens, f.nested, f.beyond)
 		}
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
 	}
 	return nil
 }
 
 // word is for a word of a command line: what is there and a file is guarded,
 // unless it lies where tools make and remove things.
-func (p *protector) word(k policy.GitKey, w, at string, first bool) {
+func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool) error {
 	if first && !strings.Contains(w, "/") {
-		return // looked for in PATH
+		return nil // looked for in PATH
 	}
 	found, info, err := p.resolve(at)
 	var link *changeableLinkError
@@ -238,10 +247,11 @@ func (p *protector) word(k policy.GitKey, w, at string, first bool) {
 		}
 	case err != nil:
 	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(found):
-		p.guardNamed(found, k.Why)
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
 	case info.Mode().IsRegular():
 		p.watch(found)
 	}
+	return nil
 }
 
 // made reports whether a path lies where tools make things anew.

@@ -12,25 +12,26 @@ type hookDir struct {
 	dir    string
 	opens  string // what in Unprotected lets commands change it
 	nested bool
+	beyond bool // what links in it lead to is watched, and not guarded
 }
 
 // hookDirs are names of the inventory that hold hooks, beside the repository's own.
 var hookDirs = []string{".husky", ".githooks", ".git-hooks", ".lefthook", ".github/hooks", ".clinerules/hooks"}
 
 // addHooks adds a directory of hooks to those whose links are looked at.
-func (p *protector) addHooks(dir, opens string, nested bool) {
-	p.hooks = append(p.hooks, hookDir{dir, opens, nested})
+func (p *protector) addHooks(dir, opens string, nested, beyond bool) {
+	p.hooks = append(p.hooks, hookDir{dir, opens, nested, beyond})
 }
 
 // hookLinks guards what hooks that are links lead to in a mount.
 func (p *protector) hookLinks() error {
 	for _, r := range p.repositories {
-		p.addHooks(filepath.Join(r.dir, "hooks"), ".git/hooks", r.nested)
+		p.addHooks(filepath.Join(r.dir, "hooks"), ".git/hooks", r.nested, r.beyond)
 	}
 	for i := range p.mounts {
 		_ = above(p.mounts[i].Source, func(dir string) error {
 			for _, name := range hookDirs {
-				p.addHooks(filepath.Join(dir, name), name, false)
+				p.addHooks(filepath.Join(dir, name), name, false, false)
 			}
 			return nil
 		})
@@ -76,7 +77,7 @@ func (p *protector) hookLink(h hookDir, at string) error {
 	case err != nil:
 		p.watch(found)
 	case info.Mode().IsRegular() && !made(found):
-		p.guardNamed(found, "the hook "+filepath.Base(at)+" is a link to it")
+		return p.guardNamed(found, claim{at: at, why: "the hook " + filepath.Base(at) + " is a link to it", opens: h.opens, nested: h.nested, beyond: h.beyond})
 	default:
 		p.watch(found)
 	}

@@ -28,6 +28,8 @@ type Protection struct {
 	// Unread is git's configuration that could not be read: then everything in
 	// the mounts may be named there.
 	Unread []string
+	// Lost says where nothing was looked at, and why.
+	Lost []string
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
 }
@@ -40,6 +42,9 @@ type Parse func(ctx context.Context, text []byte) ([]byte, error)
 // names them.
 const maxNamed = 256
 
+// maxLost bounds what is told of places that were not looked at.
+const maxLost = 8
+
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
 	ctx    context.Context
@@ -51,6 +56,7 @@ type protector struct {
 	seen   statCache
 	listed map[string]listing
 	guards map[string]bool
+	told   map[string]bool // mounts of protected paths that Opened tells of
 	out    Protection
 
 	repositories []*repository
@@ -59,6 +65,9 @@ type protector struct {
 	files        int // of configuration that were read
 	parsed       int // of these, how many git has parsed
 	named        int // guards that are not of the inventory
+
+	beyond        bool // nothing is guarded where repositories are looked for now
+	searchedNames int
 }
 
 // Protect finds what the host executes or obeys in the writable ones of these
@@ -68,7 +77,7 @@ type protector struct {
 // always is. parse may be nil: there is no git.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}, told: map[string]bool{}}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			p.mounts = append(p.mounts, m)
@@ -130,7 +139,7 @@ func (p *protector) refuse() error {
 					continue
 				}
 				if m.Field == "mounts" && p.byName {
-					p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+o.Why)
+					p.openedBy(m, o.Why)
 					return fs.SkipAll
 				}
 				project := strings.TrimSuffix(dir, "/.git")
@@ -169,7 +178,7 @@ func (p *protector) inventory() error {
 			}
 			done[dir] = true
 			for o := range p.entries(dir) {
-				if o.Under == policy.GitDir || !p.mayBeBelow(dir, o.Path) || !p.mayHave(dir, o.Path) {
+				if o.Under == policy.GitDir || !p.mayHave(dir, o.Path) {
 					continue
 				}
 				if err := p.guardEntry(o, filepath.Join(dir, o.Path)); err != nil {
@@ -217,8 +226,7 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	p.guard(found, o.Why)
-	return nil
+	return p.guard(found, claim{at: at, why: o.Why, opens: o.Name(), except: o.Except})
 }
 
 // unguarded is the error for a path that cannot be protected.
@@ -255,21 +263,6 @@ func (p *protector) below(at string) bool {
 	})
 }
 
-// mayBeBelow reports whether a path relative to a directory lies in a mount.
-func (p *protector) mayBeBelow(dir, rel string) bool {
-	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
-		if _, ok := Within(dir, m.Source); ok {
-			return true
-		}
-		to, ok := Within(m.Source, dir)
-		if !ok {
-			return false
-		}
-		below, ok := Within(rel, to)
-		return ok && below != ""
-	})
-}
-
 // guarded reports whether a path is guarded, or lies in what is.
 func (p *protector) guarded(at string) bool {
 	for ; at != "/"; at = filepath.Dir(at) {
@@ -280,24 +273,84 @@ func (p *protector) guarded(at string) bool {
 	return false
 }
 
+// claim says why a path is protected.
+type claim struct {
+	at     string // what leads to it: its own name, a link, or a file of configuration
+	why    string
+	opens  string   // what in Unprotected lets commands change it
+	except []string // names directly below it that are not meant
+	nested bool     // commands may have made it so
+	beyond bool     // it is only watched
+}
+
 // guard has a path read-only, where commands could change it.
-func (p *protector) guard(found, why string) {
+func (p *protector) guard(found string, c claim) error {
+	if err := p.refuseMounted(found, c); err != nil {
+		return err
+	}
 	if p.below(found) && !p.guarded(found) {
 		p.guards[found] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: why})
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why})
 	}
+	return nil
 }
 
 // guardNamed is guard for what configuration or a link names.
-func (p *protector) guardNamed(found, why string) {
-	if !p.below(found) || p.guarded(found) {
+func (p *protector) guardNamed(found string, c claim) error {
+	if c.beyond {
+		p.watch(found)
+		return p.refuseMounted(found, c)
+	}
+	if p.below(found) && !p.guarded(found) {
+		if p.named++; p.named > maxNamed {
+			p.out.Watch = append(p.out.Watch, found)
+			return p.refuseMounted(found, c)
+		}
+	}
+	return p.guard(found, c)
+}
+
+// refuseMounted refuses mounts that are a protected path, or lie in one, by
+// whatever name the host comes there. What the operator has mounted, and what
+// only a nested repository says of a mount, is told and compared instead.
+func (p *protector) refuseMounted(found string, c claim) error {
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		rel, in := Within(m.Source, found)
+		first, _, _ := strings.Cut(rel, "/")
+		if !in || rel != "" && slices.Contains(c.except, first) {
+			continue
+		}
+		if !c.nested && (m.Field != "mounts" || !p.byName) {
+			how := "it is protected: "
+			if c.at != m.Source {
+				how = c.at + " leads to it, which is protected: "
+			}
+			return Refuse(m.Field, m.Source, how+c.why, p.remedy(c.opens, "name another path"))
+		}
+		if !p.told[m.Source] { // else it is compared by its name
+			p.out.Watch = append(p.out.Watch, m.Source)
+		}
+		p.openedBy(m, c.why)
+	}
+	return nil
+}
+
+// openedBy tells once that commands can change what the host obeys, because a
+// mount says so.
+func (p *protector) openedBy(m *Mount, why string) {
+	if p.told[m.Source] {
 		return
 	}
-	if p.named++; p.named > maxNamed {
-		p.out.Watch = append(p.out.Watch, found)
-		return
+	p.told[m.Source] = true
+	p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+why)
+}
+
+// lose tells of a place that was not looked at, as often as a person may read.
+func (p *protector) lose(why string) {
+	if len(p.out.Lost) < maxLost && !slices.Contains(p.out.Lost, why) {
+		p.out.Lost = append(p.out.Lost, why)
 	}
-	p.guard(found, why)
 }
 
 func (p *protector) watch(at string) {

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,7 +153,11 @@ func TestProtect(t *testing.T) {
 
 		{name: "a nested repository", files: append(append(ws, repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/", "ws/a/b/.envrc"), guards: append(git, "ws/a/b/.git/config", "ws/a/b/.git/hooks", "ws/a/b/h")},
 		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules", "ws/s/.git")},
-		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git")...), guards: git},
+		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git", "hooksPath = h\n")...), guards: git, watch: []string{"ws/vendor/x/h"}},
+		{name: "below what is made anew", files: append(append(ws, repo("ws/deps/a/b/c/d/e/repo/.git", "hooksPath = h\nfsmonitor = tools/x\n")...), "ws/deps/a/b/c/d/e/repo/h/", "ws/deps/a/b/c/d/e/repo/tools/x"), guards: git,
+			watch: []string{"ws/deps/a/b/c/d/e/repo/h", "ws/deps/a/b/c/d/e/repo/tools/x"}},
+		{name: "in a nested repository", files: append(append(append(ws, repo("ws/a/.git")...), repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/"), guards: append(git, "ws/a/.git/config", "ws/a/.git/hooks"), watch: []string{"ws/a/b/h"}},
+		{name: "in what looks like a repository", files: append(append(append(ws, repo("ws/a")...), repo("ws/a/objects/b/.git", "hooksPath = h\n")...), "ws/a/objects/b/h/"), guards: append(git, "ws/a/config", "ws/a/hooks"), watch: []string{"ws/a/objects/b/h"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := tree(t, tt.files...)
@@ -173,6 +178,31 @@ func TestProtect(t *testing.T) {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
 		})
+	}
+}
+
+// Directories that commands make hide no repository from the next start, or it
+// is told.
+func TestProtectMany(t *testing.T) {
+	hidden := append(repo("ws/zz/repo/.git", "hooksPath = hk\n"), "ws/zz/repo/hk/")
+	many := slices.Clone(hidden)
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("ws/d%d/", i))
+	}
+	root := tree(t, many...)
+	p, err := protectIn(t, root, nil, "ws")
+	if _, watch, _ := relative(root, p); err != nil || !slices.Equal(watch, []string{"ws/zz/repo/hk"}) || len(p.Lost) > 0 {
+		t.Errorf("300 directories: watch %q, lost %q, %v", watch, p.Lost, err)
+	}
+	root = tree(t, hidden...)
+	for i := range maxSearched {
+		if err := os.Mkdir(filepath.Join(root, "ws", fmt.Sprintf("d%d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err = protectIn(t, root, nil, "ws")
+	if err != nil || len(p.Lost) != 1 || !strings.Contains(p.Lost[0], root+"/ws has more directories") {
+		t.Errorf("%d directories: lost %q, %v", maxSearched, p.Lost, err)
 	}
 }
 
@@ -215,6 +245,68 @@ func TestProtectRefuses(t *testing.T) {
 		if _, err := protectIn(t, root, nil, path); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// What the host obeys under another name is no workspace either: what a link of
+// the host, or its configuration, leads to, and what lies in that.
+func TestProtectRefusesWhatLeads(t *testing.T) {
+	ws := repo("ws/.git")
+	for name, tt := range map[string]struct {
+		files []string
+		paths []string // the first is what leads there
+		hint  string
+	}{
+		"a link in the repository":   {append(repo("ws/.git")[:3:3], "ws/.git/config=[core]\n", "ws/.git/hooks -> ../githooks", "ws/githooks/x/"), []string{"ws/githooks", "ws/githooks/x"}, ".git/hooks"},
+		"a link of a project":        {append(ws, "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/x/"), []string{"ws/cfg/vscode", "ws/cfg/vscode/x"}, ".vscode"},
+		"a link of a home":           {[]string{"home/.config/fish -> ../dot/fish", "home/dot/fish/conf.d/"}, []string{"home/dot/fish", "home/dot/fish/conf.d"}, ".config/fish"},
+		"the user's configuration":   {append(ws, "home/.gitconfig=[init]\ntemplateDir = $ROOT/ws/tmpl\n", "ws/tmpl/hooks/"), []string{"ws/tmpl", "ws/tmpl/hooks"}, ".gitconfig"},
+		"below core.hooksPath":       {append(repo("ws/.git", "hooksPath = tools/hooks\n"), "ws/tools/hooks/x/"), []string{"ws/tools/hooks/x"}, ".git/config"},
+		"a file that is included":    {append(repo("ws/.git", "[include]\npath = ../team.inc\n"), "ws/team.inc=[core]\n"), []string{"ws/team.inc"}, ".git/config"},
+		"a hook that is a link":      {append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), []string{"ws/scripts/pc"}, ".git/hooks"},
+		"a script that a key names":  {append(repo("ws/.git", "fsmonitor = $ROOT/ws/tools/x\n"), "ws/tools/x"), []string{"ws/tools/x"}, ".git/config"},
+		"a file of a link's project": {append(ws, "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/tasks.json"), []string{"ws/cfg/vscode/tasks.json"}, ".vscode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, append(tt.files, "plain/")...)
+			for _, path := range tt.paths {
+				info, err := os.Stat(filepath.Join(root, path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var bad *policy.FieldError
+				if info.IsDir() {
+					if _, err := protectIn(t, root, nil, path); !errors.As(err, &bad) || bad.Field != "workspace.source" || !strings.Contains(bad.Hint, "--unprotect "+tt.hint) {
+						t.Errorf("%s as the workspace: %v", path, err)
+					}
+				}
+				workspaces := []string{"plain"}
+				if !info.IsDir() && tt.hint != ".vscode" { // with such links it is no workspace
+					workspaces = append(workspaces, "ws")
+				}
+				for _, workspace := range workspaces {
+					_, err = protectIn(t, root, func(r *backend.Request) { r.NoLinks = true }, workspace, path)
+					if !errors.As(err, &bad) || bad.Field != "mounts" || !strings.Contains(bad.Hint, "--unprotect "+tt.hint) {
+						t.Errorf("%s as a mount of somebody else's beside %s: %v", path, workspace, err)
+					}
+					p, err := protectIn(t, root, nil, workspace, path)
+					if err != nil || len(p.Opened) != 1 || !strings.Contains(p.Opened[0], path) || !slices.Contains(p.Watch, filepath.Join(root, path)) {
+						t.Errorf("%s as the operator's mount beside %s: %q, %q, %v", path, workspace, p.Opened, p.Watch, err)
+					}
+				}
+				if _, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{tt.hint} }, "plain", path); err != nil {
+					t.Errorf("%s, opened: %v", path, err)
+				}
+			}
+		})
+	}
+	root := tree(t, append(ws, "ws/.claude -> cfg/claude", "ws/cfg/claude/worktrees/x/", "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/")...)
+	if _, err := protectIn(t, root, nil, "ws/cfg/claude/worktrees/x"); err != nil {
+		t.Errorf("where people work: %v", err)
+	}
+	p, err := protectIn(t, root, nil, "ws/cfg")
+	if guards, _, _ := relative(root, p); err != nil || !slices.Contains(guards, "ws/cfg/vscode") {
+		t.Errorf("what a link above leads to: %q, %v", guards, err)
 	}
 }
 

@@ -139,6 +139,12 @@ func nestedAttacks() []later {
 	}
 	rows := []later{
 		row("a nested repository gets a hook", "vendor/lib/.git", nested, `evil vendor/lib/.git/hooks/pre-commit`, `git -C vendor/lib commit -q --allow-empty -m x`),
+		row("a nested repository's core.hooksPath, behind 300 directories", "zz/repo/hk", `git init -q -b main zz/repo; harmless zz/repo/hk/pre-commit; git -C zz/repo config core.hooksPath hk; i=0; while [ $i -lt 300 ]; do mkdir d$i; i=$((i+1)); done`,
+			`evil zz/repo/hk/pre-commit`, `git -C zz/repo commit -q --allow-empty -m x`),
+		row("a nested repository's core.fsmonitor, where tools make things", "deps/repo/x", `git init -q -b main deps/repo; harmless deps/repo/x; git -C deps/repo config core.fsmonitor ./x`,
+			`evil deps/repo/x`, `git -C deps/repo status`),
+		row("a nested repository's core.hooksPath, inside another one", "vendor/lib/in/hk", nested+`; git init -q -b main vendor/lib/in; harmless vendor/lib/in/hk/pre-commit; git -C vendor/lib/in config core.hooksPath hk`,
+			`evil vendor/lib/in/hk/pre-commit`, `git -C vendor/lib/in commit -q --allow-empty -m x`),
 		row("a nested repository's hook is changed", "vendor/lib/.git", nested+`; harmless vendor/lib/.git/hooks/pre-commit`, `evil vendor/lib/.git/hooks/pre-commit`, `git -C vendor/lib commit -q --allow-empty -m x`),
 		row("a nested repository's husky hook is changed", "src/.husky", `git init -q -b main src; git -C src config core.hooksPath .husky/_; printf '. "$(dirname "$0")/../pre-commit"' >husky; chmod +x husky; mkdir -p src/.husky/_; mv husky src/.husky/_/pre-commit; harmless src/.husky/pre-commit`,
 			`evil src/.husky/pre-commit`, `git -C src commit -q --allow-empty -m x`),
