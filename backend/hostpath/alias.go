@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func otherPaths(all map[string]mounted, way *Way) others {
 func leadsTo(at string, id Identity) bool {
 	var st stat
 	err := st.of(unix.AT_FDCWD, at)
-	return err == nil && st.same(id) || err == unix.EACCES
+	return err == nil && st.same(id) || errors.Is(err, unix.EACCES)
 }
 
 func under(file, dir string) bool {

@@ -48,7 +48,7 @@ func TestOtherPaths(t *testing.T) {
 		if err := unix.Mount(root+"/"+m[0], root+"/"+m[1], "", unix.MS_BIND, ""); err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Unmount(root+"/"+m[1], unix.MNT_DETACH)
+		t.Cleanup(func() { _ = unix.Unmount(root+"/"+m[1], unix.MNT_DETACH) })
 	}
 	state := root + "/home/.local/state/paddock"
 	for _, tt := range []struct {

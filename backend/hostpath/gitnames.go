@@ -245,13 +245,13 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 		if target, err := filepath.EvalSymlinks(at); err == nil {
 			p.watch(target)
 		}
-	case err != nil:
+	case err != nil: // there is no file that it could name
 	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(found):
 		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
 	case info.Mode().IsRegular():
 		p.watch(found)
 	}
-	return nil
+	return nil //nolint:nilerr // a word that leads nowhere names nothing
 }
 
 // made reports whether a path lies where tools make things anew.

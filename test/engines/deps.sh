@@ -3,7 +3,7 @@
 # (Debian, as root). No service is started: the tests start their own.
 set -eu
 missing=
-for program in dockerd docker podman runc busybox bwrap firejail sshd ssh; do
+for program in dockerd docker podman runc busybox bwrap firejail sshd ssh direnv; do
 	command -v "$program" >/dev/null || missing=yes
 done
 [ -n "$missing" ] || exit 0
@@ -19,5 +19,5 @@ fi
 apt-get update -q
 engine=docker # Debian's package is named like a registry, which nothing here may name
 DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-	"$engine.io" podman runc crun busybox-static iptables
+	"$engine.io" podman runc crun busybox-static iptables bubblewrap firejail openssh-server openssh-client direnv
 [ -z "$made" ] || rm -f "$policy"
