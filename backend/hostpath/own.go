@@ -177,8 +177,8 @@ func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	return nil
 }
 
-// Remember puts the directories that commands of a request's sandbox can change
-// on the list in the directory of state, before there are such commands. Where
+// Remember puts the directories, and single files, that commands of a request's
+// sandbox can change on the list in the directory of state, before there are such commands. Where
 // commands have no walls, nothing is: they can change all that their user can.
 func Remember(req backend.Request, mounts []Mount) error {
 	if req.Spec.Backend == policy.BackendHost {
@@ -197,6 +197,11 @@ func Remember(req backend.Request, mounts []Mount) error {
 			}
 		}
 		dirs = append(dirs, e)
+	}
+	for _, m := range mounts {
+		if m.Writable && !m.Dir && !slices.ContainsFunc(covers, func(c Cover) bool { return c.Path == m.Source }) {
+			dirs = append(dirs, entry{Identity: m.ID, path: m.Source})
+		}
 	}
 	for _, c := range covers {
 		if c.OwnFile.Dir {

@@ -297,6 +297,40 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// A file that was mounted writable by itself is not believed, until it is made anew;
+// one that was covered there is.
+func TestWrittenFile(t *testing.T) {
+	root := dirIn(t, "ws", "bin")
+	state := root + "/state"
+	for _, f := range []string{"agent", "covered"} {
+		if err := os.WriteFile(root+"/bin/"+f, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := requestOver(state, root+"/ws", root+"/bin/agent", root+"/bin/covered")
+	req.Own = []backend.OwnFile{{Path: root + "/bin/covered", What: "the agent"}}
+	started(t, req)
+	own := backend.OwnFile{Path: root + "/bin/agent", What: "the agent"}
+	if _, err := Trust(state, own); err == nil || !strings.Contains(err.Error(), "could have written it") || Hint(err) == "" {
+		t.Errorf("a file that was writable: %v", err)
+	}
+	if err := os.Rename(own.Path, root+"/moved"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Trust(state, backend.OwnFile{Path: root + "/moved", What: "the agent"}); err == nil {
+		t.Error("it was moved, and is trusted")
+	}
+	if _, err := Trust(state, req.Own[0]); err != nil {
+		t.Errorf("one that was covered: %v", err)
+	}
+	if err := os.WriteFile(own.Path, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Trust(state, own); err != nil {
+		t.Errorf("one that was made anew: %v", err)
+	}
+}
+
 // What is absent in a writable mount, and what is replaced when it changes,
 // cannot be covered.
 func TestCovers(t *testing.T) {

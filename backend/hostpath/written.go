@@ -25,7 +25,7 @@ import (
 //
 // a line each: which directory, where it was found last, and the paths in it of
 // Paddock's own files that no sandbox could change, because each start so far
-// covered them. Who replaces it holds a lock on writtenName + ".lock".
+// covered them. A file that was a writable mount of its own has a line, too. Who replaces it holds a lock on writtenName + ".lock".
 const writtenName = "written"
 
 const (
