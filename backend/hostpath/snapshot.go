@@ -119,12 +119,16 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) 
 			l.missed(root, "", err)
 			continue
 		}
-		roots[root] = place{fd: fd, root: root, trusted: keepsCtime(fd)}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			l.missed(root, "", err)
+		}
+		roots[root] = place{fd: fd, root: root, dev: uint64(st.Dev), trusted: keepsFileTimes(fd)} //nolint:unconvert // differs between platforms
 		var was *node
 		if before != nil {
 			was = before.trees[root]
 		}
-		s.trees[root] = l.tree(ctx, root, fd, was)
+		s.trees[root] = l.tree(ctx, roots[root], was)
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
 	}
 	for i := range watch.Also {
@@ -150,9 +154,14 @@ func (l *look) file(ctx context.Context, root string, homes []string) {
 		return
 	}
 	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		l.missed(root, "", err)
+		return
+	}
 	for _, o := range l.matcher.around(root, homes) {
 		if o.to == root {
-			l.at(ctx, place{fd: fd, root: filepath.Dir(root)}, filepath.Base(root), o.by, maxHops)
+			l.at(ctx, place{fd: fd, root: filepath.Dir(root), dev: uint64(st.Dev), trusted: keepsFileTimes(fd)}, filepath.Base(root), o.by, maxHops) //nolint:unconvert // differs between platforms
 		}
 	}
 }
@@ -189,9 +198,13 @@ func (s *Snapshot) Workspace() string { return s.watch.Workspace }
 
 func (s *Snapshot) changes(now *Snapshot) Changes {
 	var found Changes
+	var weak []string           // files of which nothing proves that they are as they were
 	of := map[string][]Change{} // by the path of the entry
 	for full, i := range now.items {
 		was, there := s.items[full]
+		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
+			weak = append(weak, full)
+		}
 		if there && i.same(was) && !i.leaves || !there && !s.knew(full) { // a link out is told as long as it is there
 			continue
 		}
@@ -215,6 +228,9 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	found.List = shorten(found.List, repositories)
 	found.Unseen = s.unlooked(now)
+	if len(weak) > 0 {
+		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
+	}
 	if more := len(found.List) - maxChanges; more > 0 {
 		found.List = found.List[:maxChanges]
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
