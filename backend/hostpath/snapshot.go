@@ -268,7 +268,8 @@ func (s *Snapshot) knew(full string) bool {
 	return true
 }
 
-// unlooked says what one of the two looks did not see.
+// unlooked says what one of the two looks did not see. A directory that cannot
+// be read is told each time: it may be entered, and hide what earlier commands left.
 func (s *Snapshot) unlooked(now *Snapshot) []string {
 	var list []string
 	for _, look := range []*Snapshot{s, now} {
@@ -281,9 +282,6 @@ func (s *Snapshot) unlooked(now *Snapshot) []string {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(now.unseen)) {
-		if _, before := s.unseen[path]; before {
-			continue
-		}
 		if len(list) == maxUnseen {
 			return append(list, "and more")
 		}
@@ -324,16 +322,13 @@ func (s *Snapshot) Encode() []byte {
 	for path, i := range s.items {
 		line("item", path, string(i.kind), strconv.FormatUint(uint64(i.perm), 8), i.id, i.sum)
 	}
-	for path, why := range s.unseen {
-		line("unseen", path, why)
-	}
 	line("end", num(len(s.items)))
 	return b.Bytes()
 }
 
 // Decode reads what [Snapshot.Encode] gave.
 func Decode(text []byte) (*Snapshot, error) {
-	s := &Snapshot{items: map[string]item{}, unseen: map[string]string{}}
+	s := &Snapshot{items: map[string]item{}}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	if !lines.Scan() || lines.Text() != format {
@@ -361,8 +356,6 @@ func Decode(text []byte) (*Snapshot, error) {
 		case word == "item" && len(f) == 5 && len(f[1]) == 1:
 			perm, _ := strconv.ParseUint(f[2], 8, 32)
 			s.items[f[0]] = item{kind: f[1][0], perm: uint32(perm), id: f[3], sum: f[4]}
-		case word == "unseen" && len(f) == 2:
-			s.unseen[f[0]] = f[1]
 		case word == "end" && len(f) == 1 && f[0] == num(len(s.items)):
 			ended = true
 		default:
