@@ -37,7 +37,7 @@ func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	if err != nil || len(text) > maxHashed {
 		return
 	}
-	if name == "package.json" {
+	if name == "package.json" || i.by.Path == "package.json" {
 		i.perm, text = 0, executed(text)
 	}
 	sum := sha256.Sum256(text)

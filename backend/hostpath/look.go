@@ -316,7 +316,7 @@ func isSymref(dir int, name string) bool {
 func (l *look) lead(to link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to.by.Class == policy.Unasked && to.hops <= maxHops && len(l.links) < maxItems {
+	if to.hops <= maxHops && len(l.links) < maxItems {
 		l.links = append(l.links, to)
 	}
 }

@@ -113,6 +113,8 @@ func TestCompare(t *testing.T) {
 		{"names with anything in them", "mkdir 'a\nb'", "echo x > 'a\nb/.envrc'", "a\nb/.envrc", ""},
 		{"objects are not looked at", gitInit, "mkdir -p .git/objects/x; echo x > .git/objects/x/.envrc", "", ""},
 		{"a moved directory", "mkdir -p a/b; echo x > a/b/.envrc", "mv a c", "c/b/.envrc", ""},
+		{"where links lead that are run by name", `mkdir d ci; echo x > real.mk; ln -s real.mk Makefile; echo '{"scripts": {"a": "b"}}' > d/p; ln -s d/p package.json; echo '{}' > d/q; mkdir e; ln -s ../d/q e/package.json; ln -s ci .circleci; echo x > ci/a`,
+			`echo y > real.mk; echo '{"scripts": {"a": "c"}}' > d/p; echo '{"dependencies": {"x": "1"}}' > d/q; echo y > ci/a`, "", "ci/a d/p real.mk"},
 		{"workflows", "mkdir -p .github/workflows", "echo x > .github/workflows/ci.yml", "", ".github/workflows/ci.yml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
