@@ -57,6 +57,8 @@ type item struct {
 	top string
 	// leaves says that git writes through it to where nothing is compared.
 	leaves bool
+	// weak says that its times do not prove that its content is what it was.
+	weak bool
 }
 
 // same reports whether nothing has changed that the host would notice.
@@ -102,7 +104,8 @@ type link struct {
 type place struct {
 	fd        int
 	root, rel string
-	trusted   bool
+	dev       uint64 // of the root
+	trusted   bool   // keepsFileTimes, for files of that device
 }
 
 func (p place) path(rel string) string { return filepath.Join(p.root, p.rel, rel) }
@@ -170,7 +173,7 @@ func (l *look) entry(ctx context.Context, p place, o *policy.Obeyed) {
 		return
 	}
 	defer func() { _ = unix.Close(fd) }()
-	l.at(ctx, place{fd: fd, root: p.root, rel: path.Join(p.rel, dir), trusted: p.trusted}, name, o, 0)
+	l.at(ctx, place{fd: fd, root: p.root, rel: path.Join(p.rel, dir), dev: p.dev, trusted: p.trusted}, name, o, 0)
 }
 
 // at looks at one name in an open directory.
@@ -247,7 +250,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		return
 	}
 	defer func() { _ = unix.Close(fd) }()
-	in := place{fd: fd, root: p.root, rel: path.Join(p.rel, name), trusted: p.trusted}
+	in := place{fd: fd, root: p.root, rel: path.Join(p.rel, name), dev: p.dev, trusted: p.trusted}
 	var names []string
 	err = eachName(fd, make([]byte, 8<<10), func(b []byte, _ byte) bool {
 		names = append(names, string(b))
@@ -313,7 +316,7 @@ func isSymref(dir int, name string) bool {
 func (l *look) lead(to link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to.by.Class == policy.Unasked && to.hops <= maxHops && len(l.links) < maxItems {
+	if to.hops <= maxHops && len(l.links) < maxItems {
 		l.links = append(l.links, to)
 	}
 }

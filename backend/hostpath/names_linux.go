@@ -82,7 +82,22 @@ func keepsCtime(dir int) bool {
 		return false
 	}
 	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */ :
+	case unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */ :
+		return true
+	}
+	return keepsFileTimes(dir)
+}
+
+// keepsFileTimes reports whether it notes each change of a file's content as
+// well. Where a mapping is written to, only a file system that is asked before
+// the first write to a page does: tmpfs and ZFS are not, and an overlay may lie on them.
+func keepsFileTimes(dir int) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(dir, &st) != nil {
+		return false
+	}
+	switch uint32(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC:
 		return true
 	}
 	return false

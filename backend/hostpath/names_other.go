@@ -56,3 +56,6 @@ func openBelow(dir int, rel string, flags int) (int, error) {
 
 // keepsCtime reports whether unchanged times prove an unchanged directory.
 func keepsCtime(int) bool { return false }
+
+// keepsFileTimes reports whether unchanged times prove an unchanged file.
+func keepsFileTimes(int) bool { return false }

@@ -119,12 +119,16 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) 
 			l.missed(root, "", err)
 			continue
 		}
-		roots[root] = place{fd: fd, root: root, trusted: keepsCtime(fd)}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			l.missed(root, "", err)
+		}
+		roots[root] = place{fd: fd, root: root, dev: uint64(st.Dev), trusted: keepsFileTimes(fd)} //nolint:unconvert // differs between platforms
 		var was *node
 		if before != nil {
 			was = before.trees[root]
 		}
-		s.trees[root] = l.tree(ctx, root, fd, was)
+		s.trees[root] = l.tree(ctx, roots[root], was)
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
 	}
 	for i := range watch.Also {
@@ -150,9 +154,14 @@ func (l *look) file(ctx context.Context, root string, homes []string) {
 		return
 	}
 	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		l.missed(root, "", err)
+		return
+	}
 	for _, o := range l.matcher.around(root, homes) {
 		if o.to == root {
-			l.at(ctx, place{fd: fd, root: filepath.Dir(root)}, filepath.Base(root), o.by, maxHops)
+			l.at(ctx, place{fd: fd, root: filepath.Dir(root), dev: uint64(st.Dev), trusted: keepsFileTimes(fd)}, filepath.Base(root), o.by, maxHops) //nolint:unconvert // differs between platforms
 		}
 	}
 }
@@ -189,9 +198,13 @@ func (s *Snapshot) Workspace() string { return s.watch.Workspace }
 
 func (s *Snapshot) changes(now *Snapshot) Changes {
 	var found Changes
+	var weak []string           // files of which nothing proves that they are as they were
 	of := map[string][]Change{} // by the path of the entry
 	for full, i := range now.items {
 		was, there := s.items[full]
+		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
+			weak = append(weak, full)
+		}
 		if there && i.same(was) && !i.leaves || !there && !s.knew(full) { // a link out is told as long as it is there
 			continue
 		}
@@ -215,6 +228,9 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	found.List = shorten(found.List, repositories)
 	found.Unseen = s.unlooked(now)
+	if len(weak) > 0 {
+		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
+	}
 	if more := len(found.List) - maxChanges; more > 0 {
 		found.List = found.List[:maxChanges]
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
@@ -252,7 +268,8 @@ func (s *Snapshot) knew(full string) bool {
 	return true
 }
 
-// unlooked says what one of the two looks did not see.
+// unlooked says what one of the two looks did not see. A directory that cannot
+// be read is told each time: it may be entered, and hide what earlier commands left.
 func (s *Snapshot) unlooked(now *Snapshot) []string {
 	var list []string
 	for _, look := range []*Snapshot{s, now} {
@@ -265,9 +282,6 @@ func (s *Snapshot) unlooked(now *Snapshot) []string {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(now.unseen)) {
-		if _, before := s.unseen[path]; before {
-			continue
-		}
 		if len(list) == maxUnseen {
 			return append(list, "and more")
 		}
@@ -308,16 +322,13 @@ func (s *Snapshot) Encode() []byte {
 	for path, i := range s.items {
 		line("item", path, string(i.kind), strconv.FormatUint(uint64(i.perm), 8), i.id, i.sum)
 	}
-	for path, why := range s.unseen {
-		line("unseen", path, why)
-	}
 	line("end", num(len(s.items)))
 	return b.Bytes()
 }
 
 // Decode reads what [Snapshot.Encode] gave.
 func Decode(text []byte) (*Snapshot, error) {
-	s := &Snapshot{items: map[string]item{}, unseen: map[string]string{}}
+	s := &Snapshot{items: map[string]item{}}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)
 	if !lines.Scan() || lines.Text() != format {
@@ -345,8 +356,6 @@ func Decode(text []byte) (*Snapshot, error) {
 		case word == "item" && len(f) == 5 && len(f[1]) == 1:
 			perm, _ := strconv.ParseUint(f[2], 8, 32)
 			s.items[f[0]] = item{kind: f[1][0], perm: uint32(perm), id: f[3], sum: f[4]}
-		case word == "unseen" && len(f) == 2:
-			s.unseen[f[0]] = f[1]
 		case word == "end" && len(f) == 1 && f[0] == num(len(s.items)):
 			ended = true
 		default:

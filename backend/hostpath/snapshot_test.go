@@ -113,6 +113,8 @@ func TestCompare(t *testing.T) {
 		{"names with anything in them", "mkdir 'a\nb'", "echo x > 'a\nb/.envrc'", "a\nb/.envrc", ""},
 		{"objects are not looked at", gitInit, "mkdir -p .git/objects/x; echo x > .git/objects/x/.envrc", "", ""},
 		{"a moved directory", "mkdir -p a/b; echo x > a/b/.envrc", "mv a c", "c/b/.envrc", ""},
+		{"where links lead that are run by name", `mkdir d ci; echo x > real.mk; ln -s real.mk Makefile; echo '{"scripts": {"a": "b"}}' > d/p; ln -s d/p package.json; echo '{}' > d/q; mkdir e; ln -s ../d/q e/package.json; ln -s ci .circleci; echo x > ci/a`,
+			`echo y > real.mk; echo '{"scripts": {"a": "c"}}' > d/p; echo '{"dependencies": {"x": "1"}}' > d/q; echo y > ci/a`, "", "ci/a d/p real.mk"},
 		{"workflows", "mkdir -p .github/workflows", "echo x > .github/workflows/ci.yml", "", ".github/workflows/ci.yml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -212,7 +214,17 @@ func TestCompareHostile(t *testing.T) {
 			host(t, ws, script)
 			t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+rwx", ws).Run() })
 			full := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
-			if c := full.Compare(t.Context()); len(c.List)+len(c.Unseen) > 0 {
+			dir, err := os.Open(ws)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dir.Close()
+			// Beyond the bounds of what is read, or of what may be.
+			beyond := name == "unreadable" && os.Geteuid() != 0
+			if (name == "giants" || name == "many names") && !keepsFileTimes(int(dir.Fd())) {
+				beyond = true
+			}
+			if c := full.Compare(t.Context()); len(c.List) > 0 || len(c.Unseen) > 0 != beyond {
 				t.Errorf("unchanged, and told: %+v", c)
 			}
 			c := empty.Compare(t.Context())
@@ -264,6 +276,29 @@ func TestCompareBounds(t *testing.T) {
 	if got := found(deep.Compare(t.Context()), ws, policy.Unasked); got != "d/.envrc" {
 		t.Errorf("planted %q", got)
 	}
+}
+
+// A directory that can be entered and not read is told of at each end.
+func TestCompareUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	ws := t.TempDir()
+	host(t, ws, "mkdir d; chmod 311 d")
+	for range 2 {
+		before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+		host(t, ws, "mkdir -p d/x; echo x >> d/x/.envrc")
+		kept, err := Decode(before.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []Changes{before.Compare(t.Context()), kept.CompareWith(t.Context(), map[string]*Snapshot{})} {
+			if len(c.Unseen) != 1 || !strings.Contains(c.Unseen[0], filepath.Join(ws, "d")) {
+				t.Errorf("unseen %q", c.Unseen)
+			}
+		}
+	}
+	host(t, ws, "chmod 755 d")
 }
 
 // A caller that gives up gets an answer that says so.
@@ -413,5 +448,51 @@ func TestCompareWithinATick(t *testing.T) {
 		if got := found(before.Compare(t.Context()), ws, policy.Unasked); got != ".envrc" {
 			t.Fatalf("%q", got)
 		}
+	}
+}
+
+// What is written through a mapping is seen where the file system does not note
+// it in any time: tmpfs does not, once a page was read.
+func TestCompareMapped(t *testing.T) {
+	ws, err := os.MkdirTemp("/dev/shm", "mapped")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(ws) })
+	for _, name := range []string{"sub/.envrc", "sub/package.json", "Makefile", "large/.envrc"} {
+		file := filepath.Join(ws, name)
+		_ = os.MkdirAll(filepath.Dir(file), 0o755)
+		text := []byte(`{"scripts": {"a": "b"}}`)
+		if strings.HasPrefix(name, "large") {
+			text = make([]byte, maxHashed+1)
+		}
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := takeAt(t, ws, time.Now().Add(2*margin)) // old enough for equal times to prove something
+	for _, name := range []string{"sub/.envrc", "sub/package.json", "Makefile"} {
+		f, err := os.OpenFile(filepath.Join(ws, name), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var was, is unix.Stat_t
+		m, err := unix.Mmap(int(f.Fd()), 0, 23, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil || m[0] != '{' || unix.Fstat(int(f.Fd()), &was) != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // more than a tick of the kernel's clock
+		copy(m[17:], "x")
+		if unix.Munmap(m) != nil || unix.Fstat(int(f.Fd()), &is) != nil || identity(&was) != identity(&is) {
+			t.Skip("this file system notes it")
+		}
+	}
+	c := before.Compare(t.Context())
+	if planted, named := found(c, ws, policy.Unasked), found(c, ws, policy.WhenNamed); planted != "sub/.envrc" || named != "Makefile sub/package.json" {
+		t.Errorf("planted %q, when named %q", planted, named)
+	}
+	if len(c.Unseen) != 1 || !strings.Contains(c.Unseen[0], "large/.envrc") {
+		t.Errorf("unseen %q", c.Unseen)
 	}
 }

@@ -71,7 +71,9 @@ type walk struct {
 	*look
 	root    int // handle
 	path    string
-	trusted bool // keepsCtime
+	dev     uint64
+	trusted bool // keepsCtime, for directories of that device
+	files   bool // keepsFileTimes
 
 	mu      sync.Mutex
 	more    sync.Cond
@@ -82,12 +84,12 @@ type walk struct {
 
 // tree looks at a directory and all below it. was is what an earlier look has
 // found, nil for the first one.
-func (l *look) tree(ctx context.Context, root string, fd int, was *node) *node {
-	w := &walk{look: l, root: fd, path: root, trusted: keepsCtime(fd)}
+func (l *look) tree(ctx context.Context, top place, was *node) *node {
+	w := &walk{look: l, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
 	w.more.L = &w.mu
 	first := &node{}
 	what := plain
-	if path.Base(root) == ".git" {
+	if path.Base(top.root) == ".git" {
 		what = gitDir
 	}
 	w.queue = append(w.queue, task{what: what, was: was, now: first})
@@ -173,7 +175,7 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
-	w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, trusted: w.trusted}, t)
+	w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
 	return w.kids(t, fd)
 }
 
@@ -187,7 +189,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	n := t.now
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
-	n.stable = w.trusted && w.settled(st)
+	n.stable = w.trusted && n.dev == w.dev && w.settled(st)
 	firsts := w.matcher.firsts(t.what, true)
 	var head, objects, refs, common bool
 	seen := 0
@@ -311,7 +313,7 @@ func (w *walk) idle(parent int, t task) bool {
 		i, there := w.before[full]
 		// Where another process has put a link in the place of the directory, it is
 		// another file that is asked for, and that has another identity.
-		if !there || i.kind != isFile || i.fresh || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
+		if !there || i.kind != isFile || i.fresh || i.weak || unix.Fstatat(parent, was.name+"/"+name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || identity(&st) != i.id {
 			return false
 		}
 		items[full] = i
