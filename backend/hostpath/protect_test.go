@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -307,6 +309,37 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 	p, err := protectIn(t, root, nil, "ws/cfg")
 	if guards, _, _ := relative(root, p); err != nil || !slices.Contains(guards, "ws/cfg/vscode") {
 		t.Errorf("what a link above leads to: %q, %v", guards, err)
+	}
+}
+
+// Names that commands chose do not reach a terminal as they are.
+func TestProtectPrintable(t *testing.T) {
+	const evil = "e\x1b]0;x\a\n\xff"
+	for name, tt := range map[string]struct {
+		files     []string
+		workspace string
+		mounts    []string
+	}{
+		"a link to a workspace":      {[]string{"ws/.vscode -> " + evil, "ws/" + evil + "/"}, "ws/" + evil, nil},
+		"a mount of a linked file":   {append(repo("o/.git"), "ws/", "o/.git/hooks/pre-commit -> ../../"+evil, "o/"+evil), "ws", []string{"o/" + evil}},
+		"a link between":             {append(repo("ws/.git", "hooksPath = \"l/e\"\n"), "ws/l -> "+evil, "ws/"+evil+"/e/"), "ws", nil},
+		"a directory of its project": {append(repo("ws/"+evil+"/.git"), "ws/"), "ws/" + evil + "/.git/hooks", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, tt.files...)
+			p, err := protectIn(t, root, nil, tt.workspace, tt.mounts...)
+			said := strings.Join(append(p.Opened, p.Lost...), "; ")
+			var bad *policy.FieldError
+			if errors.As(err, &bad) {
+				said += bad.Error() + bad.Hint
+			}
+			if said == "" || strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(said) {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+	if got := Printable("a b \"ä\" 日 \x1b[1m\n\xff\u202e"); got != `a b "ä" 日 \x1b[1m\n\xff\u202e` {
+		t.Errorf("it shows %q", got)
 	}
 }
 
