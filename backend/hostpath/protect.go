@@ -93,6 +93,8 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	}
 	slices.Sort(p.out.Watch)
 	p.out.Watch = slices.Compact(p.out.Watch)
+	slices.Sort(p.out.Unread)
+	p.out.Unread = slices.Compact(p.out.Unread)
 	return p.out, nil
 }
 
