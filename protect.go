@@ -3,6 +3,7 @@ package paddock
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -37,11 +38,18 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Pr
 	return p, err
 }
 
+// maxUnread bounds the files that losses names: commands can make many.
+const maxUnread = 8
+
 // losses says what of the host's programs is open to commands.
 func losses(p hostpath.Protection) []string {
 	lost := slices.Clone(p.Opened)
-	for _, file := range p.Unread {
-		lost = append(lost, "git's configuration "+file+" cannot be read: git may obey whatever commands change")
+	for i, file := range p.Unread {
+		if i == maxUnread {
+			lost = append(lost, fmt.Sprintf("%d more files of git's configuration cannot be read", len(p.Unread)-i))
+			break
+		}
+		lost = append(lost, "git's configuration "+hostpath.Printable(file)+" cannot be read: git may obey whatever commands change")
 	}
 	return append(lost, p.Lost...)
 }

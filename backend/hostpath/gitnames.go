@@ -17,6 +17,7 @@ const (
 	maxConfigFiles  = 1024
 	maxParsed       = 16
 	maxIncludeDepth = 10
+	maxRoots        = 64
 	maxWords        = 256
 	maxPath         = 4096
 )
@@ -24,8 +25,9 @@ const (
 // configFile is a file of git's configuration that is to be read.
 type configFile struct {
 	path   string
-	opens  string   // what in Unprotected lets commands change it
-	roots  []string // where git runs what it names
+	opens  string      // what in Unprotected lets commands change it
+	of     *repository // nil: of the user
+	roots  []string    // where git runs what it names
 	nested bool
 	beyond bool // what it names is watched, and not guarded
 	depth  int
@@ -34,27 +36,37 @@ type configFile struct {
 // configuration reads all of git's configuration that the user's git would
 // obey, whatever its conditions, and guards what it names in the mounts.
 func (p *protector) configuration() error {
-	var all []string
+	var near, far []string // worktrees of repositories that are guarded, and others
 	for _, r := range p.repositories {
-		all = append(all, r.roots...)
-	}
-	for i := range p.mounts {
-		all = append(all, p.mounts[i].Source)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	files := p.userConfiguration()
-	for i := range files {
-		files[i].roots = all
-	}
-	for _, r := range p.repositories {
-		for _, name := range []string{"config", "config.worktree"} {
-			files = append(files, configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, roots: r.roots, nested: r.nested, beyond: r.beyond})
+		for known := -1; known < len(r.roots); { // core.worktree names more of them
+			known = len(r.roots)
+			for _, name := range []string{"config", "config.worktree"} {
+				f := configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, of: r, roots: r.roots, nested: r.nested, beyond: r.beyond}
+				if err := p.readConfig(f); err != nil {
+					return err
+				}
+			}
+		}
+		if r.beyond {
+			far = append(far, r.roots...)
+		} else {
+			near = append(near, r.roots...)
 		}
 	}
-	for _, f := range files {
+	for i := range p.mounts {
+		near = append(near, p.mounts[i].Source)
+	}
+	slices.Sort(near)
+	near = slices.Compact(near)
+	for _, f := range p.userConfiguration() {
+		f.roots = near
 		if err := p.readConfig(f); err != nil {
 			return err
+		}
+		if f.roots, f.nested, f.beyond = far, true, true; len(far) > 0 {
+			if err := p.readConfig(f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -129,7 +141,11 @@ func (p *protector) readConfig(f configFile) error {
 	}
 	for _, s := range settings {
 		if s.key == "core.worktree" {
-			f.roots = append(slices.Clone(f.roots), absolute(s.value, filepath.Dir(found)))
+			root := absolute(s.value, filepath.Dir(found))
+			f.roots = append(slices.Clone(f.roots), root)
+			if f.of != nil && !slices.Contains(f.of.roots, root) && len(f.of.roots) < maxRoots {
+				f.of.roots = append(f.of.roots, root)
+			}
 		}
 	}
 	for _, s := range settings {

@@ -93,6 +93,8 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	}
 	slices.Sort(p.out.Watch)
 	p.out.Watch = slices.Compact(p.out.Watch)
+	slices.Sort(p.out.Unread)
+	p.out.Unread = slices.Compact(p.out.Unread)
 	return p.out, nil
 }
 
@@ -238,7 +240,7 @@ func (p *protector) unguarded(at, name string, err error) error {
 	}
 	var link *changeableLinkError
 	if !errors.As(err, &link) {
-		return &backend.StartError{Stage: "plan", Op: "protect", Object: rel, Cause: Reason(err)}
+		return &backend.StartError{Stage: "plan", Op: "protect", Object: Printable(rel), Cause: Reason(err)}
 	}
 	m = p.mountOf(link.at)
 	where, _ := Within(link.at, m.Source)
@@ -343,11 +345,12 @@ func (p *protector) openedBy(m *Mount, why string) {
 		return
 	}
 	p.told[m.Source] = true
-	p.out.Opened = append(p.out.Opened, m.Source+" can be changed, because it is mounted: "+why)
+	p.out.Opened = append(p.out.Opened, Printable(m.Source+" can be changed, because it is mounted: "+why))
 }
 
 // lose tells of a place that was not looked at, as often as a person may read.
 func (p *protector) lose(why string) {
+	why = Printable(why)
 	if len(p.out.Lost) < maxLost && !slices.Contains(p.out.Lost, why) {
 		p.out.Lost = append(p.out.Lost, why)
 	}

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -143,6 +145,11 @@ func TestProtect(t *testing.T) {
 		{name: "in the user's configuration", files: append(ws, "home/.gitconfig=[core]\nhooksPath = .h # by custom\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
+		{name: "in the user's configuration, for what tools make", files: append(append(ws, repo("ws/vendor/x/.git")...), "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/vendor/x/.h/"), guards: git, watch: []string{"ws/.h", "ws/vendor/x/.h"}},
+		{name: "there, for what core.worktree names", files: append(repo("store", "worktree = ../ws\n"), "store/x/", "ws/deep/.git=gitdir: ../../store\n", "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/sub/", "ws/.h/"), workspace: "ws",
+			guards: []string{"ws/.h", "ws/deep/.git"}, watch: []string{"ws/deep/.h"}},
+		{name: "for what core.worktree names elsewhere", files: append(append(ws, repo("store", "hooksPath = .h\n")...), "store/config.worktree=[core]\nworktree = ../ws/tree\n", "ws/deep/.git=gitdir: ../../store\n", "ws/tree/.h/", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/tree/attr"),
+			guards: append(git, "ws/tree/.h", "ws/tree/attr", "ws/deep/.git"), watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr"}},
 		{name: "of what encloses the workspace", files: append(repo("ws/.git", "hooksPath = sub/h\n"), "ws/sub/h/"), workspace: "ws/sub", guards: []string{"ws/sub/h"}},
 		{name: "core.fsmonitor", files: append(repo("ws/.git", "fsmonitor = sh 'tools/x.sh' -v\n"), "ws/tools/x.sh", "ws/sh"), guards: append(git, "ws/tools/x.sh")},
 		{name: "a filter", files: append(repo("ws/.git", "[filter \"x\"]\nclean = sh -c \\\"python3 tools/x.py --rules=tools/r %f\\\"\n"), "ws/tools/x.py", "ws/tools/r", "ws/tools/other"), guards: append(git, "ws/tools/r", "ws/tools/x.py")},
@@ -307,6 +314,37 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 	p, err := protectIn(t, root, nil, "ws/cfg")
 	if guards, _, _ := relative(root, p); err != nil || !slices.Contains(guards, "ws/cfg/vscode") {
 		t.Errorf("what a link above leads to: %q, %v", guards, err)
+	}
+}
+
+// Names that commands chose do not reach a terminal as they are.
+func TestProtectPrintable(t *testing.T) {
+	const evil = "e\x1b]0;x\a\n\xff"
+	for name, tt := range map[string]struct {
+		files     []string
+		workspace string
+		mounts    []string
+	}{
+		"a link to a workspace":      {[]string{"ws/.vscode -> " + evil, "ws/" + evil + "/"}, "ws/" + evil, nil},
+		"a mount of a linked file":   {append(repo("o/.git"), "ws/", "o/.git/hooks/pre-commit -> ../../"+evil, "o/"+evil), "ws", []string{"o/" + evil}},
+		"a link between":             {append(repo("ws/.git", "hooksPath = \"l/e\"\n"), "ws/l -> "+evil, "ws/"+evil+"/e/"), "ws", nil},
+		"a directory of its project": {append(repo("ws/"+evil+"/.git"), "ws/"), "ws/" + evil + "/.git/hooks", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, tt.files...)
+			p, err := protectIn(t, root, nil, tt.workspace, tt.mounts...)
+			said := strings.Join(append(p.Opened, p.Lost...), "; ")
+			var bad *policy.FieldError
+			if errors.As(err, &bad) {
+				said += bad.Error() + bad.Hint
+			}
+			if said == "" || strings.ContainsFunc(said, func(r rune) bool { return !strconv.IsPrint(r) }) || !utf8.ValidString(said) {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+	if got := Printable("a b \"ä\" 日 \x1b[1m\n\xff\u202e"); got != `a b "ä" 日 \x1b[1m\n\xff\u202e` {
+		t.Errorf("it shows %q", got)
 	}
 }
 
