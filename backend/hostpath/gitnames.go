@@ -176,6 +176,10 @@ func (p *protector) parseByGit(text []byte) ([]setting, error) {
 // obeyed guards, or watches, what one setting names.
 func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string) error {
 	value := s.value
+	if k.Class == policy.Unasked && p.elsewhere(f, k, value, dir) {
+		p.out.Unread = append(p.out.Unread, f.path)
+		return nil
+	}
 	switch k.Kind {
 	case policy.GitInclude:
 		included := f
@@ -215,6 +219,25 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 		}
 	}
 	return nil
+}
+
+// elsewhere reports whether git takes a path for another one than it says, or
+// for one that depends on who looks.
+func (p *protector) elsewhere(f configFile, k policy.GitKey, value, dir string) bool {
+	bases := f.roots
+	switch k.Kind {
+	case policy.GitInclude:
+		bases = []string{dir}
+	case policy.GitPath:
+	default:
+		return strings.Contains(value, "/proc/self/") || strings.Contains(value, "/proc/thread-self/")
+	}
+	return strings.HasPrefix(value, "%(") || strings.HasPrefix(value, ":(") || slices.ContainsFunc(bases, func(base string) bool {
+		path := absolute(filepath.Clean(p.homes.expand(value)), base)
+		_, proc := Within(path, "/proc")
+		_, dev := Within(path, "/dev")
+		return proc || dev && path != os.DevNull
+	})
 }
 
 // path is for a file or a directory that a key names.
