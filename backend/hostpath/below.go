@@ -11,6 +11,7 @@ import (
 type mounted struct {
 	device, root string // of the file system, and where in it
 	at           string // the mount point
+	kind         string // of file system
 	readOnly     bool
 }
 
@@ -28,7 +29,11 @@ func mountedAll() map[string]mounted {
 			continue
 		}
 		at := Unescape(f[4])
-		all[at] = mounted{f[2], Unescape(f[3]), at, slices.Contains(strings.Split(f[5], ","), "ro")}
+		m := mounted{device: f[2], root: Unescape(f[3]), at: at, readOnly: slices.Contains(strings.Split(f[5], ","), "ro")}
+		if i := slices.Index(f, "-"); i >= 0 && i+1 < len(f) {
+			m.kind = f[i+1]
+		}
+		all[at] = m
 	}
 	return all
 }
@@ -73,6 +78,35 @@ func NothingBelow(mounts []Mount, wall string) error {
 				return Refuse(m.named(), m.Source, at+" is a mount of the host below it, which "+wall+" cannot make read-only",
 					"name another directory, or mount it by name, as writable: --rw "+at)
 			}
+		}
+	}
+	return nil
+}
+
+// kernelKinds are file systems through which the kernel itself is spoken to.
+var kernelKinds = []string{"binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "mqueue",
+	"proc", "pstore", "securityfs", "selinuxfs", "sysfs", "tracefs"}
+
+// cover reports whether it is a device over a file, as a sandbox around this one
+// covers files with /dev/null.
+func (m mounted) cover() bool {
+	info, err := os.Lstat(m.at)
+	return m.kind == "devtmpfs" && err == nil && !info.IsDir()
+}
+
+// noKernelBelow refuses mounts below which the host has mounted such a file
+// system, as a directory for chroot(8) has it: it would come along.
+func noKernelBelow(mounts []Mount) error {
+	all := mountedAll()
+	for _, m := range mounts {
+		var found []string
+		for at, below := range all {
+			if m.Dir && under(at, m.Source) && slices.Contains(kernelKinds, below.kind) && !below.cover() {
+				found = append(found, at+" ("+below.kind+")")
+			}
+		}
+		if slices.Sort(found); len(found) > 0 {
+			return Refuse(m.named(), m.Source, "it shows the kernel's own file systems: "+strings.Join(found, ", "), "unmount them, or name a directory without them")
 		}
 	}
 	return nil

@@ -67,7 +67,10 @@ func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 		}
 		ways, written, fields = append(ways, way), append(written, spec.RootFS), append(fields, "rootfs")
 	}
-	return mounts, judgeAll(req, mounts, ways, written, fields)
+	if err := judgeAll(req, mounts, ways, written, fields); err != nil {
+		return mounts, err
+	}
+	return mounts, noKernelBelow(mounts)
 }
 
 // judgeAll refuses what is named through symbolic links that must not be followed.

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,11 +68,19 @@ func (s *sandbox) boot(ctx context.Context) error {
 
 // lostBelow says what cannot be written because the host has mounted something there.
 func lostBelow(places []string) []string {
-	var lost []string
-	for _, at := range places[:min(len(places), 16)] {
-		lost = append(lost, "writing to "+at+": it is a mount of the host's below what was named, and so read-only; to write there name it as a mount of its own, at that target")
+	const how = ", and so read-only; to write there name "
+	switch n := len(places); {
+	case n == 0:
+		return nil
+	case n == 1:
+		return []string{"writing to " + places[0] + ": it is a mount of the host's below what was named" + how + "it as a mount of its own, at that target"}
+	default:
+		shown, more := places[:min(n, 16)], ""
+		if n > len(shown) {
+			more = " and " + strconv.Itoa(n-len(shown)) + " more"
+		}
+		return []string{"writing to " + strings.Join(shown, ", ") + more + ": they are mounts of the host's below what was named" + how + "each as a mount of its own, at that target"}
 	}
-	return lost
 }
 
 // save tells later starts who the agent is, should this process be killed, and
