@@ -41,7 +41,7 @@ const (
 // madeDirs hold what tools can make again, and people remove as a whole. A
 // directory that holds a mount cannot be removed, so nothing in them is guarded
 // because it is found there.
-var madeDirs = []string{".venv", ".tox", ".nox", ".terraform", ".build", ".cache", ".tmp", ".worktrees", "env", "tmp", "Carthage", "node_modules", "vendor", "build", "_build", "dist", "target", "out", "_deps", "deps", "Pods", "__pycache__", "venv"}
+var madeDirs = []string{".venv", ".tox", ".nox", ".terraform", "node_modules", "vendor", "build", "_build", "dist", "target", "out", "_deps", "deps", "Pods", "__pycache__", "venv"}
 
 // isGitDir reports whether git takes a directory for a repository's own.
 func (p *protector) isGitDir(dir string) bool {

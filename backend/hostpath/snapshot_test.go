@@ -454,7 +454,7 @@ func TestCompareWithinATick(t *testing.T) {
 // What is written through a mapping is seen where the file system does not note
 // it in any time: tmpfs does not, once a page was read.
 func TestCompareMapped(t *testing.T) {
-	ws, err := os.MkdirTemp("/dev/shm", "mapped")
+	ws, err := os.MkdirTemp("/dev/shm", "mapped") //nolint:usetesting // t.TempDir is mostly no tmpfs
 	if err != nil {
 		t.Skip(err)
 	}
@@ -476,7 +476,7 @@ func TestCompareMapped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
+		t.Cleanup(func() { _ = f.Close() })
 		var was, is unix.Stat_t
 		m, err := unix.Mmap(int(f.Fd()), 0, 23, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil || m[0] != '{' || unix.Fstat(int(f.Fd()), &was) != nil {

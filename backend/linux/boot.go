@@ -69,10 +69,10 @@ func (s *sandbox) boot(ctx context.Context) error {
 // lostBelow says what cannot be written because the host has mounted something there.
 func lostBelow(places []string) []string {
 	const how = ", and so read-only; to write there name "
-	switch n := len(places); {
-	case n == 0:
+	switch n := len(places); n {
+	case 0:
 		return nil
-	case n == 1:
+	case 1:
 		return []string{"writing to " + places[0] + ": it is a mount of the host's below what was named" + how + "it as a mount of its own, at that target"}
 	default:
 		shown, more := places[:min(n, 16)], ""
