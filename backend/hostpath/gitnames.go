@@ -285,7 +285,7 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 			p.watch(target)
 		}
 	case err != nil: // there is no file that it could name
-	case k.Class == policy.Unasked && info.Mode().IsRegular() && !made(found):
+	case k.Class == policy.Unasked && info.Mode().IsRegular() && !p.made(found):
 		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
 	case info.Mode().IsRegular():
 		p.watch(found)
@@ -293,9 +293,16 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 	return nil //nolint:nilerr // a word that leads nowhere names nothing
 }
 
-// made reports whether a path lies where tools make things anew.
-func made(path string) bool {
-	return slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return slices.Contains(madeDirs, part) })
+// made reports whether a path lies where tools make things anew, below the
+// mount that shows it.
+func (p *protector) made(file string) bool {
+	for _, m := range p.mounts {
+		rel, ok := Within(file, m.Source)
+		if ok && !slices.ContainsFunc(strings.Split(rel, "/"), func(part string) bool { return slices.Contains(madeDirs, part) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // shellWords cuts a command line into what may be paths: words, without quotes,

@@ -69,14 +69,14 @@ func (p *protector) hookLink(h hookDir, at string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		p.watch(found)
-	case errors.As(err, &link) && !h.nested && !made(link.at):
+	case errors.As(err, &link) && !h.nested && !p.made(link.at):
 		m := p.mountOf(link.at)
 		where, _ := Within(link.at, m.Source)
 		return Refuse(m.Field, m.Source, where+" is a symbolic link, and the hook "+at+" leads through it, so it cannot be protected",
 			p.remedy(h.opens, "let the hook lead to the file itself"))
 	case err != nil:
 		p.watch(found)
-	case info.Mode().IsRegular() && !made(found):
+	case info.Mode().IsRegular() && !p.made(found):
 		return p.guardNamed(found, claim{at: at, why: "the hook " + filepath.Base(at) + " is a link to it", opens: h.opens, nested: h.nested, beyond: h.beyond})
 	default:
 		p.watch(found)
