@@ -9,12 +9,13 @@ import (
 
 // mcpFlags are what the door for models is told.
 type mcpFlags struct {
-	workspace string
-	spec      string
-	profile   string
-	budget    int
-	logLevel  string
-	http      httpFlags
+	workspace  string
+	spec       string
+	profile    string
+	budget     int
+	structured bool
+	logLevel   string
+	http       httpFlags
 }
 
 const mcpDoc = `Serve models over the Model Context Protocol: each operation is a tool.
@@ -56,6 +57,7 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless that is the home or \"/\")")
 	flags.StringVar(&f.spec, "spec", "", "read the sandbox's spec from a YAML or JSON `FILE`; it is the most that models may ask for")
 	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
+	flags.BoolVar(&f.structured, "structured", false, "add to answers their fields as JSON, and to tools their schemas")
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
 	f.http.add(cmd)

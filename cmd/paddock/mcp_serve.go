@@ -75,7 +75,7 @@ func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 		return mcp.Options{}, &policy.FieldError{Field: "--log-level", Value: f.logLevel, Reason: "there is no such level", Hint: "debug, info, warn or error"}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return mcp.Options{Profile: profile, Budget: f.budget, Logger: log, Version: wire.Build, Extend: extend}, nil
+	return mcp.Options{Profile: profile, Budget: f.budget, Structured: f.structured, Logger: log, Version: wire.Build, Extend: extend}, nil
 }
 
 // modelEnv is what the operations of a model find: the local user's environment,

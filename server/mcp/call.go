@@ -91,8 +91,12 @@ func errPanic(what string) error {
 }
 
 // render makes a result of an answer, within the budget; notes stand beside it.
+// Where answers are structured, text and fields have one half of it each.
 func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
-	half := v.server.opts.Budget / 2
+	room := v.server.opts.Budget
+	if v.server.opts.Structured {
+		room /= 2
+	}
 	res := &sdk.CallToolResult{}
 	text, say := "", v.say(o)
 	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
@@ -101,15 +105,17 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	if a.out != nil {
 		a.out = hinted(a.out, say)
 		text = tell(o, a.out, say)
-		fitted, cut, err := fit(a.out, half)
-		switch {
-		case err != nil:
-			a.err = errors.Join(a.err, err)
-		case cut:
-			text += cutNote(half)
-		}
-		if err == nil {
-			res.StructuredContent = fitted
+		if v.server.opts.Structured {
+			fitted, cut, err := fit(a.out, room)
+			switch {
+			case err != nil:
+				a.err = errors.Join(a.err, err)
+			case cut:
+				text += cutNote(room)
+			}
+			if err == nil {
+				res.StructuredContent = fitted
+			}
 		}
 		if f, ok := a.out.(op.Failer); ok {
 			res.IsError = f.Failed()
@@ -120,7 +126,7 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
 		text = errorText(a.err, say) + join(text)
 	}
-	text = clip(plain(text), half-utf8.RuneCountInString(notes)) + notes
+	text = clip(plain(text), room-utf8.RuneCountInString(notes)) + notes
 	if text = strings.TrimPrefix(text, "\n"); text == "" {
 		text = "done" // some clients show nothing else
 	}

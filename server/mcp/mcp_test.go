@@ -59,7 +59,14 @@ func does(desc op.Desc, do func(ctx context.Context) error) op.Op {
 	}, func(io.Writer, struct{}) error { return nil })
 }
 
+// serve makes a server whose answers are structured, too.
 func serve(t *testing.T, opts mcp.Options) *mcp.Server {
+	t.Helper()
+	opts.Structured = true
+	return serveText(t, opts)
+}
+
+func serveText(t *testing.T, opts mcp.Options) *mcp.Server {
 	t.Helper()
 	if opts.Env == nil {
 		opts.Env = func(name string) (*op.Env, error) {

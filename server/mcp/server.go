@@ -38,6 +38,9 @@ type Options struct {
 	// Budget is how many characters an answer has at most, text and structured
 	// content together. Default: [DefaultBudget]; less than [MinBudget] is an error.
 	Budget int
+	// Structured adds to each answer its fields as JSON, and to each tool their
+	// schema. Some clients give a model these in place of the text. Default: text alone.
+	Structured bool
 	// Logger is told what happens. nil: nobody is.
 	Logger *slog.Logger
 	// Version is what clients are told of this program.

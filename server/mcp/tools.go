@@ -62,14 +62,13 @@ func (v *view) listed(ctx context.Context) []*sdk.Tool {
 	return list
 }
 
-// tool is what clients are told of an operation.
+// tool describes an operation to clients: in a profile by its brief where it has
+// one, else by its manual. The form of answers is described where they have one.
 func (w *wording) tool(o *op.Op) *sdk.Tool {
 	t := &sdk.Tool{
-		Name:         o.Name,
-		Title:        o.Summary,
-		Description:  o.Description,
-		InputSchema:  w.schema(o, o.InputSchemaWithin(w.ceiling)),
-		OutputSchema: w.schema(o, o.OutputSchema()),
+		Name:        o.Name,
+		Title:       o.Summary,
+		Description: o.Description,
 		Annotations: &sdk.ToolAnnotations{
 			ReadOnlyHint:   o.Hints.ReadOnly,
 			IdempotentHint: o.Hints.Idempotent || o.Hints.ReadOnly,
@@ -79,8 +78,18 @@ func (w *wording) tool(o *op.Op) *sdk.Tool {
 	if !o.Hints.ReadOnly {
 		t.Annotations.DestructiveHint = &o.Hints.Destructive
 	}
+	short, ok := briefs[o.Name]
+	within := o.InputSchemaWithin(w.ceiling)
+	if ok && w.profile != op.ProfileFull {
+		t.Description, t.InputSchema = short.text, short.schema(within)
+	} else {
+		t.InputSchema = w.schema(o, within)
+	}
 	if t.Description == "" {
 		t.Description = w.describe(o)
+	}
+	if w.structured {
+		t.OutputSchema = w.schema(o, o.OutputSchema())
 	}
 	return t
 }

@@ -38,7 +38,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
-	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling) })
+	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts.Profile, s.opts.Structured) })
 	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
 	v.addPrompts()
 	if s.opts.Extend != nil {
@@ -54,6 +54,8 @@ func newView(s *Server, principal string, env *op.Env) *view {
 func (v *view) sdkOptions() *sdk.ServerOptions {
 	opts := &sdk.ServerOptions{
 		Instructions: instructions(v.server.opts.Profile),
+		// What answers are rendered here, not by the SDK, has to keep every rule of these.
+		SupportedProtocolVersions: revisions(),
 		Logger:       v.server.opts.Logger,
 		Capabilities: &sdk.ServerCapabilities{
 			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
@@ -70,6 +72,9 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 	}
 	return opts
 }
+
+// revisions are those of the protocol that are offered: all that tests try.
+func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
 
 // prepare describes the tools. What is wrong with that is told to who lists them.
 func (v *view) prepare() {

@@ -20,14 +20,16 @@ const maxDescription = 2000
 // instead of flags, tools instead of commands. What the ceiling of a view leaves no
 // choice in is the operator's.
 type wording struct {
-	ceiling *policy.Ceiling
-	words   *strings.Replacer
+	ceiling    *policy.Ceiling
+	profile    op.Profile
+	structured bool
+	words      *strings.Replacer
 }
 
 // flags are those of command lines, in a text.
 var flags = regexp.MustCompile(`--[a-z][a-z-]*`)
 
-func newWording(all []op.Op, c *policy.Ceiling) *wording {
+func newWording(all []op.Op, c *policy.Ceiling, profile op.Profile, structured bool) *wording {
 	var pairs []string
 	for _, o := range all { // longer commands come first: "policy check" before "policy"
 		if len(o.CLI) > 1 {
@@ -43,7 +45,7 @@ func newWording(all []op.Op, c *policy.Ceiling) *wording {
 		}
 	}
 	pairs = append(pairs, " (may be repeated)", "")
-	return &wording{c, strings.NewReplacer(pairs...)}
+	return &wording{c, profile, structured, strings.NewReplacer(pairs...)}
 }
 
 // field is a flag's name in an operation's input, if its tool has it.

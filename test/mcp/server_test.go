@@ -33,6 +33,7 @@ type setup struct {
 	profile   string
 	flags     []string
 	fixtures  bool
+	text      bool // answers are text alone, as they are by default
 }
 
 // plain is a server over an empty workspace with the default tools.
@@ -86,7 +87,11 @@ func (s setup) program(flags ...string) *exec.Cmd {
 	if s.fixtures {
 		dir = filepath.Join(binDir, "with-fixtures")
 	}
-	cmd := exec.Command(filepath.Join(dir, "paddock-mcp"), append([]string{"mcp", "--profile", s.profile}, flags...)...)
+	args := []string{"mcp", "--profile", s.profile}
+	if !s.text {
+		args = append(args, "--structured")
+	}
+	cmd := exec.Command(filepath.Join(dir, "paddock-mcp"), append(args, flags...)...)
 	cmd.Env = s.env()
 	return cmd
 }
