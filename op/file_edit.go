@@ -80,6 +80,12 @@ func (in FileEditInput) check() error {
 }
 
 func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out FileEditOutput, err error) {
+	if env.Budget > 0 { // a model, to which file_read has shown the text
+		for i := range in.Edits {
+			e := &in.Edits[i]
+			e.Old, e.New = unreveal(e.Old), unreveal(e.New)
+		}
+	}
 	if err := in.check(); err != nil {
 		return out, err
 	}

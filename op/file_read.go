@@ -90,9 +90,9 @@ func fileReadOp() Op {
 text comes with line numbers, and is exact. At most 2000 lines, and no more than
 an answer has room for, come at once; the answer says with which start_line to read
 on, how many lines there are, and the file's SHA-256, which file_write can ask for.
-The numbers and the tab behind them are not part of the text. Control characters
-of the file are in the structured answer's text as they are, so that file_edit
-finds them, and in no other.
+The numbers and the tab behind them are not part of the text. Models are shown a
+character that is not seen, or that a terminal would obey, by its number,
+⟦U+001B⟧, and file_edit takes that back as the character; "⟦U+" itself is ⟦U+27E6⟧U+.
 
 Of a binary file only the size and the type are told; encoding base64 reads the
 bytes of any file, from offset on.

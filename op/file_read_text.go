@@ -64,7 +64,11 @@ func (o FileReadOutput) Tell(w io.Writer) error {
 func (o FileReadOutput) numbered(b *strings.Builder) {
 	n := o.StartLine
 	for line := range strings.Lines(o.Text) {
-		fmt.Fprintf(b, "%6d\t%s\n", n, strings.TrimRight(line, "\r\n"))
+		body := strings.TrimSuffix(line, "\n")
+		if o.LineEnding != "mixed" {
+			body = strings.TrimSuffix(body, "\r") // a note says it of all lines
+		}
+		fmt.Fprintf(b, "%6d\t%s\n", n, reveal(body))
 		n++
 	}
 	var notes []string
