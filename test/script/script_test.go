@@ -18,10 +18,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -59,6 +61,9 @@ func testMain(m *testing.M) int {
 		}
 	}
 	wallless = probe()
+	if signal.Ignored(syscall.SIGHUP) { // under nohup; what is started here would ignore it, too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	return m.Run()
 }
 
