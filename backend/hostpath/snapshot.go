@@ -103,17 +103,21 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) 
 		l.before = before.items
 	}
 	s := &Snapshot{watch: watch, trees: map[string]*node{}}
-	roots := map[string]place{}
+	roots, files := map[string]place{}, map[string]place{} // files by their paths, with the directories that hold them
 	defer func() {
 		for _, p := range roots {
 			_ = unix.Close(p.fd)
 		}
+		for _, p := range files {
+			_ = unix.Close(p.fd)
+		}
 	}()
 	for _, root := range outermost(watch.Roots) {
+		dir, kept := root, roots
 		fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			l.file(ctx, root, watch.Homes)
-			continue
+			dir, kept = filepath.Dir(root), files
+			fd, err = open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 		}
 		if err != nil {
 			l.missed(root, "", err)
@@ -123,47 +127,33 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) 
 		if err := unix.Fstat(fd, &st); err != nil {
 			l.missed(root, "", err)
 		}
-		roots[root] = place{fd: fd, root: root, dev: uint64(st.Dev), trusted: keepsFileTimes(fd)} //nolint:unconvert // differs between platforms
-		var was *node
-		if before != nil {
-			was = before.trees[root]
+		kept[root] = place{fd: fd, root: dir, dev: uint64(st.Dev), trusted: keepsFileTimes(fd)} //nolint:unconvert // differs between platforms
+		if dir == root {
+			var was *node
+			if before != nil {
+				was = before.trees[root]
+			}
+			s.trees[root] = l.tree(ctx, kept[root], was)
 		}
-		s.trees[root] = l.tree(ctx, roots[root], was)
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
 	}
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
 	for i := 0; i < len(l.links); i++ {
+		to := l.links[i]
 		for root, p := range roots {
-			if rel, ok := Within(l.links[i].to, root); ok {
+			if rel, ok := Within(to.to, root); ok {
 				p.rel = rel
-				l.led(ctx, p, l.links[i])
+				l.led(ctx, p, to)
 			}
+		}
+		if p, ok := files[to.to]; ok {
+			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
 		}
 	}
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
 	return s
-}
-
-// file looks at a root that is no directory.
-func (l *look) file(ctx context.Context, root string, homes []string) {
-	fd, err := open(unix.AT_FDCWD, filepath.Dir(root), unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		l.missed(root, "", err)
-		return
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		l.missed(root, "", err)
-		return
-	}
-	for _, o := range l.matcher.around(root, homes) {
-		if o.to == root {
-			l.at(ctx, place{fd: fd, root: filepath.Dir(root), dev: uint64(st.Dev), trusted: keepsFileTimes(fd)}, filepath.Base(root), o.by, maxHops) //nolint:unconvert // differs between platforms
-		}
-	}
 }
 
 // outermost are the roots that lie in no other.

@@ -168,13 +168,30 @@ func TestCompareAround(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a file", func(t *testing.T) {
+	t.Run("files", func(t *testing.T) {
 		dir := t.TempDir()
-		host(t, dir, "echo x > .envrc; echo x > plain")
-		before := Take(t.Context(), Watch{Workspace: dir, Roots: []string{filepath.Join(dir, ".envrc"), filepath.Join(dir, "plain")}})
-		host(t, dir, "echo y > .envrc; echo y > plain")
-		if got := found(before.Compare(t.Context()), dir, policy.Unasked); got != ".envrc" {
-			t.Errorf("%q", got)
+		host(t, dir, gitInit+"mkdir dotfiles; ln -s dotfiles/rc .bashrc; for f in .envrc Makefile dotfiles/rc tool plain; do echo x > $f; done")
+		w := Watch{Workspace: dir, Homes: []string{dir}}
+		for _, name := range []string{".envrc", ".git/config", "Makefile", "dotfiles/rc", "tool", "plain"} {
+			w.Roots = append(w.Roots, filepath.Join(dir, name))
+		}
+		for _, name := range []string{"dotfiles/rc", "tool", "plain/x"} {
+			w.Also = append(w.Also, policy.Obeyed{Path: filepath.Join(dir, name), Dir: true, Class: policy.Unasked, Why: "a link leads to it, or it is named"})
+		}
+		before := Take(t.Context(), w)
+		kept, err := Decode(before.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := before.Compare(t.Context()); len(c.List)+len(c.Unseen) > 0 {
+			t.Errorf("before anything: %+v", c)
+		}
+		host(t, dir, "for f in .envrc .git/config Makefile dotfiles/rc tool plain; do echo y > $f; done")
+		for how, c := range map[string]Changes{"in memory": before.Compare(t.Context()), "from a file": kept.CompareWith(t.Context(), map[string]*Snapshot{})} {
+			planted, named := found(c, dir, policy.Unasked), found(c, dir, policy.WhenNamed)
+			if planted != ".envrc .git/config dotfiles/rc tool" || named != "Makefile" || len(c.Unseen) > 0 {
+				t.Errorf("%s: planted %q; when named %q; unseen %q", how, planted, named, c.Unseen)
+			}
 		}
 	})
 	t.Run("what is named", func(t *testing.T) {
