@@ -19,6 +19,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -57,6 +58,7 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		defer os.RemoveAll(binDir)
+		defer os.RemoveAll(usualDir())
 	}
 	wallless = probe()
 	status := m.Run()
@@ -77,11 +79,12 @@ func build() (err error) {
 	if err := os.Chmod(binDir, 0o755); err != nil {
 		return err
 	}
+	usual := boxtest.Usual(usualDir())
 	for _, args := range [][]string{
 		{"-o", binDir + "/", "./cmd/paddock", "./cmd/paddock-agent", "./test/escape/attacker"},
 		{"-tags", "mcp,redis", "-o", filepath.Join(binDir, "paddock-mcp"), "./cmd/paddock"},
 	} {
-		build := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
+		build := exec.Command("go", append([]string{"build", "-buildvcs=false", usual}, args...)...)
 		build.Dir = filepath.Join("..", "..")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -100,6 +103,9 @@ func build() (err error) {
 	}
 	return os.Chmod(suidProgram(), 0o755|os.ModeSetuid)
 }
+
+// usualDir holds what starts keep in the usual place of state.
+func usualDir() string { return binDir + "-usual" }
 
 // suidProgram is the attacker with root's identity for everybody. Only root
 // can make it.
