@@ -71,8 +71,8 @@ type OwnFile struct {
 	// Replaced: its changes put another file into its place, which takes a cover
 	// away. It is refused wherever commands could write.
 	Replaced bool
-	// Spare: that it does not exist is no reason to refuse, since it is looked at
-	// again before it is used.
+	// Spare: that it does not exist, or cannot, is no reason to refuse, since it is
+	// looked at again before it is used. A directory that could be made is covered.
 	Spare bool
 }
 

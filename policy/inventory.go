@@ -73,12 +73,11 @@ func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil }
 
 // ProtectedPaths returns the names of what is read-only inside a sandbox
 // unless [Workspace].Unprotected opens it: the repository's own first, then
-// the project's, then those of homes. ".git" itself, where it is a file that
-// leads to a repository, is opened by "*" alone.
+// the project's, then those of homes. ".git" opens all of the repository's own.
 func ProtectedPaths() []string {
 	var names []string
 	for _, o := range inventory() {
-		if name := o.Name(); o.ReadOnly() && name != ".git" && !slices.Contains(names, name) {
+		if name := o.Name(); o.ReadOnly() && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

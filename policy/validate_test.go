@@ -105,7 +105,7 @@ func TestResolveErrors(t *testing.T) {
 		{Spec{Level: "landlock", Hostname: "box"}, `hostname "box": the landlock level has the host's own name`},
 		{Spec{Level: "landlock", Limits: Limits{Tmp: 2 * MiB}}, `limits.tmp "2MiB": the landlock level keeps temporary files on the host's disk, unbounded`},
 		{Spec{Workspace: Workspace{Access: "wo"}}, `workspace.access "wo": it must be "rw" or "ro"`},
-		{Spec{Workspace: Workspace{Unprotected: []string{"*", ".git"}}}, `workspace.unprotected[1] ".git": it is not a protected path`},
+		{Spec{Workspace: Workspace{Unprotected: []string{"*", ".git/x"}}}, `workspace.unprotected[1] ".git/x": it is not a protected path`},
 		{Spec{Workspace: Workspace{Unprotected: make([]string, 257)}}, `workspace.unprotected: it has more than 256 entries`},
 		{workspace("/"), `workspace.source "/": the whole host cannot be a workspace`},
 		{workspace("//../."), `workspace.source "//../.": the whole host cannot be a workspace`},
@@ -266,7 +266,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("%s is not protected", must)
 		}
 	}
-	for _, not := range []string{".git", "HEAD", "Makefile", "package.json", ".git/rebase-merge", ".gitattributes"} {
+	for _, not := range []string{"HEAD", "Makefile", "package.json", ".git/rebase-merge", ".gitattributes"} {
 		if slices.Contains(names, not) {
 			t.Errorf("%s is protected, which daily work changes", not)
 		}

@@ -78,6 +78,9 @@ func (p *protector) findRepositories() error {
 // dotGit adds the repository of a directory's ".git", if it has one: a
 // directory, or a file that says where one is.
 func (p *protector) dotGit(dir string, nested bool) error {
+	if p.opened(".git") {
+		return nil
+	}
 	at := filepath.Join(dir, ".git")
 	found, info, err := p.resolve(at)
 	switch {

@@ -35,22 +35,33 @@ func (e *LinkError) Hint() string {
 // links that none of this user's can have made are followed.
 func (w *Written) Judge(way *Way, more []Dir) error {
 	for _, l := range way.Links {
-		refuse := func(why string) error {
-			return &LinkError{Link: l.Path, Text: l.Text, Leads: way.Path, Why: why}
-		}
+		refuse := func(why string) error { return way.refused(l, why) }
 		if d, ok := w.above(l.Dirs); ok {
 			return refuse("and commands of a sandbox could have made it: " + d.Path + " was writable for them")
 		}
-		for _, d := range more {
-			if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
-				return refuse("and commands can make such links: " + d.Path + " is writable for them")
-			}
+		if err := way.changeable(l, more); err != nil {
+			return err
 		}
 		if owner := int(l.UID); owner != 0 && owner != os.Geteuid() && !unmapped(l.UID) {
 			return refuse("and belongs to uid " + strconv.Itoa(owner) + ", whose sandboxes could have made it")
 		}
 		if w == nil && !l.safe() {
 			return refuse("and no list says yet which directories commands of sandboxes could write")
+		}
+	}
+	return nil
+}
+
+func (w *Way) refused(l Link, why string) error {
+	return &LinkError{Link: l.Path, Text: l.Text, Leads: w.Path, Why: why}
+}
+
+// changeable is the error for a link of the way that lies in directories which
+// commands of this start can write.
+func (w *Way) changeable(l Link, dirs []Dir) error {
+	for _, d := range dirs {
+		if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
+			return w.refused(l, "and commands can make such links: "+d.Path+" is writable for them")
 		}
 	}
 	return nil
@@ -76,19 +87,6 @@ func (l Link) safe() bool {
 		return false
 	}
 	return os.Geteuid() != 0 || slices.Contains(systemDirs, dir.Path)
-}
-
-// List is the list in a directory of state, nil where there is none that can be
-// believed.
-func List(state string) *Written {
-	if state == "" {
-		return nil
-	}
-	w, err := ReadWritten(state)
-	if err != nil {
-		return nil
-	}
-	return w
 }
 
 // Locate resolves a path that somebody has named, and judges the links in it by

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -98,7 +99,11 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	return p.out, nil
 }
 
-func (p *protector) opened(name string) bool { return slices.Contains(p.open, name) }
+// opened reports whether the spec opens a protected path; ".git" opens all of the
+// repository's own.
+func (p *protector) opened(name string) bool {
+	return slices.Contains(p.open, name) || under(name, ".git") && slices.Contains(p.open, ".git")
+}
 
 // above calls f with a directory and all those above it, itself first.
 func above(dir string, f func(dir string) error) error {
@@ -211,7 +216,8 @@ func (p *protector) home() error {
 }
 
 // guardEntry guards an entry of the inventory, if it exists. What is no link
-// and not there is left to the comparison.
+// and not there is left to the comparison. So is a link of a project's or a home's
+// that commands could replace: what it leads to is guarded, and results tell of it.
 func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	if p.opened(o.Name()) {
 		return nil
@@ -223,6 +229,14 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 		return nil
 	case err != nil && !p.below(at) && !errors.As(err, &link):
 		return nil // the host's programs cannot use it either
+	case errors.As(err, &link) && o.Under != policy.GitDir && o.Path != ".git":
+		p.watch(link.at)
+		found = Real(at)
+		if info, err = os.Lstat(found); err != nil || info.IsDir() && !o.Dir {
+			return nil //nolint:nilerr // what is not there is compared alone
+		}
+		rel, _ := Within(link.at, p.mountOf(link.at).Source)
+		p.lose(rel + " is a symbolic link, which commands can replace: it is compared when they have ended")
 	case err != nil:
 		return p.unguarded(at, o.Name(), err)
 	case info.IsDir() && !o.Dir:

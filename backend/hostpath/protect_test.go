@@ -295,7 +295,7 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 					}
 				}
 				workspaces := []string{"plain"}
-				if !info.IsDir() && tt.hint != ".vscode" { // with such links it is no workspace
+				if !info.IsDir() {
 					workspaces = append(workspaces, "ws")
 				}
 				for _, workspace := range workspaces {
@@ -361,14 +361,12 @@ func TestProtectLinks(t *testing.T) {
 		files []string
 		hint  string
 	}{
-		"the path itself":           {append(repo("ws/.git"), "ws/.vscode -> other", "ws/other/"), "--unprotect .vscode"},
-		"its parent":                {append(repo("ws/real"), "ws/.git -> real"), "--unprotect"},
-		"one that leads nowhere":    {[]string{"ws/.envrc -> /nowhere"}, "--unprotect .envrc"},
+		"the repository":            {append(repo("ws/real"), "ws/.git -> real"), "--unprotect .git"},
 		"a parent of hooksPath":     {append(repo("ws/.git", "hooksPath = l/h\n"), "ws/l -> m", "ws/m/h/"), "--unprotect .git/config"},
 		"between a hook and a file": {append(repo("ws/.git"), "ws/l -> m", "ws/m/pc", "ws/.git/hooks/pre-commit -> ../../l/pc"), "--unprotect .git/hooks"},
 		"an included file":          {append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc -> inc2", "ws/inc2"), "--unprotect .git/config"},
 		"hooksPath as a whole":      {repo("ws/.git", "hooksPath = .\n"), "--unprotect .git/config"},
-		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "--unprotect '*'"},
+		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "--unprotect .git"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, tt.files...)
@@ -378,6 +376,60 @@ func TestProtectLinks(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Links of a project's own, as people who keep their settings elsewhere have them, do
+// not hold up a start: what they lead to in a mount is read-only, and results tell of
+// the links, which commands can replace.
+func TestProtectLinksOfProjects(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files  []string
+		guards []string
+		lost   []string
+	}{
+		"a file":            {[]string{"ws/.envrc -> dot/envrc", "ws/dot/envrc"}, []string{"ws/dot/envrc"}, []string{".envrc"}},
+		"a directory":       {[]string{"ws/.vscode -> other", "ws/other/tasks.json"}, []string{"ws/other"}, []string{".vscode"}},
+		"out of the mount":  {[]string{"ws/.claude -> ../dot/claude", "dot/claude/settings.json"}, nil, []string{".claude"}},
+		"over another link": {[]string{"ws/.envrc -> a", "ws/a -> b", "ws/b"}, []string{"ws/b"}, []string{".envrc"}},
+		"nowhere":           {[]string{"ws/.envrc -> /nowhere", "ws/.vscode -> gone"}, nil, nil},
+		"to itself":         {[]string{"ws/.envrc -> .envrc"}, nil, nil},
+		"a parent":          {[]string{"ws/.github -> gh", "ws/gh/", "ws/.idea -> ../dot/idea", "dot/idea/workspace.xml"}, nil, []string{".idea"}},
+		"beside a plain one": {append(repo("ws/.git"), "ws/.envrc -> x", "ws/x", "ws/.vscode/tasks.json"),
+			[]string{"ws/.git/config", "ws/.git/hooks", "ws/.vscode", "ws/x"}, []string{".envrc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, append(tt.files, "ws/")...)
+			p, err := protectIn(t, root, nil, "ws")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, _ := relative(root, p); !slices.Equal(got, tt.guards) {
+				t.Errorf("guards %q, want %q", got, tt.guards)
+			}
+			var lost []string
+			for _, l := range p.Lost {
+				lost = append(lost, strings.TrimSuffix(l, " is a symbolic link, which commands can replace: it is compared when they have ended"))
+			}
+			if slices.Sort(lost); !slices.Equal(lost, tt.lost) {
+				t.Errorf("lost %q, want %q", p.Lost, tt.lost)
+			}
+		})
+	}
+}
+
+// ".git" that is a link is opened by its name.
+func TestUnprotectGit(t *testing.T) {
+	for name, files := range map[string][]string{
+		"a link":      append(repo("ws/real"), "ws/.git -> real"),
+		"a file":      append(repo("ws/real"), "ws/.git=gitdir: real\n"),
+		"a directory": repo("ws/.git"),
+	} {
+		root := tree(t, append(files, "ws/.envrc")...)
+		p, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{".git"} }, "ws")
+		if got, _, _ := relative(root, p); err != nil || !slices.Equal(got, []string{"ws/.envrc"}) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
 

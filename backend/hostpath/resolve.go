@@ -119,6 +119,11 @@ func follow(name string) (*Way, error) {
 // IsDir reports whether a directory is there.
 func (w *Way) IsDir() bool { return w.Exists && w.Mode&unix.S_IFMT == unix.S_IFDIR }
 
+// canBe reports whether a directory is there, or this user could make one.
+func (w *Way) canBe() bool {
+	return w.IsDir() || !w.Exists && unix.Access(w.Dirs[len(w.Dirs)-1].Path, unix.W_OK|unix.X_OK) == nil
+}
+
 // at is the path of the directory that is open.
 func (w *Way) at() string { return w.Dirs[len(w.Dirs)-1].Path }
 

@@ -2,7 +2,9 @@ package hostpath
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -20,11 +22,16 @@ func Trust(state string, own backend.OwnFile) (*Way, error) {
 	return trust(own, List(state))
 }
 
-// TrustState is Trust for a directory of state, from whose own list the answer
-// comes, and from that in the usual place: whoever could make the one could have
-// made what is in it, too. named says that somebody has named it, who can name it
-// by its real path: then no link of this user's is followed at all.
-func TrustState(own backend.OwnFile, usual string, named bool) (string, error) {
+// TrustState is Trust for a directory of state, and gives its path free of links.
+// named says that somebody has named it.
+//
+// The list that judges the links in its path lies behind them. Who could replace one
+// could so choose an empty list. Therefore the list in the usual place counts too:
+// every start writes there as well, and covers that place, or refuses a mount in which
+// a link on the way there lies. Where no list can be kept there, nobody knows, and a
+// place that was named is taken without links of this user's alone. Without any list
+// no sandbox was ever started, and such links are followed.
+func TrustState(own backend.OwnFile, named bool) (string, error) {
 	name, err := Abs(own.Path)
 	if err != nil {
 		return "", unusable(own, err)
@@ -33,14 +40,15 @@ func TrustState(own backend.OwnFile, usual string, named bool) (string, error) {
 	if err != nil {
 		return "", unusable(own, err)
 	}
-	var lists []*Written
-	for _, dir := range []string{way.Path, usual} {
-		if l := List(dir); l != nil && (dir != usual || len(lists) == 0 || usual != way.Path) {
-			lists = append(lists, l)
-		}
+	list, err := readLists(way.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		list = &Written{}
 	}
-	if named || len(lists) == 0 {
-		lists = append(lists, nil)
+	lists := []*Written{list}
+	if named {
+		if _, err := usualList(list); err != nil {
+			lists = append(lists, nil)
+		}
 	}
 	way, err = trust(own, lists...)
 	if err != nil {

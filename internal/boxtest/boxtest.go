@@ -50,6 +50,14 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// Usual has the usual place of state be below a directory, for this process and what
+// it starts, and gives the flag that builds programs which think so as root, too.
+func Usual(dir string) (flag string) {
+	hostpath.RootState = filepath.Join(dir, "paddock")
+	_ = os.Setenv("XDG_STATE_HOME", dir)
+	return "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState=" + hostpath.RootState
+}
+
 // Token is an argument that nothing else has.
 func Token() string { return "box-" + rand.Text() }
 

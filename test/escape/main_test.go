@@ -20,6 +20,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -58,6 +59,7 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		defer os.RemoveAll(binDir)
+		defer os.RemoveAll(usualDir())
 	}
 	wallless = probe()
 	status := m.Run()
@@ -78,6 +80,7 @@ func build() (err error) {
 	if err := os.Chmod(binDir, 0o755); err != nil {
 		return err
 	}
+	usual = boxtest.Usual(usualDir())
 	if err := goBuild("-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-agent", "./test/escape/attacker"); err != nil {
 		return err
 	}
@@ -96,7 +99,7 @@ func build() (err error) {
 
 // goBuild builds programs of this module.
 func goBuild(args ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
+	cmd := exec.Command("go", append([]string{"build", "-buildvcs=false", usual}, args...)...)
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -109,6 +112,12 @@ func goBuild(args ...string) error {
 var buildServer = sync.OnceValue(func() error {
 	return goBuild("-tags", "mcp,redis", "-o", filepath.Join(binDir, "paddock-mcp"), "./cmd/paddock")
 })
+
+// usual is the flag that makes usualDir the place of state of programs.
+var usual string
+
+// usualDir holds what starts keep in the usual place of state.
+func usualDir() string { return binDir + "-usual" }
 
 // suidProgram is the attacker with root's identity for everybody. Only root
 // can make it.

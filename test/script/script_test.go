@@ -29,6 +29,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 )
 
 // The programs under test, built once, and where they keep state.
@@ -48,11 +49,12 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binDir, stateDir = filepath.Join(dir, "bin"), filepath.Join(dir, "state")
+	usual := boxtest.Usual(filepath.Join(dir, "usual"))
 	for _, args := range [][]string{
 		{"-o", binDir + "/", "./cmd/paddock", "./cmd/paddock-agent"},
 		{"-tags", "mcp,redis", "-o", binDir + "/paddock-mcp", "./cmd/paddock"},
 	} {
-		build := exec.Command("go", append([]string{"build"}, args...)...)
+		build := exec.Command("go", append([]string{"build", usual}, args...)...)
 		build.Dir = "../.."
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -104,6 +106,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", binDir+":"+os.Getenv("PATH"))
 			env.Setenv("PADDOCK_STATE_DIR", stateDir)
+			env.Setenv("XDG_STATE_HOME", os.Getenv("XDG_STATE_HOME"))
 			env.Setenv("MARK", newMark())
 			env.Setenv("BIN", binDir)
 			return nil
