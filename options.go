@@ -107,22 +107,25 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	state, err := o.stateDir()
+	state, list, err := o.stateDir()
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	way, err := o.trustAgent(state, agent)
+	way, err := o.trustAgent(list, agent)
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(state)}, nil
+	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(state), Seen: hostpath.NewSeen(list)}, nil
 }
 
 // own are Paddock's own files beside the state in use and the programs: what the
 // door has named, and the state in its usual place, which other programs use.
 func (o Options) own(state string) []backend.OwnFile {
-	own := slices.Clone(o.Own)
-	for _, find := range []func() (string, error){usualStateDir, DefaultStateDir} {
+	own, usual := slices.Clone(o.Own), []func() (string, error){usualStateDir}
+	if o.StateDir != "" {
+		usual = append(usual, DefaultStateDir)
+	}
+	for _, find := range usual {
 		if dir, err := find(); err == nil && dir != state {
 			own = append(own, backend.OwnFile{Path: dir, What: "Paddock's own state", Hidden: true, Dir: true})
 		}
@@ -164,11 +167,11 @@ func (o Options) probeAgent() backend.Feature {
 	if err != nil {
 		return feature("agent program", path, err, "")
 	}
-	state, err := o.stateDir()
+	_, list, err := o.stateDir()
 	if err != nil {
 		return feature("agent program", path, nil, "") // the state's own line tells
 	}
-	way, err := o.trustAgent(state, path)
+	way, err := o.trustAgent(list, path)
 	if err == nil {
 		path = way.Path + groupNote(way)
 	}
@@ -185,7 +188,7 @@ func groupNote(way *hostpath.Way) string {
 
 // probeState looks at the directory of state, if there is one already.
 func (o Options) probeState() backend.Feature {
-	dir, err := o.stateDir()
+	dir, _, err := o.stateDir()
 	detail := dir
 	if err == nil {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {

@@ -24,14 +24,8 @@ const StateDirEnv = "PADDOCK_STATE_DIR"
 // of this host, could have replaced is an error, since what is in it is believed:
 // who may do what, say.
 func DefaultStateDir() (string, error) {
-	if dir := os.Getenv(StateDirEnv); dir != "" {
-		return trustState(dir, StateDirEnv)
-	}
-	dir, err := usualStateDir()
-	if err != nil {
-		return "", err
-	}
-	return trustState(dir, "")
+	dir, _, err := Options{}.stateDir()
+	return dir, err
 }
 
 // usualStateDir is the place where nobody has named one.
@@ -53,23 +47,30 @@ func usualStateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "paddock"), nil
 }
 
-// stateDir is the directory asked for, or the default one.
-func (o Options) stateDir() (string, error) {
-	if o.StateDir == "" {
-		return DefaultStateDir()
+// stateDir is the directory asked for, or the default one, with its list.
+func (o Options) stateDir() (string, *hostpath.Written, error) {
+	if o.StateDir != "" {
+		return trustState(o.StateDir, "Options.StateDir")
 	}
-	return trustState(o.StateDir, "Options.StateDir")
+	if dir := os.Getenv(StateDirEnv); dir != "" {
+		return trustState(dir, StateDirEnv)
+	}
+	dir, err := usualStateDir()
+	if err != nil {
+		return "", nil, err
+	}
+	return trustState(dir, "")
 }
 
 // trustState resolves a directory of state, and refuses one that others could
 // have put there. field says who named it, "" that nobody did.
-func trustState(dir, field string) (string, error) {
+func trustState(dir, field string) (string, *hostpath.Written, error) {
 	usual, _ := usualStateDir() // without one its list says nothing
-	path, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, usual, field != "")
+	path, list, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, usual, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
 		e.Hint = "choose a directory of your own with " + StateDirEnv
 	}
-	return path, err
+	return path, list, err
 }
 
 func absolute(dir, from string) (string, error) {
