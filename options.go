@@ -109,15 +109,15 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	state, err := o.stateDir()
+	state, list, err := o.stateDir()
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	way, err := o.trustAgent(state, agent)
+	way, err := o.trustAgent(list, agent)
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own()}, nil
+	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
 }
 
 // own are Paddock's own files beside the programs: what the door has named, and the
@@ -168,11 +168,11 @@ func (o Options) probeAgent() backend.Feature {
 	if err != nil {
 		return feature("agent program", path, err, "")
 	}
-	state, err := o.stateDir()
+	_, list, err := o.stateDir()
 	if err != nil {
 		return feature("agent program", path, nil, "") // the state's own line tells
 	}
-	way, err := o.trustAgent(state, path)
+	way, err := o.trustAgent(list, path)
 	if err == nil {
 		path = way.Path + groupNote(way)
 	}
@@ -189,7 +189,7 @@ func groupNote(way *hostpath.Way) string {
 
 // probeState looks at the directory of state, if there is one already.
 func (o Options) probeState() backend.Feature {
-	dir, err := o.stateDir()
+	dir, _, err := o.stateDir()
 	detail := dir
 	if err == nil {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {

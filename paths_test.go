@@ -73,7 +73,7 @@ func TestStateDir(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(StateDirEnv, tt.env)
 			t.Setenv("XDG_STATE_HOME", tt.xdg)
-			got, err := Options{StateDir: tt.option}.stateDir()
+			got, _, err := Options{StateDir: tt.option}.stateDir()
 			if err != nil || got != tt.want {
 				t.Errorf("stateDir() = %q, %v, want %q", got, err, tt.want)
 			}

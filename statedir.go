@@ -23,12 +23,21 @@ const StateDirEnv = "PADDOCK_STATE_DIR"
 // followed. One that commands of a sandbox, or any user of this host, could have
 // replaced is an error, since what is in it is believed: who may do what, say.
 func DefaultStateDir() (string, error) {
+	dir, _, err := Options{}.stateDir()
+	return dir, err
+}
+
+// stateDir is the directory asked for, or the default one, with its list.
+func (o Options) stateDir() (string, *hostpath.Written, error) {
+	if o.StateDir != "" {
+		return trustState(o.StateDir, "Options.StateDir")
+	}
 	if dir := os.Getenv(StateDirEnv); dir != "" {
 		return trustState(dir, StateDirEnv)
 	}
 	dir, err := hostpath.UsualState()
 	if err != nil {
-		return "", &Error{
+		return "", nil, &Error{
 			Message: "cannot choose a state directory: " + err.Error(),
 			Hint:    "set " + StateDirEnv + " to a directory of your own",
 		}
@@ -36,22 +45,14 @@ func DefaultStateDir() (string, error) {
 	return trustState(dir, "")
 }
 
-// stateDir is the directory asked for, or the default one.
-func (o Options) stateDir() (string, error) {
-	if o.StateDir == "" {
-		return DefaultStateDir()
-	}
-	return trustState(o.StateDir, "Options.StateDir")
-}
-
 // trustState resolves a directory of state, and refuses one that others could
 // have put there. field says who named it, "" that nobody did.
-func trustState(dir, field string) (string, error) {
-	path, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
+func trustState(dir, field string) (string, *hostpath.Written, error) {
+	path, list, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
 		e.Hint = "choose a directory of your own with " + StateDirEnv
 	}
-	return path, err
+	return path, list, err
 }
 
 func absolute(dir, from string) (string, error) {

@@ -55,6 +55,9 @@ type Request struct {
 	// Own are files and directories of Paddock's own beside the state, the agent
 	// and the programs beside the running one, which are always meant.
 	Own []OwnFile
+	// Seen is what package hostpath has seen of the host for this start. nil: it
+	// looks anew each time that it is asked.
+	Seen any
 }
 
 // OwnFile is a file or a directory of Paddock's own, that commands must not

@@ -94,10 +94,9 @@ func (m mounted) cover() bool {
 	return m.kind == "devtmpfs" && err == nil && !info.IsDir()
 }
 
-// noKernelBelow refuses mounts below which the host has mounted such a file
-// system, as a directory for chroot(8) has it: it would come along.
-func noKernelBelow(mounts []Mount) error {
-	all := mountedAll()
+// noKernelBelow refuses mounts below which the host, with all these mounts, has
+// mounted such a file system, as a directory for chroot(8) has it: it would come along.
+func noKernelBelow(mounts []Mount, all map[string]mounted) error {
 	for _, m := range mounts {
 		var found []string
 		for at, below := range all {

@@ -48,12 +48,16 @@ type Cover struct {
 
 // Covers gives what of Paddock's own files these mounts of a request would show,
 // for a backend to cover, in writable ones, and what is hidden in each. What
-// cannot be covered is an error.
+// cannot be covered is an error. In one start all of it is looked at once, see [Seen].
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
+	s := seenBy(req)
+	if s.covered {
+		return s.covers, nil
+	}
 	var covers []Cover
 	var errs []error
-	list, more, all := List(req.StateDir), writable(mounts), mountedAll()
-	seen := map[string]bool{}
+	more, all := writable(mounts), s.host()
+	seen, made := map[string]bool{}, true
 	for _, own := range OwnFiles(req) {
 		if own.Path == "" || own.Spare && !own.Dir && apart(own.Path, mounts, all) {
 			continue
@@ -66,7 +70,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 				err = cmp.Or(err, way.changeable(l, more))
 			}
 		default:
-			err = list.Judge(way, more)
+			err = s.list.Judge(way, more)
 		}
 		switch {
 		case own.Dir && own.Spare && (way == nil || err == nil && !way.canBe()): // there is no state
@@ -86,6 +90,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 			continue
 		}
 		seen[way.Path] = true
+		made = made && (way.Exists || !own.Hidden)
 		c := Cover{own, way.Path, own.Dir || way.Mode&unix.S_IFMT == unix.S_IFDIR}
 		needed, err := c.in(way, mounts, otherPaths(all, way))
 		if needed = needed && !slices.ContainsFunc(covers, func(o Cover) bool { _, ok := Within(c.Path, o.Path); return ok && o.Hidden }); needed && err == nil {
@@ -94,7 +99,11 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 			errs = append(errs, err)
 		}
 	}
-	return covers, errors.Join(errs...)
+	if len(errs) > 0 {
+		return covers, errors.Join(errs...)
+	}
+	s.covers, s.covered = covers, made // else it is made before commands run, perhaps in a read-only mount
+	return covers, nil
 }
 
 // apart reports whether a program beside the running one is in none of the mounts,
@@ -227,10 +236,10 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	}
 	state := req.StateDir
 	if err == nil {
-		err = remember(state, dirs)
+		err = remember(state, seenBy(req).list, dirs)
 	}
-	if usual, uerr := usualList(List(state)); shared && err == nil && uerr == nil && usual != state {
-		state, err = usual, remember(usual, dirs)
+	if usual, uerr := usualList(seenBy(req).list); shared && err == nil && uerr == nil && usual != state {
+		state, err = usual, remember(usual, seenBy(req).list, dirs)
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"

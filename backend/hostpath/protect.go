@@ -33,6 +33,8 @@ type Protection struct {
 	Lost []string
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
+	// Homes are those of this host's users, for [Watch]; nil: nothing was looked at.
+	Homes []string
 }
 
 // Parse has git parse the text of one file of configuration, and returns what
@@ -94,6 +96,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	}
 	slices.Sort(p.out.Watch)
 	p.out.Watch = slices.Compact(p.out.Watch)
+	p.out.Homes = p.homes.all()
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)
 	return p.out, nil

@@ -276,7 +276,7 @@ func TestKept(t *testing.T) {
 	with.Agent = agent
 	started(t, with)
 	own := backend.OwnFile{Path: agent, What: "the agent"}
-	if _, err := Trust(state, own); err != nil {
+	if _, err := Trust(List(state), own); err != nil {
 		t.Fatal(err)
 	}
 	// Rebuilt by its user, it is the same program to the list.
@@ -284,15 +284,15 @@ func TestKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	started(t, with)
-	if _, err := Trust(state, own); err != nil {
+	if _, err := Trust(List(state), own); err != nil {
 		t.Fatal(err)
 	}
 	started(t, requestOver(state, root+"/tree/bin")) // which covers nothing of it
-	if _, err := Trust(state, own); err == nil || !strings.Contains(err.Error(), "could have put another in its place") {
+	if _, err := Trust(List(state), own); err == nil || !strings.Contains(err.Error(), "could have put another in its place") {
 		t.Errorf("%v", err)
 	}
 	started(t, with)
-	if _, err := Trust(state, own); err == nil {
+	if _, err := Trust(List(state), own); err == nil {
 		t.Error("it is trusted again")
 	}
 }
@@ -311,22 +311,22 @@ func TestWrittenFile(t *testing.T) {
 	req.Own = []backend.OwnFile{{Path: root + "/bin/covered", What: "the agent"}}
 	started(t, req)
 	own := backend.OwnFile{Path: root + "/bin/agent", What: "the agent"}
-	if _, err := Trust(state, own); err == nil || !strings.Contains(err.Error(), "could have written it") || Hint(err) == "" {
+	if _, err := Trust(List(state), own); err == nil || !strings.Contains(err.Error(), "could have written it") || Hint(err) == "" {
 		t.Errorf("a file that was writable: %v", err)
 	}
 	if err := os.Rename(own.Path, root+"/moved"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Trust(state, backend.OwnFile{Path: root + "/moved", What: "the agent"}); err == nil {
+	if _, err := Trust(List(state), backend.OwnFile{Path: root + "/moved", What: "the agent"}); err == nil {
 		t.Error("it was moved, and is trusted")
 	}
-	if _, err := Trust(state, req.Own[0]); err != nil {
+	if _, err := Trust(List(state), req.Own[0]); err != nil {
 		t.Errorf("one that was covered: %v", err)
 	}
 	if err := os.WriteFile(own.Path, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Trust(state, own); err != nil {
+	if _, err := Trust(List(state), own); err != nil {
 		t.Errorf("one that was made anew: %v", err)
 	}
 }

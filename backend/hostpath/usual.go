@@ -66,6 +66,7 @@ func readLists(state string) (*Written, error) {
 			all = w
 		default:
 			all.learn(w.entries)
+			all.state = ""
 		}
 	}
 	if all == nil {
