@@ -20,6 +20,7 @@ func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	if what := os.Getenv(attachEnv); what != "" {
+		hostpath.RootState = filepath.Join(os.Getenv("XDG_STATE_HOME"), "paddock")
 		return attachChild(what)
 	}
 	dir, err := os.MkdirTemp("", "paddock-test-")

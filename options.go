@@ -198,6 +198,9 @@ func (o Options) probeState() backend.Feature {
 		if way, werr := hostpath.Follow(dir); err == nil && werr == nil {
 			detail += groupNote(way)
 		}
+		for _, r := range refusedRecords(dir) {
+			detail += " (left as it is, because its record names a command that Paddock does not write: " + r + "; look at it, and remove the directory)"
+		}
 		if lost := hostpath.UsualList(dir); err == nil && lost != nil && o.StateDir == "" && os.Getenv(StateDirEnv) != "" {
 			detail += " (it alone lists what sandboxes could write: " + lost.Error() + ")"
 		}

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,6 +94,21 @@ func (l Link) safe() bool {
 // the list in a directory of state.
 func Locate(state, name string) (*Way, error) {
 	way, err := locate(List(state), name)
+	if err != nil {
+		return nil, err
+	}
+	way.close()
+	return way, nil
+}
+
+// LocateOwn is Locate for a path that this user's own settings name: without any
+// list no sandbox was started, and links of this user's are followed.
+func LocateOwn(state, name string) (*Way, error) {
+	list, err := readLists(state)
+	if errors.Is(err, fs.ErrNotExist) {
+		list = &Written{}
+	}
+	way, err := locate(list, name)
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func Main(m *testing.M) {
 	}
 	_ = os.Chmod(dir, 0o755) // other identities execute it
 	Agent = filepath.Join(dir, "paddock-agent")
+	Usual(filepath.Join(dir, "usual"))
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", Agent, "../../cmd/paddock-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
