@@ -65,6 +65,9 @@ func (p *protector) findRepositories() error {
 			return err
 		}
 	}
+	if err := p.namedRepository(); err != nil {
+		return err
+	}
 	for i := range p.mounts {
 		if m := &p.mounts[i]; m.Dir {
 			if err := p.findNested(m.Source); err != nil {

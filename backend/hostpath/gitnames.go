@@ -31,6 +31,8 @@ type configFile struct {
 	nested bool
 	beyond bool // what it names is watched, and not guarded
 	depth  int
+
+	settings []setting // of no file, but of the environment
 }
 
 // configuration reads all of git's configuration that the user's git would
@@ -58,7 +60,7 @@ func (p *protector) configuration() error {
 	}
 	slices.Sort(near)
 	near = slices.Compact(near)
-	for _, f := range p.userConfiguration() {
+	for _, f := range append(p.userConfiguration(), p.environment()...) {
 		f.roots = near
 		if err := p.readConfig(f); err != nil {
 			return err
@@ -80,6 +82,8 @@ func (p *protector) userConfiguration() []configFile {
 		for _, path := range paths {
 			if filepath.IsAbs(path) {
 				files = append(files, configFile{path: filepath.Clean(path), opens: opens})
+			} else { // it depends on where git is started
+				p.out.Unread = append(p.out.Unread, path)
 			}
 		}
 	}
@@ -103,6 +107,9 @@ func (p *protector) userConfiguration() []configFile {
 func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
 		return nil
+	}
+	if f.settings != nil {
+		return p.obeyAll(f, f.settings, "/")
 	}
 	found, _, err := p.resolve(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,12 +155,19 @@ func (p *protector) readConfig(f configFile) error {
 			}
 		}
 	}
+	return p.obeyAll(f, settings, filepath.Dir(found))
+}
+
+// obeyAll guards, or watches, what settings name. dir is what includes are
+// relative to.
+func (p *protector) obeyAll(f configFile, settings []setting, dir string) error {
+	f.settings = nil // of what is included
 	for _, s := range settings {
 		for _, k := range policy.GitKeys() {
 			if s.bare || s.value == "" || !k.Matches(s.key) {
 				continue
 			}
-			if err := p.obeyed(f, k, s, filepath.Dir(found)); err != nil {
+			if err := p.obeyed(f, k, s, dir); err != nil {
 				return err
 			}
 		}

@@ -27,7 +27,9 @@ func tree(t *testing.T, files ...string) string {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", filepath.Join(root, "home"))
-	t.Setenv("XDG_CONFIG_HOME", "")
+	for _, name := range []string{"XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE"} {
+		t.Setenv(name, "")
+	}
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	for _, f := range append(files, "home/") {
 		plant(t, root, f)

@@ -306,6 +306,46 @@ func TestKeeperKilled(t *testing.T) {
 	}
 }
 
+// What was opened is executed and sent, and its path may lead elsewhere by
+// then. The wall's command gets no descriptor of it.
+func TestReplacedAgent(t *testing.T) {
+	dir := t.TempDir()
+	program, err := os.ReadFile(boxtest.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, opened := filepath.Join(dir, "paddock-agent"), filepath.Join(dir, "opened")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	touched := filepath.Join(dir, "touched")
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!/bin/sh\ntouch "+touched+"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	w := plain(t, "/bin/sh", "-c", `for fd in /proc/self/fd/*; do readlink "$fd"; done >"$0"; exec "$@"`, opened)
+	w.Upload = true
+	req := request(t)
+	box, err := w.start(t.Context(), req, agent)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { boxtest.Stop(t, req, box) })
+	if r := boxtest.Sh(t, box, "echo it runs"); r.Stdout != "it runs\n" {
+		t.Errorf("%+v", r)
+	}
+	if text, err := os.ReadFile(opened); err != nil || strings.Contains(string(text), path) {
+		t.Errorf("the wall's command has open: %s, %v", text, err)
+	}
+	if state.Exists(touched) {
+		t.Error("what took the agent's path was executed")
+	}
+}
+
 // A keeper that somebody has stopped ends all the same.
 func TestKeeperStopped(t *testing.T) {
 	req := request(t)

@@ -19,9 +19,9 @@ func gitAttacks() []later {
 		return later{name: name, want: wantStopped, prepare: made + "\n" + configure, attack: change, trigger: trigger}
 	}
 	// hooks has core.hooksPath name a directory of the workspace, in some form.
-	hooks := func(name, configure string) later {
+	hooks := func(name, configure string, env ...string) later {
 		return later{name: "core.hooksPath " + name, want: wantStopped, prepare: `harmless tools/hooks/pre-commit; git add .; git commit -q -m tools` + "\n" + configure,
-			attack: `evil tools/hooks/pre-commit`, trigger: commit}
+			attack: `evil tools/hooks/pre-commit`, trigger: commit, env: env}
 	}
 	told := func(name, tells, prepare, attack, trigger string) later {
 		return later{name: name, want: wantTold, tells: tells, prepare: prepare, attack: attack, trigger: trigger}
@@ -55,6 +55,9 @@ func gitAttacks() []later {
 		told(".git/COMMIT_EDITMSG is a link out", ".git/COMMIT_EDITMSG", `:`, `ln -sf "$CANARY" .git/COMMIT_EDITMSG`, commit),
 		told(".git/commondir leads elsewhere", ".git/commondir", `:`, `cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo ../fake >.git/commondir`, commit),
 
+		hooks("in variables", `:`, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.hooksPath", "GIT_CONFIG_VALUE_0=tools/hooks"),
+		hooks("in what -c handed on", `:`, "GIT_CONFIG_PARAMETERS='core.hooksPath'='tools/hooks'"),
+		hooks("in the repository that GIT_DIR names", `cp -a .git "$DIR/store"; git --git-dir="$DIR/store" config core.hooksPath tools/hooks`, "GIT_DIR=$DIR/store"),
 		hooks("plainly", `git config core.hooksPath tools/hooks`),
 		hooks("as an absolute path", `git config core.hooksPath "$WS/tools/hooks"`),
 		hooks("in an included file", `printf '[core]\n\thooksPath = tools/hooks\n' >"$DIR/inc"; git config include.path "$DIR/inc"`),

@@ -162,6 +162,7 @@ func TestMountsBelow(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root may mount")
 	}
+	requireWalls(t, policy.LevelFull) // where namespaces can be had, mounts can be made
 	requireWalls(t, policy.LevelLandlock)
 	h := newHost(t, column{who(), policy.LevelLandlock})
 	h.copyPrograms(t)
