@@ -100,7 +100,7 @@ func trusted(root, program string) error {
 	if !filepath.IsAbs(program) {
 		return fmt.Errorf("%s is no absolute path", program)
 	}
-	_, err := hostpath.Trust(root, backend.OwnFile{Path: program, What: "a program"})
+	_, err := hostpath.Trust(hostpath.List(root), backend.OwnFile{Path: program, What: "a program"})
 	return err
 }
 
