@@ -94,7 +94,6 @@ var gitKeys = []GitKey{
 	{"trailer.*.command", Unasked, GitCommand, "git commit runs it"},
 	{"trailer.*.cmd", Unasked, GitCommand, "git commit runs it"},
 	{"init.templatedir", Unasked, GitPath, "git init and clone copy hooks from there"},
-	{"commit.template", WhenNamed, GitPath, "git commit starts from it"},
 	{"gc.recentobjectshook", Unasked, GitCommand, "git gc runs it"},
 	{"lfs.*.path", Unasked, GitCommand, "git-lfs runs it"},
 	{"lfs.*.clean", Unasked, GitCommand, "git-lfs runs it"},

@@ -162,6 +162,8 @@ func without(list []Obeyed, names ...string) []Obeyed {
 }
 
 // Entries of a repository's own directory count wherever such a directory is.
+// MERGE_MSG, which an editor shows, and AUTO_MERGE, which git diff compares with,
+// are not among them: nothing runs because of what they say.
 func gitDirEntries() []Obeyed {
 	return everywhere(slices.Concat(
 		unaskedDirs(GitDir, "git", "git runs hooks at commit, checkout, merge and push", "hooks"),
@@ -178,7 +180,7 @@ func gitDirEntries() []Obeyed {
 		namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
 		namedDirs(GitDir, "git", "git cherry-pick and revert go on with what it lists", "sequencer"),
 		named(GitDir, "git", "git bisect goes on with what they say", "BISECT_START", "BISECT_LOG", "BISECT_NAMES", "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
-		named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+		named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
 	))
 }
 

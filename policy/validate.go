@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -162,20 +163,24 @@ func (r *resolver) unprotected(paths []string) {
 		r.refuse(field, "", "it has more than 256 entries", "")
 		return
 	}
-	known := ProtectedPaths()
-	for i, p := range paths {
-		if p != "*" && !slices.Contains(known, p) {
-			r.refuse(index(field, i), p, "it is not a protected path", protectedHint(known))
-		}
-	}
+	r.opened(field, paths)
 }
 
-func protectedHint(known []string) string {
-	hint := `"*" opens all of the protected paths:`
-	for _, k := range known {
-		hint += " " + k
+// opened refuses what is no protected path. Of those that there are it shows
+// the ones below the same directory.
+func (r *resolver) opened(field string, paths []string) {
+	known := ProtectedPaths()
+	for i, p := range paths {
+		if p == "*" || slices.Contains(known, p) {
+			continue
+		}
+		first, _, _ := strings.Cut(p, "/")
+		hint := `"*" opens all protected paths; paddock plan lists them`
+		if near := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, first+"/") || len(k) > 40 }); first != "" && len(near) > 0 {
+			hint = "name one of " + strings.Join(near[:min(len(near), 9)], " ") + "; " + hint
+		}
+		r.refuse(index(field, i), p, "it is not a protected path", hint)
 	}
-	return hint
 }
 
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

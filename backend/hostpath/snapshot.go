@@ -98,7 +98,7 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 }
 
 func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
-	l := &look{matcher: inventory(), began: now, roots: watch.Roots, items: map[string]item{}, unseen: map[string]string{}}
+	l := &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
 	if before != nil {
 		l.before = before.items
 	}
@@ -205,7 +205,7 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
 		}
-		if there && i.same(was) && !i.leaves || !there && !s.knew(full) { // a link out is told as long as it is there
+		if there && i.same(was) || !there && !s.knew(full) {
 			continue
 		}
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
