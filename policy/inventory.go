@@ -1,8 +1,12 @@
 package policy
 
 import (
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"unicode"
 )
 
 // Obeyed is one thing that programs of the host execute or obey.
@@ -20,6 +24,9 @@ type Obeyed struct {
 	// Everywhere says that it counts in directories that tools fill too
 	// (node_modules, vendor), where people do not work.
 	Everywhere bool
+	// Repositories says that it holds repositories' own directories, at any
+	// depth. It can be written: what counts is what lies in each of them.
+	Repositories bool
 	// Except are names directly below a Dir that are not meant: people work
 	// there.
 	Except []string
@@ -83,6 +90,13 @@ func ProtectedPaths() []string {
 		}
 	}
 	return names
+}
+
+// NestedRepository reports whether a name in [Workspace].Unprotected opens a
+// repository below the workspace: DIR/.git, or a bare one, DIR.git. What it
+// holds can then be changed, and removed, and is compared.
+func NestedRepository(name string) bool {
+	return strings.HasSuffix(name, ".git") && name != ".git" && filepath.IsLocal(name) && path.Clean(name) == name && strings.IndexFunc(name, unicode.IsControl) < 0
 }
 
 // Inventory lists what programs of the host execute or obey: the one list from
@@ -170,8 +184,10 @@ func gitDirEntries() []Obeyed {
 		unasked(GitDir, "git", "git runs the programs it names: fsmonitor, pager, editor, filters, aliases", "config"),
 		unasked(GitDir, "git", "git reads it like config where worktrees have their own configuration", "config.worktree"),
 		unasked(GitDir, "git", "git takes its whole configuration from where it leads", "commondir"),
-		unaskedDirs(GitDir, "git", "git reads the configuration and hooks of submodules here, also for a status of the whole", "modules"),
-		unaskedDirs(GitDir, "git", "git finds the configuration of linked worktrees, which lie elsewhere, through it", "worktrees"),
+		[]Obeyed{
+			{Path: "modules", Under: GitDir, Dir: true, Repositories: true, Class: Unasked, Tool: "git", Why: "git reads the configuration and hooks of submodules here, also for a status of the whole"},
+			{Path: "worktrees", Under: GitDir, Dir: true, Repositories: true, Class: Unasked, Tool: "git", Why: "git finds the configuration of linked worktrees, which lie elsewhere, through it"},
+		},
 		unasked(GitDir, "git", "it selects the filters and drivers that git runs for files", "info/attributes"),
 		unasked(GitDir, "git", "git reads objects from the directories it names", "objects/info/alternates"),
 		unasked(GitDir, "git", "git fetches objects from the places it names", "objects/info/http-alternates"),

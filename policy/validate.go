@@ -171,11 +171,11 @@ func (r *resolver) unprotected(paths []string) {
 func (r *resolver) opened(field string, paths []string) {
 	known := ProtectedPaths()
 	for i, p := range paths {
-		if p == "*" || slices.Contains(known, p) {
+		if p == "*" || slices.Contains(known, p) || NestedRepository(p) {
 			continue
 		}
 		first, _, _ := strings.Cut(p, "/")
-		hint := `"*" opens all protected paths; paddock plan lists them`
+		hint := `"*" opens all protected paths, which paddock plan lists; DIR/.git opens a repository below the workspace`
 		if near := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, first+"/") || len(k) > 40 }); first != "" && len(near) > 0 {
 			hint = "name one of " + strings.Join(near[:min(len(near), 9)], " ") + "; " + hint
 		}

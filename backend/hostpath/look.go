@@ -200,7 +200,7 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
 	case mode == unix.S_IFDIR && o.Dir:
 		l.add(full, item{kind: isDir, by: o, top: full})
-		if o.Under != policy.GitDir || o.Path != "modules" && o.Path != "worktrees" { // which the walk goes through
+		if !o.Repositories { // which the walk goes through
 			l.below(ctx, p, name, i, 0)
 		}
 		return

@@ -60,13 +60,14 @@ type protector struct {
 	out    Protection
 
 	repositories []*repository
-	inUse        []string // directories of repositories that a mount's ".git" file leads to
 	hooks        []hookDir
 	files        int // of configuration that were read
 	parsed       int // of these, how many git has parsed
 	named        int // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now
+	nested        int  // nested repositories that are guarded
+	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
 }
 
@@ -228,7 +229,11 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	return p.guard(found, claim{at: at, why: o.Why, opens: o.Name(), except: o.Except})
+	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except}
+	if o.Repositories {
+		return p.refuseMounted(found, c)
+	}
+	return p.guard(found, c)
 }
 
 // unguarded is the error for a path that cannot be protected.
