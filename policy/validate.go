@@ -3,10 +3,13 @@ package policy
 import (
 	"errors"
 	"maps"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The defaults that [Spec.Resolve] fills in, beside the zero values that stay.
@@ -181,6 +184,13 @@ func (r *resolver) opened(field string, paths []string) {
 		}
 		r.refuse(index(field, i), p, "it is not a protected path", hint)
 	}
+}
+
+// NestedRepository reports whether a name in [Workspace].Unprotected opens a
+// repository below the workspace: DIR/.git, or a bare one, DIR.git. What it
+// holds can then be changed, and removed, and is compared.
+func NestedRepository(name string) bool {
+	return strings.HasSuffix(name, ".git") && name != ".git" && filepath.IsLocal(name) && path.Clean(name) == name && strings.IndexFunc(name, unicode.IsControl) < 0
 }
 
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

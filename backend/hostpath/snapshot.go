@@ -211,7 +211,15 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
 	}
 	repositories := map[string]bool{} // directories that have become one
+	resumed := map[string]Change{}    // by repository
 	for top, list := range of {
+		if by := list[0].By; by.Resumes && strings.HasSuffix(top, "/"+by.Path) {
+			dir := strings.TrimSuffix(top, by.Path)
+			if old, ok := resumed[dir]; !ok || by.Dir && !old.By.Dir || by.Dir == old.By.Dir && top < old.Path {
+				resumed[dir] = Change{Path: top, Made: list[0].Path == top && list[0].Made, By: by}
+			}
+			continue
+		}
 		entry := slices.IndexFunc(list, func(c Change) bool { return c.Path == top })
 		switch {
 		case entry >= 0 && len(list[entry].By.With) > 0:
@@ -225,6 +233,7 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 			found.List = append(found.List, Change{Path: top, By: list[0].By})
 		}
 	}
+	found.List = slices.AppendSeq(found.List, maps.Values(resumed))
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	found.List = shorten(found.List, repositories)
 	found.Unseen = s.unlooked(now)
