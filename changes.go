@@ -67,7 +67,7 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 	if len(w.Roots) == 0 {
 		return nil
 	}
-	w.Homes = hostpath.Homes()
+	w.Homes, w.Relative = hostpath.Homes(), p.Relative
 	for _, at := range p.Watch {
 		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a hook is a link to it"})
 	}

@@ -51,6 +51,11 @@ type item struct {
 	// where it leads. Empty: the content was not read.
 	sum string
 
+	// to is where a file of git's leads, and harmless says that configuration has
+	// git run nothing.
+	to       string
+	harmless bool
+
 	// by is the entry of the inventory, and top the path that it was found at:
 	// below that where the entry is a directory.
 	by  *policy.Obeyed

@@ -30,6 +30,9 @@ type Protection struct {
 	Unread []string
 	// Lost says where nothing was looked at, and why.
 	Lost []string
+	// Relative says that the user's configuration of git may name programs by paths
+	// relative to the repository: then each new repository matters.
+	Relative bool
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
 }
@@ -85,7 +88,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 		}
 	}
 	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
-		return Protection{}, nil
+		return Protection{Relative: true}, nil
 	}
 	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
@@ -96,6 +99,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	p.out.Watch = slices.Compact(p.out.Watch)
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)
+	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
 	return p.out, nil
 }
 

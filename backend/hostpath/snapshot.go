@@ -29,6 +29,8 @@ type Watch struct {
 	Also []policy.Obeyed // with absolute paths
 	// Homes are those of users of the host.
 	Homes []string
+	// Relative is [Protection].Relative.
+	Relative bool
 }
 
 // Snapshot is what was there before commands could run.
@@ -211,21 +213,17 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
 	}
 	repositories := map[string]bool{} // directories that have become one
-	resumed := map[string]Change{}    // by repository
+	if !s.watch.Relative {
+		now.dropQuiet(of)
+	}
+	found.List = takeResumed(of)
 	for top, list := range of {
-		if by := list[0].By; by.Resumes && strings.HasSuffix(top, "/"+by.Path) {
-			dir := strings.TrimSuffix(top, by.Path)
-			if old, ok := resumed[dir]; !ok || by.Dir && !old.By.Dir || by.Dir == old.By.Dir && top < old.Path {
-				resumed[dir] = Change{Path: top, Made: list[0].Path == top && list[0].Made, By: by}
-			}
-			continue
-		}
 		entry := slices.IndexFunc(list, func(c Change) bool { return c.Path == top })
 		switch {
-		case entry >= 0 && len(list[entry].By.With) > 0:
-			repositories[filepath.Dir(top)] = true
-			found.List = append(found.List, list[entry])
 		case entry >= 0:
+			if len(list[entry].By.With) > 0 {
+				repositories[filepath.Dir(top)] = true
+			}
 			found.List = append(found.List, list[entry])
 		case len(list) <= maxOf:
 			found.List = append(found.List, list...)
@@ -233,7 +231,6 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 			found.List = append(found.List, Change{Path: top, By: list[0].By})
 		}
 	}
-	found.List = slices.AppendSeq(found.List, maps.Values(resumed))
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	found.List = shorten(found.List, repositories)
 	found.Unseen = s.unlooked(now)
@@ -324,6 +321,9 @@ func (s *Snapshot) Encode() []byte {
 	for _, root := range s.watch.Roots {
 		line("root", root)
 	}
+	if s.watch.Relative {
+		line("relative")
+	}
 	for _, o := range s.watch.Also {
 		line("also", o.Path, strconv.FormatBool(o.Dir), string(o.Class), o.Tool, o.Why)
 	}
@@ -356,6 +356,8 @@ func Decode(text []byte) (*Snapshot, error) {
 			s.watch.Homes = append(s.watch.Homes, f[0])
 		case word == "root" && len(f) == 1 && filepath.IsAbs(f[0]):
 			s.watch.Roots = append(s.watch.Roots, f[0])
+		case word == "relative" && len(f) == 0:
+			s.watch.Relative = true
 		case word == "also" && len(f) == 5:
 			s.watch.Also = append(s.watch.Also, policy.Obeyed{Path: f[0], Dir: f[1] == "true", Class: policy.Class(f[2]), Tool: f[3], Why: f[4]})
 		case word == "bound" && len(f) == 3:

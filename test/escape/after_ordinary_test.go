@@ -102,6 +102,8 @@ echo node_modules >.gitignore; git add .; git commit -q -m packages`
 		{name: "linked worktrees beside it", prepare: `git worktree add -q "$DIR/linked"`, inside: daily, after: goOn + `; git -C "$DIR/linked" status`},
 		{name: "a linked worktree", prepare: `git worktree add -q "$DIR/linked"`, at: "../linked", inside: `echo "$PASS" >>src/a.txt; mkdir -p "out/$PASS"; rm -f README.md`, after: `cd "$DIR/linked"; git add .; git commit -q -m linked`},
 		{name: "a nested checkout", prepare: nested, inside: daily + `test -d vendor/lib || exit 0; cd vendor/lib; echo n >>src/a.txt; git commit -q -a -m n; git checkout -q -b "x-$PASS"`, after: goOn},
+		{name: "new repositories", inside: `git init -q "fresh-$PASS"; git -C "fresh-$PASS" commit -q --allow-empty -m x; git clone -q . "clone-$PASS"; git init -q --bare "bare-$PASS"; git -C "clone-$PASS" push -q "../bare-$PASS" main`,
+			after: `git -C clone-first status; git -C fresh-second log`},
 		{name: "nested checkouts are removed", prepare: nested, inside: `rm -rf vendor; mkdir vendor; echo x >vendor/x; rm -rf vendor`, after: `test ! -e vendor; git status`},
 		{name: "nested checkouts are cleaned away", prepare: nested, inside: `git clean -q -ffdx -e .work`, after: `test ! -e vendor`},
 		{name: "nested checkouts are moved", prepare: nested, inside: `if [ -d vendor ]; then mv vendor moved; mv moved vendor; mv vendor/lib vendor/third; mv vendor/third vendor/lib; fi`, after: `git -C vendor/lib status`},
