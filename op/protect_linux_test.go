@@ -123,3 +123,32 @@ func TestNestedCheckout(t *testing.T) {
 		t.Errorf("opened: status %d, %s, planted %q", out.ExitCode, out.Stderr, out.Planted)
 	}
 }
+
+// What git resumes is one line for a repository, and what a fresh clone holds
+// is none.
+func TestLittleIsReported(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	for name, tt := range map[string]struct {
+		work string
+		want []string
+	}{
+		"a rebase that stops":      {"git rebase main side", []string{".git/rebase-merge"}},
+		"a merge that stops":       {"git merge side", []string{".git/MERGE_HEAD"}},
+		"a pick that stops":        {"git cherry-pick side", []string{".git/CHERRY_PICK_HEAD"}},
+		"a bisection":              {"git bisect start HEAD HEAD~1; false", []string{".git/BISECT_ANCESTORS_OK", ".git/BISECT_START"}},
+		"a clone and a repository": {"git clone -q . clone; git init -q fresh; git -C fresh commit -q --allow-empty -m x; false", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := lasting(t)
+			ws, home := env.Default.Workspace.Source, t.TempDir()
+			t.Setenv("HOME", home)
+			host(t, ws, home, "git init -q -b main .; git commit -q --allow-empty -m x; git branch side; echo a > a; git add a; git commit -q -m a; git checkout -q side; echo b > a; git add a; git commit -q -m b; git checkout -q main")
+			out := well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", "export HOME=/tmp; git config --global user.name t; git config --global user.email t@localhost; git config --global safe.directory '*'; " + tt.work}})
+			if len(out.Planted) > 0 || len(out.ChangedPrograms) > 1 || len(tt.want) == 0 != (len(out.ChangedPrograms) == 0) || len(tt.want) > 0 && !slices.Contains(tt.want, out.ChangedPrograms[0]) {
+				t.Errorf("planted %q, programs %q: %s", out.Planted, out.ChangedPrograms, out.Stderr)
+			}
+		})
+	}
+}
