@@ -67,7 +67,7 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 	if len(w.Roots) == 0 {
 		return nil
 	}
-	w.Homes = p.Homes
+	w.Homes, w.Relative = p.Homes, p.Relative
 	if w.Homes == nil { // nothing was protected
 		w.Homes = hostpath.Homes()
 	}

@@ -33,8 +33,8 @@ func TestPlantedIsToldToTheOperator(t *testing.T) {
 			well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", plant}})
 		},
 		"execute": func(t *testing.T, env *Env) {
-			env.Default.Commands = &policy.Commands{Allow: []string{"mkdir"}}
-			well[ExecuteOutput](t, env, "execute", fields{"command": []string{"mkdir -p .git/hooks .envrc"}})
+			env.Default.Commands = &policy.Commands{Allow: []string{"mkdir", "touch"}}
+			well[ExecuteOutput](t, env, "execute", fields{"command": []string{"mkdir -p .git/hooks .envrc && touch .git/hooks/pre-commit"}})
 		},
 		"session_close": func(t *testing.T, env *Env) {
 			well[SessionOpenOutput](t, env, "session_open", fields{"session_id": "s", "open_files": 99})

@@ -200,6 +200,7 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 		included.path, included.depth = absolute(p.homes.expand(value), dir), f.depth+1
 		return p.readConfig(included)
 	case policy.GitPath:
+		p.out.Relative = p.out.Relative || f.of == nil && !filepath.IsAbs(p.homes.expand(value))
 		for _, root := range f.roots {
 			if err := p.path(f, k, absolute(p.homes.expand(value), root)); err != nil {
 				return err
@@ -226,6 +227,7 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 	}
 	words := shellWords(value)
 	for i, w := range words[:min(len(words), maxWords)] {
+		p.out.Relative = p.out.Relative || f.of == nil && k.Class == policy.Unasked && strings.Contains(w, "/") && !strings.HasPrefix(w, "-") && !filepath.IsAbs(p.homes.expand(w))
 		for _, root := range f.roots {
 			if err := p.word(f, k, w, absolute(p.homes.expand(w), root), i == 0); err != nil {
 				return err

@@ -31,6 +31,9 @@ type Protection struct {
 	Unread []string
 	// Lost says where nothing was looked at, and why.
 	Lost []string
+	// Relative says that the user's configuration of git may name programs by paths
+	// relative to the repository: then each new repository matters.
+	Relative bool
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
 	// Homes are those of this host's users, for [Watch]; nil: nothing was looked at.
@@ -63,13 +66,14 @@ type protector struct {
 	out    Protection
 
 	repositories []*repository
-	inUse        []string // directories of repositories that a mount's ".git" file leads to
 	hooks        []hookDir
 	files        int // of configuration that were read
 	parsed       int // of these, how many git has parsed
 	named        int // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now
+	nested        int  // nested repositories that are guarded
+	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
 }
 
@@ -87,7 +91,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 		}
 	}
 	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
-		return Protection{}, nil
+		return Protection{Relative: true}, nil
 	}
 	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
@@ -99,6 +103,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	p.out.Homes = p.homes.all()
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)
+	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
 	return p.out, nil
 }
 
@@ -245,7 +250,11 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	return p.guard(found, claim{at: at, why: o.Why, opens: o.Name(), except: o.Except})
+	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except}
+	if o.Repositories {
+		return p.refuseMounted(found, c)
+	}
+	return p.guard(found, c)
 }
 
 // unguarded is the error for a path that cannot be protected.

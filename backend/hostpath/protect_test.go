@@ -142,16 +142,16 @@ func TestProtect(t *testing.T) {
 		{name: "on a continued line, without git", files: append(repo("ws/.git", "hooksPath = \\\nh\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "in a worktree", files: append(repo("repo/.git", "hooksPath = h\n"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n", "ws/h/"),
 			guards: []string{"ws/.git", "ws/h"}},
-		{name: "in a worktree with its repository", files: append(repo("repo/.git"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "repo/.git/worktrees/w/index", "repo/.git/worktrees/v/HEAD=x\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n"),
-			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees/v", "repo/.git/worktrees/w/commondir", "ws/.git"}},
+		{name: "in a worktree with its repository", files: append(repo("repo/.git"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "repo/.git/worktrees/w/index", "repo/.git/worktrees/v/HEAD=x\n", "repo/.git/worktrees/v/gitdir=/v/.git\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n"),
+			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees/w/commondir", "ws/.git"}},
 		{name: "in the user's configuration", files: append(ws, "home/.gitconfig=[core]\nhooksPath = .h # by custom\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "in the user's configuration, for what tools make", files: append(append(ws, repo("ws/vendor/x/.git")...), "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/vendor/x/.h/"), guards: git, watch: []string{"ws/.h", "ws/vendor/x/.h"}},
 		{name: "there, for what core.worktree names", files: append(repo("store", "worktree = ../ws\n"), "store/x/", "ws/deep/.git=gitdir: ../../store\n", "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/sub/", "ws/.h/"), workspace: "ws",
-			guards: []string{"ws/.h", "ws/deep/.git"}, watch: []string{"ws/deep/.h"}},
+			guards: []string{"ws/.h"}, watch: []string{"ws/deep/.h"}},
 		{name: "for what core.worktree names elsewhere", files: append(append(ws, repo("store", "hooksPath = .h\n")...), "store/config.worktree=[core]\nworktree = ../ws/tree\n", "ws/deep/.git=gitdir: ../../store\n", "ws/tree/.h/", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/tree/attr"),
-			guards: append(git, "ws/tree/.h", "ws/tree/attr", "ws/deep/.git"), watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr"}},
+			guards: append(git, "ws/tree/.h", "ws/tree/attr"), watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr"}},
 		{name: "below the prefix", files: append(repo("ws/.git", "hooksPath = %(prefix)/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "that is optional", files: append(repo("ws/.git", "hooksPath = :(optional)h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "by way of a process", files: append(repo("ws/.git", "hooksPath = /proc/self/cwd/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
@@ -168,7 +168,11 @@ func TestProtect(t *testing.T) {
 		{name: "an included file that includes itself", files: append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc=[include]\npath = inc\n"), guards: append(git, "ws/inc"), unread: []string{"ws/inc"}},
 
 		{name: "a nested repository", files: append(append(ws, repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/", "ws/a/b/.envrc"), guards: append(git, "ws/a/b/.git/config", "ws/a/b/.git/hooks", "ws/a/b/h")},
-		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules", "ws/s/.git")},
+		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules/s/config", "ws/.git/modules/s/hooks")},
+		{name: "a submodule of a submodule", files: append(append(append(ws, repo("ws/.git/modules/d/s", "worktree = ../../../../s\nhooksPath = h\n")...), repo("ws/.git/modules/d/s/modules/t")...), "ws/s/h/", "ws/.git/modules/d/s/commondir=.\n", "ws/.git/modules/d/s/info/attributes"),
+			guards: append(git, "ws/.git/modules/d/s/config", "ws/.git/modules/d/s/hooks", "ws/.git/modules/d/s/modules/t/config", "ws/.git/modules/d/s/modules/t/hooks", "ws/s/h"), watch: []string{"ws/.git/modules/d/s/h"}},
+		{name: "linked worktrees in it and beside it", files: append(ws, "ws/.git/worktrees/w/HEAD=x\n", "ws/.git/worktrees/w/commondir=../..\n", "ws/.git/worktrees/w/gitdir=../../../wt/.git\n", "ws/wt/.git=gitdir: ../.git/worktrees/w\n", "ws/.git/worktrees/v/HEAD=x\n", "ws/.git/worktrees/v/commondir=../..\n",
+			"ws/.git/worktrees/v/config.worktree=[core]\nhooksPath = h\n", "ws/.git/worktrees/v/gitdir=$ROOT/ws/far/.git\n", "ws/far/h/"), guards: append(git, "ws/.git/worktrees/v/config.worktree", "ws/far/h")},
 		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git", "hooksPath = h\n")...), guards: git, watch: []string{"ws/vendor/x/h"}},
 		{name: "below what is made anew", files: append(append(ws, repo("ws/deps/a/b/c/d/e/repo/.git", "hooksPath = h\nfsmonitor = tools/x\n")...), "ws/deps/a/b/c/d/e/repo/h/", "ws/deps/a/b/c/d/e/repo/tools/x"), guards: git,
 			watch: []string{"ws/deps/a/b/c/d/e/repo/h", "ws/deps/a/b/c/d/e/repo/tools/x"}},
@@ -194,6 +198,44 @@ func TestProtect(t *testing.T) {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
 		})
+	}
+}
+
+// A nested repository that the operator has opened is compared, and so is what
+// it names, and all beyond the first 64.
+func TestProtectNested(t *testing.T) {
+	files := append(repo("ws/.git"), repo("ws/sub/.git", "hooksPath = h\n")...)
+	files = append(append(files, repo("ws/mirror.git")...), repo("ws/sub/.git/modules/x")...)
+	files = append(append(files, repo("ws/.git/modules/m")...), "ws/sub/h/", "ws/m/.git=gitdir: ../.git/modules/m\n")
+	main := []string{"ws/.git/config", "ws/.git/hooks"}
+	module, mirror := []string{"ws/.git/modules/m/config", "ws/.git/modules/m/hooks"}, []string{"ws/mirror.git/config", "ws/mirror.git/hooks"}
+	sub := []string{"ws/sub/.git/config", "ws/sub/.git/hooks", "ws/sub/.git/modules/x/config", "ws/sub/.git/modules/x/hooks", "ws/sub/h"}
+	for _, tt := range []struct {
+		open   string
+		guards []string
+		watch  []string
+	}{
+		{"sub/h", slices.Concat(main, module, mirror, sub), nil},
+		{"sub/.git", slices.Concat(main, module, mirror), []string{"ws/sub/h"}},
+		{"mirror.git", slices.Concat(main, module, sub), nil},
+		{".git/modules", slices.Concat(main, mirror, sub[:2], sub[4:]), nil},
+		{"ws/.git", slices.Concat(main, module, mirror, sub), nil},
+	} {
+		root := tree(t, files...)
+		p, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{tt.open} }, "ws")
+		if guards, watch, _ := relative(root, p); err != nil || !slices.Equal(guards, tt.guards) || !slices.Equal(watch, tt.watch) {
+			t.Errorf("%s opened: guards %q\nwant %q\nwatch %q, want %q; %v", tt.open, guards, tt.guards, watch, tt.watch, err)
+		}
+	}
+
+	files = repo("ws/.git")
+	for i := range 100 {
+		files = append(append(files, repo(fmt.Sprintf("ws/v%d/.git", i))...), repo(fmt.Sprintf("ws/.git/modules/m%d", i))...)
+	}
+	root := tree(t, files...)
+	p, err := protectIn(t, root, nil, "ws")
+	if guards, _, _ := relative(root, p); err != nil || len(guards) != 2*(maxNested+1) {
+		t.Errorf("of 200 nested repositories %d paths are read-only: %v", len(guards), err)
 	}
 }
 

@@ -29,6 +29,8 @@ type Watch struct {
 	Also []policy.Obeyed // with absolute paths
 	// Homes are those of users of the host.
 	Homes []string
+	// Relative is [Protection].Relative.
+	Relative bool
 }
 
 // Snapshot is what was there before commands could run.
@@ -98,7 +100,7 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 }
 
 func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
-	l := &look{matcher: inventory(), began: now, roots: watch.Roots, items: map[string]item{}, unseen: map[string]string{}}
+	l := &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
 	if before != nil {
 		l.before = before.items
 	}
@@ -195,19 +197,23 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
 		}
-		if there && i.same(was) && !i.leaves || !there && !s.knew(full) { // a link out is told as long as it is there
+		if there && i.same(was) || !there && !s.knew(full) {
 			continue
 		}
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
 	}
 	repositories := map[string]bool{} // directories that have become one
+	if !s.watch.Relative {
+		now.dropQuiet(of)
+	}
+	found.List = takeResumed(of)
 	for top, list := range of {
 		entry := slices.IndexFunc(list, func(c Change) bool { return c.Path == top })
 		switch {
-		case entry >= 0 && len(list[entry].By.With) > 0:
-			repositories[filepath.Dir(top)] = true
-			found.List = append(found.List, list[entry])
 		case entry >= 0:
+			if len(list[entry].By.With) > 0 {
+				repositories[filepath.Dir(top)] = true
+			}
 			found.List = append(found.List, list[entry])
 		case len(list) <= maxOf:
 			found.List = append(found.List, list...)
@@ -305,6 +311,9 @@ func (s *Snapshot) Encode() []byte {
 	for _, root := range s.watch.Roots {
 		line("root", root)
 	}
+	if s.watch.Relative {
+		line("relative")
+	}
 	for _, o := range s.watch.Also {
 		line("also", o.Path, strconv.FormatBool(o.Dir), string(o.Class), o.Tool, o.Why)
 	}
@@ -337,6 +346,8 @@ func Decode(text []byte) (*Snapshot, error) {
 			s.watch.Homes = append(s.watch.Homes, f[0])
 		case word == "root" && len(f) == 1 && filepath.IsAbs(f[0]):
 			s.watch.Roots = append(s.watch.Roots, f[0])
+		case word == "relative" && len(f) == 0:
+			s.watch.Relative = true
 		case word == "also" && len(f) == 5:
 			s.watch.Also = append(s.watch.Also, policy.Obeyed{Path: f[0], Dir: f[1] == "true", Class: policy.Class(f[2]), Tool: f[3], Why: f[4]})
 		case word == "bound" && len(f) == 3:

@@ -1,0 +1,104 @@
+package hostpath
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// leads reads, of a file of git's, where it leads, and of configuration whether
+// all of it is harmless.
+func (i *item) leads(full, text string) {
+	dir := filepath.Dir(full)
+	switch name := i.by.Path; {
+	case name == ".git":
+		if to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: "); ok {
+			i.to = absolute(to, dir)
+		}
+	case name == "commondir":
+		i.to = absolute(strings.TrimRight(text, "\r\n"), dir)
+	case name == "config" && i.by.Under == policy.GitDir:
+		settings, err := parsePlain([]byte(text))
+		i.harmless = err == nil
+		for _, s := range settings {
+			if s.key == "core.worktree" && !s.bare {
+				i.to = absolute(s.value, dir)
+				continue
+			}
+			i.harmless = i.harmless && policy.HarmlessGit(s.key, s.value)
+		}
+	}
+}
+
+// dropQuiet drops what git itself makes in a new repository, where nothing of it
+// has the host run anything. The changes are given by the path of their entry,
+// and what they have made is in this snapshot.
+func (s *Snapshot) dropQuiet(of map[string][]Change) {
+	for _, top := range slices.Backward(slices.Sorted(maps.Keys(of))) { // what lies in a directory before it
+		if list := of[top]; len(list) != 1 || list[0].Path != top || !list[0].Made {
+			continue
+		}
+		i, dir, quiet := s.items[top], filepath.Dir(top), false
+		switch git := i.by.Under == policy.GitDir; {
+		case i.by.Repositories:
+			quiet = i.kind == isDir && !slices.ContainsFunc(slices.Collect(maps.Keys(of)), func(other string) bool { return strings.HasPrefix(other, top+"/") })
+		case git && i.by.Path == "hooks":
+			quiet = i.kind == isDir // and nothing is in it but samples
+		case git && i.by.Path == "config", i.by.Path == "HEAD" && i.kind == isMarker:
+			quiet = s.harmless(dir)
+		case git && i.by.Path == "commondir":
+			quiet = i.kind == isFile && i.to == common(dir) && s.compared(i.to)
+		case i.by.Path == ".git" && i.kind == isGit:
+			quiet = s.harmless(top)
+		case i.by.Path == ".git" && i.kind == isFile:
+			leads := s.items[filepath.Join(i.to, "commondir")].to
+			quiet = leads != "" && leads == common(i.to) && s.harmless(leads) || s.harmless(i.to) && s.items[filepath.Join(i.to, "config")].to == dir
+		}
+		if quiet {
+			delete(of, top)
+		}
+	}
+}
+
+// compared reports whether a directory is a repository's own, whose
+// configuration is compared. The walk follows no link, so none leads there.
+func (s *Snapshot) compared(dir string) bool {
+	c, ok := s.items[filepath.Join(dir, "config")]
+	return ok && c.by.Under == policy.GitDir && c.by.Path == "config" && c.kind == isFile
+}
+
+// harmless reports whether it is one whose configuration has git run nothing,
+// nor work in a directory that does not lead back to it.
+func (s *Snapshot) harmless(dir string) bool {
+	c := s.items[filepath.Join(dir, "config")]
+	return s.compared(dir) && c.harmless && (c.to == "" || s.items[filepath.Join(c.to, ".git")].to == dir)
+}
+
+// common is the repository that a linked worktree's own directory lies in.
+func common(dir string) string {
+	if held := filepath.Dir(dir); filepath.Base(held) == "worktrees" {
+		return filepath.Dir(held)
+	}
+	return ""
+}
+
+// takeResumed takes what git resumes out of the changes: one of a repository,
+// the directory where there is one.
+func takeResumed(of map[string][]Change) []Change {
+	first := map[string]Change{} // by repository
+	for top, list := range of {
+		by := list[0].By
+		dir, ok := strings.CutSuffix(top, "/"+by.Path)
+		if !by.Resumes || !ok {
+			continue
+		}
+		delete(of, top)
+		if old, ok := first[dir]; !ok || by.Dir && !old.By.Dir || by.Dir == old.By.Dir && top < old.Path {
+			first[dir] = Change{Path: top, Made: list[0].Path == top && list[0].Made, By: by}
+		}
+	}
+	return slices.Collect(maps.Values(first))
+}
