@@ -23,6 +23,7 @@ const (
 	maxRel     = 4000     // bytes of a path below a root, less than PATH_MAX
 	lookTime   = 10 * time.Second
 	workers    = 2
+	crowd      = 32 // directories that wait before a second worker pays
 
 	// margin is how much older than a look the last change of a directory, or a
 	// file, must be for equal times to prove that it was not changed since: more than the
@@ -80,6 +81,8 @@ type walk struct {
 	queue   []task
 	waiting int // bytes of paths in queue
 	running int
+	hired   int // workers beside the first
+	others  sync.WaitGroup
 }
 
 func newWalk(l *look, top place) *walk {
@@ -98,12 +101,8 @@ func (l *look) tree(ctx context.Context, top place, was *node) *node {
 		what = gitDir
 	}
 	w.queue = append(w.queue, task{what: what, was: was, now: first})
-	var all sync.WaitGroup
-	for range workers - 1 {
-		all.Go(func() { w.work(ctx) })
-	}
 	w.work(ctx)
-	all.Wait()
+	w.others.Wait()
 	return first
 }
 
@@ -125,6 +124,10 @@ func (w *walk) work(ctx context.Context) {
 				break
 			}
 			w.queue = append(w.queue, k)
+		}
+		if len(w.queue) > crowd && w.hired < workers-1 {
+			w.hired++
+			w.others.Go(func() { w.work(ctx) })
 		}
 		w.running--
 		w.mu.Unlock()
