@@ -85,7 +85,7 @@ func before(ctx context.Context, req backend.Request, p hostpath.Protection) <-c
 		done <- nil
 		return done
 	}
-	go func() { done <- hostpath.Take(ctx, *watch) }()
+	go func() { done <- p.Take(ctx, *watch) }()
 	return done
 }
 

@@ -53,6 +53,9 @@ func MountedBelow(dir string) []string {
 
 // Unescape undoes the octal escapes of /proc/PID/mountinfo.
 func Unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 

@@ -305,16 +305,12 @@ func (p *protector) findNested(top string) error {
 	return p.ctx.Err()
 }
 
-// dirNames are the names in a directory that tell of a repository, and the
-// directories in it, but for ".git".
-type dirNames struct {
-	git, head, objects, refs, commondir bool
-	dirs                                []string
-}
-
 // names reads a directory that commands could have made. One that the caller
 // cannot enter holds nothing that the caller's git obeys.
 func (p *protector) names(dir string, buf []byte) (dirNames, error) {
+	if known := p.tree.below(p.ctx, dir); known != nil {
+		return known.dirNames(), nil
+	}
 	var n dirNames
 	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	switch {
@@ -326,18 +322,8 @@ func (p *protector) names(dir string, buf []byte) (dirNames, error) {
 	defer func() { _ = unix.Close(fd) }()
 	err = eachName(fd, buf, func(name []byte, kind byte) bool {
 		p.searchedNames++
-		switch string(name) {
-		case ".git":
-			n.git = true
+		if n.note(name); string(name) == ".git" {
 			return true
-		case "HEAD":
-			n.head = true
-		case "objects":
-			n.objects = true
-		case "refs":
-			n.refs = true
-		case "commondir":
-			n.commondir = true
 		}
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))

@@ -81,7 +81,9 @@ func (i item) same(was item) bool {
 type look struct {
 	matcher *matcher
 	began   time.Time
-	before  map[string]item // what an earlier look found, so that what is as it was need not be read again
+	// namesOnly: nothing of the inventory is looked at, but the names by which it is found.
+	namesOnly bool
+	before    map[string]item // what an earlier look found, so that what is as it was need not be read again
 
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
@@ -106,7 +108,7 @@ type link struct {
 type place struct {
 	fd        int
 	root, rel string
-	dev       uint64 // of the root
+	dev, ino  uint64 // of the root
 	trusted   bool   // keepsFileTimes, for files of that device
 }
 
@@ -148,10 +150,10 @@ func (l *look) meet(ctx context.Context, p place, t task) {
 	if t.what == modules && !t.now.bare {
 		return
 	}
-	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.project)
+	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.git)
 	for _, name := range t.now.hits {
 		for _, o := range firsts[name] {
-			if !t.cache || o.Everywhere || t.now.project && o.Class == policy.Unasked {
+			if !t.cache || o.Everywhere || t.now.git && o.Class == policy.Unasked {
 				l.entry(ctx, p, o)
 			}
 		}

@@ -38,6 +38,8 @@ type Protection struct {
 	Opened []string
 	// Homes are those of this host's users, for [Watch]; nil: nothing was looked at.
 	Homes []string
+	// tree is what was read of the writable mounts; nil: nothing was.
+	tree *names
 }
 
 // Parse has git parse the text of one file of configuration, and returns what
@@ -75,6 +77,7 @@ type protector struct {
 	nested        int  // nested repositories that are guarded
 	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
+	tree          *names
 }
 
 // Protect finds what the host executes or obeys in the writable ones of these
@@ -93,6 +96,9 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
 		return Protection{Relative: true}, nil
 	}
+	reading, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	p.tree = readNames(reading, writableDirs(p.mounts))
 	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
 			return Protection{}, err
@@ -100,7 +106,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	}
 	slices.Sort(p.out.Watch)
 	p.out.Watch = slices.Compact(p.out.Watch)
-	p.out.Homes = p.homes.all()
+	p.out.Homes, p.out.tree = p.homes.all(), p.tree
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)
 	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0

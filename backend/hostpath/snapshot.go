@@ -69,7 +69,10 @@ const (
 
 // Take looks at what is there. It never fails: what could not be looked at is
 // told by the comparison.
-func Take(ctx context.Context, watch Watch) *Snapshot {
+func Take(ctx context.Context, watch Watch) *Snapshot { return Protection{}.Take(ctx, watch) }
+
+// Take is [Take] that goes by what [Protect] has read already.
+func (p Protection) Take(ctx context.Context, watch Watch) *Snapshot {
 	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
 		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
 			_, in := Within(home, root)
@@ -77,15 +80,16 @@ func Take(ctx context.Context, watch Watch) *Snapshot {
 			return in || holds
 		})
 	})
-	return take(ctx, watch, nil)
+	return take(ctx, watch, nil, p.tree)
 }
 
-// take bounds the time of a look, also where a file system does not answer.
-func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
+// take bounds the time of a look, also where a file system does not answer. known
+// are names that were read already; nil: none were.
+func take(ctx context.Context, watch Watch, before *Snapshot, known *names) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	done := make(chan *Snapshot, 1)
-	go func() { done <- takeAll(ctx, watch, before, time.Now()) }()
+	go func() { done <- takeAll(ctx, watch, before, known, time.Now()) }()
 	select {
 	case s := <-done:
 		return s
@@ -99,8 +103,14 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 	}
 }
 
-func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
-	l := &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
+func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, now time.Time) *Snapshot {
+	var l *look
+	if known != nil {
+		l = known.begin(ctx)
+	}
+	if l == nil {
+		known, l = nil, &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
+	}
 	if before != nil {
 		l.before = before.items
 	}
@@ -115,27 +125,29 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) 
 		}
 	}()
 	for _, root := range outermost(watch.Roots) {
-		dir, kept := root, roots
-		fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		top, err := openRoot(root)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			dir, kept = filepath.Dir(root), files
-			fd, err = open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+			if top, err = openRoot(filepath.Dir(root)); err == nil {
+				files[root] = top
+			}
+		} else if err == nil {
+			roots[root] = top
 		}
 		if err != nil {
 			l.missed(root, "", err)
 			continue
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			l.missed(root, "", err)
-		}
-		kept[root] = place{fd: fd, root: dir, dev: uint64(st.Dev), trusted: keepsFileTimes(fd)} //nolint:unconvert // differs between platforms
-		if dir == root {
+		if top.root == root {
 			var was *node
 			if before != nil {
 				was = before.trees[root]
 			}
-			s.trees[root] = l.tree(ctx, kept[root], was)
+			if known != nil && known.tops[root] != nil && known.tops[root].is(top) {
+				s.trees[root] = known.tops[root]
+				l.meetAll(ctx, top, known.tops[root])
+			} else {
+				s.trees[root] = l.tree(ctx, top, was)
+			}
 		}
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
 	}
@@ -172,7 +184,7 @@ func outermost(roots []string) []string {
 // Compare looks again, and tells what has become of it. Nothing inside may run
 // any more.
 func (s *Snapshot) Compare(ctx context.Context) Changes {
-	return s.changes(take(ctx, s.watch, s))
+	return s.changes(take(ctx, s.watch, s, nil))
 }
 
 // CompareWith is [Snapshot.Compare] for one that was read from a file. What it
@@ -180,7 +192,7 @@ func (s *Snapshot) Compare(ctx context.Context) Changes {
 func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot) Changes {
 	key := fmt.Sprintf("%q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Also)
 	if looked[key] == nil {
-		looked[key] = take(ctx, s.watch, nil)
+		looked[key] = take(ctx, s.watch, nil, nil)
 	}
 	return s.changes(looked[key])
 }

@@ -418,7 +418,7 @@ func TestCompareSkipsNothing(t *testing.T) {
 // takeAt is Take at a time to come.
 func takeAt(t *testing.T, ws string, now time.Time) *Snapshot {
 	t.Helper()
-	return takeAll(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, nil, now)
+	return takeAll(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, nil, nil, now)
 }
 
 func TestDecode(t *testing.T) {
