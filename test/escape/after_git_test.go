@@ -136,7 +136,7 @@ func gitAttacks() []later {
 		told("the first submodule comes with hooks", ".git/modules", `:`, `git init -q lib; git -C lib commit -q --allow-empty -m x; mkdir -p .git/modules; mv lib/.git .git/modules/lib; echo 'gitdir: ../.git/modules/lib' >lib/.git; evil .git/modules/lib/hooks/pre-commit`,
 			`cd lib && git commit -q --allow-empty -m x`),
 		told("the workspace becomes a repository", ".git", `rm -rf .git`, `git init -q .; evil .git/hooks/pre-commit`, `git add . && git commit -q -m x`),
-		told("the workspace becomes a bare repository", "HEAD", `rm -rf .git`, `git init -q --bare x; mv x/* .; evil hooks/pre-receive`,
+		told("the workspace becomes a bare repository", "hooks", `rm -rf .git`, `git init -q --bare x; mv x/* .; evil hooks/pre-receive`,
 			`git init -q -b main "$DIR/other"; cd "$DIR/other"; git commit -q --allow-empty -m x; git push -q "$WS" main`),
 	}
 	for i := range rows {
