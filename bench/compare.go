@@ -52,8 +52,12 @@ func compareOver(ctx context.Context, b *bench, perDir int) error {
 		return err
 	}
 	over := fmt.Sprintf("comparison over %d files in %d directories", files, files/perDir)
-	b.add(times(fmt.Sprintf("%s, %d rounds", over, rounds), time.Millisecond, status, large, status),
-		atMost(over+", to a warm git status", ratio(large.sample.median(), status.sample.median()), 0.3, "×"))
+	table := times(fmt.Sprintf("%s, %d rounds", over, rounds), time.Millisecond, status, large, status)
+	if perDir < filesPerDir {
+		b.add(table) // the cost goes by directories more than that of git does: shown, not promised
+		return nil
+	}
+	b.add(table, atMost(over+", to a warm git status", ratio(large.sample.median(), status.sample.median()), 0.3, "×"))
 	return nil
 }
 
