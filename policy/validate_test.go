@@ -306,7 +306,7 @@ func FuzzResolve(f *testing.F) {
 // The hint for a path that is not protected names those that may have been
 // meant, and is short.
 func TestUnprotectedHint(t *testing.T) {
-	for path, names := range map[string]string{".git": ".git/hooks", ".git/index": ".git/config", "src": `"*"`, "": `"*"`, ".config/x": ".config/mise"} {
+	for path, names := range map[string]string{".git/x": ".git/hooks", ".git/index": ".git/config", "src": `"*"`, "": `"*"`, ".config/x": ".config/mise"} {
 		_, err := Spec{Workspace: Workspace{Unprotected: []string{path}}}.Resolve(Base{Dir: "/w"})
 		var bad *FieldError
 		if !errors.As(err, &bad) || !strings.Contains(bad.Hint, names) || len(bad.Hint) > 400 {
