@@ -221,7 +221,11 @@ func (p *protector) findHeld() error {
 					if err := p.addHeld(queue[searched]); err != nil {
 						return err
 					}
-					continue // what it holds itself is looked for in its turn
+					// What it holds itself is looked for in its turn. A HEAD is soon made, and
+					// hides no other repository.
+					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool {
+						return writtenDirs[name] || slices.Contains([]string{"objects", "hooks", "modules", "worktrees", "lfs"}, name)
+					})
 				}
 				if err != nil || searched > maxSearched || p.searchedNames > maxSearchedNames || len(p.repositories) >= maxRepositories {
 					p.lose("cannot look at all repositories in " + top + ": what git's configuration in the others names is not protected")

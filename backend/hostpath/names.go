@@ -114,6 +114,7 @@ func (l *look) meetAll(ctx context.Context, top place, first *node) {
 	w := newWalk(l, top)
 	for queue := []task{{what: first.what, now: first}}; len(queue) > 0; queue = queue[1:] {
 		t := queue[0]
+		t.what = t.now.what
 		switch {
 		case ctx.Err() != nil:
 			w.cut(t.depth, "there was no time for more")

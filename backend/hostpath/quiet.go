@@ -16,21 +16,35 @@ func (i *item) leads(full, text string) {
 	switch name := i.by.Path; {
 	case name == ".git":
 		if to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: "); ok {
-			i.to = absolute(to, dir)
+			i.to = leadsBy(to, dir)
 		}
 	case name == "commondir":
-		i.to = absolute(strings.TrimRight(text, "\r\n"), dir)
+		i.to = leadsBy(strings.TrimRight(text, "\r\n"), dir)
 	case name == "config" && i.by.Under == policy.GitDir:
 		settings, err := parsePlain([]byte(text))
 		i.harmless = err == nil
 		for _, s := range settings {
 			if s.key == "core.worktree" && !s.bare {
-				i.to = absolute(s.value, dir)
+				i.to = leadsBy(s.value, dir)
 				continue
 			}
 			i.harmless = i.harmless && policy.HarmlessGit(s.key, s.value)
 		}
 	}
+}
+
+// leadsBy is the path that git finds where a file in this directory says so, "" where
+// the text alone does not tell: git ends it at a NUL, and ".." behind a name is
+// elsewhere where the name is a link.
+func leadsBy(text, dir string) string {
+	rest := text
+	for strings.HasPrefix(rest, "../") {
+		rest = rest[len("../"):]
+	}
+	if strings.ContainsAny(text, "\x00\r\n") || rest != ".." && slices.Contains(strings.Split(rest, "/"), "..") {
+		return ""
+	}
+	return absolute(text, dir)
 }
 
 // dropQuiet drops what git itself makes in a new repository, where nothing of it

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -63,6 +64,7 @@ type task struct {
 	what  kind
 	cache bool  // only what counts everywhere counts here
 	git   bool  // git writes in it, below a bare repository
+	top   bool  // it is .git/modules or .git/worktrees itself, which no HEAD makes a repository
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
 }
@@ -177,12 +179,13 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
-	if t.was.unchanged(&st) && t.was.what == t.what {
-		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
+	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
+		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
 	} else if err := w.read(t, fd, &st, buf); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
+	t.what = t.now.what
 	if !w.namesOnly {
 		w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
 	}
@@ -226,7 +229,15 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	if t.what == plain && t.depth > 0 && !n.git {
 		n.hits = slices.DeleteFunc(n.hits, func(name string) bool { return w.matcher.nested[name] == nil })
 	}
-	n.bare = n.marks.bare() || t.what == modules && n.head
+	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.head)
+	if t.what == written && n.marks.bare() && err == nil { // commands have made what holds it a repository, by name
+		*n = node{name: n.name}
+		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+			return err
+		}
+		t.what = modules
+		return w.read(t, fd, st, buf)
+	}
 	return err
 }
 
@@ -239,23 +250,25 @@ func (w *walk) kids(t task, fd int) []task {
 		switch {
 		case t.what == written:
 			k.what = written
-		case t.what == gitDir || t.now.bare && t.what == modules:
+		case t.what == gitDir:
 			switch {
 			case kid.name == "modules" || kid.name == "worktrees":
-				k.what = modules
+				k.what, k.top = modules, true
 			case writtenDirs[kid.name]:
 				k.what = written
 			default:
 				continue
 			}
+		case t.what == modules && t.now.bare && writtenDirs[kid.name]:
+			k.what = written
+		case t.what == modules && path.Base(t.rel) == "objects" && isObjects(kid.name):
+			continue
 		case t.what == modules:
-			k.what = modules
+			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
 		case kid.name == ".git":
 			k.what = gitDir
-		case t.now.bare && kid.name == "objects":
-			continue
 		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
-			k.what = modules
+			k.what, k.top = modules, true
 		case t.git || t.now.bare && writtenDirs[kid.name]:
 			k.git = true // people may work there too
 		}
@@ -275,6 +288,15 @@ func (w *walk) kids(t task, fd int) []task {
 		list = append(list, k)
 	}
 	return list
+}
+
+// isObjects reports whether git gives this name to a directory of objects.
+func isObjects(name string) bool {
+	if name == "info" || name == "pack" {
+		return true
+	}
+	_, err := strconv.ParseUint(name, 16, 8)
+	return len(name) == 2 && err == nil
 }
 
 // kid finds a directory that an earlier look has found, which mostly has the
