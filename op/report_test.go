@@ -50,7 +50,7 @@ func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 	if err := o.Render(&s, out); err != nil {
 		t.Fatal(err)
 	}
-	return out, strings.ReplaceAll(s.String(), env.Options.StateDir, "/state")
+	return out, strings.NewReplacer(env.Options.StateDir, "/state", dir, "/work").Replace(s.String())
 }
 
 func TestDoctor(t *testing.T) {
