@@ -37,14 +37,17 @@ func (i *item) leads(full, text string) {
 // has the host run anything. The changes are given by the path of their entry,
 // and what they have made is in this snapshot.
 func (s *Snapshot) dropQuiet(of map[string][]Change) {
-	for _, top := range slices.Backward(slices.Sorted(maps.Keys(of))) { // what lies in a directory before it
+	tops := slices.Sorted(maps.Keys(of))
+	for n, top := range slices.Backward(tops) { // what lies in a directory before it
 		if list := of[top]; len(list) != 1 || list[0].Path != top || !list[0].Made {
 			continue
 		}
 		i, dir, quiet := s.items[top], filepath.Dir(top), false
 		switch git := i.by.Under == policy.GitDir; {
 		case i.by.Repositories:
-			quiet = i.kind == isDir && !slices.ContainsFunc(slices.Collect(maps.Keys(of)), func(other string) bool { return strings.HasPrefix(other, top+"/") })
+			first, _ := slices.BinarySearch(tops[n:], top+"/")
+			last, _ := slices.BinarySearch(tops[n:], top+"0") // what follows a "/"
+			quiet = i.kind == isDir && !slices.ContainsFunc(tops[n+first:n+last], func(other string) bool { return of[other] != nil })
 		case git && i.by.Path == "hooks":
 			quiet = i.kind == isDir // and nothing is in it but samples
 		case git && i.by.Path == "config", i.by.Path == "HEAD" && i.kind == isMarker:

@@ -540,3 +540,45 @@ func TestCompareMapped(t *testing.T) {
 		t.Errorf("unseen %q", c.Unseen)
 	}
 }
+
+// manyRepositories are 20,000 plain ones, of which each holds some more.
+func manyRepositories() *Snapshot {
+	s := &Snapshot{items: map[string]item{}}
+	entry := func(name string) *policy.Obeyed {
+		all := policy.Inventory()
+		return &all[slices.IndexFunc(all, func(o policy.Obeyed) bool { return o.Path == name && (name == ".git") == (o.Under != policy.GitDir) })]
+	}
+	git, config, held := entry(".git"), entry("config"), entry("modules")
+	for i := range 20000 {
+		dir := fmt.Sprintf("/w/r%d/.git", i)
+		s.items[dir] = item{kind: isGit, by: git, top: dir}
+		s.items[dir+"/config"] = item{kind: isFile, harmless: true, by: config, top: dir + "/config"}
+		s.items[dir+"/modules"] = item{kind: isDir, by: held, top: dir + "/modules"}
+	}
+	return s
+}
+
+// changesSoon is Snapshot.changes, which ends.
+func changesSoon(t *testing.T, before, now *Snapshot) Changes {
+	t.Helper()
+	done := make(chan Changes, 1)
+	go func() { done <- before.changes(now) }()
+	select {
+	case c := <-done:
+		return c
+	case <-time.After(time.Minute):
+		t.Fatal("a comparison of many repositories does not end")
+		return Changes{}
+	}
+}
+
+// What is quiet is dropped from many repositories as from one, and nothing else is.
+func TestCompareManyRepositories(t *testing.T) {
+	now := manyRepositories()
+	evil := now.items["/w/r7/.git/config"]
+	evil.harmless, evil.top = false, "/w/r7/.git/modules/x/config"
+	now.items[evil.top] = evil
+	if c := changesSoon(t, &Snapshot{}, now); found(c, "/w", policy.Unasked) != "r7/.git/modules" || len(c.Unseen) > 0 {
+		t.Errorf("%q, %q", found(c, "/w", policy.Unasked), c.Unseen)
+	}
+}
