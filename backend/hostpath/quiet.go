@@ -105,3 +105,22 @@ func takeResumed(of map[string][]Change) []Change {
 	}
 	return slices.Collect(maps.Values(first))
 }
+
+// shorten drops what another change tells as well. The list is sorted.
+func shorten(list []Change, repositories map[string]bool) []Change {
+	all := slices.Clone(list)
+	made := "" // a directory that was not there before
+	return slices.DeleteFunc(list, func(c Change) bool {
+		if _, in := Within(c.Path, made); in && made != "" {
+			return true
+		}
+		if c.Made && c.By.Dir {
+			made = c.Path
+		}
+		if c.By.Path == ".git" { // told by what is in it, where it has something
+			n, _ := slices.BinarySearchFunc(all, c.Path+"/", func(o Change, path string) int { return strings.Compare(o.Path, path) })
+			return n < len(all) && strings.HasPrefix(all[n].Path, c.Path+"/")
+		}
+		return c.By.Under == policy.GitDir && repositories[strings.TrimSuffix(c.Path, "/"+c.By.Path)]
+	})
+}

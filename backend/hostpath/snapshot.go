@@ -246,23 +246,6 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 	return found
 }
 
-// shorten drops what another change tells as well. The list is sorted.
-func shorten(list []Change, repositories map[string]bool) []Change {
-	made := "" // a directory that was not there before
-	return slices.DeleteFunc(list, func(c Change) bool {
-		if _, in := Within(c.Path, made); in && made != "" {
-			return true
-		}
-		if c.Made && c.By.Dir {
-			made = c.Path
-		}
-		if c.By.Path == ".git" { // told by what is in it, where it has something
-			return slices.ContainsFunc(list, func(o Change) bool { _, in := Within(o.Path, c.Path); return in && o.Path != c.Path })
-		}
-		return c.By.Under == policy.GitDir && repositories[strings.TrimSuffix(c.Path, "/"+c.By.Path)]
-	})
-}
-
 // knew reports whether the look before has looked where a path is.
 func (s *Snapshot) knew(full string) bool {
 	if s.depth == 0 {

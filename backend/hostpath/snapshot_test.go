@@ -582,3 +582,26 @@ func TestCompareManyRepositories(t *testing.T) {
 		t.Errorf("%q, %q", found(c, "/w", policy.Unasked), c.Unseen)
 	}
 }
+
+// A ".git" is told by what is in it, where it has something, also among many.
+func TestCompareManyGitFiles(t *testing.T) {
+	now := manyRepositories()
+	for full, i := range now.items {
+		i.harmless = false
+		if i.kind == isGit {
+			i.kind = isFile // leads nowhere
+		} else if !strings.HasPrefix(full, "/w/r7/") {
+			delete(now.items, full)
+			continue
+		}
+		now.items[full] = i
+	}
+	c := changesSoon(t, &Snapshot{}, now)
+	if len(c.List) != maxChanges || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "19000 more changes") {
+		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
+	}
+	all := shorten([]Change{{Path: "/a/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/a/.git-x"}, {Path: "/a/.git/config"}, {Path: "/b/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/b/.gitx"}}, nil)
+	if got := found(Changes{List: all}, "/", ""); got != "a/.git-x a/.git/config b/.git b/.gitx" {
+		t.Errorf("of some: %q", got)
+	}
+}
