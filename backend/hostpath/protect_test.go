@@ -552,3 +552,25 @@ func TestProtectManyNames(t *testing.T) {
 		})
 	}
 }
+
+// A word of the user's configuration that may be a file of the repository has
+// each new repository matter; options, and what lies outside, do not.
+func TestProtectRelative(t *testing.T) {
+	for config, want := range map[string]bool{
+		"[core]\nfsmonitor = sh fsm.sh\n":                       true,
+		"[core]\nfsmonitor = tools/x\n":                         true,
+		"[credential]\nhelper = \"!sh -c 'python3 x.py'\"\n":    true,
+		"[filter \"x\"]\nclean = X=1 perl -w x.pl\n":            true,
+		"[core]\nhooksPath = h\n":                               true,
+		"[core]\nfsmonitor = true\neditor = vim\n":              false,
+		"[core]\npager = less -FRX --tabs=4\n":                  false,
+		"[credential]\nhelper = cache --timeout=3600\n":         false,
+		"[core]\nsshCommand = ssh -i ~/.ssh/key -F /etc/x\n":    false,
+		"[alias]\nx = !sh x.sh\n[user]\nname = somebody else\n": false,
+	} {
+		root := tree(t, append(repo("ws/.git", "fsmonitor = sh x.sh\n"), "home/.gitconfig="+config)...)
+		if p, err := protectIn(t, root, nil, "ws"); err != nil || p.Relative != want {
+			t.Errorf("%q: %v, want %v: %v", config, p.Relative, want, err)
+		}
+	}
+}
