@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -36,9 +37,12 @@ func (i *item) leads(full, text string) {
 // dropQuiet drops what git itself makes in a new repository, where nothing of it
 // has the host run anything. The changes are given by the path of their entry,
 // and what they have made is in this snapshot.
-func (s *Snapshot) dropQuiet(of map[string][]Change) {
+func (s *Snapshot) dropQuiet(of map[string][]Change, until time.Time) {
 	tops := slices.Sorted(maps.Keys(of))
 	for n, top := range slices.Backward(tops) { // what lies in a directory before it
+		if time.Now().After(until) {
+			return // the rest is told
+		}
 		if list := of[top]; len(list) != 1 || list[0].Path != top || !list[0].Made {
 			continue
 		}
@@ -107,10 +111,13 @@ func takeResumed(of map[string][]Change) []Change {
 }
 
 // shorten drops what another change tells as well. The list is sorted.
-func shorten(list []Change, repositories map[string]bool) []Change {
+func shorten(list []Change, repositories map[string]bool, until time.Time) []Change {
 	all := slices.Clone(list)
 	made := "" // a directory that was not there before
 	return slices.DeleteFunc(list, func(c Change) bool {
+		if time.Now().After(until) {
+			return false
+		}
 		if _, in := Within(c.Path, made); in && made != "" {
 			return true
 		}

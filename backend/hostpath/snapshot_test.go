@@ -562,7 +562,7 @@ func manyRepositories() *Snapshot {
 func changesSoon(t *testing.T, before, now *Snapshot) Changes {
 	t.Helper()
 	done := make(chan Changes, 1)
-	go func() { done <- before.changes(now) }()
+	go func() { done <- before.changes(now, time.Now().Add(time.Hour)) }()
 	select {
 	case c := <-done:
 		return c
@@ -600,8 +600,16 @@ func TestCompareManyGitFiles(t *testing.T) {
 	if len(c.List) != maxChanges || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "19000 more changes") {
 		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
 	}
-	all := shorten([]Change{{Path: "/a/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/a/.git-x"}, {Path: "/a/.git/config"}, {Path: "/b/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/b/.gitx"}}, nil)
+	all := shorten([]Change{{Path: "/a/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/a/.git-x"}, {Path: "/a/.git/config"}, {Path: "/b/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/b/.gitx"}}, nil, time.Now().Add(time.Hour))
 	if got := found(Changes{List: all}, "/", ""); got != "a/.git-x a/.git/config b/.git b/.gitx" {
 		t.Errorf("of some: %q", got)
+	}
+}
+
+// What there is no time to compare is said.
+func TestCompareNoTime(t *testing.T) {
+	c := (&Snapshot{}).changes(manyRepositories(), time.Now().Add(-time.Second))
+	if len(c.List) > 0 || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "60000 of 60000 paths") || !strings.Contains(c.Unseen[0], "not compared") {
+		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
 	}
 }
