@@ -71,6 +71,7 @@ type protector struct {
 	hooks        []hookDir
 	files        int // of configuration that were read
 	parsed       int // of these, how many git has parsed
+	looks        int // at what they name, that are left
 	named        int // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now

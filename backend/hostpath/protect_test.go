@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +72,11 @@ func repo(at string, config ...string) []string {
 // protectIn is Protect for a workspace and mounts, all below root and writable.
 func protectIn(t *testing.T, root string, change func(*backend.Request), workspace string, mounts ...string) (Protection, error) {
 	t.Helper()
+	return protectWith(t.Context(), t, root, change, workspace, mounts...)
+}
+
+func protectWith(ctx context.Context, t *testing.T, root string, change func(*backend.Request), workspace string, mounts ...string) (Protection, error) {
+	t.Helper()
 	req := backend.Request{Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, workspace), Mode: policy.ModeBind, Access: "rw"}}}
 	for _, m := range mounts {
 		req.Spec.Mounts = append(req.Spec.Mounts, policy.Mount{Source: filepath.Join(root, m), Target: "/mnt/" + m, Mode: "rw"})
@@ -81,7 +88,7 @@ func protectIn(t *testing.T, root string, change func(*backend.Request), workspa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Protect(t.Context(), req, found, nil)
+	return Protect(ctx, req, found, nil)
 }
 
 // relative are the paths below root of a protection.
@@ -504,6 +511,66 @@ func TestProtectHostile(t *testing.T) {
 					t.Errorf("it is taken: %+v", p)
 				}
 			})
+		}
+	}
+}
+
+// Configuration that names more than anybody looks at ends in a start that says
+// so, also where each worktree that it names multiplies it.
+func TestProtectManyNames(t *testing.T) {
+	lines := func(format string) string {
+		var b strings.Builder
+		for i := range 30000 {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	worktrees := lines("worktree=/w%d\n")
+	for name, config := range map[string]string{
+		"worktrees":           worktrees,
+		"directories":         lines("hooksPath=h%d\n"),
+		"directories in each": worktrees + lines("hooksPath=h%d\n"),
+		"words":               strings.Repeat("pager="+strings.Repeat("a/b ", maxWords-1)+"\n", 400),
+		"includes":            "[include]\n" + lines("path=h%d\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := append(repo("ws/sub/.git", config), repo("ws/.git", "hooksPath = tools\n")...)
+			root := tree(t, append(files, "ws/tools/", "ws/sub/x", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/attr")...)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			p, err := protectWith(ctx, t, root, nil, "ws")
+			guards, _, unread := relative(root, p)
+			if want := []string{"ws/.git/config", "ws/.git/hooks", "ws/attr", "ws/sub/.git/config", "ws/sub/.git/hooks", "ws/tools"}; err != nil || !slices.Equal(guards, want) {
+				t.Errorf("guards %q, want %q: %v", guards, want, err)
+			}
+			if want := name != "includes" && name != "directories"; slices.Equal(unread, []string{"ws/sub/.git/config"}) != want {
+				t.Errorf("unread %q", unread)
+			}
+			if len(p.Watch) > 2*maxLooks {
+				t.Errorf("%d paths are watched", len(p.Watch))
+			}
+		})
+	}
+}
+
+// A word of the user's configuration that may be a file of the repository has
+// each new repository matter; options, and what lies outside, do not.
+func TestProtectRelative(t *testing.T) {
+	for config, want := range map[string]bool{
+		"[core]\nfsmonitor = sh fsm.sh\n":                       true,
+		"[core]\nfsmonitor = tools/x\n":                         true,
+		"[credential]\nhelper = \"!sh -c 'python3 x.py'\"\n":    true,
+		"[filter \"x\"]\nclean = X=1 perl -w x.pl\n":            true,
+		"[core]\nhooksPath = h\n":                               true,
+		"[core]\nfsmonitor = true\neditor = vim\n":              false,
+		"[core]\npager = less -FRX --tabs=4\n":                  false,
+		"[credential]\nhelper = cache --timeout=3600\n":         false,
+		"[core]\nsshCommand = ssh -i ~/.ssh/key -F /etc/x\n":    false,
+		"[alias]\nx = !sh x.sh\n[user]\nname = somebody else\n": false,
+	} {
+		root := tree(t, append(repo("ws/.git", "fsmonitor = sh x.sh\n"), "home/.gitconfig="+config)...)
+		if p, err := protectIn(t, root, nil, "ws"); err != nil || p.Relative != want {
+			t.Errorf("%q: %v, want %v: %v", config, p.Relative, want, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -50,15 +51,21 @@ func leadsBy(text, dir string) string {
 // dropQuiet drops what git itself makes in a new repository, where nothing of it
 // has the host run anything. The changes are given by the path of their entry,
 // and what they have made is in this snapshot.
-func (s *Snapshot) dropQuiet(of map[string][]Change) {
-	for _, top := range slices.Backward(slices.Sorted(maps.Keys(of))) { // what lies in a directory before it
+func (s *Snapshot) dropQuiet(of map[string][]Change, until time.Time) {
+	tops := slices.Sorted(maps.Keys(of))
+	for n, top := range slices.Backward(tops) { // what lies in a directory before it
+		if time.Now().After(until) {
+			return // the rest is told
+		}
 		if list := of[top]; len(list) != 1 || list[0].Path != top || !list[0].Made {
 			continue
 		}
 		i, dir, quiet := s.items[top], filepath.Dir(top), false
 		switch git := i.by.Under == policy.GitDir; {
 		case i.by.Repositories:
-			quiet = i.kind == isDir && !slices.ContainsFunc(slices.Collect(maps.Keys(of)), func(other string) bool { return strings.HasPrefix(other, top+"/") })
+			first, _ := slices.BinarySearch(tops[n:], top+"/")
+			last, _ := slices.BinarySearch(tops[n:], top+"0") // what follows a "/"
+			quiet = i.kind == isDir && !slices.ContainsFunc(tops[n+first:n+last], func(other string) bool { return of[other] != nil })
 		case git && i.by.Path == "hooks":
 			quiet = i.kind == isDir // and nothing is in it but samples
 		case git && i.by.Path == "config", i.by.Path == "HEAD" && i.kind == isMarker:
@@ -115,4 +122,26 @@ func takeResumed(of map[string][]Change) []Change {
 		}
 	}
 	return slices.Collect(maps.Values(first))
+}
+
+// shorten drops what another change tells as well. The list is sorted.
+func shorten(list []Change, repositories map[string]bool, until time.Time) []Change {
+	all := slices.Clone(list)
+	made := "" // a directory that was not there before
+	return slices.DeleteFunc(list, func(c Change) bool {
+		if time.Now().After(until) {
+			return false
+		}
+		if _, in := Within(c.Path, made); in && made != "" {
+			return true
+		}
+		if c.Made && c.By.Dir {
+			made = c.Path
+		}
+		if c.By.Path == ".git" { // told by what is in it, where it has something
+			n, _ := slices.BinarySearchFunc(all, c.Path+"/", func(o Change, path string) int { return strings.Compare(o.Path, path) })
+			return n < len(all) && strings.HasPrefix(all[n].Path, c.Path+"/")
+		}
+		return c.By.Under == policy.GitDir && repositories[strings.TrimSuffix(c.Path, "/"+c.By.Path)]
+	})
 }

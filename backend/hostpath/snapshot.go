@@ -184,7 +184,8 @@ func outermost(roots []string) []string {
 // Compare looks again, and tells what has become of it. Nothing inside may run
 // any more.
 func (s *Snapshot) Compare(ctx context.Context) Changes {
-	return s.changes(take(ctx, s.watch, s, nil))
+	now := take(ctx, s.watch, s, nil)
+	return s.changes(now, time.Now().Add(lookTime))
 }
 
 // CompareWith is [Snapshot.Compare] for one that was read from a file. What it
@@ -194,17 +195,24 @@ func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot)
 	if looked[key] == nil {
 		looked[key] = take(ctx, s.watch, nil, nil)
 	}
-	return s.changes(looked[key])
+	return s.changes(looked[key], time.Now().Add(lookTime))
 }
 
 // Workspace is what [Watch] says of it.
 func (s *Snapshot) Workspace() string { return s.watch.Workspace }
 
-func (s *Snapshot) changes(now *Snapshot) Changes {
+// changes compares with a later look, until an end that says so. It has as much
+// time as the look, which may have used up its own.
+func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	var found Changes
 	var weak []string           // files of which nothing proves that they are as they were
 	of := map[string][]Change{} // by the path of the entry
+	left := len(now.items)
 	for full, i := range now.items {
+		if time.Now().After(until) {
+			break
+		}
+		left--
 		was, there := s.items[full]
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
@@ -216,7 +224,7 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 	}
 	repositories := map[string]bool{} // directories that have become one
 	if !s.watch.Relative {
-		now.dropQuiet(of)
+		now.dropQuiet(of, until)
 	}
 	found.List = takeResumed(of)
 	for top, list := range of {
@@ -234,8 +242,11 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		}
 	}
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	found.List = shorten(found.List, repositories)
+	found.List = shorten(found.List, repositories, until)
 	found.Unseen = s.unlooked(now)
+	if left > 0 {
+		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: there was no time for more", left, len(now.items)))
+	}
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
@@ -244,23 +255,6 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
 	}
 	return found
-}
-
-// shorten drops what another change tells as well. The list is sorted.
-func shorten(list []Change, repositories map[string]bool) []Change {
-	made := "" // a directory that was not there before
-	return slices.DeleteFunc(list, func(c Change) bool {
-		if _, in := Within(c.Path, made); in && made != "" {
-			return true
-		}
-		if c.Made && c.By.Dir {
-			made = c.Path
-		}
-		if c.By.Path == ".git" { // told by what is in it, where it has something
-			return slices.ContainsFunc(list, func(o Change) bool { _, in := Within(o.Path, c.Path); return in && o.Path != c.Path })
-		}
-		return c.By.Under == policy.GitDir && repositories[strings.TrimSuffix(c.Path, "/"+c.By.Path)]
-	})
 }
 
 // knew reports whether the look before has looked where a path is.

@@ -546,3 +546,76 @@ func TestCompareMapped(t *testing.T) {
 		t.Errorf("unseen %q", c.Unseen)
 	}
 }
+
+// manyRepositories are 20,000 plain ones, of which each holds some more.
+func manyRepositories() *Snapshot {
+	s := &Snapshot{items: map[string]item{}}
+	entry := func(name string) *policy.Obeyed {
+		all := policy.Inventory()
+		return &all[slices.IndexFunc(all, func(o policy.Obeyed) bool { return o.Path == name && (name == ".git") == (o.Under != policy.GitDir) })]
+	}
+	git, config, held := entry(".git"), entry("config"), entry("modules")
+	for i := range 20000 {
+		dir := fmt.Sprintf("/w/r%d/.git", i)
+		s.items[dir] = item{kind: isGit, by: git, top: dir}
+		s.items[dir+"/config"] = item{kind: isFile, harmless: true, by: config, top: dir + "/config"}
+		s.items[dir+"/modules"] = item{kind: isDir, by: held, top: dir + "/modules"}
+	}
+	return s
+}
+
+// changesSoon is Snapshot.changes, which ends.
+func changesSoon(t *testing.T, before, now *Snapshot) Changes {
+	t.Helper()
+	done := make(chan Changes, 1)
+	go func() { done <- before.changes(now, time.Now().Add(time.Hour)) }()
+	select {
+	case c := <-done:
+		return c
+	case <-time.After(time.Minute):
+		t.Fatal("a comparison of many repositories does not end")
+		return Changes{}
+	}
+}
+
+// What is quiet is dropped from many repositories as from one, and nothing else is.
+func TestCompareManyRepositories(t *testing.T) {
+	now := manyRepositories()
+	evil := now.items["/w/r7/.git/config"]
+	evil.harmless, evil.top = false, "/w/r7/.git/modules/x/config"
+	now.items[evil.top] = evil
+	if c := changesSoon(t, &Snapshot{}, now); found(c, "/w", policy.Unasked) != "r7/.git/modules" || len(c.Unseen) > 0 {
+		t.Errorf("%q, %q", found(c, "/w", policy.Unasked), c.Unseen)
+	}
+}
+
+// A ".git" is told by what is in it, where it has something, also among many.
+func TestCompareManyGitFiles(t *testing.T) {
+	now := manyRepositories()
+	for full, i := range now.items {
+		i.harmless = false
+		if i.kind == isGit {
+			i.kind = isFile // leads nowhere
+		} else if !strings.HasPrefix(full, "/w/r7/") {
+			delete(now.items, full)
+			continue
+		}
+		now.items[full] = i
+	}
+	c := changesSoon(t, &Snapshot{}, now)
+	if len(c.List) != maxChanges || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "19000 more changes") {
+		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
+	}
+	all := shorten([]Change{{Path: "/a/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/a/.git-x"}, {Path: "/a/.git/config"}, {Path: "/b/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/b/.gitx"}}, nil, time.Now().Add(time.Hour))
+	if got := found(Changes{List: all}, "/", ""); got != "a/.git-x a/.git/config b/.git b/.gitx" {
+		t.Errorf("of some: %q", got)
+	}
+}
+
+// What there is no time to compare is said.
+func TestCompareNoTime(t *testing.T) {
+	c := (&Snapshot{}).changes(manyRepositories(), time.Now().Add(-time.Second))
+	if len(c.List) > 0 || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "60000 of 60000 paths") || !strings.Contains(c.Unseen[0], "not compared") {
+		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
+	}
+}
