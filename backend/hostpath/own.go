@@ -243,7 +243,10 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
-		if errors.Is(err, errTooMany) {
+		switch {
+		case Unwritable(err):
+			hint = "choose a writable directory with PADDOCK_STATE_DIR"
+		case errors.Is(err, errTooMany):
 			hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
 		}
 		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(state, writtenName), Cause: Reason(err), Hint: hint}
