@@ -181,7 +181,7 @@ func (c Cover) elsewhere() string {
 func unusable(own backend.OwnFile, err error) error {
 	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
 		if own.Spare && own.Field == "" {
-			return Refuse(own.What, own.Path, e.Error(), "name a directory in which that link does not lie")
+			return Refuse(own.What, own.Path, e.Error(), "choose a workspace (-w) in which that link does not lie")
 		}
 		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: PADDOCK_STATE_DIR="+e.Leads)
 	}
