@@ -187,7 +187,7 @@ func groupNote(way *hostpath.Way) string {
 	return ""
 }
 
-// probeState looks at the directory of state, if there is one already.
+// probeState looks at the directory of state, or at where it would be made.
 func (o Options) probeState() backend.Feature {
 	dir, _, err := o.stateDir()
 	detail := dir
@@ -195,8 +195,12 @@ func (o Options) probeState() backend.Feature {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-		if way, werr := hostpath.Follow(dir); err == nil && werr == nil {
+		way, werr := hostpath.Follow(dir)
+		if err == nil && werr == nil {
 			detail += groupNote(way)
+			if err = way.Writable(); err != nil {
+				return feature("state directory", dir, err, "choose a writable directory with "+StateDirEnv)
+			}
 		}
 		for _, r := range refusedRecords(dir) {
 			detail += " (left as it is, because its record names a command that Paddock does not write: " + r + "; look at it, and remove the directory)"

@@ -145,6 +145,13 @@ func TestStateDirLinkInWorkspace(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "link is a symbolic link to real, and commands can make such links: "+root+" is writable for them") {
 			t.Errorf("PADDOCK_STATE_DIR=%s: %v", env, err)
 		}
+		e := (*policy.FieldError)(nil)
+		if want := "choose a workspace (-w) in which that link does not lie"; !strings.HasPrefix(env, root+"/link") && (!errors.As(err, &e) || e.Hint != want) {
+			t.Errorf("PADDOCK_STATE_DIR=%s: the hint is %+v", env, e)
+		}
+		if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
+			t.Errorf("PADDOCK_STATE_DIR=%s: the hint leads to %v", env, err)
+		}
 	}
 }
 

@@ -124,6 +124,32 @@ func TestNestedCheckout(t *testing.T) {
 	}
 }
 
+// A branch switch inside leaves what is protected as it is, and says why. Opened, it
+// is changed and reported.
+func TestBranchSwitch(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	env := lasting(t)
+	ws, home := env.Default.Workspace.Source, t.TempDir()
+	t.Setenv("HOME", home)
+	host(t, ws, home, `git init -q -b main .; mkdir .vscode; echo old > .vscode/settings.json; git add .; git commit -q -m a
+git checkout -q -b other; echo new > .vscode/settings.json; echo new > f; git add .; git commit -q -m b; git checkout -q main`)
+	for _, tt := range []struct {
+		unprotect, planted []string
+		settings           string
+	}{
+		{[]string{}, nil, "old"},
+		{[]string{".vscode"}, []string{".vscode/settings.json"}, "new"},
+	} {
+		out := well[RunOutput](t, env, "run", fields{"unprotect": tt.unprotect, "argv": []string{"sh", "-c",
+			"export HOME=/tmp; git config --global safe.directory '*'; git checkout -q -f other; cat f .vscode/settings.json"}})
+		if out.Stdout != "new\n"+tt.settings+"\n" || strings.Contains(out.Stderr, "Read-only file system") != (tt.settings == "old") || !slices.Equal(out.Planted, tt.planted) {
+			t.Errorf("%q: %q, %s, planted %q", tt.unprotect, out.Stdout, out.Stderr, out.Planted)
+		}
+	}
+}
+
 // What git resumes is one line for a repository, and what a fresh clone holds
 // is none.
 func TestLittleIsReported(t *testing.T) {

@@ -181,7 +181,7 @@ func (c Cover) elsewhere() string {
 func unusable(own backend.OwnFile, err error) error {
 	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
 		if own.Spare && own.Field == "" {
-			return Refuse(own.What, own.Path, e.Error(), "name a directory in which that link does not lie")
+			return Refuse(own.What, own.Path, e.Error(), "choose a workspace (-w) in which that link does not lie")
 		}
 		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: PADDOCK_STATE_DIR="+e.Leads)
 	}
@@ -243,7 +243,10 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
-		if errors.Is(err, errTooMany) {
+		switch {
+		case Unwritable(err):
+			hint = "choose a writable directory with PADDOCK_STATE_DIR"
+		case errors.Is(err, errTooMany):
 			hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
 		}
 		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(state, writtenName), Cause: Reason(err), Hint: hint}

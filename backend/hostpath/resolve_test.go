@@ -194,7 +194,7 @@ func TestLinksOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for uid, says := range map[uint32]string{uint32(os.Geteuid()): "", 0: "", 54321: "belongs to uid 54321", nobody: "belongs to uid 65534"} {
+	for uid, says := range map[uint32]string{0: "belongs to uid 0", uint32(os.Geteuid()): "", 54321: "belongs to uid 54321", nobody: "belongs to uid 65534"} {
 		way.Links[0].UID = uid
 		if err := List(state).Judge(way, nil); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("uid %d: %v", uid, err)
@@ -208,6 +208,54 @@ func TestLinksOfOthers(t *testing.T) {
 	}
 	if _, err := Mounts(requestOver(state, root+"/other/link"), "/workspace"); err == nil || !strings.Contains(err.Error(), "belongs to uid 54321") {
 		t.Errorf("root follows it: %v", err)
+	}
+}
+
+// A link of root's is safe in a directory of the system's that root alone can
+// change, whoever follows it: elsewhere a sandbox of root's could have made it, and
+// root's list is not for other users to read.
+func TestLinksOfRoot(t *testing.T) {
+	at := func(holder string, change func(*Link)) Link {
+		l := Link{Path: filepath.Join(holder, "link"), Text: "x"}
+		for d := holder; ; d = filepath.Dir(d) {
+			l.Dirs = append([]Dir{{Path: d, Mode: unix.S_IFDIR | 0o755}}, l.Dirs...)
+			if d == "/" {
+				break
+			}
+		}
+		if change != nil {
+			change(&l)
+		}
+		return l
+	}
+	mode := func(i int, mode uint32) func(*Link) { return func(l *Link) { l.Dirs[i].Mode |= mode } }
+	for name, tt := range map[string]struct {
+		link Link
+		safe bool
+	}{
+		"/home":                    {at("/", nil), true},
+		"/var/run":                 {at("/var", nil), true},
+		"/home/user":               {at("/home", nil), true},
+		"/usr/local/go":            {at("/usr/local", nil), true},
+		"a workspace of root's":    {at("/srv/app", nil), false},
+		"below a system directory": {at("/usr/src/app", nil), false},
+		"a directory beside":       {at("/data", nil), false},
+		"a group may write":        {at("/usr/local", mode(2, 0o020)), false},
+		"all may write, sticky":    {at("/var", mode(1, 0o002|unix.S_ISVTX)), false},
+		"a group may write above":  {at("/usr/local", mode(1, 0o020)), false},
+		"a directory of another's": {at("/opt", func(l *Link) { l.Dirs[1].UID = 1000 }), false},
+		"a link of another's":      {at("/opt", func(l *Link) { l.UID = 1000 }), false},
+	} {
+		if tt.link.safe() != tt.safe {
+			t.Errorf("%s: safe is %v", name, !tt.safe)
+		}
+		if os.Geteuid() == 0 && tt.link.UID == 0 {
+			continue // it is the caller's own
+		}
+		err := (&Written{}).Judge(&Way{Path: "/x", Links: []Link{tt.link}}, nil)
+		if e := (*LinkError)(nil); (err == nil) != tt.safe || err != nil && (!errors.As(err, &e) || e.Hint() == "") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

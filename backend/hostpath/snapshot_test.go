@@ -67,6 +67,7 @@ func TestCompare(t *testing.T) {
 		{"a plain submodule", gitInit, "mkdir -p .git/modules/s/hooks s; echo x > .git/modules/s/HEAD; echo '[core] worktree = ../../../s' > .git/modules/s/config; echo gitdir: ../.git/modules/s > s/.git", "", ""},
 		{"a submodule that works elsewhere", gitInit, "mkdir -p .git/modules/s s t; echo x > .git/modules/s/HEAD; echo '[core] worktree = ../../../t' > .git/modules/s/config; echo gitdir: ../.git/modules/s > s/.git", ".git/modules s/.git", ""},
 		{"a plain worktree", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", "", ""},
+		{"a worktree that was added inside", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo /workspace/w/.git > .git/worktrees/w/gitdir; echo gitdir: /workspace/.git/worktrees/w > w/.git", "w/.git", ""},
 		{"a worktree of a repository that has programs run", gitInit + "echo '[core] fsmonitor = tools/x' >> .git/config", "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", "w/.git", ""},
 		{"a worktree of another repository", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../../x > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", ".git/worktrees w/.git", ""},
 		{"a .git file that leads to the repository above", gitInit, "mkdir w; echo gitdir: ../.git > w/.git", "w/.git", ""},

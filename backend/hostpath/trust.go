@@ -84,7 +84,7 @@ func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
 		}
 		if d, ok := list.keeps(way.Dirs, way.Path); !ok {
 			return refuse("commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
-				"make it anew, or look at it, and keep it outside of "+d.Path)
+				"look at it, and move it outside of "+d.Path)
 		}
 		if way.Exists && !way.IsDir() && list.find(Dir{Path: way.Path, Identity: way.Identity}) != nil {
 			return refuse("commands of a sandbox could have written it, as a mount of its own", "make it anew, or look at it and copy it")

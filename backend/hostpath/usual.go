@@ -75,6 +75,12 @@ func readLists(state string) (*Written, error) {
 	return all, nil
 }
 
+// Unwritable reports whether an error says that this user can make nothing at a path,
+// wherever there is room.
+func Unwritable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
+}
+
 // unreachable reports whether an error says that this user has nothing at a path.
 func unreachable(err error) bool {
 	for _, no := range []error{unix.EACCES, unix.ENOTDIR, unix.ELOOP} {
@@ -103,10 +109,10 @@ func usualList(list *Written) (string, error) {
 	if err := list.Judge(way, nil); err != nil {
 		return "", err
 	}
-	if !way.canBe() || way.Exists && unix.Access(way.Path, unix.W_OK|unix.X_OK) != nil {
-		return "", &fs.PathError{Op: "write", Path: way.Path, Err: unix.EACCES}
+	if way.Exists && !way.IsDir() {
+		return "", &fs.PathError{Op: "write", Path: way.Path, Err: unix.ENOTDIR}
 	}
-	return way.Path, nil
+	return way.Path, way.Writable()
 }
 
 // UsualList reports why starts that use this directory of state cannot keep their
