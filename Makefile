@@ -57,6 +57,7 @@ redis-deps: ## install the Redis server for test-redis (Debian, as root)
 test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
 	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./test/engines ./test/backends
 	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
+	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestAfter$$/tools' ./test/escape
 
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
 	@sh test/engines/codex.sh
@@ -76,7 +77,7 @@ lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	$(GO) vet -tags mcp,redis ./cmd/paddock
 	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
-	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/...
+	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/... ./backend/hostpath
 	$(LINT) run --allow-parallel-runners ./...
 	$(LINT) run --allow-parallel-runners --build-tags redis ./cmd/paddock
 	$(LINT) run --allow-parallel-runners --build-tags mcp,redis ./cmd/paddock

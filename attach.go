@@ -30,7 +30,7 @@ const specName = "spec.json"
 // are errors for which errors.Is(err, [ErrClosed]) is true.
 func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	what := "attach to sandbox " + strconv.Quote(id[:min(len(id), 40)])
-	state, err := opts.stateDir()
+	state, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err
 	}

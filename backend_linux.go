@@ -18,6 +18,9 @@ func attach(dir, id string) (backend.Sandbox, error) {
 	return a, nil
 }
 
+// refusedRecords tells of sandboxes that are not cleaned up, see [state.Refused].
+func refusedRecords(dir string) []string { return state.Refused(dir) }
+
 // keepUnreported keeps a text below a directory of state until somebody was told.
 func keepUnreported(dir, id string, text []byte) (unreported, error) {
 	u, err := state.KeepUnreported(dir, id, text)

@@ -67,7 +67,10 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 	if len(w.Roots) == 0 {
 		return nil
 	}
-	w.Homes = hostpath.Homes()
+	w.Homes, w.Relative = p.Homes, p.Relative
+	if w.Homes == nil { // nothing was protected
+		w.Homes = hostpath.Homes()
+	}
 	for _, at := range p.Watch {
 		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a hook is a link to it"})
 	}
@@ -77,13 +80,12 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 // before looks at what is there while the backend starts.
 func before(ctx context.Context, req backend.Request, p hostpath.Protection) <-chan *hostpath.Snapshot {
 	done := make(chan *hostpath.Snapshot, 1)
-	go func() {
-		var s *hostpath.Snapshot
-		if watch := watchOf(req, p); watch != nil {
-			s = hostpath.Take(ctx, *watch)
-		}
-		done <- s
-	}()
+	watch := watchOf(req, p) // what was seen is the backend's from here on
+	if watch == nil {
+		done <- nil
+		return done
+	}
+	go func() { done <- p.Take(ctx, *watch) }()
 	return done
 }
 
@@ -116,7 +118,7 @@ func newChanges(id, workspace string, found hostpath.Changes) Changes {
 // is something to tell. Each is told once, whoever asks first. [Open] does it
 // where [Options].Unreported is set.
 func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error {
-	dir, err := opts.stateDir()
+	dir, _, err := opts.stateDir()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ var guesses = []struct {
 	applies func(Spec) bool
 }{
 	{"Read-only file system", Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need --rw; protected paths of the workspace need --unprotect"}, nil},
+	{"Device or resource busy", Denial{Layer: "mount", Rule: "protected",
+		Hint: "protected files cannot be replaced, nor directories that hold one removed: --unprotect .git/config opens a repository's own, .git/modules submodules', DIR/.git a nested one's"}, nil},
 	{"No space left on device", Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: --tmp, and --disk for a copied workspace"}, nil},
 	{"Network is unreachable", noNetwork, withoutNetwork},
 	{"Temporary failure in name resolution", noNetwork, withoutNetwork},

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // wallless says why no sandbox can be made here, empty where one can.
@@ -18,6 +20,7 @@ func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	if what := os.Getenv(attachEnv); what != "" {
+		hostpath.RootState = filepath.Join(os.Getenv("XDG_STATE_HOME"), "paddock")
 		return attachChild(what)
 	}
 	dir, err := os.MkdirTemp("", "paddock-test-")
@@ -40,6 +43,8 @@ func testMain(m *testing.M) int {
 	}
 	_ = os.Setenv(AgentEnv, agent)
 	_ = os.Setenv(StateDirEnv, filepath.Join(dir, "state"))
+	hostpath.RootState = filepath.Join(dir, "usual", "paddock")
+	_ = os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "usual"))
 	if wallless = probe(); wallless != "" {
 		flag.Parse()
 		fmt.Fprintln(os.Stderr, "SKIP: all examples: "+wallless)

@@ -48,6 +48,8 @@ type Options struct {
 	// $PADDOCK_AGENT, else the file paddock-agent beside the running program.
 	Agent string
 	// StateDir is where sandboxes keep their state. Default: [DefaultStateDir].
+	// What sandboxes could write is listed there, and, unless StateDir is set, in the
+	// usual place too, so that starts that use another directory know of it.
 	StateDir string
 	// Dir is where relative paths of the spec start. Default: the current
 	// directory.
@@ -107,24 +109,26 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	state, err := o.stateDir()
+	state, list, err := o.stateDir()
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	way, err := o.trustAgent(state, agent)
+	way, err := o.trustAgent(list, agent)
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(state)}, nil
+	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
 }
 
-// own are Paddock's own files beside the state in use and the programs: what the
-// door has named, and the state in its usual place, which other programs use.
-func (o Options) own(state string) []backend.OwnFile {
+// own are Paddock's own files beside the programs: what the door has named, and the
+// state where it is named and in its usual place, which other programs use. Links on
+// the way there count, too.
+func (o Options) own() []backend.OwnFile {
+	usual, _ := hostpath.UsualState() // without one nobody uses it
 	own := slices.Clone(o.Own)
-	for _, find := range []func() (string, error){usualStateDir, DefaultStateDir} {
-		if dir, err := find(); err == nil && dir != state {
-			own = append(own, backend.OwnFile{Path: dir, What: "Paddock's own state", Hidden: true, Dir: true})
+	for _, dir := range [][2]string{{o.StateDir, "Options.StateDir"}, {os.Getenv(StateDirEnv), StateDirEnv}, {usual, ""}} {
+		if path, err := hostpath.Abs(dir[0]); err == nil && dir[0] != "" {
+			own = append(own, backend.OwnFile{Path: path, Field: dir[1], What: "Paddock's own state", Hidden: true, Dir: true, Spare: true})
 		}
 	}
 	return own
@@ -132,7 +136,7 @@ func (o Options) own(state string) []backend.OwnFile {
 
 // remember puts what commands will be able to change on the list of all that
 // commands of sandboxes ever could, see [hostpath.Written].
-func remember(req backend.Request) error {
+func (o Options) remember(req backend.Request) error {
 	if w := req.Spec.Wrapper; req.Spec.Backend == policy.BackendWrapper && w != nil && w.Agent == policy.AgentUpload {
 		return nil // nothing of this host is named
 	}
@@ -140,7 +144,7 @@ func remember(req backend.Request) error {
 	if err != nil {
 		return err
 	}
-	return hostpath.Remember(req, mounts)
+	return hostpath.Remember(req, mounts, o.StateDir == "")
 }
 
 // Probe tries what the backend needs and reports what works on this host.
@@ -164,11 +168,11 @@ func (o Options) probeAgent() backend.Feature {
 	if err != nil {
 		return feature("agent program", path, err, "")
 	}
-	state, err := o.stateDir()
+	_, list, err := o.stateDir()
 	if err != nil {
 		return feature("agent program", path, nil, "") // the state's own line tells
 	}
-	way, err := o.trustAgent(state, path)
+	way, err := o.trustAgent(list, path)
 	if err == nil {
 		path = way.Path + groupNote(way)
 	}
@@ -183,16 +187,26 @@ func groupNote(way *hostpath.Way) string {
 	return ""
 }
 
-// probeState looks at the directory of state, if there is one already.
+// probeState looks at the directory of state, or at where it would be made.
 func (o Options) probeState() backend.Feature {
-	dir, err := o.stateDir()
+	dir, _, err := o.stateDir()
 	detail := dir
 	if err == nil {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-		if way, werr := hostpath.Follow(dir); err == nil && werr == nil {
+		way, werr := hostpath.Follow(dir)
+		if err == nil && werr == nil {
 			detail += groupNote(way)
+			if err = way.Writable(); err != nil {
+				return feature("state directory", dir, err, "choose a writable directory with "+StateDirEnv)
+			}
+		}
+		for _, r := range refusedRecords(dir) {
+			detail += " (left as it is, because its record names a command that Paddock does not write: " + r + "; look at it, and remove the directory)"
+		}
+		if lost := hostpath.UsualList(dir); err == nil && lost != nil && o.StateDir == "" && os.Getenv(StateDirEnv) != "" {
+			detail += " (it alone lists what sandboxes could write: " + lost.Error() + ")"
 		}
 	}
 	return feature("state directory", detail, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")

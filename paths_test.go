@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -56,7 +58,7 @@ func TestStateDir(t *testing.T) {
 	t.Setenv("HOME", "/home/x")
 	user := func(dir string) string {
 		if os.Geteuid() == 0 {
-			return "/var/lib/paddock"
+			return hostpath.RootState
 		}
 		return dir
 	}
@@ -71,7 +73,7 @@ func TestStateDir(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(StateDirEnv, tt.env)
 			t.Setenv("XDG_STATE_HOME", tt.xdg)
-			got, err := Options{StateDir: tt.option}.stateDir()
+			got, _, err := Options{StateDir: tt.option}.stateDir()
 			if err != nil || got != tt.want {
 				t.Errorf("stateDir() = %q, %v, want %q", got, err, tt.want)
 			}
@@ -79,28 +81,139 @@ func TestStateDir(t *testing.T) {
 	}
 }
 
-// A state that is not there yet and lies behind a link of the user's own is refused at
-// the first start, in words that can be taken as they are.
-func TestStateDirBehindLink(t *testing.T) {
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err == nil {
-		err = errors.Join(os.Mkdir(root+"/real", 0o700), os.Symlink("real", root+"/link"))
+// Links of the user's own on the way to the state are followed from the first start
+// on, in the place that was named and in the usual one.
+func TestStateDirBehindLinks(t *testing.T) {
+	root, usual := ownHome(t)
+	for _, env := range []string{"", root + "/link/named"} {
+		t.Setenv(StateDirEnv, env)
+		want := usual
+		if env != "" {
+			want = root + "/real/named"
+		}
+		if got, err := DefaultStateDir(); err != nil || got != want {
+			t.Errorf("%q leads to %q, %v, want %s", env, got, err, want)
+		}
+		req := requestIn(t, root+"/ws")
+		if err := (Options{}).remember(req); err != nil {
+			t.Fatal(err)
+		}
+		if list := hostpath.List(want); req.StateDir != want || list == nil || !strings.Contains(list.String(), root+"/ws") {
+			t.Errorf("the list in %s is %v", req.StateDir, list)
+		}
 	}
-	if err != nil {
+}
+
+// What sandboxes of one state directory could write is known in every other one.
+func TestStateDirsShareTheList(t *testing.T) {
+	root, usual := ownHome(t)
+	t.Setenv(StateDirEnv, root+"/a")
+	if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(StateDirEnv, root+"/link/paddock")
-	_, err = DefaultStateDir()
+	if err := errors.Join(os.Mkdir(root+"/evil", 0o700), os.Symlink("../evil", root+"/ws/link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []string{"", root + "/b"} {
+		t.Setenv(StateDirEnv, env)
+		err := (Options{}).remember(requestIn(t, root+"/ws/link"))
+		if err == nil || !strings.Contains(err.Error(), root+"/ws was writable for them") {
+			t.Errorf("PADDOCK_STATE_DIR=%s: %v", env, err)
+		}
+	}
+	// Whoever chooses the state by that link chooses no list with it.
+	t.Setenv(StateDirEnv, root+"/ws/link")
+	if _, err := DefaultStateDir(); err == nil || !strings.Contains(err.Error(), root+"/ws was writable for them") {
+		t.Errorf("a state behind a link of commands: %v", err)
+	}
+	// The control: without the list of the usual place nothing is known of that.
+	if err := os.RemoveAll(usual); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := DefaultStateDir(); err != nil || got != root+"/evil" {
+		t.Errorf("the control: %q, %v", got, err)
+	}
+}
+
+// A start in which commands could replace a link on the way to the state is refused;
+// so is one that names another place, because later starts might use the usual one.
+func TestStateDirLinkInWorkspace(t *testing.T) {
+	root, _ := ownHome(t)
+	for _, env := range []string{"", root + "/named", root + "/link/named"} {
+		t.Setenv(StateDirEnv, env)
+		err := (Options{}).remember(requestIn(t, root))
+		if err == nil || !strings.Contains(err.Error(), "link is a symbolic link to real, and commands can make such links: "+root+" is writable for them") {
+			t.Errorf("PADDOCK_STATE_DIR=%s: %v", env, err)
+		}
+		e := (*policy.FieldError)(nil)
+		if want := "choose a workspace (-w) in which that link does not lie"; !strings.HasPrefix(env, root+"/link") && (!errors.As(err, &e) || e.Hint != want) {
+			t.Errorf("PADDOCK_STATE_DIR=%s: the hint is %+v", env, e)
+		}
+		if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
+			t.Errorf("PADDOCK_STATE_DIR=%s: the hint leads to %v", env, err)
+		}
+	}
+}
+
+// Where the usual place cannot be used, a place that is named can be, by its real
+// path: nobody knows what sandboxes with another one could write.
+func TestStateDirWithoutUsual(t *testing.T) {
+	root, _ := ownHome(t)
+	if err := os.WriteFile(root+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usualIn(t, root+"/file/x")
+	t.Setenv(StateDirEnv, root+"/link/named")
+	_, err := DefaultStateDir()
 	var e *policy.FieldError
 	if !errors.As(err, &e) {
 		t.Fatalf("%v", err)
 	}
 	name, value, _ := strings.Cut(e.Hint[strings.LastIndex(e.Hint, " ")+1:], "=")
-	if name != StateDirEnv || value != root+"/real/paddock" {
+	if name != StateDirEnv || value != root+"/real/named" {
 		t.Fatalf("the hint is %q", e.Hint)
 	}
 	t.Setenv(name, value)
-	if got, err := DefaultStateDir(); err != nil || got != value {
-		t.Errorf("the hint leads to %q, %v", got, err)
+	if err := (Options{}).remember(requestIn(t, root+"/ws")); err != nil {
+		t.Errorf("the hint leads to %v", err)
 	}
+	if f := (Options{}).probeState(); !f.OK || !strings.Contains(f.Detail, "it alone lists what sandboxes could write") {
+		t.Errorf("doctor says %+v", f)
+	}
+	if err := (Options{}).remember(requestIn(t, root)); err == nil || !strings.Contains(err.Error(), "commands could make "+root+"/file/x/paddock") {
+		t.Errorf("a workspace that holds the usual place: %v", err)
+	}
+}
+
+// ownHome makes a directory with a workspace, ws, and link, which leads to real; the
+// usual place of state is behind that.
+func ownHome(t *testing.T) (root, usual string) {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err == nil {
+		err = errors.Join(os.Mkdir(root+"/real", 0o700), os.Symlink("real", root+"/link"), os.Mkdir(root+"/ws", 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	usualIn(t, root+"/link")
+	return root, root + "/real/paddock"
+}
+
+// usualIn has the usual place of state be in a directory.
+func usualIn(t *testing.T, dir string) {
+	was := hostpath.RootState
+	hostpath.RootState = dir + "/paddock"
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Cleanup(func() { hostpath.RootState = was })
+}
+
+// requestIn is what a start over a workspace asks a backend for.
+func requestIn(t *testing.T, workspace string) backend.Request {
+	t.Helper()
+	_, req, err := Options{}.request(Spec{Workspace: Workspace{Source: workspace}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
 }

@@ -21,7 +21,7 @@ const protectWait = 30 * time.Second
 // obeys, and puts it into the request.
 func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Protection, error) {
 	if req.Spec.Backend == policy.BackendHost || req.Spec.Workspace.Source == "" {
-		return hostpath.Protection{}, nil // there is no wall, or no workspace of this host
+		return hostpath.Protection{Relative: true}, nil // there is no wall, or no workspace of this host
 	}
 	ctx, cancel := context.WithTimeout(ctx, protectWait)
 	defer cancel()

@@ -52,7 +52,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := remember(req); err != nil {
+	if err := opts.remember(req); err != nil {
 		return nil, err
 	}
 	looking := before(ctx, req, protection)

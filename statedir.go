@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -20,56 +19,40 @@ const StateDirEnv = "PADDOCK_STATE_DIR"
 // $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. The directory is made
 // with mode 0700 by whatever first needs it.
 //
-// The path is free of symbolic links. One that commands of a sandbox, or any user
-// of this host, could have replaced is an error, since what is in it is believed:
-// who may do what, say.
+// The path is free of symbolic links. Links of root's and of the user's own are
+// followed. One that commands of a sandbox, or any user of this host, could have
+// replaced is an error, since what is in it is believed: who may do what, say.
 func DefaultStateDir() (string, error) {
+	dir, _, err := Options{}.stateDir()
+	return dir, err
+}
+
+// stateDir is the directory asked for, or the default one, with its list.
+func (o Options) stateDir() (string, *hostpath.Written, error) {
+	if o.StateDir != "" {
+		return trustState(o.StateDir, "Options.StateDir")
+	}
 	if dir := os.Getenv(StateDirEnv); dir != "" {
 		return trustState(dir, StateDirEnv)
 	}
-	dir, err := usualStateDir()
+	dir, err := hostpath.UsualState()
 	if err != nil {
-		return "", err
+		return "", nil, &Error{
+			Message: "cannot choose a state directory: " + err.Error(),
+			Hint:    "set " + StateDirEnv + " to a directory of your own",
+		}
 	}
 	return trustState(dir, "")
 }
 
-// usualStateDir is the place where nobody has named one.
-func usualStateDir() (string, error) {
-	if os.Geteuid() == 0 {
-		return "/var/lib/paddock", nil
-	}
-	// The XDG specification tells programs to ignore a relative value.
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "paddock"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil || !filepath.IsAbs(home) {
-		return "", &Error{
-			Message: "cannot choose a state directory: $HOME is not set to an absolute path",
-			Hint:    "set " + StateDirEnv + " to a directory of your own",
-		}
-	}
-	return filepath.Join(home, ".local", "state", "paddock"), nil
-}
-
-// stateDir is the directory asked for, or the default one.
-func (o Options) stateDir() (string, error) {
-	if o.StateDir == "" {
-		return DefaultStateDir()
-	}
-	return trustState(o.StateDir, "Options.StateDir")
-}
-
 // trustState resolves a directory of state, and refuses one that others could
 // have put there. field says who named it, "" that nobody did.
-func trustState(dir, field string) (string, error) {
-	usual, _ := usualStateDir() // without one its list says nothing
-	path, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, usual, field != "")
+func trustState(dir, field string) (string, *hostpath.Written, error) {
+	path, list, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
 		e.Hint = "choose a directory of your own with " + StateDirEnv
 	}
-	return path, err
+	return path, list, err
 }
 
 func absolute(dir, from string) (string, error) {

@@ -55,6 +55,9 @@ type Request struct {
 	// Own are files and directories of Paddock's own beside the state, the agent
 	// and the programs beside the running one, which are always meant.
 	Own []OwnFile
+	// Seen is what package hostpath has seen of the host for this start. nil: it
+	// looks anew each time that it is asked.
+	Seen any
 }
 
 // OwnFile is a file or a directory of Paddock's own, that commands must not
@@ -71,8 +74,8 @@ type OwnFile struct {
 	// Replaced: its changes put another file into its place, which takes a cover
 	// away. It is refused wherever commands could write.
 	Replaced bool
-	// Spare: that it does not exist is no reason to refuse, since it is looked at
-	// again before it is used.
+	// Spare: that it does not exist, or cannot, is no reason to refuse, since it is
+	// looked at again before it is used. A directory that could be made is covered.
 	Spare bool
 }
 

@@ -83,16 +83,17 @@ func goRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// makeChores makes the files of one site.
-func makeChores(ctx context.Context, dir string, files int) error {
+// makeChores makes the files of one site: a repository with so many in a directory,
+// and programs to compile.
+func makeChores(ctx context.Context, dir string, files, perDir int) error {
 	for _, sub := range []string{"home", "tmp", "repo", "c", "go"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return err
 		}
 	}
 	for i := range files {
-		path := filepath.Join(dir, "repo", fmt.Sprintf("d%03d", i/filesPerDir), fmt.Sprintf("f%05d", i))
-		if i%filesPerDir == 0 {
+		path := filepath.Join(dir, "repo", fmt.Sprintf("d%03d", i/perDir), fmt.Sprintf("f%05d", i))
+		if i%perDir == 0 {
 			if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ func measureSyscalls(ctx context.Context, b *bench) (err error) {
 	const files = 20_000
 	outside := site{dir: filepath.Join(b.dir, "outside")}
 	inside := site{dir: filepath.Join(b.dir, "inside")}
-	if err := makeChores(ctx, outside.dir, files); err != nil {
+	if err := makeChores(ctx, outside.dir, files, filesPerDir); err != nil {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, "cp", "-a", outside.dir, inside.dir).CombinedOutput(); err != nil {

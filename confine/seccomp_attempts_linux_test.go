@@ -57,6 +57,11 @@ var fileTrials = []trial{
 		_, err = unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 		return err
 	})},
+	{name: "ioctl EXT4_IOC_MOVE_EXT", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, ext4MoveExt, 0)},
+	{name: "ioctl EXT4_IOC_MOVE_EXT, upper half", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, 1<<32|ext4MoveExt, 0)},
+	{name: "ioctl XFS_IOC_SWAPEXT", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, xfsSwapExt, 0)},
+	{name: "ioctl F2FS_IOC_MOVE_RANGE", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, f2fsMoveRange, 0)},
+	{name: "ioctl FICLONE", want: all(asEver), do: rawCall(unix.SYS_IOCTL, 0, unix.FICLONE, 0)},
 	{name: "ioctl TIOCSTI", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, unix.TIOCSTI, 0)},
 	{name: "ioctl TIOCSTI, upper half", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, 1<<32|unix.TIOCSTI, 0)},
 	{name: "ioctl TIOCLINUX", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, unix.TIOCLINUX, 0)},

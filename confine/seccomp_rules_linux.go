@@ -69,6 +69,16 @@ const (
 	deviceWhy = "no device belongs into a sandbox; 0:0 is what overlayfs takes for a deletion"
 	namesWhy  = "a nested namespace opens most of the kernel to its maker"
 	mountWhy  = "the view of the file system is fixed"
+	unseenWhy = "they change what a file holds and leave its times, by which changes are found"
+)
+
+// The requests that file systems have for defragmenting programs: each gives a
+// file the blocks of another. Cloning (FICLONE), deduplication, and XFS's newer
+// XFS_IOC_EXCHANGE_RANGE change the times, or nothing that can be read.
+const (
+	ext4MoveExt   = 0xc028660f
+	xfsSwapExt    = 0xc0c0586d
+	f2fsMoveRange = 0xc020f509
 )
 
 // fileRules guard what files can become and how they are reached.
@@ -81,6 +91,8 @@ func fileRules() []rule {
 		{"set-id files", []string{"openat2"}, nil, unix.ENOSYS, forCommands, "its mode is behind a pointer; programs use openat"},
 		{"device nodes", []string{"mknod"}, []cond{is(1, "mode", deviceTypes...).masked(unix.S_IFMT)}, unix.EPERM, forCommands, deviceWhy},
 		{"device nodes", []string{"mknodat"}, []cond{is(2, "mode", deviceTypes...).masked(unix.S_IFMT)}, unix.EPERM, forCommands, deviceWhy},
+		{"unseen writes", []string{"ioctl"}, []cond{is(1, "request", value{ext4MoveExt, "EXT4_IOC_MOVE_EXT"}, value{xfsSwapExt, "XFS_IOC_SWAPEXT"},
+			value{f2fsMoveRange, "F2FS_IOC_MOVE_RANGE"})}, unix.EPERM, forCommands, unseenWhy},
 		{"file handles", []string{"open_by_handle_at"}, nil, unix.EPERM, forEveryone, "it asks no directory for leave"},
 		{"file handles", []string{"name_to_handle_at"}, nil, unix.EPERM, forCommands, "of no use without the other"},
 		{"file handles", []string{"fanotify_init", "fanotify_mark"}, nil, unix.EPERM, forCommands, "it watches whole file systems, by handle"},

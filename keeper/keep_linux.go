@@ -55,6 +55,7 @@ func newKeeper() (*keeper, error) {
 	}
 	unix.CloseOnExec(ControlFD)
 	unix.CloseOnExec(ListenFD)
+	unix.CloseOnExec(ProgramFD)
 	err := errors.Join(
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0), // commands may be of the same user
 		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),

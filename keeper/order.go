@@ -28,6 +28,7 @@ import (
 const (
 	ControlFD = 3
 	ListenFD  = 4 // a listening stream socket
+	ProgramFD = 5 // the keeper's own program, which it was executed from
 )
 
 // UploadMark begins each line of an upload's script, with Order.UploadNonce, a

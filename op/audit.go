@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"time"
@@ -100,7 +101,7 @@ func auditRead(ctx context.Context, env *Env, in AuditReadInput, stream *Stream)
 // filter is what the records must be like.
 func (in AuditReadInput) filter(env *Env) (wanted func(*audit.Record) bool, err error) {
 	if env.Audit == nil {
-		return nil, &paddock.Error{Message: "cannot read the audit log: there is none"}
+		return nil, noAuditLog()
 	}
 	if env.Principal == nil {
 		return nil, &privilege.Denied{Message: "No context."}
@@ -121,6 +122,15 @@ func (in AuditReadInput) filter(env *Env) (wanted func(*audit.Record) bool, err 
 	return func(r *audit.Record) bool {
 		return !r.Time.Before(since) && (who == "" || r.Principal == who) && (in.Op == "" || r.Op == in.Op)
 	}, nil
+}
+
+// noAuditLog is the error where there is no audit log: the state directory cannot be
+// used, or the door keeps none.
+func noAuditLog() error {
+	if _, err := paddock.DefaultStateDir(); err != nil {
+		return fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	return &paddock.Error{Message: "cannot read the audit log: there is none"}
 }
 
 // sinceTime reads a span back from now, or a time.

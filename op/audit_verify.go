@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -58,7 +57,7 @@ Exit status: 0 where nothing was changed, else 1.`,
 
 func auditVerify(ctx context.Context, env *Env, in AuditVerifyInput, _ *Stream) (AuditVerifyOutput, error) {
 	if env.Audit == nil {
-		return AuditVerifyOutput{}, &paddock.Error{Message: "cannot read the audit log: there is none"}
+		return AuditVerifyOutput{}, noAuditLog()
 	}
 	head := strings.ToLower(in.Head)
 	if head != "" && (len(head) != 64 || strings.Trim(head, "0123456789abcdef") != "") {

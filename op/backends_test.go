@@ -123,7 +123,7 @@ func fleet(t *testing.T, names ...stub) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Options = paddock.Options{Dir: "/work", Agent: self, StateDir: t.TempDir()}
+	env.Options = paddock.Options{Dir: t.TempDir(), Agent: self, StateDir: t.TempDir()}
 	for _, n := range names {
 		env.Backends = append(env.Backends, n)
 	}

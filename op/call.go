@@ -13,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -139,6 +140,9 @@ func (c *call) begin(ctx context.Context) error {
 }
 
 func unrecordedHint(err error) string {
+	if hostpath.Unwritable(err) { // nor could a start list there what commands can write
+		return "choose a writable directory with " + paddock.StateDirEnv
+	}
 	hint := "choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return "make room there, or " + hint

@@ -64,6 +64,9 @@ func protected(s policy.Spec) []string {
 	}
 	for _, o := range policy.Inventory() {
 		name := o.Name()
+		if o.Repositories {
+			continue // what lies in each of them is read-only
+		}
 		if o.ReadOnly() && o.Under != policy.Home && !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, name) {
 			paths = append(paths, name)
 		}
@@ -102,6 +105,9 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	}
 	for _, path := range out.Protected {
 		b.WriteString("  " + path + "\n")
+	}
+	if slices.Contains(out.Protected, ".git/config") {
+		b.WriteString("  config and hooks of 64 nested repositories, which cannot be removed then (--unprotect DIR/.git opens one, .git/modules those of submodules)\n")
 	}
 	_, err := io.WriteString(w, trimLines(b.String()))
 	return err

@@ -132,8 +132,19 @@ func changesNote(c paddock.Changes) string {
 			lines = append(lines, "  "+pathNames([]string{p.Path})+": "+p.Why)
 		}
 	}
-	if len(c.Programs) > 0 {
-		lines = append(lines, "the commands made or changed "+pathNames(changedPaths(c.Programs))+": look before you run it (git diff)")
+	var git, other []string
+	for _, path := range changedPaths(c.Programs) {
+		if slices.Contains(strings.Split(path, "/"), ".git") {
+			git = append(git, path)
+		} else {
+			other = append(other, path)
+		}
+	}
+	if len(other) > 0 {
+		lines = append(lines, "the commands made or changed "+pathNames(other)+": look before you run it")
+	}
+	if len(git) > 0 {
+		lines = append(lines, "the commands made or changed "+pathNames(git)+": look at it first, git goes on with it")
 	}
 	for _, why := range c.Unseen {
 		lines = append(lines, "not all could be compared with what was there before: "+firstOf(why, 2*maxPlantedName))

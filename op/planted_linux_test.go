@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -33,8 +34,8 @@ func TestPlantedIsToldToTheOperator(t *testing.T) {
 			well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", plant}})
 		},
 		"execute": func(t *testing.T, env *Env) {
-			env.Default.Commands = &policy.Commands{Allow: []string{"mkdir"}}
-			well[ExecuteOutput](t, env, "execute", fields{"command": []string{"mkdir -p .git/hooks .envrc"}})
+			env.Default.Commands = &policy.Commands{Allow: []string{"mkdir", "touch"}}
+			well[ExecuteOutput](t, env, "execute", fields{"command": []string{"mkdir -p .git/hooks .envrc && touch .git/hooks/pre-commit"}})
 		},
 		"session_close": func(t *testing.T, env *Env) {
 			well[SessionOpenOutput](t, env, "session_open", fields{"session_id": "s", "open_files": 99})
@@ -106,5 +107,29 @@ func TestPlantedNames(t *testing.T) {
 	}
 	if long := (Planted{Paths: []string{strings.Repeat("x", 5000)}}).Names(); len(long) > 300 {
 		t.Errorf("%d bytes", len(long))
+	}
+}
+
+// What runs when it is named is apart from what git goes on with by itself, which
+// no command of git's shows.
+func TestNoteOfPrograms(t *testing.T) {
+	const (
+		made   = "the commands made or changed "
+		run    = ": look before you run it"
+		goesOn = ": look at it first, git goes on with it"
+	)
+	for _, tt := range []struct{ paths, want []string }{
+		{nil, nil},
+		{[]string{"Makefile", "new/Makefile"}, []string{made + "Makefile, new/Makefile" + run}},
+		{[]string{".git/rebase-merge"}, []string{made + ".git/rebase-merge" + goesOn}},
+		{[]string{"Makefile", "sub/.git/MERGE_HEAD", "x.git/y"}, []string{made + "Makefile, x.git/y" + run, made + "sub/.git/MERGE_HEAD" + goesOn}},
+	} {
+		var c paddock.Changes
+		for _, path := range tt.paths {
+			c.Programs = append(c.Programs, paddock.Change{Path: path})
+		}
+		if got, want := changesNote(c), strings.Join(tt.want, "\n"); got != want {
+			t.Errorf("%q: %q, want %q", tt.paths, got, want)
+		}
 	}
 }

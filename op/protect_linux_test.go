@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -95,5 +97,87 @@ mkdir -p node_modules/.bin vendor/x build; git init -q vendor/x; echo > node_mod
 		if out.ExitCode != 0 {
 			t.Errorf("%s: status %d: %s %s", work, out.ExitCode, out.Stdout, out.Stderr)
 		}
+	}
+}
+
+// A nested checkout cannot be removed, and the answer says what opens it.
+// Opened, it is compared.
+func TestNestedCheckout(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	env := lasting(t)
+	ws, home := env.Default.Workspace.Source, t.TempDir()
+	t.Setenv("HOME", home)
+	host(t, ws, home, "git init -q .; git init -q sub; git init -q other; mkdir -p sub/.git/hooks; rm -f sub/.git/hooks/*")
+	out := well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", "rm -rf sub; git config user.name x"}})
+	if out.ExitCode == 0 || len(out.Denials) == 0 || !strings.Contains(out.Denials[len(out.Denials)-1].Hint, "DIR/.git") {
+		t.Errorf("status %d, %+v", out.ExitCode, out.Denials)
+	}
+	opened := fields{"argv": []string{"sh", "-c", "mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit"}, "unprotect": []string{"sub/.git"}}
+	if out = well[RunOutput](t, env, "run", opened); out.ExitCode != 0 || !slices.Equal(out.Planted, []string{"sub/.git/hooks/pre-commit"}) {
+		t.Errorf("opened: status %d, %s, planted %q", out.ExitCode, out.Stderr, out.Planted)
+	}
+	opened["argv"] = []string{"sh", "-c", "rm -rf sub; ! rm -rf other"}
+	if out = well[RunOutput](t, env, "run", opened); out.ExitCode != 0 || len(out.Planted) > 0 {
+		t.Errorf("opened: status %d, %s, planted %q", out.ExitCode, out.Stderr, out.Planted)
+	}
+}
+
+// A branch switch inside leaves what is protected as it is, and says why. Opened, it
+// is changed and reported.
+func TestBranchSwitch(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	env := lasting(t)
+	ws, home := env.Default.Workspace.Source, t.TempDir()
+	t.Setenv("HOME", home)
+	host(t, ws, home, `git init -q -b main .; mkdir .vscode; echo old > .vscode/settings.json; git add .; git commit -q -m a
+git checkout -q -b other; echo new > .vscode/settings.json; echo new > f; git add .; git commit -q -m b; git checkout -q main`)
+	for _, tt := range []struct {
+		unprotect, planted []string
+		settings           string
+	}{
+		{[]string{}, nil, "old"},
+		{[]string{".vscode"}, []string{".vscode/settings.json"}, "new"},
+	} {
+		out := well[RunOutput](t, env, "run", fields{"unprotect": tt.unprotect, "argv": []string{"sh", "-c",
+			"export HOME=/tmp; git config --global safe.directory '*'; git checkout -q -f other; cat f .vscode/settings.json"}})
+		if out.Stdout != "new\n"+tt.settings+"\n" || strings.Contains(out.Stderr, "Read-only file system") != (tt.settings == "old") || !slices.Equal(out.Planted, tt.planted) {
+			t.Errorf("%q: %q, %s, planted %q", tt.unprotect, out.Stdout, out.Stderr, out.Planted)
+		}
+	}
+}
+
+// What git resumes is one line for a repository, and what a fresh clone holds
+// is none.
+func TestLittleIsReported(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	for name, tt := range map[string]struct {
+		work string
+		want []string
+	}{
+		"a rebase that stops":      {"git rebase main side", []string{".git/rebase-merge"}},
+		"a merge that stops":       {"git merge side", []string{".git/MERGE_HEAD"}},
+		"a pick that stops":        {"git cherry-pick side", []string{".git/CHERRY_PICK_HEAD"}},
+		"a bisection":              {"git bisect start HEAD HEAD~1; false", []string{".git/BISECT_ANCESTORS_OK", ".git/BISECT_START"}},
+		"a clone and a repository": {"git clone -q . clone; git init -q fresh; git -C fresh commit -q --allow-empty -m x; false", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if commands, _ := exec.CommandContext(t.Context(), "git", "--list-cmds=main").Output(); strings.HasPrefix(tt.work, "git bisect") && !strings.Contains(string(commands), "\nbisect\n") {
+				t.Skip("git bisect is not installed here")
+			}
+			env := lasting(t)
+			ws, home := env.Default.Workspace.Source, t.TempDir()
+			t.Setenv("HOME", home)
+			host(t, ws, home, "git init -q -b main .; git commit -q --allow-empty -m x; git branch side; echo a > a; git add a; git commit -q -m a; git checkout -q side; echo b > a; git add a; git commit -q -m b; git checkout -q main")
+			out := well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", "export HOME=/tmp; git config --global user.name t; git config --global user.email t@localhost; git config --global safe.directory '*'; " + tt.work}})
+			if len(out.Planted) > 0 || len(out.ChangedPrograms) > 1 || len(tt.want) == 0 != (len(out.ChangedPrograms) == 0) || len(tt.want) > 0 && !slices.Contains(tt.want, out.ChangedPrograms[0]) {
+				t.Errorf("planted %q, programs %q: %s", out.Planted, out.ChangedPrograms, out.Stderr)
+			}
+		})
 	}
 }

@@ -32,14 +32,16 @@ func (bare) Start(context.Context, backend.Request) (backend.Sandbox, error) {
 	return nil, errors.New("cannot start")
 }
 
-// render calls an operation and returns its output in both forms.
+// render calls an operation over a directory, which is /work in the text, and
+// returns its output in both forms.
 func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 	t.Helper()
 	self, err := os.Executable() // stands in for the agent
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &Env{Options: paddock.Options{Backend: b, Dir: "/work", Agent: self, StateDir: t.TempDir()}}
+	dir := t.TempDir()
+	env := &Env{Options: paddock.Options{Backend: b, Dir: dir, Agent: self, StateDir: t.TempDir()}}
 	out, err = o.Call(t.Context(), env, []byte(input), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,7 @@ func render(t *testing.T, o Op, b bare, input string) (out any, text string) {
 	if err := o.Render(&s, out); err != nil {
 		t.Fatal(err)
 	}
-	return out, strings.ReplaceAll(s.String(), env.Options.StateDir, "/state")
+	return out, strings.NewReplacer(env.Options.StateDir, "/state", dir, "/work").Replace(s.String())
 }
 
 func TestDoctor(t *testing.T) {

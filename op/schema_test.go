@@ -239,7 +239,7 @@ func TestOutputsAreAsTheSchemasSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Options = paddock.Options{Backend: bare{report: report, plan: &confine.Plan{}}, Dir: "/work", Agent: self, StateDir: t.TempDir()}
+	env.Options = paddock.Options{Backend: bare{report: report, plan: &confine.Plan{}}, Dir: t.TempDir(), Agent: self, StateDir: t.TempDir()}
 	if _, err := tool(0, Hints{}, done).Call(t.Context(), env, []byte(`{"path":"/"}`), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -112,16 +112,6 @@ func (r *resolver) place(field, source string) {
 	}
 }
 
-// opened refuses what is no protected path.
-func (r *resolver) opened(field string, paths []string) {
-	known := ProtectedPaths()
-	for i, p := range paths {
-		if p != "*" && !slices.Contains(known, p) {
-			r.refuse(index(field, i), p, "it is not a protected path", protectedHint(known))
-		}
-	}
-}
-
 func (r *resolver) passed(names []string) {
 	if len(names) > maxAllowed {
 		r.tooMany("env")

@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // GitKey is a key of git's configuration that names something that git runs
 // or obeys.
@@ -94,7 +97,6 @@ var gitKeys = []GitKey{
 	{"trailer.*.command", Unasked, GitCommand, "git commit runs it"},
 	{"trailer.*.cmd", Unasked, GitCommand, "git commit runs it"},
 	{"init.templatedir", Unasked, GitPath, "git init and clone copy hooks from there"},
-	{"commit.template", WhenNamed, GitPath, "git commit starts from it"},
 	{"gc.recentobjectshook", Unasked, GitCommand, "git gc runs it"},
 	{"lfs.*.path", Unasked, GitCommand, "git-lfs runs it"},
 	{"lfs.*.clean", Unasked, GitCommand, "git-lfs runs it"},
@@ -110,4 +112,28 @@ var gitKeys = []GitKey{
 	{"imap.tunnel", WhenNamed, GitCommand, "git imap-send runs it"},
 	{"sendemail.*", WhenNamed, GitCommand, "git send-email runs it"},
 	{"instaweb.httpd", WhenNamed, GitCommand, "git instaweb runs it"},
+}
+
+// harmlessKeys have git run nothing, whatever their values are, and harmlessURLs
+// where these name a place in a common way.
+var (
+	harmlessKeys = []string{
+		"core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "core.ignorecase", "core.precomposeunicode", "core.symlinks",
+		"core.sharedrepository", "extensions.objectformat", "extensions.refstorage", "init.defaultbranch", "user.name", "user.email",
+		"remote.*.fetch", "remote.*.tagopt", "branch.*.merge", "branch.*.rebase", "submodule.active", "submodule.*.active", "submodule.*.branch",
+	}
+	harmlessURLs = []string{"remote.*.url", "remote.*.pushurl", "branch.*.remote", "submodule.*.url"}
+)
+
+// HarmlessGit reports whether a setting of a repository, with its key in the
+// form in which git lists it, is one that git itself writes when a repository is
+// made, and that has no program run.
+func HarmlessGit(key, value string) bool {
+	matches := func(name string) bool { return GitKey{Name: name}.Matches(key) }
+	if slices.ContainsFunc(harmlessKeys, matches) {
+		return true
+	}
+	scheme, _, hasScheme := strings.Cut(value, "://")
+	return slices.ContainsFunc(harmlessURLs, matches) && value != "" && !strings.HasPrefix(value, "-") && !strings.Contains(value, "::") && !strings.Contains(value, "://-") &&
+		(!hasScheme || slices.Contains([]string{"https", "http", "ssh", "git", "file"}, scheme))
 }

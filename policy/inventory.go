@@ -5,80 +5,13 @@ import (
 	"sync"
 )
 
-// Obeyed is one thing that programs of the host execute or obey.
-type Obeyed struct {
-	// Path is relative to what Under says. It has no patterns.
-	Path  string
-	Under Under
-	// Dir says that it is a directory. A directory in the place of a file is
-	// not meant.
-	Dir   bool
-	Class Class
-	// Nested says that it counts in every directory of a workspace that holds
-	// it, and not at the root of a project alone.
-	Nested bool
-	// Everywhere says that it counts in directories that tools fill too
-	// (node_modules, vendor), where people do not work.
-	Everywhere bool
-	// Except are names directly below a Dir that are not meant: people work
-	// there.
-	Except []string
-	// With are siblings that must be there too, or it means nothing. What has
-	// some is compared and never read-only: where all of it is there it is in
-	// daily use.
-	With []string
-	// Tool is the program that obeys it, and Why says when, or what it makes of it.
-	Tool, Why string
-}
-
-// Under is what the path of an [Obeyed] is relative to.
-type Under string
-
-// What paths are relative to.
-const (
-	// Project is the root of a workspace, and any directory that a tool treats
-	// as one.
-	Project Under = "project"
-	// GitDir is a repository's own directory: ".git", a bare repository, the
-	// directory of a linked worktree or of a submodule.
-	GitDir Under = "gitdir"
-	// Home is the home of a user of the host.
-	Home Under = "home"
-)
-
-// Class says when the host obeys something.
-type Class string
-
-// Classes.
-const (
-	// Unasked is obeyed without being told to. It is read-only where it exists
-	// when a sandbox starts, and compared when it has ended.
-	Unasked Class = "unasked"
-	// WhenNamed is obeyed when a person names it, or what runs it. It is never
-	// read-only, since daily work writes it; it is compared.
-	WhenNamed Class = "when-named"
-)
-
-// Name is the path as [Workspace].Unprotected names it: relative to the root
-// of the project, or to the home.
-func (o Obeyed) Name() string {
-	if o.Under == GitDir {
-		return ".git/" + o.Path
-	}
-	return o.Path
-}
-
-// ReadOnly reports whether it is made read-only where it exists.
-func (o Obeyed) ReadOnly() bool { return o.Class == Unasked && o.With == nil }
-
 // ProtectedPaths returns the names of what is read-only inside a sandbox
 // unless [Workspace].Unprotected opens it: the repository's own first, then
-// the project's, then those of homes. ".git" itself, where it is a file that
-// leads to a repository, is opened by "*" alone.
+// the project's, then those of homes. ".git" opens all of the repository's own.
 func ProtectedPaths() []string {
 	var names []string
 	for _, o := range inventory() {
-		if name := o.Name(); o.ReadOnly() && name != ".git" && !slices.Contains(names, name) {
+		if name := o.Name(); o.ReadOnly() && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -153,6 +86,14 @@ func everywhere(list []Obeyed) []Obeyed {
 	return list
 }
 
+// resumed marks what git goes on with.
+func resumed(list []Obeyed) []Obeyed {
+	for i := range list {
+		list[i].Resumes = true
+	}
+	return list
+}
+
 // without marks names below directories that are not meant.
 func without(list []Obeyed, names ...string) []Obeyed {
 	for i := range list {
@@ -162,23 +103,29 @@ func without(list []Obeyed, names ...string) []Obeyed {
 }
 
 // Entries of a repository's own directory count wherever such a directory is.
+// MERGE_MSG, which an editor shows, and AUTO_MERGE, which git diff compares with,
+// are not among them: nothing runs because of what they say.
 func gitDirEntries() []Obeyed {
 	return everywhere(slices.Concat(
 		unaskedDirs(GitDir, "git", "git runs hooks at commit, checkout, merge and push", "hooks"),
 		unasked(GitDir, "git", "git runs the programs it names: fsmonitor, pager, editor, filters, aliases", "config"),
 		unasked(GitDir, "git", "git reads it like config where worktrees have their own configuration", "config.worktree"),
 		unasked(GitDir, "git", "git takes its whole configuration from where it leads", "commondir"),
-		unaskedDirs(GitDir, "git", "git reads the configuration and hooks of submodules here, also for a status of the whole", "modules"),
-		unaskedDirs(GitDir, "git", "git finds the configuration of linked worktrees, which lie elsewhere, through it", "worktrees"),
+		[]Obeyed{
+			{Path: "modules", Under: GitDir, Dir: true, Repositories: true, Class: Unasked, Tool: "git", Why: "git reads the configuration and hooks of submodules here, also for a status of the whole"},
+			{Path: "worktrees", Under: GitDir, Dir: true, Repositories: true, Class: Unasked, Tool: "git", Why: "git finds the configuration of linked worktrees, which lie elsewhere, through it"},
+		},
 		unasked(GitDir, "git", "it selects the filters and drivers that git runs for files", "info/attributes"),
 		unasked(GitDir, "git", "git reads objects from the directories it names", "objects/info/alternates"),
 		unasked(GitDir, "git", "git fetches objects from the places it names", "objects/info/http-alternates"),
 		named(GitDir, "git", "git checks out what it selects", "info/sparse-checkout"),
 		named(GitDir, "git", "git replaces commits by what it says", "info/grafts"),
-		namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
-		namedDirs(GitDir, "git", "git cherry-pick and revert go on with what it lists", "sequencer"),
-		named(GitDir, "git", "git bisect goes on with what they say", "BISECT_START", "BISECT_LOG", "BISECT_NAMES", "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
-		named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+		resumed(slices.Concat(
+			namedDirs(GitDir, "git", "git rebase --continue runs the commands it lists", "rebase-merge", "rebase-apply"),
+			namedDirs(GitDir, "git", "git cherry-pick and revert go on with what it lists", "sequencer"),
+			named(GitDir, "git", "git bisect goes on with what they say", "BISECT_START", "BISECT_LOG", "BISECT_NAMES", "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
+			named(GitDir, "git", "git commit and merge --continue finish with what they say", "MERGE_HEAD", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+		)),
 	))
 }
 

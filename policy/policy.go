@@ -73,7 +73,8 @@ type Workspace struct {
 	// Access is "rw" (default) or "ro".
 	Access string `json:"access,omitempty"`
 	// Unprotected lists those paths of [ProtectedPaths] that commands may
-	// change all the same; "*" lists them all.
+	// change all the same; "*" lists them all, and DIR/.git a repository below
+	// the workspace.
 	Unprotected []string `json:"unprotected,omitempty"`
 }
 

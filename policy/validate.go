@@ -3,9 +3,13 @@ package policy
 import (
 	"errors"
 	"maps"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // The defaults that [Spec.Resolve] fills in, beside the zero values that stay.
@@ -162,20 +166,31 @@ func (r *resolver) unprotected(paths []string) {
 		r.refuse(field, "", "it has more than 256 entries", "")
 		return
 	}
+	r.opened(field, paths)
+}
+
+// opened refuses what is no protected path. Of those that there are it shows
+// the ones below the same directory.
+func (r *resolver) opened(field string, paths []string) {
 	known := ProtectedPaths()
 	for i, p := range paths {
-		if p != "*" && !slices.Contains(known, p) {
-			r.refuse(index(field, i), p, "it is not a protected path", protectedHint(known))
+		if p == "*" || slices.Contains(known, p) || NestedRepository(p) {
+			continue
 		}
+		first, _, _ := strings.Cut(p, "/")
+		hint := `"*" opens all protected paths, which paddock plan lists; DIR/.git opens a repository below the workspace`
+		if near := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, first+"/") || len(k) > 40 }); first != "" && len(near) > 0 {
+			hint = "name one of " + strings.Join(near[:min(len(near), 9)], " ") + "; " + hint
+		}
+		r.refuse(index(field, i), p, "it is not a protected path", hint)
 	}
 }
 
-func protectedHint(known []string) string {
-	hint := `"*" opens all of the protected paths:`
-	for _, k := range known {
-		hint += " " + k
-	}
-	return hint
+// NestedRepository reports whether a name in [Workspace].Unprotected opens a
+// repository below the workspace: DIR/.git, or a bare one, DIR.git. What it
+// holds can then be changed, and removed, and is compared.
+func NestedRepository(name string) bool {
+	return strings.HasSuffix(name, ".git") && name != ".git" && filepath.IsLocal(name) && path.Clean(name) == name && strings.IndexFunc(name, unicode.IsControl) < 0
 }
 
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"reflect"
@@ -105,7 +106,7 @@ func TestResolveErrors(t *testing.T) {
 		{Spec{Level: "landlock", Hostname: "box"}, `hostname "box": the landlock level has the host's own name`},
 		{Spec{Level: "landlock", Limits: Limits{Tmp: 2 * MiB}}, `limits.tmp "2MiB": the landlock level keeps temporary files on the host's disk, unbounded`},
 		{Spec{Workspace: Workspace{Access: "wo"}}, `workspace.access "wo": it must be "rw" or "ro"`},
-		{Spec{Workspace: Workspace{Unprotected: []string{"*", ".git"}}}, `workspace.unprotected[1] ".git": it is not a protected path`},
+		{Spec{Workspace: Workspace{Unprotected: []string{"*", ".git/x"}}}, `workspace.unprotected[1] ".git/x": it is not a protected path`},
 		{Spec{Workspace: Workspace{Unprotected: make([]string, 257)}}, `workspace.unprotected: it has more than 256 entries`},
 		{workspace("/"), `workspace.source "/": the whole host cannot be a workspace`},
 		{workspace("//../."), `workspace.source "//../.": the whole host cannot be a workspace`},
@@ -266,7 +267,7 @@ func TestInventory(t *testing.T) {
 			t.Errorf("%s is not protected", must)
 		}
 	}
-	for _, not := range []string{".git", "HEAD", "Makefile", "package.json", ".git/rebase-merge", ".gitattributes"} {
+	for _, not := range []string{"HEAD", "Makefile", "package.json", ".git/rebase-merge", ".gitattributes"} {
 		if slices.Contains(names, not) {
 			t.Errorf("%s is protected, which daily work changes", not)
 		}
@@ -300,4 +301,16 @@ func FuzzResolve(f *testing.F) {
 			t.Fatalf("Resolve is not idempotent: %v\n%+v\n%+v", err, got, again)
 		}
 	})
+}
+
+// The hint for a path that is not protected names those that may have been
+// meant, and is short.
+func TestUnprotectedHint(t *testing.T) {
+	for path, names := range map[string]string{".git/x": ".git/hooks", ".git/index": ".git/config", "src": `"*"`, "": `"*"`, ".config/x": ".config/mise"} {
+		_, err := Spec{Workspace: Workspace{Unprotected: []string{path}}}.Resolve(Base{Dir: "/w"})
+		var bad *FieldError
+		if !errors.As(err, &bad) || !strings.Contains(bad.Hint, names) || len(bad.Hint) > 400 {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -30,23 +31,11 @@ const patience = 30 * time.Second
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 4 << 20
 
-// passedOn are the variables of the caller's environment that an engine's
-// client needs to find its engine; it gets no others, because the engine
-// might hand them on.
-var passedOn = []string{
-	"PATH", "HOME", "USER", "TMPDIR", "LANG",
-	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
-	"CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE",
-	"CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "STORAGE_DRIVER", "STORAGE_OPTS",
-	"CONTAINERD_ADDRESS", "CONTAINERD_NAMESPACE", "NERDCTL_TOML",
-	"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
-}
-
 // clientEnv picks what is passed on from an environment.
 func clientEnv(environ []string) []string {
 	var env []string
 	for _, kv := range environ {
-		if name, _, _ := strings.Cut(kv, "="); slices.Contains(passedOn, name) {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(state.EngineVariables, name) {
 			env = append(env, kv)
 		}
 	}

@@ -81,7 +81,7 @@ func (c Cover) other(way *Way, o others, m Mount) string {
 			return at
 		}
 	}
-	if at, err := Follow(m.Source); err == nil && slices.ContainsFunc(at.Dirs, func(d Dir) bool { return d.same(way.Identity) }) {
+	if slices.ContainsFunc(m.dirs, func(d Dir) bool { return d.same(way.Identity) }) {
 		return m.Source
 	}
 	return ""

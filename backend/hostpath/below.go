@@ -53,6 +53,9 @@ func MountedBelow(dir string) []string {
 
 // Unescape undoes the octal escapes of /proc/PID/mountinfo.
 func Unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
@@ -76,7 +79,7 @@ func NothingBelow(mounts []Mount, wall string) error {
 			}
 			if !slices.ContainsFunc(mounts, func(o Mount) bool { return o.Writable && o.Source == at }) {
 				return Refuse(m.named(), m.Source, at+" is a mount of the host below it, which "+wall+" cannot make read-only",
-					"name another directory, or mount it by name, as writable: --rw "+at)
+					"name another directory, or, with backend linux, mount it by name, as writable: --rw "+at)
 			}
 		}
 	}
@@ -94,10 +97,9 @@ func (m mounted) cover() bool {
 	return m.kind == "devtmpfs" && err == nil && !info.IsDir()
 }
 
-// noKernelBelow refuses mounts below which the host has mounted such a file
-// system, as a directory for chroot(8) has it: it would come along.
-func noKernelBelow(mounts []Mount) error {
-	all := mountedAll()
+// noKernelBelow refuses mounts below which the host, with all these mounts, has
+// mounted such a file system, as a directory for chroot(8) has it: it would come along.
+func noKernelBelow(mounts []Mount, all map[string]mounted) error {
 	for _, m := range mounts {
 		var found []string
 		for at, below := range all {

@@ -17,7 +17,7 @@ import (
 func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	i.weak = !p.trusted || p.dev != uint64(st.Dev) //nolint:unconvert // differs between platforms
 	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh {
-		i.sum, i.perm = was.sum, was.perm
+		i.sum, i.perm, i.to, i.harmless = was.sum, was.perm, was.to, was.harmless
 		return
 	}
 	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {
@@ -37,6 +37,7 @@ func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	if err != nil || len(text) > maxHashed {
 		return
 	}
+	i.leads(p.path(name), string(text))
 	if name == "package.json" || i.by.Path == "package.json" {
 		i.perm, text = 0, executed(text)
 	}

@@ -21,6 +21,7 @@ type repository struct {
 	dir    string
 	roots  []string // of its worktrees, as far as they are known: git runs programs there
 	nested bool     // it lies somewhere in a mount, and encloses none
+	held   bool     // it lies in the modules or worktrees of another
 	beyond bool     // nothing is guarded for it: what it names is watched
 }
 
@@ -65,6 +66,12 @@ func (p *protector) findRepositories() error {
 			return err
 		}
 	}
+	if err := p.namedRepository(); err != nil {
+		return err
+	}
+	if err := p.findHeld(); err != nil {
+		return err
+	}
 	for i := range p.mounts {
 		if m := &p.mounts[i]; m.Dir {
 			if err := p.findNested(m.Source); err != nil {
@@ -72,12 +79,15 @@ func (p *protector) findRepositories() error {
 			}
 		}
 	}
-	return nil
+	return p.findHeld()
 }
 
 // dotGit adds the repository of a directory's ".git", if it has one: a
 // directory, or a file that says where one is.
 func (p *protector) dotGit(dir string, nested bool) error {
+	if p.opened(".git") {
+		return nil
+	}
 	at := filepath.Join(dir, ".git")
 	found, info, err := p.resolve(at)
 	switch {
@@ -98,9 +108,6 @@ func (p *protector) dotGit(dir string, nested bool) error {
 		return nil // git refuses it
 	case err != nil:
 		return p.doubtful(at, ".git", nested, err)
-	}
-	if !nested {
-		p.inUse = append(p.inUse, to)
 	}
 	return p.addRepository(to, dir, nested)
 }
@@ -148,15 +155,19 @@ func absolute(path, base string) string {
 // addRepository adds a repository, and the one that it has in common with
 // other worktrees.
 func (p *protector) addRepository(dir, root string, nested bool) error {
+	beyond := p.beyond || nested && (p.nested >= maxNested || p.openedIn(dir))
 	if i := slices.IndexFunc(p.repositories, func(r *repository) bool { return r.dir == dir }); i >= 0 {
 		r := p.repositories[i]
-		r.beyond = r.beyond && p.beyond
+		r.beyond = r.beyond && (beyond || r.held)
 		if !slices.Contains(r.roots, root) {
 			r.roots = append(r.roots, root)
 		}
 		return nil
 	}
-	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested, beyond: p.beyond})
+	if nested && !beyond {
+		p.nested++
+	}
+	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested, beyond: beyond})
 	at := filepath.Join(dir, "commondir")
 	found, _, err := p.resolve(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,6 +190,71 @@ func (p *protector) addRepository(dir, root string, nested bool) error {
 	return p.addRepository(to, root, nested)
 }
 
+// openedIn reports whether the operator has opened a nested repository, itself
+// or the one that holds it.
+func (p *protector) openedIn(dir string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		return slices.ContainsFunc(p.open, func(name string) bool {
+			_, in := Within(dir, filepath.Join(m.Source, name))
+			return in && policy.NestedRepository(name)
+		})
+	})
+}
+
+// findHeld looks for the repositories that others hold in a mount: those of
+// submodules and of linked worktrees.
+func (p *protector) findHeld() error {
+	defer func() { p.beyond = false }()
+	buf := make([]byte, 32<<10)
+	for ; p.held < len(p.repositories); p.held++ {
+		r := p.repositories[p.held]
+		for _, o := range readOnly() {
+			top, info, err := p.resolve(filepath.Join(r.dir, o.Path))
+			if !o.Repositories || err != nil || !info.IsDir() || !p.below(top) {
+				continue
+			}
+			p.beyond = r.beyond || p.opened(o.Name())
+			queue := []string{top}
+			for searched := 0; searched < len(queue); searched++ {
+				names, err := p.names(queue[searched], buf)
+				if err == nil && names.head && searched > 0 {
+					if err := p.addHeld(queue[searched]); err != nil {
+						return err
+					}
+					// What it holds itself is looked for in its turn. A HEAD is soon made, and
+					// hides no other repository.
+					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool {
+						return writtenDirs[name] || slices.Contains([]string{"objects", "hooks", "modules", "worktrees", "lfs"}, name)
+					})
+				}
+				if err != nil || searched > maxSearched || p.searchedNames > maxSearchedNames || len(p.repositories) >= maxRepositories {
+					p.lose("cannot look at all repositories in " + top + ": what git's configuration in the others names is not protected")
+					break
+				}
+				for _, name := range names.dirs {
+					queue = append(queue, filepath.Join(queue[searched], name))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// addHeld adds a submodule's repository, or that of a linked worktree, which
+// says where its worktree is. Of a submodule core.worktree does.
+func (p *protector) addHeld(dir string) error {
+	root := dir
+	if file, err := p.readPath(filepath.Join(dir, "gitdir"), ""); err == nil && filepath.IsAbs(file) {
+		root = filepath.Dir(file)
+	}
+	n := len(p.repositories)
+	err := p.addRepository(dir, root, true)
+	if n < len(p.repositories) {
+		p.repositories[n].held = true
+	}
+	return err
+}
+
 // findNested looks for repositories below a directory. Of those that lie far
 // from it, in what tools make, or in other repositories, only the configuration
 // is read.
@@ -189,12 +265,12 @@ func (p *protector) findNested(top string) error {
 		beyond bool
 	}
 	defer func() { p.beyond = false }()
-	queue, looked, found := []place{{dir: top}}, 0, 0
+	queue, looked := []place{{dir: top}}, 0
 	buf := make([]byte, 32<<10)
 	for searched := 1; len(queue) > 0 && p.ctx.Err() == nil; searched++ {
 		here := queue[0]
 		queue = queue[1:]
-		p.beyond = here.beyond || looked == maxNestedDirs || found == maxNested || here.depth > maxNestedDepth
+		p.beyond = here.beyond || looked == maxNestedDirs || here.depth > maxNestedDepth
 		if !p.beyond {
 			looked++
 		}
@@ -219,9 +295,6 @@ func (p *protector) findNested(top string) error {
 				return err
 			}
 		}
-		if inside && !p.beyond {
-			found++
-		}
 		if full || p.searchedNames > maxSearchedNames || searched+len(queue)+len(names.dirs) > maxSearched {
 			p.lose(fmt.Sprintf("%s has more directories or repositories than are looked at: what git's configuration in the others names is not protected", top))
 			if full || p.searchedNames > maxSearchedNames {
@@ -236,16 +309,12 @@ func (p *protector) findNested(top string) error {
 	return p.ctx.Err()
 }
 
-// dirNames are the names in a directory that tell of a repository, and the
-// directories in it, but for ".git".
-type dirNames struct {
-	git, head, objects, refs, commondir bool
-	dirs                                []string
-}
-
 // names reads a directory that commands could have made. One that the caller
 // cannot enter holds nothing that the caller's git obeys.
 func (p *protector) names(dir string, buf []byte) (dirNames, error) {
+	if known := p.tree.below(p.ctx, dir); known != nil {
+		return known.dirNames(), nil
+	}
 	var n dirNames
 	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	switch {
@@ -257,18 +326,8 @@ func (p *protector) names(dir string, buf []byte) (dirNames, error) {
 	defer func() { _ = unix.Close(fd) }()
 	err = eachName(fd, buf, func(name []byte, kind byte) bool {
 		p.searchedNames++
-		switch string(name) {
-		case ".git":
-			n.git = true
+		if n.note(name); string(name) == ".git" {
 			return true
-		case "HEAD":
-			n.head = true
-		case "objects":
-			n.objects = true
-		case "refs":
-			n.refs = true
-		case "commondir":
-			n.commondir = true
 		}
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))
@@ -298,64 +357,37 @@ func readDir(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
+// nestedGuards are what is guarded in a nested repository. The rest is compared.
+var nestedGuards = []string{"config", "config.worktree", "hooks"}
+
 // guardRepository guards what git obeys in a repository: in a nested one its
-// configuration and hooks alone, and what leads git to it.
+// configuration and hooks alone, since a directory that holds a mount cannot be
+// removed.
 func (p *protector) guardRepository(r *repository) error {
 	if r.beyond {
 		return nil // the comparison comes there
 	}
 	for _, o := range readOnly() {
-		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) {
+		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) || r.nested && !slices.Contains(nestedGuards, o.Path) {
 			continue
 		}
 		at := filepath.Join(r.dir, o.Path)
-		var err error
+		err := p.guardEntry(o, at)
 		switch {
-		case r.nested:
-			if p.guardEntry(policy.Obeyed{Path: o.Path, Under: o.Under, Dir: o.Dir, Why: o.Why}, at) != nil {
-				p.watch(at)
-				if !p.below(at) {
-					p.out.Unread = append(p.out.Unread, at)
-				}
-			}
-		case slices.ContainsFunc(p.inUse, func(dir string) bool { _, in := Within(dir, at); return in }):
-			err = p.guardSiblings(o, at)
-		default:
-			err = p.guardEntry(o, at)
-		}
-		if err != nil {
+		case err == nil:
+		case !r.nested:
 			return err
+		default:
+			p.watch(at)
+			if !p.below(at) {
+				p.out.Unread = append(p.out.Unread, at)
+			}
 		}
 	}
 	for _, root := range r.roots {
-		if at := filepath.Join(root, ".git"); root != r.dir && p.below(at) {
-			o := policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}
-			if err := p.guardEntry(o, at); err != nil && !r.nested {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// guardSiblings guards what lies in a directory of repositories, but for those
-// that a mount works with: their own entries are guarded.
-func (p *protector) guardSiblings(o policy.Obeyed, dir string) error {
-	entries, err := readDir(dir)
-	if err != nil {
-		return p.unguarded(dir, o.Name(), err)
-	}
-	for _, e := range entries {
-		at := filepath.Join(dir, e.Name())
-		used := slices.ContainsFunc(p.inUse, func(u string) bool { _, in := Within(u, at); return in })
-		switch {
-		case used && slices.Contains(p.inUse, at):
-		case used:
-			if err := p.guardSiblings(o, at); err != nil {
-				return err
-			}
-		default:
-			if err := p.guardEntry(o, at); err != nil {
+		encloses := slices.ContainsFunc(p.mounts, func(m Mount) bool { _, in := Within(m.Source, root); return in })
+		if at := filepath.Join(root, ".git"); encloses && root != r.dir && p.below(at) {
+			if err := p.guardEntry(policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}, at); err != nil {
 				return err
 			}
 		}

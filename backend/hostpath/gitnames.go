@@ -20,6 +20,11 @@ const (
 	maxRoots        = 64
 	maxWords        = 256
 	maxPath         = 4096
+
+	// Settings, and looks at what they name in each worktree: of all repositories
+	// together, and of one file of the user's.
+	maxLooks     = 1 << 16
+	maxUserLooks = 1 << 18
 )
 
 // configFile is a file of git's configuration that is to be read.
@@ -31,12 +36,15 @@ type configFile struct {
 	nested bool
 	beyond bool // what it names is watched, and not guarded
 	depth  int
+
+	settings []setting // of no file, but of the environment
 }
 
 // configuration reads all of git's configuration that the user's git would
 // obey, whatever its conditions, and guards what it names in the mounts.
 func (p *protector) configuration() error {
 	var near, far []string // worktrees of repositories that are guarded, and others
+	p.looks = maxLooks
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
 			known = len(r.roots)
@@ -58,8 +66,8 @@ func (p *protector) configuration() error {
 	}
 	slices.Sort(near)
 	near = slices.Compact(near)
-	for _, f := range p.userConfiguration() {
-		f.roots = near
+	for _, f := range append(p.userConfiguration(), p.environment()...) {
+		f.roots, p.looks = near, maxUserLooks
 		if err := p.readConfig(f); err != nil {
 			return err
 		}
@@ -80,6 +88,8 @@ func (p *protector) userConfiguration() []configFile {
 		for _, path := range paths {
 			if filepath.IsAbs(path) {
 				files = append(files, configFile{path: filepath.Clean(path), opens: opens})
+			} else { // it depends on where git is started
+				p.out.Unread = append(p.out.Unread, path)
 			}
 		}
 	}
@@ -104,6 +114,9 @@ func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
 		return nil
 	}
+	if f.settings != nil {
+		return p.obeyAll(f, f.settings, "/")
+	}
 	found, _, err := p.resolve(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.depth > 0 {
@@ -113,11 +126,12 @@ func (p *protector) readConfig(f configFile) error {
 	}
 	var text []byte
 	if err == nil {
-		if p.files++; p.files > maxConfigFiles || f.depth > maxIncludeDepth {
-			if f.depth <= maxIncludeDepth && f.beyond {
-				p.lose("there are more than " + num(maxConfigFiles) + " files of git's configuration: what the others name is not protected")
-				return nil
-			}
+		p.files++
+		switch {
+		case p.files > maxConfigFiles && f.depth <= maxIncludeDepth && f.beyond:
+			p.lose("there are more than " + num(maxConfigFiles) + " files of git's configuration: what the others name is not protected")
+			return nil
+		case p.files > maxConfigFiles, f.depth > maxIncludeDepth, p.looks <= 0:
 			p.out.Unread = append(p.out.Unread, f.path)
 			return nil
 		}
@@ -139,21 +153,42 @@ func (p *protector) readConfig(f configFile) error {
 		p.out.Unread = append(p.out.Unread, f.path)
 		return p.ctx.Err()
 	}
+	f.roots = slices.Clip(f.roots)
+	worktrees := 0
 	for _, s := range settings {
-		if s.key == "core.worktree" {
-			root := absolute(s.value, filepath.Dir(found))
-			f.roots = append(slices.Clone(f.roots), root)
-			if f.of != nil && !slices.Contains(f.of.roots, root) && len(f.of.roots) < maxRoots {
-				f.of.roots = append(f.of.roots, root)
-			}
+		if s.key != "core.worktree" {
+			continue
+		}
+		root := absolute(s.value, filepath.Dir(found))
+		known := f.of == nil || slices.Contains(f.of.roots, root)
+		if worktrees++; worktrees > maxRoots || !known && len(f.of.roots) >= maxRoots {
+			p.out.Unread = append(p.out.Unread, f.path)
+			break
+		}
+		if !slices.Contains(f.roots, root) {
+			f.roots = append(f.roots, root)
+		}
+		if !known {
+			f.of.roots = append(f.of.roots, root)
 		}
 	}
+	return p.obeyAll(f, settings, filepath.Dir(found))
+}
+
+// obeyAll guards, or watches, what settings name. dir is what includes are
+// relative to.
+func (p *protector) obeyAll(f configFile, settings []setting, dir string) error {
+	f.settings = nil // of what is included
 	for _, s := range settings {
+		if p.looks--; p.looks <= 0 || p.ctx.Err() != nil {
+			p.out.Unread = append(p.out.Unread, f.path)
+			return p.ctx.Err()
+		}
 		for _, k := range policy.GitKeys() {
 			if s.bare || s.value == "" || !k.Matches(s.key) {
 				continue
 			}
-			if err := p.obeyed(f, k, s, filepath.Dir(found)); err != nil {
+			if err := p.obeyed(f, k, s, dir); err != nil {
 				return err
 			}
 		}
@@ -186,12 +221,8 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 		included.path, included.depth = absolute(p.homes.expand(value), dir), f.depth+1
 		return p.readConfig(included)
 	case policy.GitPath:
-		for _, root := range f.roots {
-			if err := p.path(f, k, absolute(p.homes.expand(value), root)); err != nil {
-				return err
-			}
-		}
-		return nil
+		p.out.Relative = p.out.Relative || f.of == nil && !filepath.IsAbs(p.homes.expand(value))
+		return p.eachRoot(f, value, func(at string) error { return p.path(f, k, at) })
 	case policy.GitShell:
 		command, ok := strings.CutPrefix(value, "!")
 		if !ok {
@@ -212,10 +243,26 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 	}
 	words := shellWords(value)
 	for i, w := range words[:min(len(words), maxWords)] {
-		for _, root := range f.roots {
-			if err := p.word(f, k, w, absolute(p.homes.expand(w), root), i == 0); err != nil {
-				return err
-			}
+		operand := strings.Contains(w, "/") || slices.ContainsFunc(words[:i], interpreter.MatchString) && (!strings.HasPrefix(words[i-1], "-") || !strings.HasSuffix(words[i-1], "="+w))
+		p.out.Relative = p.out.Relative || f.of == nil && k.Class == policy.Unasked && operand && !strings.HasPrefix(w, "-") && !filepath.IsAbs(p.homes.expand(w))
+		if err := p.eachRoot(f, w, func(at string) error { return p.word(f, k, w, at, i == 0) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachRoot calls look with what a path is in each worktree, as often as
+// configuration may have one look.
+func (p *protector) eachRoot(f configFile, path string, look func(at string) error) error {
+	path = p.homes.expand(path)
+	for _, root := range f.roots {
+		if p.looks--; p.looks <= 0 || p.ctx.Err() != nil {
+			p.out.Unread = append(p.out.Unread, f.path)
+			return p.ctx.Err()
+		}
+		if err := look(absolute(path, root)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,27 +31,38 @@ func (e *LinkError) Hint() string {
 
 // Judge refuses a way that follows a link which commands of a sandbox could have
 // made: one that lies in a directory of the list, or in one of more, which
-// commands of this start can write. Links of other users are never followed: what
-// their sandboxes could write is on a list of theirs. Without a list (w is nil) only
-// links that none of this user's can have made are followed.
+// commands of this start can write. Links of other users, root's among them, are
+// followed where they are safe alone: what their sandboxes could write is on a list
+// of theirs. Without a list (w is nil) that holds for links of this user's, too.
 func (w *Written) Judge(way *Way, more []Dir) error {
 	for _, l := range way.Links {
-		refuse := func(why string) error {
-			return &LinkError{Link: l.Path, Text: l.Text, Leads: way.Path, Why: why}
-		}
+		refuse := func(why string) error { return way.refused(l, why) }
 		if d, ok := w.above(l.Dirs); ok {
 			return refuse("and commands of a sandbox could have made it: " + d.Path + " was writable for them")
 		}
-		for _, d := range more {
-			if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
-				return refuse("and commands can make such links: " + d.Path + " is writable for them")
-			}
+		if err := way.changeable(l, more); err != nil {
+			return err
 		}
-		if owner := int(l.UID); owner != 0 && owner != os.Geteuid() && !unmapped(l.UID) {
+		if owner := int(l.UID); owner != os.Geteuid() && !l.safe() && !unmapped(l.UID) {
 			return refuse("and belongs to uid " + strconv.Itoa(owner) + ", whose sandboxes could have made it")
 		}
 		if w == nil && !l.safe() {
 			return refuse("and no list says yet which directories commands of sandboxes could write")
+		}
+	}
+	return nil
+}
+
+func (w *Way) refused(l Link, why string) error {
+	return &LinkError{Link: l.Path, Text: l.Text, Leads: w.Path, Why: why}
+}
+
+// changeable is the error for a link of the way that lies in directories which
+// commands of this start can write.
+func (w *Way) changeable(l Link, dirs []Dir) error {
+	for _, d := range dirs {
+		if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
+			return w.refused(l, "and commands can make such links: "+d.Path+" is writable for them")
 		}
 	}
 	return nil
@@ -64,37 +76,36 @@ func unmapped(uid uint32) bool { return uid == nobody && programOwner() == nobod
 const nobody = 65534
 
 // systemDirs are directories in which root alone makes links, and which are no
-// workspace: an agent of root's can make links that belong to root.
-var systemDirs = []string{"/", "/etc", "/home", "/usr", "/var"}
+// workspace: commands of root's sandboxes can make links that belong to root.
+var systemDirs = []string{"/", "/etc", "/etc/alternatives", "/home", "/opt", "/usr", "/usr/bin", "/usr/local", "/usr/local/bin", "/var"}
 
 // safe reports whether no command can have made a link or put it there, as far
-// as its owner and its directory tell. For root it lies in a system directory:
-// what commands of root's sandboxes make may belong to root.
+// as its owner and its directories tell: it is root's, in a system directory that
+// root alone can change.
 func (l Link) safe() bool {
-	dir := l.Dirs[len(l.Dirs)-1]
-	if l.UID != 0 || dir.UID != 0 || dir.Mode&0o022 != 0 && dir.Mode&unix.S_ISVTX == 0 {
-		return false
-	}
-	return os.Geteuid() != 0 || slices.Contains(systemDirs, dir.Path)
-}
-
-// List is the list in a directory of state, nil where there is none that can be
-// believed.
-func List(state string) *Written {
-	if state == "" {
-		return nil
-	}
-	w, err := ReadWritten(state)
-	if err != nil {
-		return nil
-	}
-	return w
+	others := func(d Dir) bool { return d.UID != 0 || d.Mode&0o022 != 0 }
+	return l.UID == 0 && !slices.ContainsFunc(l.Dirs, others) && slices.Contains(systemDirs, l.Dirs[len(l.Dirs)-1].Path)
 }
 
 // Locate resolves a path that somebody has named, and judges the links in it by
 // the list in a directory of state.
 func Locate(state, name string) (*Way, error) {
 	way, err := locate(List(state), name)
+	if err != nil {
+		return nil, err
+	}
+	way.close()
+	return way, nil
+}
+
+// LocateOwn is Locate for a path that this user's own settings name: without any
+// list no sandbox was started, and links of this user's are followed.
+func LocateOwn(state, name string) (*Way, error) {
+	list, err := readLists(state)
+	if errors.Is(err, fs.ErrNotExist) {
+		list = &Written{}
+	}
+	way, err := locate(list, name)
 	if err != nil {
 		return nil, err
 	}

@@ -51,12 +51,15 @@ type item struct {
 	// where it leads. Empty: the content was not read.
 	sum string
 
+	// to is where a file of git's leads, and harmless says that configuration has
+	// git run nothing.
+	to       string
+	harmless bool
+
 	// by is the entry of the inventory, and top the path that it was found at:
 	// below that where the entry is a directory.
 	by  *policy.Obeyed
 	top string
-	// leaves says that git writes through it to where nothing is compared.
-	leaves bool
 	// weak says that its times do not prove that its content is what it was.
 	weak bool
 }
@@ -78,8 +81,9 @@ func (i item) same(was item) bool {
 type look struct {
 	matcher *matcher
 	began   time.Time
-	roots   []string
-	before  map[string]item // what an earlier look found, so that what is as it was need not be read again
+	// namesOnly: nothing of the inventory is looked at, but the names by which it is found.
+	namesOnly bool
+	before    map[string]item // what an earlier look found, so that what is as it was need not be read again
 
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
@@ -104,7 +108,7 @@ type link struct {
 type place struct {
 	fd        int
 	root, rel string
-	dev       uint64 // of the root
+	dev, ino  uint64 // of the root
 	trusted   bool   // keepsFileTimes, for files of that device
 }
 
@@ -146,10 +150,10 @@ func (l *look) meet(ctx context.Context, p place, t task) {
 	if t.what == modules && !t.now.bare {
 		return
 	}
-	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.project)
+	firsts := l.matcher.firsts(t.what, t.depth == 0 || t.now.git)
 	for _, name := range t.now.hits {
 		for _, o := range firsts[name] {
-			if !t.cache || o.Everywhere || t.now.project && o.Class == policy.Unasked {
+			if !t.cache || o.Everywhere || t.now.git && o.Class == policy.Unasked {
 				l.entry(ctx, p, o)
 			}
 		}
@@ -198,12 +202,12 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		i = item{kind: isMarker, by: o, top: full}
 	case mode == unix.S_IFLNK:
 		i.kind, i.sum = isLink, linkText(p.fd, name)
-		i.leaves = l.follow(p, name, "", o, hops)
+		l.follow(p, name, "", o, hops)
 	case mode == unix.S_IFDIR && o.Path == ".git":
 		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
 	case mode == unix.S_IFDIR && o.Dir:
 		l.add(full, item{kind: isDir, by: o, top: full})
-		if o.Under != policy.GitDir || o.Path != "modules" && o.Path != "worktrees" { // which the walk goes through
+		if !o.Repositories { // which the walk goes through
 			l.below(ctx, p, name, i, 0)
 		}
 		return
@@ -285,21 +289,18 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 }
 
 // follow notes where a link leads, and rest below that: what lies there, where
-// commands can write, is obeyed as well. It reports whether git writes there,
-// outside all that is compared.
-func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) (leaves bool) {
+// commands can write, is obeyed as well.
+func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(p.fd, name, buf)
 	if err != nil || n <= 0 {
-		return false
+		return
 	}
 	to := string(buf[:n])
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(filepath.Dir(p.path(name)), to)
 	}
-	to = filepath.Join(to, rest)
-	l.lead(link{to: to, by: o, hops: hops + 1})
-	return o == writtenThrough && !slices.ContainsFunc(l.roots, func(root string) bool { _, in := Within(to, root); return in })
+	l.lead(link{to: filepath.Join(to, rest), by: o, hops: hops + 1})
 }
 
 // isSymref reports whether a link is a HEAD as git makes it where
@@ -336,8 +337,8 @@ func (l *look) led(ctx context.Context, p place, to link) {
 		if err != nil {
 			if errors.Is(linkError(p.fd, part, err), unix.ELOOP) {
 				full := p.path(part)
-				leaves := l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
-				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full, leaves: leaves})
+				l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
+				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full})
 			} else {
 				l.missed(p.root, path.Join(p.rel, part), err)
 			}

@@ -122,8 +122,9 @@ func isGitDir(dir string) bool {
 }
 
 // Homes are those of the users of this host.
-func Homes() []string {
-	u := findUsers()
+func Homes() []string { return findUsers().all() }
+
+func (u users) all() []string {
 	list := []string{u.own}
 	for _, home := range u.dirs {
 		list = append(list, home)

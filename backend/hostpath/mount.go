@@ -25,7 +25,8 @@ type Mount struct {
 	Dir      bool
 	UID, GID uint32 // its owner
 	ID       Identity
-	Index    int // among the spec's mounts
+	Index    int   // among the spec's mounts
+	dirs     []Dir // in which it lies, from "/" on
 }
 
 // Mounts checks what the spec of a request names against the file system: the
@@ -33,10 +34,26 @@ type Mount struct {
 //
 // A symbolic link is followed only where no command of a sandbox can have made
 // it: see [Written.Judge]. What is found is opened later without following any,
-// and compared with ID.
+// and compared with ID. In one start all of it is looked at once, see [Seen].
 func Mounts(req backend.Request, workspace string) ([]Mount, error) {
+	s := seenBy(req)
+	if s.mounts == nil {
+		mounts, err := s.look(req)
+		if err != nil {
+			return mounts, err
+		}
+		s.mounts = mounts
+	}
+	mounts := slices.Clone(s.mounts)
+	mounts[0].Target = workspace
+	return mounts, nil
+}
+
+// look is Mounts for a request of which nothing was seen yet, without the
+// workspace's path inside.
+func (s *Seen) look(req backend.Request) ([]Mount, error) {
 	spec := req.Spec
-	ws := Mount{Field: "workspace.source", Target: workspace, Writable: spec.Workspace.Access != "ro"}
+	ws := Mount{Field: "workspace.source", Writable: spec.Workspace.Access != "ro"}
 	way, err := ws.locate(spec.Workspace.Source)
 	if err != nil {
 		return nil, err
@@ -67,14 +84,14 @@ func Mounts(req backend.Request, workspace string) ([]Mount, error) {
 		}
 		ways, written, fields = append(ways, way), append(written, spec.RootFS), append(fields, "rootfs")
 	}
-	if err := judgeAll(req, mounts, ways, written, fields); err != nil {
+	if err := s.judge(req, mounts, ways, written, fields); err != nil {
 		return mounts, err
 	}
-	return mounts, noKernelBelow(mounts)
+	return mounts, noKernelBelow(mounts, s.host())
 }
 
-// judgeAll refuses what is named through symbolic links that must not be followed.
-func judgeAll(req backend.Request, mounts []Mount, ways []*Way, written, fields []string) error {
+// judge refuses what is named through symbolic links that must not be followed.
+func (s *Seen) judge(req backend.Request, mounts []Mount, ways []*Way, written, fields []string) error {
 	if !slices.ContainsFunc(ways, func(w *Way) bool { return len(w.Links) > 0 }) {
 		return nil
 	}
@@ -87,10 +104,10 @@ func judgeAll(req backend.Request, mounts []Mount, ways []*Way, written, fields 
 		}
 		return errors.Join(errs...)
 	}
-	list, more := List(req.StateDir), writable(mounts)
+	more := writable(mounts)
 	var errs []error
 	for i, way := range ways {
-		if err := list.Judge(way, more); err != nil {
+		if err := s.list.Judge(way, more); err != nil {
 			errs = append(errs, Refuse(fields[i], written[i], err.Error(), Hint(err)))
 		}
 	}
@@ -140,6 +157,7 @@ func (m *Mount) locate(source string) (*Way, error) {
 		return nil, Refuse(m.Field, source, "it is neither a file nor a directory", "")
 	}
 	m.Source, m.Dir, m.UID, m.GID, m.ID = way.Path, kind == unix.S_IFDIR, way.UID, way.GID, way.Identity
+	m.dirs = way.Dirs
 	if err := readable(m.Source, m.Dir); err != nil {
 		return nil, Refuse(m.Field, source, Reason(err), "the caller must be able to read it")
 	}

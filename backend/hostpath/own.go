@@ -48,22 +48,39 @@ type Cover struct {
 
 // Covers gives what of Paddock's own files these mounts of a request would show,
 // for a backend to cover, in writable ones, and what is hidden in each. What
-// cannot be covered is an error.
+// cannot be covered is an error. In one start all of it is looked at once, see [Seen].
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
+	s := seenBy(req)
+	if s.covered {
+		return s.covers, nil
+	}
 	var covers []Cover
 	var errs []error
-	list, more, all := List(req.StateDir), writable(mounts), mountedAll()
-	seen := map[string]bool{}
+	more, all := writable(mounts), s.host()
+	seen, made := map[string]bool{}, true
 	for _, own := range OwnFiles(req) {
-		if own.Path == "" || own.Spare && apart(own.Path, mounts, all) {
+		if own.Path == "" || own.Spare && !own.Dir && apart(own.Path, mounts, all) {
 			continue
 		}
 		way, err := Follow(own.Path)
-		if err == nil {
-			err = list.Judge(way, more)
+		switch {
+		case err != nil:
+		case own.Dir: // of state, whose links were judged, or which is not in use now
+			for _, l := range way.Links {
+				err = cmp.Or(err, way.changeable(l, more))
+			}
+		default:
+			err = s.list.Judge(way, more)
 		}
 		switch {
-		case err != nil && own.Spare, // it is judged again before it is used
+		case own.Dir && own.Spare && (way == nil || err == nil && !way.canBe()): // there is no state
+			for _, m := range mounts {
+				if m.Writable && under(own.Path, m.Source) {
+					errs = append(errs, Refuse(m.named(), m.Source, "commands could make "+own.Path+" ("+own.What+"), which cannot be covered", "name another directory"))
+				}
+			}
+			continue
+		case own.Spare && !own.Dir && err != nil, // it is judged again before it is used
 			errors.Is(err, unix.EACCES): // what the caller cannot reach commands cannot
 			continue
 		case err != nil:
@@ -73,6 +90,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 			continue
 		}
 		seen[way.Path] = true
+		made = made && (way.Exists || !own.Hidden)
 		c := Cover{own, way.Path, own.Dir || way.Mode&unix.S_IFMT == unix.S_IFDIR}
 		needed, err := c.in(way, mounts, otherPaths(all, way))
 		if needed = needed && !slices.ContainsFunc(covers, func(o Cover) bool { _, ok := Within(c.Path, o.Path); return ok && o.Hidden }); needed && err == nil {
@@ -81,7 +99,11 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 			errs = append(errs, err)
 		}
 	}
-	return covers, errors.Join(errs...)
+	if len(errs) > 0 {
+		return covers, errors.Join(errs...)
+	}
+	s.covers, s.covered = covers, made // else it is made before commands run, perhaps in a read-only mount
+	return covers, nil
 }
 
 // apart reports whether a program beside the running one is in none of the mounts,
@@ -122,7 +144,7 @@ func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 			continue
 		case c.Replaced:
 			return true, Refuse(field, m.Source, "commands could put another file in the place of "+c.what(), "keep it outside of what commands can write"+c.elsewhere())
-		case !way.Exists && c.Spare:
+		case !way.Exists && c.Spare && !c.OwnFile.Dir:
 			continue
 		case !way.Exists && !c.OwnFile.Dir:
 			return true, Refuse(field, m.Source, "commands could make "+c.what()+", which is not there yet", "keep it outside of what commands can write, or make it first"+c.elsewhere())
@@ -158,6 +180,9 @@ func (c Cover) elsewhere() string {
 // unusable is an own file that is named by a path which must not be used.
 func unusable(own backend.OwnFile, err error) error {
 	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
+		if own.Spare && own.Field == "" {
+			return Refuse(own.What, own.Path, e.Error(), "choose a workspace (-w) in which that link does not lie")
+		}
 		return Refuse(cmp.Or(own.Field, own.What), own.Path, e.Error(), "if you trust where the link leads, name that: PADDOCK_STATE_DIR="+e.Leads)
 	}
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
@@ -180,7 +205,8 @@ func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 // Remember puts the directories, and single files, that commands of a request's
 // sandbox can change on the list in the directory of state, before there are such commands. Where
 // commands have no walls, nothing is: they can change all that their user can.
-func Remember(req backend.Request, mounts []Mount) error {
+// shared has the list in the usual place told as well, where one can be kept there.
+func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	if req.Spec.Backend == policy.BackendHost {
 		return nil
 	}
@@ -208,15 +234,22 @@ func Remember(req backend.Request, mounts []Mount) error {
 			err = errors.Join(err, os.MkdirAll(c.Path, 0o700))
 		}
 	}
+	state := req.StateDir
 	if err == nil {
-		err = remember(req.StateDir, dirs)
+		err = remember(state, seenBy(req).list, dirs)
+	}
+	if usual, uerr := usualList(seenBy(req).list); shared && err == nil && uerr == nil && usual != state {
+		state, err = usual, remember(usual, seenBy(req).list, dirs)
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
-		if errors.Is(err, errTooMany) {
+		switch {
+		case Unwritable(err):
+			hint = "choose a writable directory with PADDOCK_STATE_DIR"
+		case errors.Is(err, errTooMany):
 			hint = "remove directories that sandboxes were started over and nobody needs, or the list: then links that commands made in those that stay are not known any more"
 		}
-		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(req.StateDir, writtenName), Cause: Reason(err), Hint: hint}
+		return &backend.StartError{Stage: "state", Op: "keep", Object: filepath.Join(state, writtenName), Cause: Reason(err), Hint: hint}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,8 +31,15 @@ type Protection struct {
 	Unread []string
 	// Lost says where nothing was looked at, and why.
 	Lost []string
+	// Relative says that the user's configuration of git may name programs by paths
+	// relative to the repository: then each new repository matters.
+	Relative bool
 	// Opened says which protected paths the operator has opened by mounting them.
 	Opened []string
+	// Homes are those of this host's users, for [Watch]; nil: nothing was looked at.
+	Homes []string
+	// tree is what was read of the writable mounts; nil: nothing was.
+	tree *names
 }
 
 // Parse has git parse the text of one file of configuration, and returns what
@@ -60,14 +68,17 @@ type protector struct {
 	out    Protection
 
 	repositories []*repository
-	inUse        []string // directories of repositories that a mount's ".git" file leads to
 	hooks        []hookDir
 	files        int // of configuration that were read
 	parsed       int // of these, how many git has parsed
+	looks        int // at what they name, that are left
 	named        int // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now
+	nested        int  // nested repositories that are guarded
+	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
+	tree          *names
 }
 
 // Protect finds what the host executes or obeys in the writable ones of these
@@ -84,8 +95,11 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 		}
 	}
 	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
-		return Protection{}, nil
+		return Protection{Relative: true}, nil
 	}
+	reading, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	p.tree = readNames(reading, writableDirs(p.mounts))
 	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
 			return Protection{}, err
@@ -93,12 +107,18 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	}
 	slices.Sort(p.out.Watch)
 	p.out.Watch = slices.Compact(p.out.Watch)
+	p.out.Homes, p.out.tree = p.homes.all(), p.tree
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)
+	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
 	return p.out, nil
 }
 
-func (p *protector) opened(name string) bool { return slices.Contains(p.open, name) }
+// opened reports whether the spec opens a protected path; ".git" opens all of the
+// repository's own.
+func (p *protector) opened(name string) bool {
+	return slices.Contains(p.open, name) || under(name, ".git") && slices.Contains(p.open, ".git")
+}
 
 // above calls f with a directory and all those above it, itself first.
 func above(dir string, f func(dir string) error) error {
@@ -211,7 +231,8 @@ func (p *protector) home() error {
 }
 
 // guardEntry guards an entry of the inventory, if it exists. What is no link
-// and not there is left to the comparison.
+// and not there is left to the comparison. So is a link of a project's or a home's
+// that commands could replace: what it leads to is guarded, and results tell of it.
 func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	if p.opened(o.Name()) {
 		return nil
@@ -223,12 +244,24 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 		return nil
 	case err != nil && !p.below(at) && !errors.As(err, &link):
 		return nil // the host's programs cannot use it either
+	case errors.As(err, &link) && o.Under != policy.GitDir && o.Path != ".git":
+		p.watch(link.at)
+		found = Real(at)
+		if info, err = os.Lstat(found); err != nil || info.IsDir() && !o.Dir {
+			return nil //nolint:nilerr // what is not there is compared alone
+		}
+		rel, _ := Within(link.at, p.mountOf(link.at).Source)
+		p.lose(rel + " is a symbolic link, which commands can replace: it is compared when they have ended")
 	case err != nil:
 		return p.unguarded(at, o.Name(), err)
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	return p.guard(found, claim{at: at, why: o.Why, opens: o.Name(), except: o.Except})
+	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except}
+	if o.Repositories {
+		return p.refuseMounted(found, c)
+	}
+	return p.guard(found, c)
 }
 
 // unguarded is the error for a path that cannot be protected.

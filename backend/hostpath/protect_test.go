@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +29,9 @@ func tree(t *testing.T, files ...string) string {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", filepath.Join(root, "home"))
-	t.Setenv("XDG_CONFIG_HOME", "")
+	for _, name := range []string{"XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE"} {
+		t.Setenv(name, "")
+	}
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	for _, f := range append(files, "home/") {
 		plant(t, root, f)
@@ -68,6 +72,11 @@ func repo(at string, config ...string) []string {
 // protectIn is Protect for a workspace and mounts, all below root and writable.
 func protectIn(t *testing.T, root string, change func(*backend.Request), workspace string, mounts ...string) (Protection, error) {
 	t.Helper()
+	return protectWith(t.Context(), t, root, change, workspace, mounts...)
+}
+
+func protectWith(ctx context.Context, t *testing.T, root string, change func(*backend.Request), workspace string, mounts ...string) (Protection, error) {
+	t.Helper()
 	req := backend.Request{Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, workspace), Mode: policy.ModeBind, Access: "rw"}}}
 	for _, m := range mounts {
 		req.Spec.Mounts = append(req.Spec.Mounts, policy.Mount{Source: filepath.Join(root, m), Target: "/mnt/" + m, Mode: "rw"})
@@ -79,7 +88,7 @@ func protectIn(t *testing.T, root string, change func(*backend.Request), workspa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Protect(t.Context(), req, found, nil)
+	return Protect(ctx, req, found, nil)
 }
 
 // relative are the paths below root of a protection.
@@ -140,16 +149,16 @@ func TestProtect(t *testing.T) {
 		{name: "on a continued line, without git", files: append(repo("ws/.git", "hooksPath = \\\nh\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "in a worktree", files: append(repo("repo/.git", "hooksPath = h\n"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n", "ws/h/"),
 			guards: []string{"ws/.git", "ws/h"}},
-		{name: "in a worktree with its repository", files: append(repo("repo/.git"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "repo/.git/worktrees/w/index", "repo/.git/worktrees/v/HEAD=x\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n"),
-			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees/v", "repo/.git/worktrees/w/commondir", "ws/.git"}},
+		{name: "in a worktree with its repository", files: append(repo("repo/.git"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "repo/.git/worktrees/w/index", "repo/.git/worktrees/v/HEAD=x\n", "repo/.git/worktrees/v/gitdir=/v/.git\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n"),
+			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees/w/commondir", "ws/.git"}},
 		{name: "in the user's configuration", files: append(ws, "home/.gitconfig=[core]\nhooksPath = .h # by custom\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "in the user's configuration, for what tools make", files: append(append(ws, repo("ws/vendor/x/.git")...), "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/vendor/x/.h/"), guards: git, watch: []string{"ws/.h", "ws/vendor/x/.h"}},
 		{name: "there, for what core.worktree names", files: append(repo("store", "worktree = ../ws\n"), "store/x/", "ws/deep/.git=gitdir: ../../store\n", "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/sub/", "ws/.h/"), workspace: "ws",
-			guards: []string{"ws/.h", "ws/deep/.git"}, watch: []string{"ws/deep/.h"}},
+			guards: []string{"ws/.h"}, watch: []string{"ws/deep/.h"}},
 		{name: "for what core.worktree names elsewhere", files: append(append(ws, repo("store", "hooksPath = .h\n")...), "store/config.worktree=[core]\nworktree = ../ws/tree\n", "ws/deep/.git=gitdir: ../../store\n", "ws/tree/.h/", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/tree/attr"),
-			guards: append(git, "ws/tree/.h", "ws/tree/attr", "ws/deep/.git"), watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr"}},
+			guards: append(git, "ws/tree/.h", "ws/tree/attr"), watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr"}},
 		{name: "below the prefix", files: append(repo("ws/.git", "hooksPath = %(prefix)/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "that is optional", files: append(repo("ws/.git", "hooksPath = :(optional)h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "by way of a process", files: append(repo("ws/.git", "hooksPath = /proc/self/cwd/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
@@ -166,7 +175,11 @@ func TestProtect(t *testing.T) {
 		{name: "an included file that includes itself", files: append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc=[include]\npath = inc\n"), guards: append(git, "ws/inc"), unread: []string{"ws/inc"}},
 
 		{name: "a nested repository", files: append(append(ws, repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/", "ws/a/b/.envrc"), guards: append(git, "ws/a/b/.git/config", "ws/a/b/.git/hooks", "ws/a/b/h")},
-		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules", "ws/s/.git")},
+		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules/s/config", "ws/.git/modules/s/hooks")},
+		{name: "a submodule of a submodule", files: append(append(append(ws, repo("ws/.git/modules/d/s", "worktree = ../../../../s\nhooksPath = h\n")...), repo("ws/.git/modules/d/s/modules/t")...), "ws/s/h/", "ws/.git/modules/d/s/commondir=.\n", "ws/.git/modules/d/s/info/attributes"),
+			guards: append(git, "ws/.git/modules/d/s/config", "ws/.git/modules/d/s/hooks", "ws/.git/modules/d/s/modules/t/config", "ws/.git/modules/d/s/modules/t/hooks", "ws/s/h"), watch: []string{"ws/.git/modules/d/s/h"}},
+		{name: "linked worktrees in it and beside it", files: append(ws, "ws/.git/worktrees/w/HEAD=x\n", "ws/.git/worktrees/w/commondir=../..\n", "ws/.git/worktrees/w/gitdir=../../../wt/.git\n", "ws/wt/.git=gitdir: ../.git/worktrees/w\n", "ws/.git/worktrees/v/HEAD=x\n", "ws/.git/worktrees/v/commondir=../..\n",
+			"ws/.git/worktrees/v/config.worktree=[core]\nhooksPath = h\n", "ws/.git/worktrees/v/gitdir=$ROOT/ws/far/.git\n", "ws/far/h/"), guards: append(git, "ws/.git/worktrees/v/config.worktree", "ws/far/h")},
 		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git", "hooksPath = h\n")...), guards: git, watch: []string{"ws/vendor/x/h"}},
 		{name: "below what is made anew", files: append(append(ws, repo("ws/deps/a/b/c/d/e/repo/.git", "hooksPath = h\nfsmonitor = tools/x\n")...), "ws/deps/a/b/c/d/e/repo/h/", "ws/deps/a/b/c/d/e/repo/tools/x"), guards: git,
 			watch: []string{"ws/deps/a/b/c/d/e/repo/h", "ws/deps/a/b/c/d/e/repo/tools/x"}},
@@ -192,6 +205,44 @@ func TestProtect(t *testing.T) {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
 		})
+	}
+}
+
+// A nested repository that the operator has opened is compared, and so is what
+// it names, and all beyond the first 64.
+func TestProtectNested(t *testing.T) {
+	files := append(repo("ws/.git"), repo("ws/sub/.git", "hooksPath = h\n")...)
+	files = append(append(files, repo("ws/mirror.git")...), repo("ws/sub/.git/modules/x")...)
+	files = append(append(files, repo("ws/.git/modules/m")...), "ws/sub/h/", "ws/m/.git=gitdir: ../.git/modules/m\n")
+	main := []string{"ws/.git/config", "ws/.git/hooks"}
+	module, mirror := []string{"ws/.git/modules/m/config", "ws/.git/modules/m/hooks"}, []string{"ws/mirror.git/config", "ws/mirror.git/hooks"}
+	sub := []string{"ws/sub/.git/config", "ws/sub/.git/hooks", "ws/sub/.git/modules/x/config", "ws/sub/.git/modules/x/hooks", "ws/sub/h"}
+	for _, tt := range []struct {
+		open   string
+		guards []string
+		watch  []string
+	}{
+		{"sub/h", slices.Concat(main, module, mirror, sub), nil},
+		{"sub/.git", slices.Concat(main, module, mirror), []string{"ws/sub/h"}},
+		{"mirror.git", slices.Concat(main, module, sub), nil},
+		{".git/modules", slices.Concat(main, mirror, sub[:2], sub[4:]), nil},
+		{"ws/.git", slices.Concat(main, module, mirror, sub), nil},
+	} {
+		root := tree(t, files...)
+		p, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{tt.open} }, "ws")
+		if guards, watch, _ := relative(root, p); err != nil || !slices.Equal(guards, tt.guards) || !slices.Equal(watch, tt.watch) {
+			t.Errorf("%s opened: guards %q\nwant %q\nwatch %q, want %q; %v", tt.open, guards, tt.guards, watch, tt.watch, err)
+		}
+	}
+
+	files = repo("ws/.git")
+	for i := range 100 {
+		files = append(append(files, repo(fmt.Sprintf("ws/v%d/.git", i))...), repo(fmt.Sprintf("ws/.git/modules/m%d", i))...)
+	}
+	root := tree(t, files...)
+	p, err := protectIn(t, root, nil, "ws")
+	if guards, _, _ := relative(root, p); err != nil || len(guards) != 2*(maxNested+1) {
+		t.Errorf("of 200 nested repositories %d paths are read-only: %v", len(guards), err)
 	}
 }
 
@@ -295,7 +346,7 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 					}
 				}
 				workspaces := []string{"plain"}
-				if !info.IsDir() && tt.hint != ".vscode" { // with such links it is no workspace
+				if !info.IsDir() {
 					workspaces = append(workspaces, "ws")
 				}
 				for _, workspace := range workspaces {
@@ -361,14 +412,12 @@ func TestProtectLinks(t *testing.T) {
 		files []string
 		hint  string
 	}{
-		"the path itself":           {append(repo("ws/.git"), "ws/.vscode -> other", "ws/other/"), "--unprotect .vscode"},
-		"its parent":                {append(repo("ws/real"), "ws/.git -> real"), "--unprotect"},
-		"one that leads nowhere":    {[]string{"ws/.envrc -> /nowhere"}, "--unprotect .envrc"},
+		"the repository":            {append(repo("ws/real"), "ws/.git -> real"), "--unprotect .git"},
 		"a parent of hooksPath":     {append(repo("ws/.git", "hooksPath = l/h\n"), "ws/l -> m", "ws/m/h/"), "--unprotect .git/config"},
 		"between a hook and a file": {append(repo("ws/.git"), "ws/l -> m", "ws/m/pc", "ws/.git/hooks/pre-commit -> ../../l/pc"), "--unprotect .git/hooks"},
 		"an included file":          {append(repo("ws/.git", "[include]\npath = ../inc\n"), "ws/inc -> inc2", "ws/inc2"), "--unprotect .git/config"},
 		"hooksPath as a whole":      {repo("ws/.git", "hooksPath = .\n"), "--unprotect .git/config"},
-		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "--unprotect '*'"},
+		"a gitdir":                  {append(repo("ws/x"), "ws/l -> x", "ws/.git=gitdir: l\n"), "--unprotect .git"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, tt.files...)
@@ -378,6 +427,60 @@ func TestProtectLinks(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Links of a project's own, as people who keep their settings elsewhere have them, do
+// not hold up a start: what they lead to in a mount is read-only, and results tell of
+// the links, which commands can replace.
+func TestProtectLinksOfProjects(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files  []string
+		guards []string
+		lost   []string
+	}{
+		"a file":            {[]string{"ws/.envrc -> dot/envrc", "ws/dot/envrc"}, []string{"ws/dot/envrc"}, []string{".envrc"}},
+		"a directory":       {[]string{"ws/.vscode -> other", "ws/other/tasks.json"}, []string{"ws/other"}, []string{".vscode"}},
+		"out of the mount":  {[]string{"ws/.claude -> ../dot/claude", "dot/claude/settings.json"}, nil, []string{".claude"}},
+		"over another link": {[]string{"ws/.envrc -> a", "ws/a -> b", "ws/b"}, []string{"ws/b"}, []string{".envrc"}},
+		"nowhere":           {[]string{"ws/.envrc -> /nowhere", "ws/.vscode -> gone"}, nil, nil},
+		"to itself":         {[]string{"ws/.envrc -> .envrc"}, nil, nil},
+		"a parent":          {[]string{"ws/.github -> gh", "ws/gh/", "ws/.idea -> ../dot/idea", "dot/idea/workspace.xml"}, nil, []string{".idea"}},
+		"beside a plain one": {append(repo("ws/.git"), "ws/.envrc -> x", "ws/x", "ws/.vscode/tasks.json"),
+			[]string{"ws/.git/config", "ws/.git/hooks", "ws/.vscode", "ws/x"}, []string{".envrc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tree(t, append(tt.files, "ws/")...)
+			p, err := protectIn(t, root, nil, "ws")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, _ := relative(root, p); !slices.Equal(got, tt.guards) {
+				t.Errorf("guards %q, want %q", got, tt.guards)
+			}
+			var lost []string
+			for _, l := range p.Lost {
+				lost = append(lost, strings.TrimSuffix(l, " is a symbolic link, which commands can replace: it is compared when they have ended"))
+			}
+			if slices.Sort(lost); !slices.Equal(lost, tt.lost) {
+				t.Errorf("lost %q, want %q", p.Lost, tt.lost)
+			}
+		})
+	}
+}
+
+// ".git" that is a link is opened by its name.
+func TestUnprotectGit(t *testing.T) {
+	for name, files := range map[string][]string{
+		"a link":      append(repo("ws/real"), "ws/.git -> real"),
+		"a file":      append(repo("ws/real"), "ws/.git=gitdir: real\n"),
+		"a directory": repo("ws/.git"),
+	} {
+		root := tree(t, append(files, "ws/.envrc")...)
+		p, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{".git"} }, "ws")
+		if got, _, _ := relative(root, p); err != nil || !slices.Equal(got, []string{"ws/.envrc"}) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
 
@@ -408,6 +511,66 @@ func TestProtectHostile(t *testing.T) {
 					t.Errorf("it is taken: %+v", p)
 				}
 			})
+		}
+	}
+}
+
+// Configuration that names more than anybody looks at ends in a start that says
+// so, also where each worktree that it names multiplies it.
+func TestProtectManyNames(t *testing.T) {
+	lines := func(format string) string {
+		var b strings.Builder
+		for i := range 30000 {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	worktrees := lines("worktree=/w%d\n")
+	for name, config := range map[string]string{
+		"worktrees":           worktrees,
+		"directories":         lines("hooksPath=h%d\n"),
+		"directories in each": worktrees + lines("hooksPath=h%d\n"),
+		"words":               strings.Repeat("pager="+strings.Repeat("a/b ", maxWords-1)+"\n", 400),
+		"includes":            "[include]\n" + lines("path=h%d\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := append(repo("ws/sub/.git", config), repo("ws/.git", "hooksPath = tools\n")...)
+			root := tree(t, append(files, "ws/tools/", "ws/sub/x", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/attr")...)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			p, err := protectWith(ctx, t, root, nil, "ws")
+			guards, _, unread := relative(root, p)
+			if want := []string{"ws/.git/config", "ws/.git/hooks", "ws/attr", "ws/sub/.git/config", "ws/sub/.git/hooks", "ws/tools"}; err != nil || !slices.Equal(guards, want) {
+				t.Errorf("guards %q, want %q: %v", guards, want, err)
+			}
+			if want := name != "includes" && name != "directories"; slices.Equal(unread, []string{"ws/sub/.git/config"}) != want {
+				t.Errorf("unread %q", unread)
+			}
+			if len(p.Watch) > 2*maxLooks {
+				t.Errorf("%d paths are watched", len(p.Watch))
+			}
+		})
+	}
+}
+
+// A word of the user's configuration that may be a file of the repository has
+// each new repository matter; options, and what lies outside, do not.
+func TestProtectRelative(t *testing.T) {
+	for config, want := range map[string]bool{
+		"[core]\nfsmonitor = sh fsm.sh\n":                       true,
+		"[core]\nfsmonitor = tools/x\n":                         true,
+		"[credential]\nhelper = \"!sh -c 'python3 x.py'\"\n":    true,
+		"[filter \"x\"]\nclean = X=1 perl -w x.pl\n":            true,
+		"[core]\nhooksPath = h\n":                               true,
+		"[core]\nfsmonitor = true\neditor = vim\n":              false,
+		"[core]\npager = less -FRX --tabs=4\n":                  false,
+		"[credential]\nhelper = cache --timeout=3600\n":         false,
+		"[core]\nsshCommand = ssh -i ~/.ssh/key -F /etc/x\n":    false,
+		"[alias]\nx = !sh x.sh\n[user]\nname = somebody else\n": false,
+	} {
+		root := tree(t, append(repo("ws/.git", "fsmonitor = sh x.sh\n"), "home/.gitconfig="+config)...)
+		if p, err := protectIn(t, root, nil, "ws"); err != nil || p.Relative != want {
+			t.Errorf("%q: %v, want %v: %v", config, p.Relative, want, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -118,6 +119,24 @@ func follow(name string) (*Way, error) {
 
 // IsDir reports whether a directory is there.
 func (w *Way) IsDir() bool { return w.Exists && w.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// canBe reports whether a directory is there, or this user could make one.
+func (w *Way) canBe() bool {
+	return w.IsDir() || !w.Exists && unix.Access(w.Dirs[len(w.Dirs)-1].Path, unix.W_OK|unix.X_OK) == nil
+}
+
+// Writable returns nil where this user can write in the directory to which the way
+// leads, or make it, else an error that shows which directory speaks against that.
+func (w *Way) Writable() error {
+	at := w.at()
+	if w.Exists {
+		at = w.Path
+	}
+	if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("cannot write to %s: %w", at, err)
+	}
+	return nil
+}
 
 // at is the path of the directory that is open.
 func (w *Way) at() string { return w.Dirs[len(w.Dirs)-1].Path }

@@ -62,7 +62,7 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		way, err := Follow(root + "/" + name)
-		if err != nil || !way.Exists || way.Path != want || way.Ino != st.Ino || way.Dev != st.Dev || way.UID != st.Uid || way.Mode != st.Mode {
+		if err != nil || !way.Exists || way.Path != want || way.Ino != st.Ino || way.Dev != uint64(st.Dev) || way.UID != st.Uid || way.Mode != uint32(st.Mode) { //nolint:unconvert // differs between platforms
 			t.Errorf("%s: %+v, %v, want %s", name, way, err, want)
 		}
 	}
@@ -99,7 +99,7 @@ func started(t *testing.T, req backend.Request) {
 	t.Helper()
 	mounts, err := Mounts(req, "/workspace")
 	if err == nil {
-		err = Remember(req, mounts)
+		err = Remember(req, mounts, false)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestWritten(t *testing.T) {
 		if err := judge("app/link"); err == nil && os.Geteuid() != 0 {
 			t.Error("a damaged list is taken for an empty one")
 		}
-		if err := Remember(requestOver(state, root+"/app"), nil); err == nil {
+		if err := Remember(requestOver(state, root+"/app"), nil, false); err == nil {
 			t.Errorf("a start goes on over %q", text)
 		}
 	}
@@ -194,7 +194,7 @@ func TestLinksOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for uid, says := range map[uint32]string{uint32(os.Geteuid()): "", 0: "", 54321: "belongs to uid 54321", nobody: "belongs to uid 65534"} {
+	for uid, says := range map[uint32]string{0: "belongs to uid 0", uint32(os.Geteuid()): "", 54321: "belongs to uid 54321", nobody: "belongs to uid 65534"} {
 		way.Links[0].UID = uid
 		if err := List(state).Judge(way, nil); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("uid %d: %v", uid, err)
@@ -208,6 +208,54 @@ func TestLinksOfOthers(t *testing.T) {
 	}
 	if _, err := Mounts(requestOver(state, root+"/other/link"), "/workspace"); err == nil || !strings.Contains(err.Error(), "belongs to uid 54321") {
 		t.Errorf("root follows it: %v", err)
+	}
+}
+
+// A link of root's is safe in a directory of the system's that root alone can
+// change, whoever follows it: elsewhere a sandbox of root's could have made it, and
+// root's list is not for other users to read.
+func TestLinksOfRoot(t *testing.T) {
+	at := func(holder string, change func(*Link)) Link {
+		l := Link{Path: filepath.Join(holder, "link"), Text: "x"}
+		for d := holder; ; d = filepath.Dir(d) {
+			l.Dirs = append([]Dir{{Path: d, Mode: unix.S_IFDIR | 0o755}}, l.Dirs...)
+			if d == "/" {
+				break
+			}
+		}
+		if change != nil {
+			change(&l)
+		}
+		return l
+	}
+	mode := func(i int, mode uint32) func(*Link) { return func(l *Link) { l.Dirs[i].Mode |= mode } }
+	for name, tt := range map[string]struct {
+		link Link
+		safe bool
+	}{
+		"/home":                    {at("/", nil), true},
+		"/var/run":                 {at("/var", nil), true},
+		"/home/user":               {at("/home", nil), true},
+		"/usr/local/go":            {at("/usr/local", nil), true},
+		"a workspace of root's":    {at("/srv/app", nil), false},
+		"below a system directory": {at("/usr/src/app", nil), false},
+		"a directory beside":       {at("/data", nil), false},
+		"a group may write":        {at("/usr/local", mode(2, 0o020)), false},
+		"all may write, sticky":    {at("/var", mode(1, 0o002|unix.S_ISVTX)), false},
+		"a group may write above":  {at("/usr/local", mode(1, 0o020)), false},
+		"a directory of another's": {at("/opt", func(l *Link) { l.Dirs[1].UID = 1000 }), false},
+		"a link of another's":      {at("/opt", func(l *Link) { l.UID = 1000 }), false},
+	} {
+		if tt.link.safe() != tt.safe {
+			t.Errorf("%s: safe is %v", name, !tt.safe)
+		}
+		if os.Geteuid() == 0 && tt.link.UID == 0 {
+			continue // it is the caller's own
+		}
+		err := (&Written{}).Judge(&Way{Path: "/x", Links: []Link{tt.link}}, nil)
+		if e := (*LinkError)(nil); (err == nil) != tt.safe || err != nil && (!errors.As(err, &e) || e.Hint() == "") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -254,7 +302,7 @@ func TestWrittenIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *backend.StartError
-	if err := Remember(req, mounts); !errors.As(err, &e) || !strings.Contains(e.Cause, "more directories than are listed: 65537") || !strings.HasPrefix(e.Hint, "remove directories") {
+	if err := Remember(req, mounts, false); !errors.As(err, &e) || !strings.Contains(e.Cause, "more directories than are listed: 65537") || !strings.HasPrefix(e.Hint, "remove directories") {
 		t.Errorf("a full list: %+v", err)
 	}
 	w.entries[7].path += "/gone"
@@ -276,7 +324,7 @@ func TestKept(t *testing.T) {
 	with.Agent = agent
 	started(t, with)
 	own := backend.OwnFile{Path: agent, What: "the agent"}
-	if _, err := Trust(state, own); err != nil {
+	if _, err := Trust(List(state), own); err != nil {
 		t.Fatal(err)
 	}
 	// Rebuilt by its user, it is the same program to the list.
@@ -284,15 +332,15 @@ func TestKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	started(t, with)
-	if _, err := Trust(state, own); err != nil {
+	if _, err := Trust(List(state), own); err != nil {
 		t.Fatal(err)
 	}
 	started(t, requestOver(state, root+"/tree/bin")) // which covers nothing of it
-	if _, err := Trust(state, own); err == nil || !strings.Contains(err.Error(), "could have put another in its place") {
+	if _, err := Trust(List(state), own); err == nil || !strings.Contains(err.Error(), "could have put another in its place") {
 		t.Errorf("%v", err)
 	}
 	started(t, with)
-	if _, err := Trust(state, own); err == nil {
+	if _, err := Trust(List(state), own); err == nil {
 		t.Error("it is trusted again")
 	}
 }
@@ -311,22 +359,22 @@ func TestWrittenFile(t *testing.T) {
 	req.Own = []backend.OwnFile{{Path: root + "/bin/covered", What: "the agent"}}
 	started(t, req)
 	own := backend.OwnFile{Path: root + "/bin/agent", What: "the agent"}
-	if _, err := Trust(state, own); err == nil || !strings.Contains(err.Error(), "could have written it") || Hint(err) == "" {
+	if _, err := Trust(List(state), own); err == nil || !strings.Contains(err.Error(), "could have written it") || Hint(err) == "" {
 		t.Errorf("a file that was writable: %v", err)
 	}
 	if err := os.Rename(own.Path, root+"/moved"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Trust(state, backend.OwnFile{Path: root + "/moved", What: "the agent"}); err == nil {
+	if _, err := Trust(List(state), backend.OwnFile{Path: root + "/moved", What: "the agent"}); err == nil {
 		t.Error("it was moved, and is trusted")
 	}
-	if _, err := Trust(state, req.Own[0]); err != nil {
+	if _, err := Trust(List(state), req.Own[0]); err != nil {
 		t.Errorf("one that was covered: %v", err)
 	}
 	if err := os.WriteFile(own.Path, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Trust(state, own); err != nil {
+	if _, err := Trust(List(state), own); err != nil {
 		t.Errorf("one that was made anew: %v", err)
 	}
 }

@@ -29,6 +29,8 @@ type Watch struct {
 	Also []policy.Obeyed // with absolute paths
 	// Homes are those of users of the host.
 	Homes []string
+	// Relative is [Protection].Relative.
+	Relative bool
 }
 
 // Snapshot is what was there before commands could run.
@@ -67,7 +69,10 @@ const (
 
 // Take looks at what is there. It never fails: what could not be looked at is
 // told by the comparison.
-func Take(ctx context.Context, watch Watch) *Snapshot {
+func Take(ctx context.Context, watch Watch) *Snapshot { return Protection{}.Take(ctx, watch) }
+
+// Take is [Take] that goes by what [Protect] has read already.
+func (p Protection) Take(ctx context.Context, watch Watch) *Snapshot {
 	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
 		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
 			_, in := Within(home, root)
@@ -75,15 +80,16 @@ func Take(ctx context.Context, watch Watch) *Snapshot {
 			return in || holds
 		})
 	})
-	return take(ctx, watch, nil)
+	return take(ctx, watch, nil, p.tree)
 }
 
-// take bounds the time of a look, also where a file system does not answer.
-func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
+// take bounds the time of a look, also where a file system does not answer. known
+// are names that were read already; nil: none were.
+func take(ctx context.Context, watch Watch, before *Snapshot, known *names) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	done := make(chan *Snapshot, 1)
-	go func() { done <- takeAll(ctx, watch, before, time.Now()) }()
+	go func() { done <- takeAll(ctx, watch, before, known, time.Now()) }()
 	select {
 	case s := <-done:
 		return s
@@ -97,73 +103,71 @@ func take(ctx context.Context, watch Watch, before *Snapshot) *Snapshot {
 	}
 }
 
-func takeAll(ctx context.Context, watch Watch, before *Snapshot, now time.Time) *Snapshot {
-	l := &look{matcher: inventory(), began: now, roots: watch.Roots, items: map[string]item{}, unseen: map[string]string{}}
+func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, now time.Time) *Snapshot {
+	var l *look
+	if known != nil {
+		l = known.begin(ctx)
+	}
+	if l == nil {
+		known, l = nil, &look{matcher: inventory(), began: now, items: map[string]item{}, unseen: map[string]string{}}
+	}
 	if before != nil {
 		l.before = before.items
 	}
 	s := &Snapshot{watch: watch, trees: map[string]*node{}}
-	roots := map[string]place{}
+	roots, files := map[string]place{}, map[string]place{} // files by their paths, with the directories that hold them
 	defer func() {
 		for _, p := range roots {
 			_ = unix.Close(p.fd)
 		}
+		for _, p := range files {
+			_ = unix.Close(p.fd)
+		}
 	}()
 	for _, root := range outermost(watch.Roots) {
-		fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		top, err := openRoot(root)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			l.file(ctx, root, watch.Homes)
-			continue
+			if top, err = openRoot(filepath.Dir(root)); err == nil {
+				files[root] = top
+			}
+		} else if err == nil {
+			roots[root] = top
 		}
 		if err != nil {
 			l.missed(root, "", err)
 			continue
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			l.missed(root, "", err)
+		if top.root == root {
+			var was *node
+			if before != nil {
+				was = before.trees[root]
+			}
+			if known != nil && known.tops[root] != nil && known.tops[root].is(top) {
+				s.trees[root] = known.tops[root]
+				l.meetAll(ctx, top, known.tops[root])
+			} else {
+				s.trees[root] = l.tree(ctx, top, was)
+			}
 		}
-		roots[root] = place{fd: fd, root: root, dev: uint64(st.Dev), trusted: keepsFileTimes(fd)} //nolint:unconvert // differs between platforms
-		var was *node
-		if before != nil {
-			was = before.trees[root]
-		}
-		s.trees[root] = l.tree(ctx, roots[root], was)
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
 	}
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
 	for i := 0; i < len(l.links); i++ {
+		to := l.links[i]
 		for root, p := range roots {
-			if rel, ok := Within(l.links[i].to, root); ok {
+			if rel, ok := Within(to.to, root); ok {
 				p.rel = rel
-				l.led(ctx, p, l.links[i])
+				l.led(ctx, p, to)
 			}
+		}
+		if p, ok := files[to.to]; ok {
+			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
 		}
 	}
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
 	return s
-}
-
-// file looks at a root that is no directory.
-func (l *look) file(ctx context.Context, root string, homes []string) {
-	fd, err := open(unix.AT_FDCWD, filepath.Dir(root), unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		l.missed(root, "", err)
-		return
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		l.missed(root, "", err)
-		return
-	}
-	for _, o := range l.matcher.around(root, homes) {
-		if o.to == root {
-			l.at(ctx, place{fd: fd, root: filepath.Dir(root), dev: uint64(st.Dev), trusted: keepsFileTimes(fd)}, filepath.Base(root), o.by, maxHops) //nolint:unconvert // differs between platforms
-		}
-	}
 }
 
 // outermost are the roots that lie in no other.
@@ -180,7 +184,8 @@ func outermost(roots []string) []string {
 // Compare looks again, and tells what has become of it. Nothing inside may run
 // any more.
 func (s *Snapshot) Compare(ctx context.Context) Changes {
-	return s.changes(take(ctx, s.watch, s))
+	now := take(ctx, s.watch, s, nil)
+	return s.changes(now, time.Now().Add(lookTime))
 }
 
 // CompareWith is [Snapshot.Compare] for one that was read from a file. What it
@@ -188,36 +193,47 @@ func (s *Snapshot) Compare(ctx context.Context) Changes {
 func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot) Changes {
 	key := fmt.Sprintf("%q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Also)
 	if looked[key] == nil {
-		looked[key] = take(ctx, s.watch, nil)
+		looked[key] = take(ctx, s.watch, nil, nil)
 	}
-	return s.changes(looked[key])
+	return s.changes(looked[key], time.Now().Add(lookTime))
 }
 
 // Workspace is what [Watch] says of it.
 func (s *Snapshot) Workspace() string { return s.watch.Workspace }
 
-func (s *Snapshot) changes(now *Snapshot) Changes {
+// changes compares with a later look, until an end that says so. It has as much
+// time as the look, which may have used up its own.
+func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	var found Changes
 	var weak []string           // files of which nothing proves that they are as they were
 	of := map[string][]Change{} // by the path of the entry
+	left := len(now.items)
 	for full, i := range now.items {
+		if time.Now().After(until) {
+			break
+		}
+		left--
 		was, there := s.items[full]
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
 		}
-		if there && i.same(was) && !i.leaves || !there && !s.knew(full) { // a link out is told as long as it is there
+		if there && i.same(was) || !there && !s.knew(full) {
 			continue
 		}
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
 	}
 	repositories := map[string]bool{} // directories that have become one
+	if !s.watch.Relative {
+		now.dropQuiet(of, until)
+	}
+	found.List = takeResumed(of)
 	for top, list := range of {
 		entry := slices.IndexFunc(list, func(c Change) bool { return c.Path == top })
 		switch {
-		case entry >= 0 && len(list[entry].By.With) > 0:
-			repositories[filepath.Dir(top)] = true
-			found.List = append(found.List, list[entry])
 		case entry >= 0:
+			if len(list[entry].By.With) > 0 {
+				repositories[filepath.Dir(top)] = true
+			}
 			found.List = append(found.List, list[entry])
 		case len(list) <= maxOf:
 			found.List = append(found.List, list...)
@@ -226,8 +242,11 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		}
 	}
 	slices.SortFunc(found.List, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	found.List = shorten(found.List, repositories)
+	found.List = shorten(found.List, repositories, until)
 	found.Unseen = s.unlooked(now)
+	if left > 0 {
+		found.Unseen = append(found.Unseen, fmt.Sprintf("%d of %d paths that programs run or obey were not compared: there was no time for more", left, len(now.items)))
+	}
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
@@ -236,23 +255,6 @@ func (s *Snapshot) changes(now *Snapshot) Changes {
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
 	}
 	return found
-}
-
-// shorten drops what another change tells as well. The list is sorted.
-func shorten(list []Change, repositories map[string]bool) []Change {
-	made := "" // a directory that was not there before
-	return slices.DeleteFunc(list, func(c Change) bool {
-		if _, in := Within(c.Path, made); in && made != "" {
-			return true
-		}
-		if c.Made && c.By.Dir {
-			made = c.Path
-		}
-		if c.By.Path == ".git" { // told by what is in it, where it has something
-			return slices.ContainsFunc(list, func(o Change) bool { _, in := Within(o.Path, c.Path); return in && o.Path != c.Path })
-		}
-		return c.By.Under == policy.GitDir && repositories[strings.TrimSuffix(c.Path, "/"+c.By.Path)]
-	})
 }
 
 // knew reports whether the look before has looked where a path is.
@@ -315,6 +317,9 @@ func (s *Snapshot) Encode() []byte {
 	for _, root := range s.watch.Roots {
 		line("root", root)
 	}
+	if s.watch.Relative {
+		line("relative")
+	}
 	for _, o := range s.watch.Also {
 		line("also", o.Path, strconv.FormatBool(o.Dir), string(o.Class), o.Tool, o.Why)
 	}
@@ -347,6 +352,8 @@ func Decode(text []byte) (*Snapshot, error) {
 			s.watch.Homes = append(s.watch.Homes, f[0])
 		case word == "root" && len(f) == 1 && filepath.IsAbs(f[0]):
 			s.watch.Roots = append(s.watch.Roots, f[0])
+		case word == "relative" && len(f) == 0:
+			s.watch.Relative = true
 		case word == "also" && len(f) == 5:
 			s.watch.Also = append(s.watch.Also, policy.Obeyed{Path: f[0], Dir: f[1] == "true", Class: policy.Class(f[2]), Tool: f[3], Why: f[4]})
 		case word == "bound" && len(f) == 3:

@@ -57,17 +57,37 @@ func TestCompare(t *testing.T) {
 		{"many hooks", gitInit, "for i in a b c d e; do echo x > .git/hooks/$i; done", ".git/hooks", ""},
 		{"a hook that becomes executable", gitInit + "echo x > .git/hooks/post-merge", "chmod 755 .git/hooks/post-merge", ".git/hooks/post-merge", ""},
 		{"the directory of hooks", "mkdir .git", "mkdir .git/hooks; echo x > .git/hooks/pre-commit", ".git/hooks", ""},
-		{"a repository", "", gitInit, ".git/config .git/hooks", ""},
+		{"a repository", "", gitInit + "echo '[remote \"o\"]\\nurl = /x\\n[core] bare = false' >> .git/config", "", ""},
+		{"a repository with a pager", "", gitInit + "echo '[core] pager = x' >> .git/config", ".git/config", ""},
+		{"a repository with a hook", "", gitInit + "echo x > .git/hooks/pre-commit", ".git/hooks", ""},
+		{"a repository with a command as its remote", "", gitInit + "echo '[remote \"o\"] url = ext::x' >> .git/config", ".git/config", ""},
+		{"a repository that works elsewhere", "", gitInit + "echo '[core] worktree = /home/x' >> .git/config", ".git/config", ""},
+		{"a repository with its own attributes", "", gitInit + "mkdir .git/info; echo x > .git/info/attributes", ".git/info/attributes", ""},
+		{"a plain bare repository", "", "mkdir -p a/objects a/refs a/hooks; echo ref: refs/heads/x > a/HEAD; echo '[core] bare = true' > a/config", "", ""},
+		{"a plain submodule", gitInit, "mkdir -p .git/modules/s/hooks s; echo x > .git/modules/s/HEAD; echo '[core] worktree = ../../../s' > .git/modules/s/config; echo gitdir: ../.git/modules/s > s/.git", "", ""},
+		{"a submodule that works elsewhere", gitInit, "mkdir -p .git/modules/s s t; echo x > .git/modules/s/HEAD; echo '[core] worktree = ../../../t' > .git/modules/s/config; echo gitdir: ../.git/modules/s > s/.git", ".git/modules s/.git", ""},
+		{"a plain worktree", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", "", ""},
+		{"a worktree that was added inside", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo /workspace/w/.git > .git/worktrees/w/gitdir; echo gitdir: /workspace/.git/worktrees/w > w/.git", "w/.git", ""},
+		{"a worktree of a repository that has programs run", gitInit + "echo '[core] fsmonitor = tools/x' >> .git/config", "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", "w/.git", ""},
+		{"a worktree of another repository", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../../x > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", ".git/worktrees w/.git", ""},
+		{"a .git file that leads to the repository above", gitInit, "mkdir w; echo gitdir: ../.git > w/.git", "w/.git", ""},
+		{"a .git file that leads over a link", gitInit + "mkdir -p b/worktrees; ln -s ../.git b/x", "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo gitdir: ../b/x/worktrees/w > w/.git", "w/.git", ""},
+		{"a .git file that leads over a link and back", gitInit, "mkdir -p sub/mod/objects sub/mod/refs .git/objects/mod; echo x > sub/mod/HEAD; echo '[core] worktree = ..' > sub/mod/config; ln -s ../.git/objects/mod sub/L; echo gitdir: L/../mod > sub/.git", "sub/.git sub/mod/HEAD", ""},
+		{"a .git file that leads on behind its end", gitInit, "mkdir -p sub/mod/objects sub/mod/refs; echo x > sub/mod/HEAD; echo '[core] worktree = ..' > sub/mod/config; printf 'gitdir: ../evil\\0/../sub/mod\\n' > sub/.git", "sub/.git sub/mod/HEAD", ""},
+		{"submodules below what has a HEAD now", gitInit + "cd .git; mkdir modules; for m in lib libs/lib libs/objects libs/logs; do mkdir -p modules/$m; echo x > modules/$m/HEAD; echo x > modules/$m/commondir; done",
+			"cd .git/modules; echo x | tee HEAD > libs/HEAD; for m in lib libs/lib libs/objects libs/logs; do echo ../evil > $m/commondir; done", ".git/modules/lib/commondir .git/modules/libs/lib/commondir .git/modules/libs/logs/commondir .git/modules/libs/objects/commondir", ""},
+		{"worktrees below what has a HEAD now", gitInit + "mkdir -p .git/worktrees/w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir", "touch .git/worktrees/HEAD; echo ../evil > .git/worktrees/w/commondir", ".git/worktrees/w/commondir", ""},
+		{"the objects of a directory that becomes a repository", "mkdir -p a/objects", "cd a; echo ref: refs/heads/x > HEAD; mkdir refs; echo '[core] bare = true' > config; cd objects; mkdir ab; echo x | tee .envrc > ab/.envrc; " + gitInit + "echo x > .git/config", "a/objects/.envrc a/objects/.git/config a/objects/ab/.envrc", ""},
 		{"a repository without anything", "", "mkdir .git; echo ref: refs/heads/x > .git/HEAD", ".git", ""},
-		{"a nested repository", "mkdir -p a/b", "cd a/b; " + gitInit, "a/b/.git/config a/b/.git/hooks", ""},
+		{"a nested repository", "mkdir -p a/b", "cd a/b; " + gitInit + "echo x > .git/config; echo x > .git/hooks/update", "a/b/.git/config a/b/.git/hooks", ""},
 		{"a nested hook", "mkdir -p a/b; cd a/b; " + gitInit, "echo x > a/b/.git/hooks/pre-commit", "a/b/.git/hooks/pre-commit", ""},
 		{"nested configuration", "mkdir -p a/b; cd a/b; " + gitInit, "echo '[core] fsmonitor = x' >> a/b/.git/config", "a/b/.git/config", ""},
 		{"a nested .git replaced by a file", "mkdir sub; cd sub; " + gitInit, "rm -r sub/.git; echo gitdir: ../evil > sub/.git", "sub/.git", ""},
-		{"a nested .git replaced by a link", "mkdir sub; cd sub; " + gitInit, "mv sub/.git evil; ln -s ../evil sub/.git", "evil/HEAD sub/.git", ""},
+		{"a nested .git replaced by a link", "mkdir sub; cd sub; " + gitInit, "mv sub/.git evil; ln -s ../evil sub/.git", "sub/.git", ""},
 		{"where a .git file leads", "mkdir sub; echo gitdir: ../a > sub/.git", "echo gitdir: ../b > sub/.git", "sub/.git", ""},
 		{"a submodule's hook", gitInit + "mkdir -p .git/modules/a/b/hooks; echo x > .git/modules/a/b/HEAD", "echo x > .git/modules/a/b/hooks/pre-commit", ".git/modules/a/b/hooks/pre-commit", ""},
 		{"a new submodule", gitInit, "mkdir -p .git/modules/a; echo x > .git/modules/a/HEAD; echo x > .git/modules/a/config", ".git/modules", ""},
-		{"another submodule", gitInit + "mkdir .git/modules", "mkdir -p .git/modules/a/hooks; echo x > .git/modules/a/HEAD; echo x > .git/modules/a/config", ".git/modules/a/config .git/modules/a/hooks", ""},
+		{"another submodule", gitInit + "mkdir .git/modules", "mkdir -p .git/modules/a/hooks; echo x > .git/modules/a/HEAD; echo x > .git/modules/a/config", ".git/modules/a/config", ""},
 		{"a submodule's other files", gitInit + "mkdir -p .git/modules/a/objects; echo x > .git/modules/a/HEAD", "echo x > .git/modules/a/index; echo x > .git/modules/a/objects/x", "", ""},
 		{"a worktree's configuration", gitInit + "mkdir -p .git/worktrees/w; echo x > .git/worktrees/w/HEAD; echo .. > .git/worktrees/w/commondir", "echo x > .git/worktrees/w/config.worktree; echo ../evil > .git/worktrees/w/commondir", ".git/worktrees/w/commondir .git/worktrees/w/config.worktree", ""},
 		{"a bare repository", "mkdir a", "mkdir a/objects a/refs a/hooks; echo ref: refs/heads/x > a/HEAD; echo x > a/config", "a/HEAD", ""},
@@ -79,7 +99,7 @@ func TestCompare(t *testing.T) {
 		{"the project of a nested repository", "mkdir -p a/.husky b; cd a; " + gitInit + "echo x > .husky/pre-commit; echo x > lefthook.yml; cd ../b; " + gitInit, "echo y > a/.husky/pre-commit; echo y > a/lefthook.yml; echo x > a/.pre-commit-config.yaml; echo x > b/.gitlab-ci.yml; mkdir a/c c; echo x > a/c/lefthook.yml; echo x > c/lefthook.yml",
 			"a/.husky/pre-commit a/.pre-commit-config.yaml a/lefthook.yml", "b/.gitlab-ci.yml"},
 		{"the project of a worktree and of a link", "mkdir a b; echo gitdir: ../x > a/.git; ln -s ../x b/.git", "for d in a b; do echo x > $d/lefthook.yml; done", "a/lefthook.yml b/lefthook.yml", ""},
-		{"a directory that becomes a project", "mkdir a; echo x > a/lefthook.yml", "cd a; " + gitInit, "a/.git/config a/.git/hooks a/lefthook.yml", ""},
+		{"a directory that becomes a project", "mkdir a; echo x > a/lefthook.yml", "cd a; " + gitInit, "a/lefthook.yml", ""},
 		{"a project among packages", "mkdir -p vendor/a; cd vendor/a; " + gitInit, "echo x > vendor/a/lefthook.yml; echo x > vendor/a/Makefile; mkdir vendor/a/b; echo x > vendor/a/b/lefthook.yml", "vendor/a/lefthook.yml", ""},
 		{"links that git writes through", gitInit + "mkdir -p .git/logs/refs .git/rr-cache/x", "for f in logs/HEAD logs/refs/x refs/stash COMMIT_EDITMSG packed-refs rr-cache/x/preimage; do ln -s ../../x .git/$f; done",
 			".git/COMMIT_EDITMSG .git/logs/HEAD .git/logs/refs/x .git/packed-refs .git/refs/stash .git/rr-cache/x/preimage", ""},
@@ -87,9 +107,12 @@ func TestCompare(t *testing.T) {
 			"ln -s x .git/modules/a/logs/HEAD; ln -s x .git/modules/z; ln -s x .git/worktrees/w/refs/x; ln -s x b/refs/x/y; ln -s x b/logs/z; ln -s x b/FETCH_HEAD; ln -s x b/objects/y",
 			".git/modules/a/logs/HEAD .git/modules/z .git/worktrees/w/refs/x b/FETCH_HEAD b/logs/z b/refs/x/y", ""},
 		{"a link that was there", gitInit + "mkdir .git/logs; ln -s ../../x .git/logs/HEAD; ln -s refs/heads/x .git/refs/HEAD", "echo x > x; rm .git/HEAD; ln -s refs/heads/x .git/HEAD", "", ""},
-		{"a link out that was there", gitInit + "mkdir .git/logs; ln -s ../../x .git/logs/HEAD; ln -s /nowhere/x x", "", "x", ""},
+		{"a link out that was there", gitInit + "mkdir .git/logs; ln -s ../../x .git/logs/HEAD; ln -s /nowhere/x x", "", "", ""},
 		{"a HEAD that is no reference", gitInit, "ln -sf ../x .git/HEAD", ".git/HEAD", ""},
 		{"what git resumes", gitInit, "mkdir .git/rebase-merge; echo exec evil > .git/rebase-merge/git-rebase-todo", "", ".git/rebase-merge"},
+		{"a stopped rebase", gitInit, "mkdir .git/rebase-merge .git/sequencer; for f in git-rebase-todo done author-script; do echo x > .git/rebase-merge/$f; done; for f in AUTO_MERGE MERGE_MSG CHERRY_PICK_HEAD; do echo x > .git/$f; done", "", ".git/rebase-merge"},
+		{"a stopped merge, and one in a nested repository", gitInit + "mkdir a; cp -a .git a", "for d in .git a/.git; do for f in AUTO_MERGE MERGE_MSG MERGE_HEAD MERGE_MODE; do echo x > $d/$f; done; done", "", ".git/MERGE_HEAD a/.git/MERGE_HEAD"},
+		{"a rebase that goes on", gitInit + "mkdir .git/rebase-merge; for f in a b; do echo x > .git/rebase-merge/$f; done", "echo y > .git/rebase-merge/a; echo y > .git/rebase-merge/b", "", ".git/rebase-merge"},
 		{"direnv", "", "mkdir -p a/b; echo x > .envrc; echo x > a/b/.envrc", ".envrc a/b/.envrc", ""},
 		{"direnv, changed", "mkdir a; echo x > a/.envrc", "echo y > a/.envrc", "a/.envrc", ""},
 		{"the same content", "echo x > .envrc; echo x > Makefile", "rm .envrc; echo x > .envrc; touch Makefile", "", ""},
@@ -109,7 +132,7 @@ func TestCompare(t *testing.T) {
 		{"the scripts of a package", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "c"}}' > package.json`, "", "package.json"},
 		{"scripts, twice", `echo '{"scripts": {"a": "b"}}' > package.json`, `echo '{"scripts": {"a": "evil"}, "Scripts": {"a": "b"}}' > package.json`, "", "package.json"},
 		{"an installation", "mkdir node_modules", "for i in a b c; do mkdir -p node_modules/$i/src; echo x > node_modules/$i/Makefile; echo '{}' > node_modules/$i/package.json; echo x > node_modules/$i/src/setup.py; done", "", ""},
-		{"an installation that plants", "mkdir node_modules", "mkdir -p node_modules/a/b; echo x > node_modules/a/b/.envrc; cd node_modules/a; " + gitInit, "node_modules/a/.git/config node_modules/a/.git/hooks node_modules/a/b/.envrc", ""},
+		{"an installation that plants", "mkdir node_modules", "mkdir -p node_modules/a/b; echo x > node_modules/a/b/.envrc; cd node_modules/a; " + gitInit, "node_modules/a/b/.envrc", ""},
 		{"names with anything in them", "mkdir 'a\nb'", "echo x > 'a\nb/.envrc'", "a\nb/.envrc", ""},
 		{"objects are not looked at", gitInit, "mkdir -p .git/objects/x; echo x > .git/objects/x/.envrc", "", ""},
 		{"a moved directory", "mkdir -p a/b; echo x > a/b/.envrc", "mv a c", "c/b/.envrc", ""},
@@ -147,7 +170,7 @@ func TestCompareAround(t *testing.T) {
 		{"below a home", ".config", "", "mkdir -p .config/autostart; echo x > .config/autostart/x", ".config/autostart"},
 		{"a part of a project", ".config", "-", "echo x > .config/lefthook.yml", ".config/lefthook.yml"},
 		{"a directory of an editor", ".vscode", "-", "echo x > .vscode/tasks.json", ".vscode/tasks.json"},
-		{"a repository", ".git", "-", "mkdir .git/hooks; echo x > .git/config", ".git/config .git/hooks"},
+		{"a repository", ".git", "-", "mkdir .git/hooks; echo x > .git/config", ".git/config"},
 		{"hooks", ".git/hooks", "-", "echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit"},
 		{"what is not meant", ".claude/worktrees", "-", "echo x > .claude/worktrees/x; echo x > .claude/worktrees/.envrc", ".claude/worktrees/.envrc"},
 	} {
@@ -168,13 +191,41 @@ func TestCompareAround(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a file", func(t *testing.T) {
+	t.Run("a new repository, where the user's git runs what lies in it", func(t *testing.T) {
 		dir := t.TempDir()
-		host(t, dir, "echo x > .envrc; echo x > plain")
-		before := Take(t.Context(), Watch{Workspace: dir, Roots: []string{filepath.Join(dir, ".envrc"), filepath.Join(dir, "plain")}})
-		host(t, dir, "echo y > .envrc; echo y > plain")
-		if got := found(before.Compare(t.Context()), dir, policy.Unasked); got != ".envrc" {
+		kept, err := Decode(Take(t.Context(), Watch{Workspace: dir, Roots: []string{dir}, Relative: true}).Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		host(t, dir, gitInit)
+		if got := found(kept.CompareWith(t.Context(), map[string]*Snapshot{}), dir, policy.Unasked); got != ".git/config .git/hooks" {
 			t.Errorf("%q", got)
+		}
+	})
+	t.Run("files", func(t *testing.T) {
+		dir := t.TempDir()
+		host(t, dir, gitInit+"mkdir dotfiles; ln -s dotfiles/rc .bashrc; for f in .envrc Makefile dotfiles/rc tool plain; do echo x > $f; done")
+		w := Watch{Workspace: dir, Homes: []string{dir}}
+		for _, name := range []string{".envrc", ".git/config", "Makefile", "dotfiles/rc", "tool", "plain"} {
+			w.Roots = append(w.Roots, filepath.Join(dir, name))
+		}
+		for _, name := range []string{"dotfiles/rc", "tool", "plain/x"} {
+			w.Also = append(w.Also, policy.Obeyed{Path: filepath.Join(dir, name), Dir: true, Class: policy.Unasked, Why: "a link leads to it, or it is named"})
+		}
+		before := Take(t.Context(), w)
+		kept, err := Decode(before.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := before.Compare(t.Context()); len(c.List)+len(c.Unseen) > 0 {
+			t.Errorf("before anything: %+v", c)
+		}
+		host(t, dir, "for f in .envrc .git/config Makefile dotfiles/rc tool plain; do echo y > $f; done")
+		for how, c := range map[string]Changes{"in memory": before.Compare(t.Context()), "from a file": kept.CompareWith(t.Context(), map[string]*Snapshot{})} {
+			planted, named := found(c, dir, policy.Unasked), found(c, dir, policy.WhenNamed)
+			if planted != ".envrc .git/config dotfiles/rc tool" || named != "Makefile" || len(c.Unseen) > 0 {
+				t.Errorf("%s: planted %q; when named %q; unseen %q", how, planted, named, c.Unseen)
+			}
 		}
 	})
 	t.Run("what is named", func(t *testing.T) {
@@ -374,7 +425,7 @@ func TestCompareSkipsNothing(t *testing.T) {
 // takeAt is Take at a time to come.
 func takeAt(t *testing.T, ws string, now time.Time) *Snapshot {
 	t.Helper()
-	return takeAll(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, nil, now)
+	return takeAll(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, nil, nil, now)
 }
 
 func TestDecode(t *testing.T) {
@@ -494,5 +545,78 @@ func TestCompareMapped(t *testing.T) {
 	}
 	if len(c.Unseen) != 1 || !strings.Contains(c.Unseen[0], "large/.envrc") {
 		t.Errorf("unseen %q", c.Unseen)
+	}
+}
+
+// manyRepositories are 20,000 plain ones, of which each holds some more.
+func manyRepositories() *Snapshot {
+	s := &Snapshot{items: map[string]item{}}
+	entry := func(name string) *policy.Obeyed {
+		all := policy.Inventory()
+		return &all[slices.IndexFunc(all, func(o policy.Obeyed) bool { return o.Path == name && (name == ".git") == (o.Under != policy.GitDir) })]
+	}
+	git, config, held := entry(".git"), entry("config"), entry("modules")
+	for i := range 20000 {
+		dir := fmt.Sprintf("/w/r%d/.git", i)
+		s.items[dir] = item{kind: isGit, by: git, top: dir}
+		s.items[dir+"/config"] = item{kind: isFile, harmless: true, by: config, top: dir + "/config"}
+		s.items[dir+"/modules"] = item{kind: isDir, by: held, top: dir + "/modules"}
+	}
+	return s
+}
+
+// changesSoon is Snapshot.changes, which ends.
+func changesSoon(t *testing.T, before, now *Snapshot) Changes {
+	t.Helper()
+	done := make(chan Changes, 1)
+	go func() { done <- before.changes(now, time.Now().Add(time.Hour)) }()
+	select {
+	case c := <-done:
+		return c
+	case <-time.After(time.Minute):
+		t.Fatal("a comparison of many repositories does not end")
+		return Changes{}
+	}
+}
+
+// What is quiet is dropped from many repositories as from one, and nothing else is.
+func TestCompareManyRepositories(t *testing.T) {
+	now := manyRepositories()
+	evil := now.items["/w/r7/.git/config"]
+	evil.harmless, evil.top = false, "/w/r7/.git/modules/x/config"
+	now.items[evil.top] = evil
+	if c := changesSoon(t, &Snapshot{}, now); found(c, "/w", policy.Unasked) != "r7/.git/modules" || len(c.Unseen) > 0 {
+		t.Errorf("%q, %q", found(c, "/w", policy.Unasked), c.Unseen)
+	}
+}
+
+// A ".git" is told by what is in it, where it has something, also among many.
+func TestCompareManyGitFiles(t *testing.T) {
+	now := manyRepositories()
+	for full, i := range now.items {
+		i.harmless = false
+		if i.kind == isGit {
+			i.kind = isFile // leads nowhere
+		} else if !strings.HasPrefix(full, "/w/r7/") {
+			delete(now.items, full)
+			continue
+		}
+		now.items[full] = i
+	}
+	c := changesSoon(t, &Snapshot{}, now)
+	if len(c.List) != maxChanges || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "19000 more changes") {
+		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
+	}
+	all := shorten([]Change{{Path: "/a/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/a/.git-x"}, {Path: "/a/.git/config"}, {Path: "/b/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/b/.gitx"}}, nil, time.Now().Add(time.Hour))
+	if got := found(Changes{List: all}, "/", ""); got != "a/.git-x a/.git/config b/.git b/.gitx" {
+		t.Errorf("of some: %q", got)
+	}
+}
+
+// What there is no time to compare is said.
+func TestCompareNoTime(t *testing.T) {
+	c := (&Snapshot{}).changes(manyRepositories(), time.Now().Add(-time.Second))
+	if len(c.List) > 0 || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "60000 of 60000 paths") || !strings.Contains(c.Unseen[0], "not compared") {
+		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
 	}
 }

@@ -2,7 +2,9 @@ package hostpath
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -14,60 +16,75 @@ import (
 
 // Trust resolves the path of one of Paddock's own files that is about to be
 // believed or executed. It is refused where commands of a sandbox could have
-// changed it, by the list in the directory of state, or where any other user of
+// changed it, by the list of the directory of state, or where any other user of
 // this host could. A file that is not there yet is judged by where it would be.
-func Trust(state string, own backend.OwnFile) (*Way, error) {
-	return trust(own, List(state))
+func Trust(list *Written, own backend.OwnFile) (*Way, error) {
+	way, err := locateOwn(own)
+	if err == nil {
+		err = trust(way, own, list)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return way, nil
 }
 
-// TrustState is Trust for a directory of state, from whose own list the answer
-// comes, and from that in the usual place: whoever could make the one could have
-// made what is in it, too. named says that somebody has named it, who can name it
-// by its real path: then no link of this user's is followed at all.
-func TrustState(own backend.OwnFile, usual string, named bool) (string, error) {
+// locateOwn follows the path of one of Paddock's own files, unjudged.
+func locateOwn(own backend.OwnFile) (*Way, error) {
 	name, err := Abs(own.Path)
 	if err != nil {
-		return "", unusable(own, err)
+		return nil, unusable(own, err)
 	}
 	way, err := Follow(name)
 	if err != nil {
-		return "", unusable(own, err)
+		return nil, unusable(own, err)
 	}
-	var lists []*Written
-	for _, dir := range []string{way.Path, usual} {
-		if l := List(dir); l != nil && (dir != usual || len(lists) == 0 || usual != way.Path) {
-			lists = append(lists, l)
+	return way, nil
+}
+
+// TrustState is Trust for a directory of state, and gives its path free of links,
+// and the list that is kept for it, nil where there is none. named says that
+// somebody has named it.
+//
+// The list that judges the links in its path lies behind them. Who could replace one
+// could so choose an empty list. Therefore the list in the usual place counts too:
+// every start writes there as well, and covers that place, or refuses a mount in which
+// a link on the way there lies. Where no list can be kept there, nobody knows, and a
+// place that was named is taken without links of this user's alone. Without any list
+// no sandbox was ever started, and such links are followed.
+func TrustState(own backend.OwnFile, named bool) (string, *Written, error) {
+	way, err := locateOwn(own)
+	if err != nil {
+		return "", nil, err
+	}
+	list, err := readLists(way.Path)
+	known := list
+	if errors.Is(err, fs.ErrNotExist) {
+		known = &Written{}
+	}
+	lists := []*Written{known}
+	if named {
+		if _, err := usualList(known); err != nil {
+			lists = append(lists, nil)
 		}
 	}
-	if named || len(lists) == 0 {
-		lists = append(lists, nil)
+	if err := trust(way, own, lists...); err != nil {
+		return "", nil, err
 	}
-	way, err = trust(own, lists...)
-	if err != nil {
-		return "", err
-	}
-	return way.Path, nil
+	return way.Path, list, nil
 }
 
-func trust(own backend.OwnFile, lists ...*Written) (*Way, error) {
-	name, err := Abs(own.Path)
-	if err != nil {
-		return nil, unusable(own, err)
-	}
-	way, err := Follow(name)
-	if err != nil {
-		return nil, unusable(own, err)
-	}
-	refuse := func(why, hint string) (*Way, error) {
-		return nil, Refuse(cmp.Or(own.Field, own.What), own.Path, why, hint)
+func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
+	refuse := func(why, hint string) error {
+		return Refuse(cmp.Or(own.Field, own.What), own.Path, why, hint)
 	}
 	for _, list := range lists {
 		if err := list.Judge(way, nil); err != nil {
-			return nil, unusable(own, err)
+			return unusable(own, err)
 		}
 		if d, ok := list.keeps(way.Dirs, way.Path); !ok {
 			return refuse("commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
-				"make it anew, or look at it, and keep it outside of "+d.Path)
+				"look at it, and move it outside of "+d.Path)
 		}
 		if way.Exists && !way.IsDir() && list.find(Dir{Path: way.Path, Identity: way.Identity}) != nil {
 			return refuse("commands of a sandbox could have written it, as a mount of its own", "make it anew, or look at it and copy it")
@@ -90,7 +107,7 @@ func trust(own backend.OwnFile, lists ...*Written) (*Way, error) {
 	if way.Exists && way.Mode&unix.S_IFMT == unix.S_IFREG && way.Mode&0o002 != 0 {
 		return refuse(fmt.Sprintf("every user of this host may write to it (mode %04o)", way.Mode&0o7777), "chmod o-w "+way.Path)
 	}
-	return way, nil
+	return nil
 }
 
 // openToAll says which of the directories above a file of this owner any other

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ const (
 	maxRel     = 4000     // bytes of a path below a root, less than PATH_MAX
 	lookTime   = 10 * time.Second
 	workers    = 2
+	crowd      = 32 // directories that wait before a second worker pays
 
 	// margin is how much older than a look the last change of a directory, or a
 	// file, must be for equal times to prove that it was not changed since: more than the
@@ -48,11 +50,11 @@ type node struct {
 	stable     bool // equal times prove that it was not changed
 	what       kind
 	bare       bool // it is a repository's own directory, by its names
-	project    bool // it holds a ".git", of whatever type
-	kids       []*node
-	byName     map[string]*node // kids, made when it is needed
-	hits       []string         // names with which paths of the inventory begin
-	links      []string         // symbolic links in it
+	marks
+	kids   []*node
+	byName map[string]*node // kids, made when it is needed
+	hits   []string         // names with which paths of the inventory begin
+	links  []string         // symbolic links in it
 }
 
 // task is a directory that is to be looked at.
@@ -62,6 +64,7 @@ type task struct {
 	what  kind
 	cache bool  // only what counts everywhere counts here
 	git   bool  // git writes in it, below a bare repository
+	top   bool  // it is .git/modules or .git/worktrees itself, which no HEAD makes a repository
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
 }
@@ -80,25 +83,28 @@ type walk struct {
 	queue   []task
 	waiting int // bytes of paths in queue
 	running int
+	hired   int // workers beside the first
+	others  sync.WaitGroup
+}
+
+func newWalk(l *look, top place) *walk {
+	w := &walk{look: l, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
+	w.more.L = &w.mu
+	return w
 }
 
 // tree looks at a directory and all below it. was is what an earlier look has
 // found, nil for the first one.
 func (l *look) tree(ctx context.Context, top place, was *node) *node {
-	w := &walk{look: l, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
-	w.more.L = &w.mu
+	w := newWalk(l, top)
 	first := &node{}
 	what := plain
 	if path.Base(top.root) == ".git" {
 		what = gitDir
 	}
 	w.queue = append(w.queue, task{what: what, was: was, now: first})
-	var all sync.WaitGroup
-	for range workers - 1 {
-		all.Go(func() { w.work(ctx) })
-	}
 	w.work(ctx)
-	all.Wait()
+	w.others.Wait()
 	return first
 }
 
@@ -120,6 +126,10 @@ func (w *walk) work(ctx context.Context) {
 				break
 			}
 			w.queue = append(w.queue, k)
+		}
+		if len(w.queue) > crowd && w.hired < workers-1 {
+			w.hired++
+			w.others.Go(func() { w.work(ctx) })
 		}
 		w.running--
 		w.mu.Unlock()
@@ -169,15 +179,21 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
-	if t.was.unchanged(&st) && t.was.what == t.what {
-		*t.now = node{name: t.now.name, what: t.what, bare: t.was.bare, project: t.was.project, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
+	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
+		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
 	} else if err := w.read(t, fd, &st, buf); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
-	w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
+	t.what = t.now.what
+	if !w.namesOnly {
+		w.meet(ctx, place{fd: fd, root: w.path, rel: t.rel, dev: w.dev, trusted: w.files}, t)
+	}
 	return w.kids(t, fd)
 }
+
+// is reports whether an open directory is this one.
+func (n *node) is(p place) bool { return n.ino == p.ino && n.dev == p.dev }
 
 // unchanged reports whether a directory has the names that it had.
 func (n *node) unchanged(st *unix.Stat_t) bool {
@@ -191,22 +207,8 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
 	n.stable = w.trusted && n.dev == w.dev && w.settled(st)
 	firsts := w.matcher.firsts(t.what, true)
-	var head, objects, refs, common bool
-	seen := 0
 	err := eachName(fd, buf, func(name []byte, kind byte) bool {
-		seen++
-		switch string(name) {
-		case "HEAD":
-			head = true
-		case "objects":
-			objects = true
-		case "refs":
-			refs = true
-		case "commondir":
-			common = true
-		case ".git":
-			n.project = true
-		}
+		n.note(name)
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))
 		}
@@ -224,10 +226,18 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 	if w.entries.Load() > maxEntries {
 		w.cut(t.depth, "there are too many")
 	}
-	if t.what == plain && t.depth > 0 && !n.project {
+	if t.what == plain && t.depth > 0 && !n.git {
 		n.hits = slices.DeleteFunc(n.hits, func(name string) bool { return w.matcher.nested[name] == nil })
 	}
-	n.bare = head && (objects && refs || common) || t.what == modules && head
+	n.bare = !t.top && (n.marks.bare() || t.what == modules && n.head)
+	if t.what == written && n.marks.bare() && err == nil { // commands have made what holds it a repository, by name
+		*n = node{name: n.name}
+		if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+			return err
+		}
+		t.what = modules
+		return w.read(t, fd, st, buf)
+	}
 	return err
 }
 
@@ -240,23 +250,25 @@ func (w *walk) kids(t task, fd int) []task {
 		switch {
 		case t.what == written:
 			k.what = written
-		case t.what == gitDir || t.now.bare && t.what == modules:
+		case t.what == gitDir:
 			switch {
 			case kid.name == "modules" || kid.name == "worktrees":
-				k.what = modules
+				k.what, k.top = modules, true
 			case writtenDirs[kid.name]:
 				k.what = written
 			default:
 				continue
 			}
+		case t.what == modules && t.now.bare && writtenDirs[kid.name]:
+			k.what = written
+		case t.what == modules && path.Base(t.rel) == "objects" && isObjects(kid.name):
+			continue
 		case t.what == modules:
-			k.what = modules
+			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
 		case kid.name == ".git":
 			k.what = gitDir
-		case t.now.bare && kid.name == "objects":
-			continue
 		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
-			k.what = modules
+			k.what, k.top = modules, true
 		case t.git || t.now.bare && writtenDirs[kid.name]:
 			k.git = true // people may work there too
 		}
@@ -278,10 +290,19 @@ func (w *walk) kids(t task, fd int) []task {
 	return list
 }
 
+// isObjects reports whether git gives this name to a directory of objects.
+func isObjects(name string) bool {
+	if name == "info" || name == "pack" {
+		return true
+	}
+	_, err := strconv.ParseUint(name, 16, 8)
+	return len(name) == 2 && err == nil
+}
+
 // kid finds a directory that an earlier look has found, which mostly has the
 // same place.
 func (n *node) kid(i int, name string) *node {
-	if i < len(n.kids) && n.kids[i].name == name {
+	if i >= 0 && i < len(n.kids) && n.kids[i].name == name {
 		return n.kids[i]
 	}
 	if n.byName == nil {

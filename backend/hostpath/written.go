@@ -47,6 +47,7 @@ type entry struct {
 // Written is the list of directories that commands of sandboxes could ever
 // change. nil is no list: nothing is known.
 type Written struct {
+	state   string // the directory that it lies in, "" for what two lists say together
 	entries []entry
 	at      map[uint64][]int // by inode
 }
@@ -58,7 +59,7 @@ func ReadWritten(state string) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Written{at: map[uint64][]int{}}
+	w := &Written{state: state, at: map[uint64][]int{}}
 	rest, ok := strings.CutPrefix(string(text), writtenHead)
 	if !ok {
 		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, writtenName))
@@ -196,23 +197,27 @@ func parseEntry(line string) (e entry, ok bool) {
 	}
 }
 
+// holds reports whether the list says of these directories already all that a
+// start in which commands can change them tells.
+func (w *Written) holds(dirs []entry) bool {
+	return !slices.ContainsFunc(dirs, func(d entry) bool {
+		e := w.find(Dir{Path: d.path, Identity: d.Identity})
+		return e == nil || e.path != d.path || e.Dev != d.Dev || slices.ContainsFunc(e.kept, func(k string) bool { return !slices.Contains(d.kept, k) })
+	})
+}
+
 // learn brings the list up to date for a start in which commands can change
-// these directories, and reports whether that changed anything.
-func (w *Written) learn(dirs []entry) bool {
-	changed := false
+// these directories.
+func (w *Written) learn(dirs []entry) {
 	for _, d := range dirs {
 		e := w.find(Dir{Path: d.path, Identity: d.Identity})
 		if e == nil {
 			w.add(d)
-			changed = true
 			continue
 		}
-		kept := slices.DeleteFunc(slices.Clone(e.kept), func(k string) bool { return !slices.Contains(d.kept, k) })
-		if len(kept) != len(e.kept) || e.path != d.path || e.Dev != d.Dev {
-			e.kept, e.path, e.Dev, changed = kept, d.path, d.Dev, true
-		}
+		e.kept = slices.DeleteFunc(e.kept, func(k string) bool { return !slices.Contains(d.kept, k) })
+		e.path, e.Dev = d.path, d.Dev
 	}
-	return changed
 }
 
 // prune forgets the oldest of what is not there any more, where there is much.
@@ -245,14 +250,14 @@ func (e *entry) gone() bool {
 }
 
 // remember adds directories to the list in a directory of state, before
-// commands can change them. Nothing is written where the list says it already.
-func remember(state string, dirs []entry) error {
-	w, err := ReadWritten(state)
-	if err == nil && !w.learn(dirs) {
-		return nil
+// commands can change them. Nothing is written where the list, as it was read for
+// this start, says it already: what it says is never taken back while a directory is there.
+func remember(state string, w *Written, dirs []entry) error {
+	if w == nil || w.state != state { // it is of two lists
+		w, _ = ReadWritten(state) // what is wrong with it is told below
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if w != nil && w.holds(dirs) {
+		return nil
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return err
@@ -271,16 +276,15 @@ func remember(state string, dirs []entry) error {
 		}
 	}
 	w, err = ReadWritten(state)
-	first := errors.Is(err, fs.ErrNotExist)
-	if first {
-		w, err = &Written{at: map[uint64][]int{}}, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		w = &Written{at: map[uint64][]int{}}
+	case err != nil:
 		return err
-	}
-	if !w.learn(dirs) && !first { // another process did it meanwhile
+	case w.holds(dirs): // another process did it meanwhile
 		return nil
 	}
+	w.learn(dirs)
 	if err := w.prune(); err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
@@ -138,6 +140,14 @@ func TestLoaderOf(t *testing.T) {
 		if interpreter, program := loaderOf(at); interpreter != want[0] || program != want[1] {
 			t.Errorf("%q: %q %q", text, interpreter, program)
 		}
+	}
+	// Nothing waits for the writer of a FIFO that took a program's place.
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if interpreter, program := loaderOf(fifo); interpreter != "" || program != "" {
+		t.Errorf("a FIFO: %q %q", interpreter, program)
 	}
 	loader, _ := loaderOf(realPath("/bin/sh"))
 	if loader != "" && !state.Exists(loader) {

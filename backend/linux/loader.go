@@ -6,9 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"os"
 	"path"
 	"strings"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // headSize is how much of a program says what loads it: the kernel reads 256
@@ -17,9 +18,10 @@ const headSize = 4096
 
 // loaderOf says which other file the kernel executes to start a program: the
 // loader of a dynamic executable, or the interpreter of a script, and for
-// "#!/usr/bin/env NAME" the program that env will look for.
+// "#!/usr/bin/env NAME" the program that env will look for. The path is absolute
+// and free of links; commands could have made what is there.
 func loaderOf(file string) (interpreter, program string) {
-	f, err := os.Open(file)
+	f, err := hostpath.OpenRegular("/", strings.TrimPrefix(file, "/"))
 	if err != nil {
 		return "", ""
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -41,6 +42,7 @@ func testMain(m *testing.M) int {
 	}
 	if err == nil {
 		defer os.RemoveAll(dir)
+		boxtest.Usual(filepath.Join(dir, "usual"))
 		err = buildAgents(dir)
 	}
 	if err != nil {

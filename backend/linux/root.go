@@ -5,6 +5,7 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -69,13 +70,13 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(dir)
+	names, err := namesIn(dir)
 	if err != nil {
 		return badSource("rootfs", spec.RootFS, reason(err), "")
 	}
-	for _, e := range entries {
-		if !slices.Contains(ownPlaces, e.Name()) {
-			b.show(filepath.Join(dir, e.Name()), "/"+e.Name(), "the root file system that the spec names")
+	for _, name := range names {
+		if !slices.Contains(ownPlaces, name) {
+			b.show(filepath.Join(dir, name), "/"+name, "the root file system that the spec names")
 		}
 	}
 	if err := b.below(dir, "var", []string{"tmp", "run", "lock"}); err != nil {
@@ -103,16 +104,37 @@ func (b *builder) below(root, name string, own []string) error {
 	if err != nil {
 		return badSource("rootfs", dir, reason(err), "")
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := namesIn(dir)
 	if err != nil {
 		return badSource("rootfs", dir, reason(err), "")
 	}
 	for _, e := range entries {
-		if !slices.Contains(own, e.Name()) {
-			b.show(filepath.Join(dir, e.Name()), path.Join("/", name, e.Name()), "the root file system that the spec names")
+		if !slices.Contains(own, e) {
+			b.show(filepath.Join(dir, e), path.Join("/", name, e), "the root file system that the spec names")
 		}
 	}
 	return nil
+}
+
+// maxShown bounds the names in a directory that become mounts one by one.
+const maxShown = 4096
+
+// namesIn lists a directory that commands could have made, in order.
+func namesIn(dir string) ([]string, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(maxShown + 1)
+	if len(names) > maxShown {
+		return nil, fmt.Errorf("it holds more than %d names", maxShown)
+	}
+	if errors.Is(err, io.EOF) { // it is empty
+		err = nil
+	}
+	slices.Sort(names)
+	return names, err
 }
 
 // rootSource resolves the directory, which the sandbox's own identity must be

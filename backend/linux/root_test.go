@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +81,13 @@ func TestRootFSThatCannotBe(t *testing.T) {
 	writeFile(t, dir+"/empty/x", "")
 	writeFile(t, dir+"/odd/bin/sh", "")
 	writeFile(t, dir+"/ws/root/bin/sh", "")
+	writeFile(t, dir+"/full/bin/sh", "")
+	writeFile(t, dir+"/nearly/bin/sh", "")
+	for i := range maxShown { // with bin one more than may be shown
+		writeFile(t, fmt.Sprintf("%s/full/%d", dir, i), "")
+		writeFile(t, fmt.Sprintf("%s/nearly/etc/%d", dir, i), "")
+	}
+	writeFile(t, dir+"/nearly/etc/passwd", "")
 	if err := os.Symlink("/etc", dir+"/odd/etc"); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +96,7 @@ func TestRootFSThatCannotBe(t *testing.T) {
 	}
 	for root, says := range map[string]string{
 		"missing": "no such file", "file": "not a directory", "empty": "no programs", "all": "all is a symbolic link to /",
-		"odd": "it is no directory", "ws/root": "commands can change it",
+		"odd": "it is no directory", "full": "it holds more than 4096 names", "nearly": "it holds more than 4096 names", "ws/root": "commands can change it",
 	} {
 		req := request(t, func(s *policy.Spec) {
 			s.RootFS, s.Workspace.Source = filepath.Join(dir, root), dir+"/ws"

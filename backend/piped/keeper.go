@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,8 +27,9 @@ import (
 // answerGrace is how long a keeper may take beyond the times that it was given.
 const answerGrace = 15 * time.Second
 
-// startKeeper starts the keeper, which waits for its order.
-func (s *sandbox) startKeeper(agent string) error {
+// startKeeper starts the keeper, which waits for its order. Its program is
+// executed from the open file, whatever has become of the path.
+func (s *sandbox) startKeeper(agent *os.File) error {
 	listener, err := state.Listen(s.dir.Path)
 	if err != nil {
 		return fail("state", "listen on", state.SocketName, err, "")
@@ -46,11 +48,11 @@ func (s *sandbox) startKeeper(agent string) error {
 	defer theirs.Close()
 	_ = unix.SetNonblock(pair[0], true) // so that deadlines work
 	s.control = os.NewFile(uintptr(pair[0]), "control")
-	s.cmd = &exec.Cmd{Path: agent, Args: []string{"paddock-agent", "keep"}, Env: []string{"GOMAXPROCS=2"}, Dir: "/", Stderr: log,
-		ExtraFiles: []*os.File{theirs, listener}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	s.cmd = &exec.Cmd{Path: "/proc/self/fd/" + strconv.Itoa(keeper.ProgramFD), Args: []string{"paddock-agent", "keep"}, Env: []string{"GOMAXPROCS=2"}, Dir: "/", Stderr: log,
+		ExtraFiles: []*os.File{theirs, listener, agent}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := s.cmd.Start(); err != nil {
 		_ = s.control.Close()
-		return fail("keeper", "start", agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
+		return fail("keeper", "start", agent.Name(), err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	s.record.PID = s.cmd.Process.Pid
 	if s.record.Start, err = state.StartTime(s.record.PID); err == nil {
@@ -147,7 +149,7 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	case errors.As(err, &e) && e.Stage == "keeper":
 		if e.Hint == notAgent {
 			// A keeper answers, whatever becomes of it, and says why it cannot.
-			e.Errno, e.Cause = 0, s.cmd.Path+" ended without an answer: it is not paddock-agent"
+			e.Errno, e.Cause = 0, s.agent+" ended without an answer: it is not paddock-agent"
 			e.Hint = "set PADDOCK_AGENT to the paddock-agent of this release, or unset it and keep paddock-agent beside paddock"
 		}
 		if said = printable([]byte(s.death.Log)); said != "" {

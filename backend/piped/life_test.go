@@ -30,13 +30,23 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// leave makes what a clean-up command removes.
+func leave(t *testing.T, root string, cleanup *[][]string) (made string) {
+	t.Helper()
+	made = filepath.Join(root, "codex", "sandbox-x")
+	if err := os.MkdirAll(made, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	*cleanup = [][]string{{"rm", "-rf", "--", made}}
+	return made
+}
+
 // Everything that was left behind ends with the sandbox, and that is proved.
 func TestEndOfAll(t *testing.T) {
 	req := request(t)
 	tag := boxtest.Token()
-	made := filepath.Join(t.TempDir(), "made")
 	w := plain(t)
-	w.Cleanup = [][]string{{"touch", made}}
+	made := leave(t, req.StateDir, &w.Cleanup)
 	box := open(t, req, w)
 	client := wire.Client{Dial: box.Dial}
 	_, err := client.Exec(t.Context(), wire.ExecRequest{Detach: true, Argv: []string{"/bin/sh", "-c",
@@ -54,7 +64,7 @@ func TestEndOfAll(t *testing.T) {
 	if left := boxtest.Carriers(tag); len(left) > 0 {
 		t.Errorf("it left %q", left)
 	}
-	if !state.Exists(made) {
+	if state.Exists(made) {
 		t.Error("the clean-up command was not run")
 	}
 	select {
@@ -128,11 +138,13 @@ func TestKills(t *testing.T) {
 
 func kill(t *testing.T, choose func(owner, keeper int) int, argv ...string) {
 	t.Helper()
-	req, tag, made := request(t), boxtest.Token(), filepath.Join(t.TempDir(), "made")
+	req, tag := request(t), boxtest.Token()
+	var cleanup [][]string
+	made := leave(t, req.StateDir, &cleanup)
 	if argv[0] == "/bin/sh" {
 		argv = append(argv, tag)
 	}
-	order, _ := json.Marshal(ownerOrder{Agent: req.Agent, State: req.StateDir, Workspace: t.TempDir(), Tag: tag, Argv: argv, Cleanup: [][]string{{"touch", made}}})
+	order, _ := json.Marshal(ownerOrder{Agent: req.Agent, State: req.StateDir, Workspace: t.TempDir(), Tag: tag, Argv: argv, Cleanup: cleanup})
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ownerEnv+"="+string(order))
 	out, err := cmd.StdoutPipe()
@@ -165,7 +177,7 @@ func kill(t *testing.T, choose func(owner, keeper int) int, argv ...string) {
 	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
 		t.Errorf("%q is left", left)
 	}
-	if !state.Exists(made) {
+	if state.Exists(made) {
 		t.Error("nobody has cleaned up")
 	}
 }
@@ -278,9 +290,8 @@ func TestSocketMode(t *testing.T) {
 // done is done all the same.
 func TestKeeperKilled(t *testing.T) {
 	req := request(t)
-	made := filepath.Join(t.TempDir(), "made")
 	w := plain(t)
-	w.Cleanup = [][]string{{"touch", made}}
+	made := leave(t, req.StateDir, &w.Cleanup)
 	box, err := Start(t.Context(), req, w)
 	if err != nil {
 		t.Fatal(err)
@@ -290,8 +301,48 @@ func TestKeeperKilled(t *testing.T) {
 	if death, err := box.Stop(t.Context(), 0); err != nil || death.Proved {
 		t.Errorf("%+v, %v", death, err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 || !state.Exists(made) {
+	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 || state.Exists(made) {
 		t.Errorf("%q is left, or not cleaned up", left)
+	}
+}
+
+// What was opened is executed and sent, and its path may lead elsewhere by
+// then. The wall's command gets no descriptor of it.
+func TestReplacedAgent(t *testing.T) {
+	dir := t.TempDir()
+	program, err := os.ReadFile(boxtest.Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, opened := filepath.Join(dir, "paddock-agent"), filepath.Join(dir, "opened")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	touched := filepath.Join(dir, "touched")
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("#!/bin/sh\ntouch "+touched+"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	w := plain(t, "/bin/sh", "-c", `for fd in /proc/self/fd/*; do readlink "$fd"; done >"$0"; exec "$@"`, opened)
+	w.Upload = true
+	req := request(t)
+	box, err := w.start(t.Context(), req, agent)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { boxtest.Stop(t, req, box) })
+	if r := boxtest.Sh(t, box, "echo it runs"); r.Stdout != "it runs\n" {
+		t.Errorf("%+v", r)
+	}
+	if text, err := os.ReadFile(opened); err != nil || strings.Contains(string(text), path) {
+		t.Errorf("the wall's command has open: %s, %v", text, err)
+	}
+	if state.Exists(touched) {
+		t.Error("what took the agent's path was executed")
 	}
 }
 

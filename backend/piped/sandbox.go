@@ -32,6 +32,7 @@ const elsewhereGrace = 5 * time.Second
 // sandbox is a running wall and its keeper.
 type sandbox struct {
 	dir       *state.Dir
+	agent     string // the path of its program
 	wall      Wall
 	record    state.Record
 	cmd       *exec.Cmd

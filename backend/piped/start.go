@@ -31,8 +31,19 @@ const (
 // Start starts the wall and the agent behind it, and returns when that accepts
 // requests and the wall was looked at. On error nothing is left behind.
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
+	agent, err := os.Open(req.Agent)
+	if err != nil {
+		return nil, fail("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
+	}
+	defer agent.Close()
+	return w.start(ctx, req, agent)
+}
+
+// start starts what Start does. The agent was opened once, so that what is
+// executed, and sent, is one file.
+func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (backend.Sandbox, error) {
 	go wire.Warm()
-	order, err := w.order(req)
+	order, err := w.order(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +51,12 @@ func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, e
 	if err != nil {
 		return nil, err
 	}
-	s := &sandbox{dir: dir, wall: w, answers: make(chan keeper.Answer, 2), done: make(chan struct{})}
+	s := &sandbox{dir: dir, agent: agent.Name(), wall: *w, answers: make(chan keeper.Answer, 2), done: make(chan struct{})}
 	s.record = state.Record{Backend: w.Backend, Kept: true, Cleanup: order.Cleanup, Created: time.Now().UTC()}
 	// What is to be cleaned up is written down before there can be any of it.
 	err = dir.Save(s.record)
 	if err == nil {
-		err = s.startKeeper(req.Agent)
+		err = s.startKeeper(agent)
 	}
 	if err != nil {
 		dir.Remove(nil)
@@ -87,7 +98,7 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 }
 
 // order is what the keeper is told.
-func (w *Wall) order(req backend.Request) (*keeper.Order, error) {
+func (w *Wall) order(agent *os.File) (*keeper.Order, error) {
 	o := &keeper.Order{Env: w.Env, Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
 	if o.Env == nil {
 		o.Env = Environment()
@@ -109,7 +120,7 @@ func (w *Wall) order(req backend.Request) (*keeper.Order, error) {
 	}
 	command := []string{w.Agent, "guest"}
 	if w.Upload {
-		if command, err = upload(o, req.Agent); err != nil {
+		if command, err = upload(o, agent); err != nil {
 			return nil, err
 		}
 	}

@@ -40,16 +40,11 @@ var uploadScript = strings.Join([]string{
 	`exec "$d/paddock-agent" guest --remove "$d"`,
 }, " ")
 
-// upload is the command that takes the agent in.
-func upload(o *keeper.Order, agent string) ([]string, error) {
-	f, err := os.Open(agent)
-	if err != nil {
-		return nil, fail("agent", "open", agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
-	}
-	defer f.Close()
+// upload is the command that takes the agent in, which the keeper sends.
+func upload(o *keeper.Order, agent *os.File) (command []string, err error) {
 	h := sha256.New()
-	if o.Upload, err = io.Copy(h, f); err != nil {
-		return nil, fail("agent", "read", agent, err, "")
+	if o.Upload, err = io.Copy(h, agent); err != nil {
+		return nil, fail("agent", "read", agent.Name(), err, "")
 	}
 	o.UploadNonce = nonce()
 	script := strings.NewReplacer("NONCE", o.UploadNonce, "SIZE", strconv.FormatInt(o.Upload, 10), "HASH", hex.EncodeToString(h.Sum(nil))).Replace(uploadScript)

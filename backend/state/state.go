@@ -50,7 +50,8 @@ type Record struct {
 	Cgroup  string    `json:"cgroup,omitempty"`  // the directory of its control group
 	Created time.Time `json:"created"`
 	// Kept says that a keeper owns the pipe to the agent. Whoever sweeps ends
-	// that, and runs the commands of Cleanup, with its own environment.
+	// that, and runs the commands of Cleanup, with its own environment. Others
+	// than those that backends write are not run, see [Refused].
 	Kept    bool       `json:"kept,omitempty"`
 	Cleanup [][]string `json:"cleanup,omitempty"`
 	// Isolation is what really holds, for who attaches. nil: not known yet.

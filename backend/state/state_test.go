@@ -81,12 +81,19 @@ func TestRecord(t *testing.T) {
 // again later where they could not be.
 func TestSweepCleansUp(t *testing.T) {
 	root := t.TempDir()
-	made := filepath.Join(root, "made")
-	clean := abandon(t, root, "pd-clean", &Record{Kept: true, Cleanup: [][]string{{"touch", made}, {"false"}}}, time.Hour)
-	stuck := abandon(t, root, "pd-stuck", &Record{Kept: true, Cleanup: [][]string{{filepath.Join(root, "missing")}}}, time.Hour)
+	home := filepath.Join(root, "codex", "sandbox-x")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	rm, err := exec.LookPath("rm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean := abandon(t, root, "pd-clean", &Record{Kept: true, Cleanup: [][]string{{rm, "-rf", "--", home}, {rm, "-rf", "--", home}}}, time.Hour)
+	stuck := abandon(t, root, "pd-stuck", &Record{Kept: true, Cleanup: [][]string{{filepath.Join(root, "missing"), "stop", "-t", "0", "paddock-x"}}}, time.Hour)
 	other := abandon(t, root, "pd-other", &Record{Backend: "linux"}, time.Hour)
 	Sweep(root, nil)
-	if !Exists(made) || Exists(clean) {
+	if Exists(home) || Exists(clean) {
 		t.Error("the commands were not run, or the directory is left")
 	}
 	if !Exists(stuck) {
@@ -102,6 +109,66 @@ func TestSweepCleansUp(t *testing.T) {
 	})
 	if want := []string{"pd-other linux"}; !reflect.DeepEqual(swept, want) || Exists(other) {
 		t.Errorf("swept %q, want %q", swept, want)
+	}
+}
+
+// Commands that no backend writes are not run, and told of.
+func TestSweepRefuses(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, engine := filepath.Join(root, "made"), filepath.Join(root, "engine")
+	codex := filepath.Join(root, "codex")
+	if err := errors.Join(os.Mkdir(codex, 0o700), os.WriteFile(engine, []byte("#!/bin/sh\n: > "+made+"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	var paths [2]string
+	for i, name := range []string{"rm", "env"} {
+		if paths[i], err = exec.LookPath(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rm, env := paths[0], paths[1]
+	open := filepath.Join(root, "open")
+	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777), os.WriteFile(open+"/engine", []byte("#!/bin/sh\n: > "+made+"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for name, argv := range map[string][]string{
+		"any command":        {"/bin/sh", "-c", ": > " + made},
+		"a relative path":    {"engine", "stop", "-t", "0", "paddock-x"},
+		"more to remove":     {rm, "-rf", "--", codex},
+		"above":              {rm, "-rf", "--", codex + "/sandbox-x/../.."},
+		"elsewhere":          {rm, "-rf", "--", root},
+		"another option":     {rm, "-rf", codex + "/sandbox-x", codex},
+		"another variable":   {env, "-i", "LD_PRELOAD=/x.so", engine, "stop", "-t", "0", "paddock-x"},
+		"another argument":   {engine, "stop", "-t", "0", "paddock-x", "other"},
+		"another container":  {engine, "rm", "--force", "--volumes", "other"},
+		"another subcommand": {env, "-i", "HOME=/", engine, "run", "paddock-x"},
+		"a program of all":   {open + "/engine", "stop", "-t", "0", "paddock-x"},
+		"nothing":            {},
+	} {
+		dir := abandon(t, root, "pd-forged", &Record{Kept: true, Cleanup: [][]string{argv}}, time.Hour)
+		Sweep(root, nil)
+		if told := Refused(root); !Exists(dir) || Exists(made) || !Exists(codex) || len(told) != 1 || !strings.HasPrefix(told[0], dir+": ") {
+			t.Errorf("%s: it was run, or forgotten: %q", name, told)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, argv := range map[string][]string{ // the controls
+		"an engine":   {engine, "rm", "--force", "paddock-x-load"},
+		"as it finds": {env, "-i", "PATH=/bin:/usr/bin", "DOCKER_HOST=unix:///x", engine, "volume", "rm", "--force", "paddock-x"},
+	} {
+		dir := abandon(t, root, "pd-own", &Record{Kept: true, Cleanup: [][]string{argv}}, time.Hour)
+		if told := Refused(root); len(told) != 0 {
+			t.Errorf("%s: %q", name, told)
+		}
+		if Sweep(root, nil); Exists(dir) || !Exists(made) {
+			t.Errorf("%s was not run", name)
+		}
+		_ = os.Remove(made)
 	}
 }
 

@@ -3,10 +3,8 @@
 package state
 
 import (
-	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -45,7 +43,7 @@ func Sweep(root string, sweeper Sweeper) {
 		if err != nil {
 			continue
 		}
-		if abandoned(path, sweeper) {
+		if abandoned(root, path, sweeper) {
 			_ = os.RemoveAll(path)
 		}
 		_ = lock.Close()
@@ -53,42 +51,17 @@ func Sweep(root string, sweeper Sweeper) {
 }
 
 // abandoned ends what is left of a sandbox, and says whether nothing is.
-func abandoned(path string, sweeper Sweeper) bool {
+func abandoned(root, path string, sweeper Sweeper) bool {
 	r, err := Read(path)
 	switch {
 	case err == nil && r.Kept:
-		return EndProcess(r.PID, r.Start) && cleanUp(path, r.Cleanup)
+		return EndProcess(r.PID, r.Start) && cleanUp(root, path, r.Cleanup)
 	case sweeper == nil:
 		return false
 	case err != nil:
 		r = nil
 	}
 	return sweeper(path, r)
-}
-
-// cleanUp runs the commands that end what a killed keeper has left elsewhere,
-// and says whether all could be run. Their status says little: most find
-// nothing to do.
-func cleanUp(path string, commands [][]string) bool {
-	tried := filepath.Join(path, "tried") // and in vain
-	if info, err := os.Stat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
-		return false
-	}
-	for _, argv := range commands {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		cmd.WaitDelay = time.Second
-		err := cmd.Run()
-		failed := ctx.Err() != nil
-		cancel()
-		var exit *exec.ExitError
-		if failed || err != nil && !errors.As(err, &exit) {
-			_ = os.Remove(tried)
-			_ = os.WriteFile(tried, nil, 0o600)
-			return false
-		}
-	}
-	return true
 }
 
 // Exists says whether there is something at a path.

@@ -110,6 +110,9 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		if err == nil {
 			err = hostpath.Refused(covers, places, "a wrapper", "backend linux")
 		}
+		if err == nil {
+			err = hostpath.NothingBelow(places, "a wrapper")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
 )
 
 // install sets the client up, or prints how.
 func (f *installFlags) install() error {
-	dir, err := os.Getwd()
+	dir, err := hostpath.Getwd()
 	if err != nil {
 		return fmt.Errorf("cannot find the project: %w", err)
 	}
@@ -40,6 +41,17 @@ func (f *installFlags) install() error {
 		fmt.Print(target.Snippet(server))
 		return nil
 	}
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return err
+	}
+	target.Follow = func(path string) (string, error) {
+		way, err := hostpath.LocateOwn(state, path)
+		if err != nil {
+			return "", err
+		}
+		return way.Path, nil
+	}
 	changed, err := target.Add(server, f.force)
 	if err != nil {
 		return f.notWritten(target, server, err)
@@ -54,8 +66,14 @@ func (f *installFlags) install() error {
 
 // notWritten says what to do by hand.
 func (f *installFlags) notWritten(target *install.Target, server install.Server, err error) error {
-	unsafe := (*install.UnsafeError)(nil)
+	unsafe, link := (*install.UnsafeError)(nil), (*hostpath.LinkError)(nil)
 	switch {
+	case errors.As(err, &link):
+		fmt.Print(target.Snippet(server))
+		return &paddock.Error{
+			Message: hostpath.Printable("cannot edit " + target.Path + ": " + err.Error()),
+			Hint:    hostpath.Printable("remove the link, if you did not make it, or add by hand what was printed, to " + link.Leads),
+		}
 	case errors.Is(err, install.ErrOther):
 		return &paddock.Error{
 			Message: "cannot add the server " + server.Name + " to " + target.Path + ": another one has this name",

@@ -20,16 +20,16 @@ func TestLangchainExamples(t *testing.T) {
 			t.Skip("user namespaces are forbidden here: " + f.Detail)
 		}
 	}
-	bin := t.TempDir()
+	bin, usual := t.TempDir(), t.TempDir()
 	for _, name := range []string{"paddock", "paddock-agent"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, name), "../../cmd/"+name)
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState="+usual+"/paddock", "-o", filepath.Join(bin, name), "../../cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("cannot build %s: %v\n%s", name, err, text)
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), python, "-B", "-W", "error", "-m", "unittest", "-v", "test_examples")
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PADDOCK_STATE_DIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PADDOCK_STATE_DIR="+t.TempDir(), "XDG_STATE_HOME="+usual)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}

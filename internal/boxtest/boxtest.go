@@ -36,6 +36,7 @@ func Main(m *testing.M) {
 	}
 	_ = os.Chmod(dir, 0o755) // other identities execute it
 	Agent = filepath.Join(dir, "paddock-agent")
+	Usual(filepath.Join(dir, "usual"))
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", Agent, "../../cmd/paddock-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -48,6 +49,14 @@ func Main(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// Usual has the usual place of state be below a directory, for this process and what
+// it starts, and gives the flag that builds programs which think so as root, too.
+func Usual(dir string) (flag string) {
+	hostpath.RootState = filepath.Join(dir, "paddock")
+	_ = os.Setenv("XDG_STATE_HOME", dir)
+	return "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState=" + hostpath.RootState
 }
 
 // Token is an argument that nothing else has.

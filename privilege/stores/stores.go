@@ -54,7 +54,7 @@ func filePath(where string) (string, error) {
 	if where == "" {
 		return filepath.Join(dir, FileName), err
 	}
-	way, err := hostpath.Trust(dir, backend.OwnFile{Path: where, What: "the file of privileges", Field: Env})
+	way, err := hostpath.Trust(hostpath.List(dir), backend.OwnFile{Path: where, What: "the file of privileges", Field: Env})
 	if err != nil {
 		return "", &privilege.Unavailable{Store: strconv.Quote(where), Cause: err, Hint: hostpath.Hint(err)}
 	}

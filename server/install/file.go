@@ -51,14 +51,17 @@ func (t *Target) unsafe(err error) error {
 }
 
 // place opens the directory of the file, and makes it where there is none. In a
-// project, which commands may have changed, no link leads out of it; a user's
+// project, which commands may be changing, no link leads out of it; a user's
 // own file may be kept elsewhere.
 func (t *Target) place() (*os.Root, string, error) {
-	if t.dir == "" {
-		path := t.Path
-		if led, err := filepath.EvalSymlinks(path); err == nil {
-			path = led
+	path := t.Path
+	if t.Follow != nil {
+		var err error
+		if path, err = t.Follow(path); err != nil {
+			return nil, "", err
 		}
+	}
+	if t.dir == "" {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, "", t.unsafe(err)
 		}

@@ -140,6 +140,10 @@ type Target struct {
 	Scope Scope
 	// Next is what to do then.
 	Next string
+	// Follow resolves the links of Path, and refuses one that commands of a sandbox
+	// could have made. nil: a file that is a link is refused. Of a project's links
+	// none leads out of it, whatever Follow says.
+	Follow func(path string) (string, error)
 
 	client client
 	dir    string // of the project; empty for a user's file

@@ -230,6 +230,10 @@ func TestUserLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := target.Add(paddock, false); err == nil || !strings.Contains(err.Error(), "it is a symbolic link") {
+		t.Fatalf("nobody has judged the link: %v", err)
+	}
+	target.Follow = filepath.EvalSymlinks
 	if changed, err := target.Add(paddock, false); err != nil || !changed {
 		t.Fatalf("%v, %v", changed, err)
 	}

@@ -19,9 +19,9 @@ func gitAttacks() []later {
 		return later{name: name, want: wantStopped, prepare: made + "\n" + configure, attack: change, trigger: trigger}
 	}
 	// hooks has core.hooksPath name a directory of the workspace, in some form.
-	hooks := func(name, configure string) later {
+	hooks := func(name, configure string, env ...string) later {
 		return later{name: "core.hooksPath " + name, want: wantStopped, prepare: `harmless tools/hooks/pre-commit; git add .; git commit -q -m tools` + "\n" + configure,
-			attack: `evil tools/hooks/pre-commit`, trigger: commit}
+			attack: `evil tools/hooks/pre-commit`, trigger: commit, env: env}
 	}
 	told := func(name, tells, prepare, attack, trigger string) later {
 		return later{name: name, want: wantTold, tells: tells, prepare: prepare, attack: attack, trigger: trigger}
@@ -55,6 +55,9 @@ func gitAttacks() []later {
 		told(".git/COMMIT_EDITMSG is a link out", ".git/COMMIT_EDITMSG", `:`, `ln -sf "$CANARY" .git/COMMIT_EDITMSG`, commit),
 		told(".git/commondir leads elsewhere", ".git/commondir", `:`, `cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo ../fake >.git/commondir`, commit),
 
+		hooks("in variables", `:`, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.hooksPath", "GIT_CONFIG_VALUE_0=tools/hooks"),
+		hooks("in what -c handed on", `:`, "GIT_CONFIG_PARAMETERS='core.hooksPath'='tools/hooks'"),
+		hooks("in the repository that GIT_DIR names", `cp -a .git "$DIR/store"; git --git-dir="$DIR/store" config core.hooksPath tools/hooks`, "GIT_DIR=$DIR/store"),
 		hooks("plainly", `git config core.hooksPath tools/hooks`),
 		hooks("as an absolute path", `git config core.hooksPath "$WS/tools/hooks"`),
 		hooks("in an included file", `printf '[core]\n\thooksPath = tools/hooks\n' >"$DIR/inc"; git config include.path "$DIR/inc"`),
@@ -115,12 +118,25 @@ func gitAttacks() []later {
 
 		stop("a submodule's hook in .git/modules", submodule, `evil .git/modules/lib/hooks/post-checkout`, `git -C lib checkout -q -b other`),
 		stop("a submodule's configuration in .git/modules", submodule, `evil x; git config -f .git/modules/lib/config core.fsmonitor "$WS/x"`, `git status`),
-		stop("a linked worktree's configuration in .git/worktrees", `git config extensions.worktreeConfig true; git worktree add -q "$DIR/linked"`,
+		stop("a submodule's own directory is moved", submodule, `mv .git/modules/lib old; cp -a old .git/modules/lib; evil .git/modules/lib/hooks/pre-commit`, `git -C lib commit -q --allow-empty -m x`),
+		stop(".git/modules is moved", submodule, `mv .git/modules old; cp -a old .git/modules; evil .git/modules/lib/hooks/pre-commit`, `git -C lib commit -q --allow-empty -m x`),
+		told("a submodule's .git leads elsewhere", "lib/.git", submodule, `git init -q fake; evil fake/.git/hooks/pre-commit; rm -f lib/.git; echo "gitdir: $WS/fake/.git" >lib/.git`, `git -C lib commit -q --allow-empty -m x`),
+		told("a submodule's .git leads to a new one in .git/modules", ".git/modules/new", submodule, `evil x; cp -a .git/modules/lib .git/modules/new; git config -f .git/modules/new/config core.fsmonitor "$WS/x"; echo 'gitdir: ../.git/modules/new' >lib/.git`, `git -C lib status`),
+		told("a submodule's commondir leads elsewhere", "lib/commondir", submodule, `cp -a .git/modules/lib fake; evil fake/hooks/pre-commit; echo "$WS/fake" >.git/modules/lib/commondir`, `git -C lib commit -q --allow-empty -m x`),
+		told("a submodule's attributes choose a filter of the user's", ".git/modules/lib/info", submodule+`echo x >lib/x; git -C lib add x; git -C lib commit -q -m x; git config --global filter.tidy.clean ": >'$CANARY'; cat"; rm -rf .git/modules/lib/info`,
+			`mkdir .git/modules/lib/info; echo '* filter=tidy' >.git/modules/lib/info/attributes`, `echo y >lib/x; git -C lib commit -q -a -m y`),
+		stop("a linked worktree's configuration in .git/worktrees", `git config extensions.worktreeConfig true; git worktree add -q "$DIR/linked"; echo >.git/worktrees/linked/config.worktree`,
 			`evil x; git config -f .git/worktrees/linked/config.worktree core.fsmonitor "$WS/x"`, `git -C "$DIR/linked" status`),
+		told("a linked worktree gets a configuration in .git/worktrees", "linked/config.worktree", `git config extensions.worktreeConfig true; git worktree add -q "$DIR/linked"; rm -f .git/worktrees/linked/config.worktree`,
+			`evil x; git config -f .git/worktrees/linked/config.worktree core.fsmonitor "$WS/x"`, `git -C "$DIR/linked" status`),
+		told("a linked worktree's commondir leads elsewhere", "linked/commondir", `git worktree add -q "$DIR/linked"`,
+			`cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo "$WS/fake" >.git/worktrees/linked/commondir`, `cd "$DIR/linked" && commit`),
+		told("a worktree is made whose commondir leads elsewhere", "new/.git", `:`,
+			`git worktree add -q new; cp -a .git fake; rm -rf fake/hooks; evil fake/hooks/pre-commit; echo "$WS/fake" >.git/worktrees/new/commondir; echo "gitdir: $WS/.git/worktrees/new" >new/.git`, `cd new && commit`),
 		told("the first submodule comes with hooks", ".git/modules", `:`, `git init -q lib; git -C lib commit -q --allow-empty -m x; mkdir -p .git/modules; mv lib/.git .git/modules/lib; echo 'gitdir: ../.git/modules/lib' >lib/.git; evil .git/modules/lib/hooks/pre-commit`,
 			`cd lib && git commit -q --allow-empty -m x`),
 		told("the workspace becomes a repository", ".git", `rm -rf .git`, `git init -q .; evil .git/hooks/pre-commit`, `git add . && git commit -q -m x`),
-		told("the workspace becomes a bare repository", "HEAD", `rm -rf .git`, `git init -q --bare x; mv x/* .; evil hooks/pre-receive`,
+		told("the workspace becomes a bare repository", "hooks", `rm -rf .git`, `git init -q --bare x; mv x/* .; evil hooks/pre-receive`,
 			`git init -q -b main "$DIR/other"; cd "$DIR/other"; git commit -q --allow-empty -m x; git push -q "$WS" main`),
 	}
 	for i := range rows {
@@ -157,6 +173,9 @@ func nestedAttacks() []later {
 			`git -C vendor/lib config submodule.sub.update '!: >"$CANARY"; :'; git -C vendor/lib/sub commit -q --allow-empty -m x`, `git -C vendor/lib submodule update`),
 		row("a nested repository's rebase gets a program", "rebase-merge", nested+`; cd vendor/lib; git commit -q --allow-empty -m b; git commit -q --allow-empty -m c; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q -i HEAD~1`,
 			`printf 'exec : >"%s"\n' "$CANARY" >>vendor/lib/.git/rebase-merge/git-rebase-todo`, `git -C vendor/lib rebase --continue`),
+		row("a nested repository is made, where a program of the user's is relative", "tools/new/.git", `mkdir tools; git config --global core.fsmonitor tools/x`, `git init -q tools/new; evil tools/new/tools/x`, `git -C tools/new status`),
+		row("a clone is made, whose remote is a command", "tools/new/.git", `mkdir tools; git config --global protocol.ext.allow always`, `git clone -q . tools/new; git -C tools/new config remote.origin.url "ext::sh -c :>$CANARY"`, `git -C tools/new fetch`),
+		row("a clone is made, which works elsewhere", "tools/new/.git", `mkdir tools`, `git clone -q . tools/new; cd tools/new; echo x >canary; git add canary; git commit -q -m x; git config core.worktree "$DIR"`, `cd tools/new/.git; git checkout -q -f HEAD; git -C .. checkout -q -f HEAD`),
 		row("a nested repository is made", "tools/new/.git", `mkdir tools`, `git init -q tools/new; evil x; git -C tools/new config core.fsmonitor "$WS/x"`, `git -C tools/new status`),
 		row("a nested repository is made, and a prompt asks for its state", "src/.git", `:`, `git init -q src; evil x; git -C src config core.fsmonitor "$WS/x"`, `cd src; git status --porcelain`),
 		row("a nested repository is made deep below", "a/b/c/d/e/f/g/h/.git", `mkdir -p a/b/c/d/e/f/g/h`, `git init -q a/b/c/d/e/f/g/h; evil x; git -C a/b/c/d/e/f/g/h config core.fsmonitor "$WS/x"`, `git -C a/b/c/d/e/f/g/h status`),
@@ -168,6 +187,11 @@ func nestedAttacks() []later {
 		row("a nested bare repository's configuration is changed", "mirror.git", `git init -q --bare mirror.git; git remote add mirror "$WS/mirror.git"`, `evil x/pre-receive; git -C mirror.git config core.hooksPath "$WS/x"`, `git push -q mirror main`),
 		row("a nested repository gets commondir", "vendor/lib/.git", nested, `cp -a vendor/lib/.git store; evil store/hooks/pre-commit; echo "$WS/store" >vendor/lib/.git/commondir`, `git -C vendor/lib commit -q --allow-empty -m x`),
 		row("a nested repository among ignored files", "node_modules/lib/.git", `echo node_modules >.gitignore; mkdir -p node_modules/lib`, `git init -q node_modules/lib; evil x; git -C node_modules/lib config core.fsmonitor "$WS/x"`, `git -C node_modules/lib status`),
+		row("a nested .git is a file that leads over a link and back", "sub/.git", `:`, `git init -q --bare .git/objects/mod; evil x; c=.git/objects/mod/config; git config -f $c core.bare false; git config -f $c core.worktree "$WS/sub"; git config -f $c core.fsmonitor "$WS/x"; `+
+			`mkdir -p sub/mod/objects sub/mod/refs; cp .git/objects/mod/HEAD sub/mod; printf '[core]\n\tworktree = ..\n' >sub/mod/config; ln -s ../.git/objects/info sub/L; echo 'gitdir: L/../mod' >sub/.git`, `cd sub; git status`),
+		row("a HEAD beside submodules, and another repository for one", "commondir", `git init -q -b main "$DIR/sub"; git -C "$DIR/sub" commit -q --allow-empty -m first; git -c protocol.file.allow=always submodule --quiet add "$DIR/sub" sub; git commit -q -m sub`,
+			`cd .git/modules; cp -r sub ../objects/evil; evil x; git config -f ../objects/evil/config core.worktree "$WS/sub"; git config -f ../objects/evil/config core.fsmonitor "$WS/.git/modules/x"; touch HEAD; echo ../../objects/evil >sub/commondir`, `git -C sub status`),
+		row("a nested bare repository is made around another", "game/objects/.git", `mkdir -p game/objects`, `evil x; cd game; echo 'ref: refs/heads/main' >HEAD; mkdir refs; printf '[core]\n\tbare = true\n' >config; git init -q objects; git -C objects config core.fsmonitor "$WS/x"`, `cd game/objects; git status`),
 		row("a worktree of the workspace's repository, in it", ".git", `git worktree add -q linked; echo linked >.git/info/exclude`, `git init -q fake; evil fake/.git/hooks/pre-commit; rm linked/.git; echo "gitdir: $WS/fake/.git" >linked/.git`, `cd linked; git commit -q --allow-empty -m x`),
 	}
 	for n := 1; n <= 2; n++ { // more repositories than mounts are made for

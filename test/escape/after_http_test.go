@@ -25,6 +25,9 @@ func byHTTP(scheme, tool string, arguments map[string]any) door {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		socket := filepath.Join(s.dir, "mcp.sock")
+		if err := buildServer(); err != nil {
+			t.Fatal(err)
+		}
 		args := append([]string{"mcp", "--profile", "full", "--workspace", s.ws, "--http", "unix://" + socket, "--no-auth"}, s.flags(r)...)
 		cmd := s.paddock(ctx, r.env, args...)
 		stderr, err := cmd.StderrPipe()

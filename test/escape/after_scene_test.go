@@ -253,6 +253,9 @@ type model struct {
 
 func (s *scene) model(ctx context.Context, t *testing.T, r later) *model {
 	t.Helper()
+	if err := buildServer(); err != nil {
+		t.Fatal(err)
+	}
 	args := append([]string{"mcp", "--profile", "full", "--workspace", s.ws}, s.flags(r)...)
 	m := &model{t: t, cmd: s.paddock(ctx, r.env, args...)}
 	m.cmd.Stderr = &m.said

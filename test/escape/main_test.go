@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -57,6 +59,7 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		defer os.RemoveAll(binDir)
+		defer os.RemoveAll(usualDir())
 	}
 	wallless = probe()
 	status := m.Run()
@@ -77,16 +80,9 @@ func build() (err error) {
 	if err := os.Chmod(binDir, 0o755); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"-o", binDir + "/", "./cmd/paddock", "./cmd/paddock-agent", "./test/escape/attacker"},
-		{"-tags", "mcp,redis", "-o", filepath.Join(binDir, "paddock-mcp"), "./cmd/paddock"},
-	} {
-		build := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
-		build.Dir = filepath.Join("..", "..")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
-		}
+	usual = boxtest.Usual(usualDir())
+	if err := goBuild("-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-agent", "./test/escape/attacker"); err != nil {
+		return err
 	}
 	if os.Geteuid() != 0 {
 		return nil
@@ -100,6 +96,28 @@ func build() (err error) {
 	}
 	return os.Chmod(suidProgram(), 0o755|os.ModeSetuid)
 }
+
+// goBuild builds programs of this module.
+func goBuild(args ...string) error {
+	cmd := exec.Command("go", append([]string{"build", "-buildvcs=false", usual}, args...)...)
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// buildServer builds the sibling that serves models, once, for tests that need it.
+var buildServer = sync.OnceValue(func() error {
+	return goBuild("-tags", "mcp,redis", "-o", filepath.Join(binDir, "paddock-mcp"), "./cmd/paddock")
+})
+
+// usual is the flag that makes usualDir the place of state of programs.
+var usual string
+
+// usualDir holds what starts keep in the usual place of state.
+func usualDir() string { return binDir + "-usual" }
 
 // suidProgram is the attacker with root's identity for everybody. Only root
 // can make it.

@@ -156,6 +156,44 @@ func TestReadOnlyControlGroups(t *testing.T) {
 	}
 }
 
+// What the host has mounted below a workspace is refused behind walls that
+// cannot make it read-only, unless it is read-only as it is.
+func TestMountsBelow(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root may mount")
+	}
+	requireWalls(t, policy.LevelFull) // where namespaces can be had, mounts can be made
+	requireWalls(t, policy.LevelLandlock)
+	h := newHost(t, column{who(), policy.LevelLandlock})
+	h.copyPrograms(t)
+	below := filepath.Join(h.inside, "below")
+	mkdir(t, below, 0o755)
+	for name, args := range map[string][]string{"a wrapper": {"--wrapper", "env"}, "the landlock level": {"--level", "landlock"}} {
+		for _, tt := range []struct {
+			name, prepare string
+			refused       bool
+		}{
+			{"nothing", `:`, false},
+			{"a mount", `mount -t tmpfs none "$0"`, true},
+			{"a mount that is read-only", `mount -t tmpfs -o ro none "$0"`, false},
+		} {
+			t.Run(name+"/"+tt.name, func(t *testing.T) {
+				cmd := h.paddock(t, append(args, "--", "/bin/echo", "it runs")...)
+				cmd.Args = append([]string{"/bin/sh", "-c", tt.prepare + ` && exec "$@"`, below, cmd.Path}, cmd.Args[1:]...)
+				cmd.Path = "/bin/sh"
+				cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS
+				status, stdout, stderr := said(t, cmd)
+				if tt.refused && (status != cannotStart || stdout != "" || !strings.Contains(stderr, below+" is a mount of the host below it") || !strings.Contains(stderr, "--rw "+below)) {
+					t.Errorf("status %d: %s%s", status, stdout, stderr)
+				}
+				if !tt.refused && (status != 0 || stdout != "it runs\n") {
+					t.Errorf("status %d: %s%s", status, stdout, stderr)
+				}
+			})
+		}
+	}
+}
+
 // Inside a sandbox there are no namespaces to be had. Level full says so, and
 // names the level that does without.
 func TestNested(t *testing.T) {

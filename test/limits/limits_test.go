@@ -24,6 +24,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -41,11 +42,12 @@ func testMain(m *testing.M) int {
 		err = os.Chmod(dir, 0o755)
 	}
 	binDir = dir
+	usual := boxtest.Usual(filepath.Join(dir, "usual"))
 	for _, pkg := range []string{"./cmd/paddock", "./cmd/paddock-agent", "./test/limits/hog"} {
 		if err != nil {
 			break
 		}
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, filepath.Base(pkg)), pkg)
+		build := exec.Command("go", "build", "-buildvcs=false", usual, "-o", filepath.Join(dir, filepath.Base(pkg)), pkg)
 		build.Dir = filepath.Join("..", "..")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		var out []byte

@@ -133,3 +133,47 @@ func TestInstallLeavesAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestInstallOverLinks: a link that commands of a sandbox made leads the installation
+// nowhere; one of the user's own does.
+func TestInstallOverLinks(t *testing.T) {
+	requireWalls(t)
+	for name, tt := range map[string]struct {
+		client, scope string
+		plant         string // by whoever makes the link
+		kept          string // where it leads
+	}{
+		"a directory of the project":    {"vscode", "project", "ln -s notes .vscode", "notes/mcp.json"},
+		"a file of the project":         {"claude-code", "project", "ln -s notes/x.json .mcp.json", "notes/x.json"},
+		"the user's, kept in a project": {"codex", "user", "mkdir -p home; ln -s ../notes home/.codex", "notes/config.toml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, planted := range []bool{true, false} {
+				dir := publicDir(t)
+				if err := os.Mkdir(filepath.Join(dir, "notes"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				link := exec.CommandContext(t.Context(), "sh", "-c", tt.plant)
+				if planted {
+					link = exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "run", "--", "sh", "-c", tt.plant)
+				}
+				env := append(os.Environ(), "PADDOCK_STATE_DIR="+filepath.Join(t.TempDir(), "state"))
+				link.Dir, link.Env = dir, env
+				if out, err := link.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "mcp", "install", "--client", tt.client, "--scope", tt.scope)
+				cmd.Dir, cmd.Env = dir, append(env, "HOME="+filepath.Join(dir, "home"), "CODEX_HOME=")
+				out, err := cmd.CombinedOutput()
+				_, missing := os.Stat(filepath.Join(dir, tt.kept))
+				switch {
+				case planted && (err == nil || missing == nil || !strings.Contains(string(out), "commands of a sandbox could have made it") || !strings.Contains(string(out), "hint: remove the link")):
+					t.Errorf("over a link of commands: %v, %v\n%s", err, missing, out)
+				case !planted && tt.client == "claude-code": // a file that is a link is left alone in projects
+				case !planted && (err != nil || missing != nil):
+					t.Errorf("over the user's own link: %v, %v\n%s", err, missing, out)
+				}
+			}
+		})
+	}
+}

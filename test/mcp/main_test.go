@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 )
 
 // Where the programs under test are, built once; in its directory
@@ -50,12 +51,13 @@ func testMain(m *testing.M) int {
 
 // build makes the programs in dir.
 func build(dir string) error {
+	usual := boxtest.Usual(filepath.Join(dir, "usual"))
 	for _, args := range [][]string{
 		{"-o", dir + "/", "./cmd/paddock", "./cmd/paddock-agent"},
 		{"-tags", "mcp", "-o", filepath.Join(dir, "paddock-mcp"), "./cmd/paddock"},
 		{"-tags", "mcp,fixtures", "-o", filepath.Join(dir, "with-fixtures", "paddock-mcp"), "./cmd/paddock"},
 	} {
-		build := exec.Command("go", append([]string{"build", "-buildvcs=false"}, args...)...)
+		build := exec.Command("go", append([]string{"build", "-buildvcs=false", usual}, args...)...)
 		build.Dir = filepath.Join("..", "..")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

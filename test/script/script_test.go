@@ -18,15 +18,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 )
 
 // The programs under test, built once, and where they keep state.
@@ -46,11 +49,12 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binDir, stateDir = filepath.Join(dir, "bin"), filepath.Join(dir, "state")
+	usual := boxtest.Usual(filepath.Join(dir, "usual"))
 	for _, args := range [][]string{
 		{"-o", binDir + "/", "./cmd/paddock", "./cmd/paddock-agent"},
 		{"-tags", "mcp,redis", "-o", binDir + "/paddock-mcp", "./cmd/paddock"},
 	} {
-		build := exec.Command("go", append([]string{"build"}, args...)...)
+		build := exec.Command("go", append([]string{"build", usual}, args...)...)
 		build.Dir = "../.."
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -59,6 +63,9 @@ func testMain(m *testing.M) int {
 		}
 	}
 	wallless = probe()
+	if signal.Ignored(syscall.SIGHUP) { // under nohup; what is started here would ignore it, too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	return m.Run()
 }
 
@@ -99,6 +106,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", binDir+":"+os.Getenv("PATH"))
 			env.Setenv("PADDOCK_STATE_DIR", stateDir)
+			env.Setenv("XDG_STATE_HOME", os.Getenv("XDG_STATE_HOME"))
 			env.Setenv("MARK", newMark())
 			env.Setenv("BIN", binDir)
 			return nil

@@ -35,7 +35,7 @@ var machines = [][]suite{
 		{pkg: "op", later: everything},
 	},
 	{
-		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused)", // they need a fast machine, or none of this kernel
+		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused|TestAfter)", // they need a fast machine, programs such as git, or none of this kernel
 			later: "^TestGrid$/full|^(TestGridBombs|TestDaemons|TestDetachedDaemons|TestKillEverything|TestStoppedTree|TestStoppedAgent)$"},
 	},
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 )
 
 // Where the programs under test are, built once.
@@ -33,7 +34,7 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/paddock", "./cmd/paddock-agent")
+	build := exec.Command("go", "build", "-buildvcs=false", boxtest.Usual(filepath.Join(dir, "usual")), "-o", dir+"/", "./cmd/paddock", "./cmd/paddock-agent")
 	build.Dir = filepath.Join("..", "..")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -1,0 +1,167 @@
+package hostpath
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// marks are the names in a directory that tell of a repository.
+type marks struct{ git, head, objects, refs, commondir bool }
+
+func (m *marks) note(name []byte) {
+	switch string(name) {
+	case ".git":
+		m.git = true
+	case "HEAD":
+		m.head = true
+	case "objects":
+		m.objects = true
+	case "refs":
+		m.refs = true
+	case "commondir":
+		m.commondir = true
+	}
+}
+
+// bare reports whether git takes a directory of these names for a repository's own.
+func (m marks) bare() bool { return m.head && (m.objects && m.refs || m.commondir) }
+
+// names are those of all directories below some roots, read once for a start: the
+// search for nested repositories and the first look of a comparison go by them.
+type names struct {
+	done chan struct{} // closed when all below is final
+	look *look
+	tops map[string]*node // by root
+}
+
+// readNames begins to read them. What cannot be read, or lies beyond a bound, is
+// missing, and is read anew by whom it matters to.
+func readNames(ctx context.Context, roots []string) *names {
+	n := &names{done: make(chan struct{}), tops: map[string]*node{}}
+	n.look = &look{matcher: inventory(), began: time.Now(), namesOnly: true, unseen: map[string]string{}}
+	go func() {
+		defer close(n.done)
+		for _, root := range outermost(roots) {
+			if p, err := openRoot(root); err == nil {
+				n.tops[root] = n.look.tree(ctx, p, nil)
+				_ = unix.Close(p.fd)
+			}
+		}
+	}()
+	return n
+}
+
+// below finds a directory, nil where it was not read.
+func (n *names) below(ctx context.Context, dir string) *node {
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		return nil
+	}
+	for root, at := range n.tops {
+		rel, in := Within(dir, root)
+		if !in {
+			continue
+		}
+		for part := range strings.SplitSeq(rel, "/") {
+			if part != "" && at != nil {
+				at = at.kid(-1, part)
+			}
+		}
+		if at != nil && at.ino != 0 {
+			return at
+		}
+	}
+	return nil
+}
+
+// begin gives the look that goes on from the names.
+func (n *names) begin(ctx context.Context) *look {
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		return nil
+	}
+	l := &look{matcher: n.look.matcher, began: n.look.began, items: map[string]item{}, unseen: maps.Clone(n.look.unseen), depth: n.look.depth, why: n.look.why}
+	l.entries.Store(n.look.entries.Load())
+	l.dirs.Store(n.look.dirs.Load())
+	return l
+}
+
+// openRoot opens a directory that commands can write.
+func openRoot(root string) (place, error) {
+	fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return place{}, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return place{}, err
+	}
+	return place{fd: fd, root: root, dev: uint64(st.Dev), ino: st.Ino, trusted: keepsFileTimes(fd)}, nil //nolint:unconvert // differs between platforms
+}
+
+// meetAll looks at what a tree whose names are known holds of the inventory, breadth
+// first.
+func (l *look) meetAll(ctx context.Context, top place, first *node) {
+	w := newWalk(l, top)
+	for queue := []task{{what: first.what, now: first}}; len(queue) > 0; queue = queue[1:] {
+		t := queue[0]
+		t.what = t.now.what
+		switch {
+		case ctx.Err() != nil:
+			w.cut(t.depth, "there was no time for more")
+			return
+		case t.now.ino == 0: // it could not be read
+			continue
+		case len(t.now.hits) > 0, t.now.bare, len(t.now.links) > 0 && (t.git || t.what != plain):
+			fd, err := openBelow(top.fd, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
+			if err != nil {
+				l.missed(top.root, t.rel, err)
+				continue
+			}
+			in := top
+			in.fd, in.rel = fd, t.rel
+			l.meet(ctx, in, t)
+			_ = unix.Close(fd)
+		}
+		queue = append(queue, w.kids(t, -1)...)
+	}
+}
+
+// dirNames are the names in a directory that tell of a repository, and the
+// directories in it, but for ".git".
+type dirNames struct {
+	marks
+	dirs []string
+}
+
+// dirNames gives those of a directory whose names were read.
+func (n *node) dirNames() dirNames {
+	d := dirNames{marks: n.marks}
+	for _, k := range n.kids {
+		if k.name != ".git" {
+			d.dirs = append(d.dirs, k.name)
+		}
+	}
+	slices.Sort(d.dirs)
+	return d
+}
+
+// writableDirs are the directories among mounts.
+func writableDirs(mounts []Mount) []string {
+	var dirs []string
+	for _, m := range mounts {
+		if m.Dir {
+			dirs = append(dirs, filepath.Clean(m.Source))
+		}
+	}
+	return dirs
+}

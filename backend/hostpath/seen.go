@@ -1,0 +1,35 @@
+package hostpath
+
+import "github.com/paddock-dev/paddock/backend"
+
+// Seen is what one start has seen of the host. [Mounts] and [Covers] keep it in
+// the request, so that each thing is looked at once, and what a backend opens is
+// what was judged. It is no longer true once the start is over.
+type Seen struct {
+	list    *Written
+	mounted map[string]mounted // nil: not read yet
+	mounts  []Mount            // nil: not looked at yet
+	covers  []Cover
+	covered bool
+}
+
+// NewSeen begins a start with the list of its directory of state, nil where
+// there is none that can be believed.
+func NewSeen(list *Written) *Seen { return &Seen{list: list} }
+
+// seenBy is what the start of a request has seen so far: of one that keeps
+// nothing, the list alone.
+func seenBy(req backend.Request) *Seen {
+	if s, ok := req.Seen.(*Seen); ok {
+		return s
+	}
+	return NewSeen(List(req.StateDir))
+}
+
+// host is what is mounted on the host, by mount point.
+func (s *Seen) host() map[string]mounted {
+	if s.mounted == nil {
+		s.mounted = mountedAll()
+	}
+	return s.mounted
+}

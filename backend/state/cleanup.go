@@ -1,0 +1,125 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+)
+
+// EngineVariables are what the command line of a container engine gets of the
+// caller's environment to find its engine; it gets no others, because the engine
+// might hand them on.
+var EngineVariables = []string{
+	"PATH", "HOME", "USER", "TMPDIR", "LANG",
+	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
+	"CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE",
+	"CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "STORAGE_DRIVER", "STORAGE_OPTS",
+	"CONTAINERD_ADDRESS", "CONTAINERD_NAMESPACE", "NERDCTL_TOML",
+	"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
+}
+
+// engineCleanup is what follows an engine's program.
+var engineCleanup = regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
+
+// cleanUp runs the commands that end what a killed keeper has left elsewhere,
+// and says whether all could be run. Their status says little: most find
+// nothing to do.
+func cleanUp(root, path string, commands [][]string) bool {
+	tried := filepath.Join(path, "tried") // and in vain
+	if info, err := os.Stat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
+		return false
+	}
+	for _, argv := range commands {
+		if checkCleanup(root, argv) != nil {
+			return false // Refused tells
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.WaitDelay = time.Second
+		err := cmd.Run()
+		failed := ctx.Err() != nil
+		cancel()
+		var exit *exec.ExitError
+		if failed || err != nil && !errors.As(err, &exit) {
+			_ = os.Remove(tried)
+			_ = os.WriteFile(tried, nil, 0o600)
+			return false
+		}
+	}
+	return true
+}
+
+// checkCleanup refuses a command that no backend writes into a record: else who
+// could once write there would have it run. Backends write
+//
+//	/usr/bin/rm -rf -- STATE/codex/sandbox-NAME
+//	/usr/bin/env -i NAME=VALUE… ENGINE stop -t 0 paddock-ID, and the like
+//
+// with programs that no sandbox could have written.
+func checkCleanup(root string, argv []string) error {
+	if len(argv) == 4 && filepath.Base(argv[0]) == "rm" && argv[1] == "-rf" && argv[2] == "--" {
+		name, ok := strings.CutPrefix(argv[3], filepath.Join(root, "codex", "sandbox-"))
+		if !ok || strings.Contains(name, "/") {
+			return fmt.Errorf("%s is no directory of a sandbox", argv[3])
+		}
+		return trusted(root, argv[0])
+	}
+	if len(argv) > 2 && filepath.Base(argv[0]) == "env" && argv[1] == "-i" {
+		if err := trusted(root, argv[0]); err != nil {
+			return err
+		}
+		for argv = argv[2:]; len(argv) > 0; argv = argv[1:] {
+			name, _, assigned := strings.Cut(argv[0], "=")
+			if !assigned || strings.Contains(name, "/") {
+				break
+			}
+			if !slices.Contains(EngineVariables, name) {
+				return fmt.Errorf("the variable %s is none of an engine's", name)
+			}
+		}
+	}
+	if len(argv) < 2 || !engineCleanup.MatchString(strings.Join(argv[1:], " ")) {
+		return fmt.Errorf("no backend writes %q", argv)
+	}
+	return trusted(root, argv[0])
+}
+
+func trusted(root, program string) error {
+	if !filepath.IsAbs(program) {
+		return fmt.Errorf("%s is no absolute path", program)
+	}
+	_, err := hostpath.Trust(hostpath.List(root), backend.OwnFile{Path: program, What: "a program"})
+	return err
+}
+
+// Refused tells of the directories below root whose records name clean-up commands
+// that are not run, because no backend writes such.
+func Refused(root string) []string {
+	var told []string
+	paths, _ := filepath.Glob(filepath.Join(root, "sandboxes", "*"))
+	for _, path := range paths {
+		r, err := Read(path)
+		if err != nil || !r.Kept {
+			continue
+		}
+		for _, argv := range r.Cleanup {
+			if err := checkCleanup(root, argv); err != nil {
+				told = append(told, hostpath.Printable(path+": "+err.Error()))
+				break
+			}
+		}
+	}
+	return told
+}
