@@ -217,7 +217,8 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
 		}
-		if there && i.same(was) || !there && !s.knew(full) {
+		moved := i.to != "" && i.by.Path == ".git" && s.items[filepath.Join(i.to, "config")].kind == isFile && !now.compared(i.to) // over a link, say
+		if there && i.same(was) && !moved || !there && !s.knew(full) {
 			continue
 		}
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
