@@ -251,7 +251,8 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
-	if more := len(found.List) - maxChanges; more > 0 {
+	if more := len(found.List) - maxChanges; more > 0 { // what is obeyed unasked comes first
+		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
 		found.List = found.List[:maxChanges]
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
 	}

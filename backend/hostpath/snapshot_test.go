@@ -507,6 +507,17 @@ func TestCompareWithinATick(t *testing.T) {
 	}
 }
 
+// Many changes of what runs by name hide none of what is obeyed unasked.
+func TestCompareMany(t *testing.T) {
+	ws := t.TempDir()
+	before := takeAt(t, ws, time.Now())
+	host(t, ws, "i=0; while [ $i -lt 1100 ]; do mkdir a$i; : > a$i/Makefile; i=$((i+1)); done; mkdir z; echo x > z/.envrc")
+	c := before.Compare(t.Context())
+	if got := found(c, ws, policy.Unasked); got != "z/.envrc" || len(c.List) != maxChanges || len(c.Unseen) != 1 {
+		t.Errorf("planted %q of %d changes; unseen %q", got, len(c.List), c.Unseen)
+	}
+}
+
 // What is written through a mapping is seen where the file system does not note
 // it in any time: tmpfs does not, once a page was read.
 func TestCompareMapped(t *testing.T) {
