@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -74,6 +76,13 @@ func linkText(dir int, name string) string {
 	}
 	sum := sha256.Sum256(buf[:n])
 	return hex.EncodeToString(sum[:16])
+}
+
+// leadsIntoGit reports whether the text of a link has ".git" among its names.
+func leadsIntoGit(dir int, name string) bool {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	return err == nil && slices.Contains(strings.Split(string(buf[:n]), "/"), ".git")
 }
 
 // settled reports whether any later change would have another time.

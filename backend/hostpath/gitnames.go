@@ -328,7 +328,7 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 		}
 	case errors.As(err, &link):
 		p.watch(link.at)
-		if target, err := filepath.EvalSymlinks(at); err == nil {
+		if target := Real(at); target != "" {
 			p.watch(target)
 		}
 	case err != nil: // there is no file that it could name

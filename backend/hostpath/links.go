@@ -134,6 +134,9 @@ func Real(p string) string {
 	if p == "" {
 		return ""
 	}
+	if _, err := os.Stat(p); err != nil { // the kernel follows few links, and ends
+		return ""
+	}
 	resolved, err := filepath.EvalSymlinks(p)
 	if err != nil {
 		return ""

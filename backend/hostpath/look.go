@@ -147,6 +147,11 @@ func (l *look) meet(ctx context.Context, p place, t task) {
 			l.at(ctx, p, name, writtenThrough, 0)
 		}
 	}
+	for _, name := range t.now.links {
+		if leadsIntoGit(p.fd, name) {
+			l.at(ctx, p, name, intoGit, 0)
+		}
+	}
 	if t.what == modules && !t.now.bare {
 		return
 	}

@@ -26,6 +26,10 @@ var writtenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-
 // path of the inventory.
 var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link, and git writes through it"}
 
+// intoGit stands for a link into a repository's own directory, where nothing is
+// looked at but what is git's.
+var intoGit = &policy.Obeyed{Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link into a repository's own directory: what lies there is not compared"}
+
 // matcher finds the entries of the inventory by the first name of their paths.
 type matcher struct {
 	root, nested, repository map[string][]*policy.Obeyed

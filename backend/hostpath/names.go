@@ -121,7 +121,7 @@ func (l *look) meetAll(ctx context.Context, top place, first *node) {
 			return
 		case t.now.ino == 0: // it could not be read
 			continue
-		case len(t.now.hits) > 0, t.now.bare, len(t.now.links) > 0 && (t.git || t.what != plain):
+		case len(t.now.hits) > 0, t.now.bare, len(t.now.links) > 0:
 			fd, err := openBelow(top.fd, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
 			if err != nil {
 				l.missed(top.root, t.rel, err)

@@ -27,6 +27,7 @@ func (i *item) leads(full, text string) {
 		for _, s := range settings {
 			if s.key == "core.worktree" && !s.bare {
 				i.to = leadsBy(s.value, dir)
+				i.harmless = i.harmless && i.to != ""
 				continue
 			}
 			i.harmless = i.harmless && policy.HarmlessGit(s.key, s.value)
@@ -75,8 +76,11 @@ func (s *Snapshot) dropQuiet(of map[string][]Change, until time.Time) {
 		case i.by.Path == ".git" && i.kind == isGit:
 			quiet = s.harmless(top)
 		case i.by.Path == ".git" && i.kind == isFile:
-			leads := s.items[filepath.Join(i.to, "commondir")].to
-			quiet = leads != "" && leads == common(i.to) && s.harmless(leads) || s.harmless(i.to) && s.items[filepath.Join(i.to, "config")].to == dir
+			if shared, linked := s.items[filepath.Join(i.to, "commondir")]; linked { // git reads that repository's configuration
+				quiet = shared.to != "" && shared.to == common(i.to) && s.harmless(shared.to)
+			} else {
+				quiet = s.harmless(i.to) && s.items[filepath.Join(i.to, "config")].to == dir
+			}
 		}
 		if quiet {
 			delete(of, top)

@@ -217,7 +217,8 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
 		}
-		if there && i.same(was) || !there && !s.knew(full) {
+		moved := i.to != "" && i.by.Path == ".git" && s.items[filepath.Join(i.to, "config")].kind == isFile && !now.compared(i.to) // over a link, say
+		if there && i.same(was) && !moved || !there && !s.knew(full) {
 			continue
 		}
 		of[i.top] = append(of[i.top], Change{Path: full, Made: !there, By: *i.by})
@@ -250,7 +251,8 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
-	if more := len(found.List) - maxChanges; more > 0 {
+	if more := len(found.List) - maxChanges; more > 0 { // what is obeyed unasked comes first
+		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
 		found.List = found.List[:maxChanges]
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
 	}

@@ -72,12 +72,17 @@ func TestCompare(t *testing.T) {
 		{"a worktree of another repository", gitInit, "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../../x > .git/worktrees/w/commondir; echo gitdir: ../.git/worktrees/w > w/.git", ".git/worktrees w/.git", ""},
 		{"a .git file that leads to the repository above", gitInit, "mkdir w; echo gitdir: ../.git > w/.git", "w/.git", ""},
 		{"a .git file that leads over a link", gitInit + "mkdir -p b/worktrees; ln -s ../.git b/x", "mkdir -p .git/worktrees/w w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir; echo gitdir: ../b/x/worktrees/w > w/.git", "w/.git", ""},
-		{"a .git file that leads over a link and back", gitInit, "mkdir -p sub/mod/objects sub/mod/refs .git/objects/mod; echo x > sub/mod/HEAD; echo '[core] worktree = ..' > sub/mod/config; ln -s ../.git/objects/mod sub/L; echo gitdir: L/../mod > sub/.git", "sub/.git sub/mod/HEAD", ""},
+		{"a .git file that leads over a link and back", gitInit, "mkdir -p sub/mod/objects sub/mod/refs .git/objects/mod; echo x > sub/mod/HEAD; echo '[core] worktree = ..' > sub/mod/config; ln -s ../.git/objects/mod sub/L; echo gitdir: L/../mod > sub/.git", ".git/objects/mod sub/.git sub/L sub/mod/HEAD", ""},
 		{"a .git file that leads on behind its end", gitInit, "mkdir -p sub/mod/objects sub/mod/refs; echo x > sub/mod/HEAD; echo '[core] worktree = ..' > sub/mod/config; printf 'gitdir: ../evil\\0/../sub/mod\\n' > sub/.git", "sub/.git sub/mod/HEAD", ""},
 		{"submodules below what has a HEAD now", gitInit + "cd .git; mkdir modules; for m in lib libs/lib libs/objects libs/logs; do mkdir -p modules/$m; echo x > modules/$m/HEAD; echo x > modules/$m/commondir; done",
 			"cd .git/modules; echo x | tee HEAD > libs/HEAD; for m in lib libs/lib libs/objects libs/logs; do echo ../evil > $m/commondir; done", ".git/modules/lib/commondir .git/modules/libs/lib/commondir .git/modules/libs/logs/commondir .git/modules/libs/objects/commondir", ""},
 		{"worktrees below what has a HEAD now", gitInit + "mkdir -p .git/worktrees/w; echo x > .git/worktrees/w/HEAD; echo ../.. > .git/worktrees/w/commondir", "touch .git/worktrees/HEAD; echo ../evil > .git/worktrees/w/commondir", ".git/worktrees/w/commondir", ""},
 		{"the objects of a directory that becomes a repository", "mkdir -p a/objects", "cd a; echo ref: refs/heads/x > HEAD; mkdir refs; echo '[core] bare = true' > config; cd objects; mkdir ab; echo x | tee .envrc > ab/.envrc; " + gitInit + "echo x > .git/config", "a/objects/.envrc a/objects/.git/config a/objects/ab/.envrc", ""},
+		{"what lies in the modules of a directory that becomes a repository", "mkdir -p modules/app", "mkdir objects refs; echo ref: refs/heads/x > HEAD; echo '[core] bare = true' > config; echo x > modules/app/.envrc; echo x > modules/app/Makefile", "modules", ""},
+		{"a link into a repository's own directory", gitInit + "mkdir a; ln -s .git/hooks a/old", "mkdir -p .git/x/app; ln -s .git/x/app app", ".git/x/app app", ""},
+		{"a worktree with configuration of its own, of a repository that has programs run", gitInit + "echo '[core] hooksPath = tools/hooks' >> .git/config", "mkdir -p .git/worktrees/w w; cd .git/worktrees/w; echo x > HEAD; mkdir refs; echo ../.. > commondir; echo '[core] worktree = ../../../w' > config; echo gitdir: ../.git/worktrees/w > ../../../w/.git", "w/.git", ""},
+		{"a repository that works where nobody can tell", "", gitInit + "echo '[core] worktree = /a/../b' >> .git/config", ".git/config", ""},
+		{"a .git file that leads over a link now", "mkdir -p store/mod/objects store/mod/refs app; echo x > store/mod/HEAD; echo '[core] worktree = ../../app' > store/mod/config; echo gitdir: ../store/mod > app/.git", "mkdir other; mv store/mod other; rmdir store; ln -s other store; echo '[core] pager = x' >> other/mod/config", "app/.git other/mod/HEAD", ""},
 		{"a repository without anything", "", "mkdir .git; echo ref: refs/heads/x > .git/HEAD", ".git", ""},
 		{"a nested repository", "mkdir -p a/b", "cd a/b; " + gitInit + "echo x > .git/config; echo x > .git/hooks/update", "a/b/.git/config a/b/.git/hooks", ""},
 		{"a nested hook", "mkdir -p a/b; cd a/b; " + gitInit, "echo x > a/b/.git/hooks/pre-commit", "a/b/.git/hooks/pre-commit", ""},
@@ -499,6 +504,17 @@ func TestCompareWithinATick(t *testing.T) {
 		if got := found(before.Compare(t.Context()), ws, policy.Unasked); got != ".envrc" {
 			t.Fatalf("%q", got)
 		}
+	}
+}
+
+// Many changes of what runs by name hide none of what is obeyed unasked.
+func TestCompareMany(t *testing.T) {
+	ws := t.TempDir()
+	before := takeAt(t, ws, time.Now())
+	host(t, ws, "i=0; while [ $i -lt 1100 ]; do mkdir a$i; : > a$i/Makefile; i=$((i+1)); done; mkdir z; echo x > z/.envrc")
+	c := before.Compare(t.Context())
+	if got := found(c, ws, policy.Unasked); got != "z/.envrc" || len(c.List) != maxChanges || len(c.Unseen) != 1 {
+		t.Errorf("planted %q of %d changes; unseen %q", got, len(c.List), c.Unseen)
 	}
 }
 

@@ -267,8 +267,6 @@ func (w *walk) kids(t task, fd int) []task {
 			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
 		case kid.name == ".git":
 			k.what = gitDir
-		case t.now.bare && (kid.name == "modules" || kid.name == "worktrees"):
-			k.what, k.top = modules, true
 		case t.git || t.now.bare && writtenDirs[kid.name]:
 			k.git = true // people may work there too
 		}
@@ -321,7 +319,7 @@ func (w *walk) idle(parent int, t task) bool {
 	if was == nil || !was.stable || was.bare || was.what != t.what || t.what != plain && t.what != written || len(was.kids) > 0 {
 		return false
 	}
-	if (t.git || t.what == written) && len(was.links) > 0 {
+	if len(was.links) > 0 {
 		return false
 	}
 	var st unix.Stat_t

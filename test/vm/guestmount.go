@@ -37,7 +37,7 @@ func mountAll() error {
 			return fmt.Errorf("cannot mount %s: %w", m.target, err)
 		}
 	}
-	return errors.Join(unix.Chmod("/tmp", 0o1777), os.WriteFile("/run/utmp", nil, 0o644), upLoopback(), enableControllers())
+	return errors.Join(unix.Chmod("/", 0o755), unix.Chmod("/tmp", 0o1777), os.WriteFile("/run/utmp", nil, 0o644), upLoopback(), enableControllers())
 }
 
 // leaveFirstRoot binds the root over itself: pivot_root refuses a root that

@@ -53,7 +53,7 @@ func onHost() error {
 	series := flag.String("kernel", "", "boot kernels of this `series` alone, as 6.1")
 	only := flag.String("only", "", "run this `suite` alone: a package of suites.go, or process-1")
 	run := flag.String("run", "", "run the tests alone that `match`")
-	limit := flag.Duration("timeout", 5*time.Minute, "how `long` one machine may live")
+	limit := flag.Duration("timeout", 10*time.Minute, "how `long` one machine may live")
 	cache := flag.String("cache", ".cache/vm", "where make vm-deps has put the kernels")
 	flag.Parse()
 	kernels, err := findKernels(*cache)
