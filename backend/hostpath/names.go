@@ -3,7 +3,6 @@ package hostpath
 import (
 	"context"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -153,15 +152,4 @@ func (n *node) dirNames() dirNames {
 	}
 	slices.Sort(d.dirs)
 	return d
-}
-
-// writableDirs are the directories among mounts.
-func writableDirs(mounts []Mount) []string {
-	var dirs []string
-	for _, m := range mounts {
-		if m.Dir {
-			dirs = append(dirs, filepath.Clean(m.Source))
-		}
-	}
-	return dirs
 }

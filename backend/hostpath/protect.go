@@ -89,9 +89,13 @@ type protector struct {
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
 		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}, told: map[string]bool{}}
+	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			p.mounts = append(p.mounts, m)
+			if m.Dir {
+				dirs = append(dirs, filepath.Clean(m.Source))
+			}
 		}
 	}
 	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
@@ -99,7 +103,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	}
 	reading, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	p.tree = readNames(reading, writableDirs(p.mounts))
+	p.tree = readNames(reading, dirs)
 	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
 			return Protection{}, err

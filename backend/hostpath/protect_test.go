@@ -165,7 +165,7 @@ func TestProtect(t *testing.T) {
 		{name: "by way of a process, from here", files: append(repo("ws/.git", "hooksPath = ../../../../../../../../../../proc/self/cwd/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "core.fsmonitor by way of a process", files: append(repo("ws/.git", "fsmonitor = /proc/self/cwd/x\n"), "ws/x"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "by way of a descriptor", files: repo("ws/.git", "[include]\npath = /../dev//fd/3\n"), guards: git, unread: []string{"ws/.git/config"}},
-		{name: "that is none", files: repo("ws/.git", "hooksPath = /dev/null\n"), guards: git},
+		{name: "hooks that are switched off", files: repo("ws/.git", "hooksPath = /dev/null\n"), guards: git},
 		{name: "of what encloses the workspace", files: append(repo("ws/.git", "hooksPath = sub/h\n"), "ws/sub/h/"), workspace: "ws/sub", guards: []string{"ws/sub/h"}},
 		{name: "core.fsmonitor", files: append(repo("ws/.git", "fsmonitor = sh 'tools/x.sh' -v\n"), "ws/tools/x.sh", "ws/sh"), guards: append(git, "ws/tools/x.sh")},
 		{name: "a filter", files: append(repo("ws/.git", "[filter \"x\"]\nclean = sh -c \\\"python3 tools/x.py --rules=tools/r %f\\\"\n"), "ws/tools/x.py", "ws/tools/r", "ws/tools/other"), guards: append(git, "ws/tools/r", "ws/tools/x.py")},

@@ -4,7 +4,7 @@ import "github.com/paddock-dev/paddock/backend"
 
 // Seen is what one start has seen of the host. [Mounts] and [Covers] keep it in
 // the request, so that each thing is looked at once, and what a backend opens is
-// what was judged. It is no longer true once the start is over.
+// what was judged. It holds for one start.
 type Seen struct {
 	list    *Written
 	mounted map[string]mounted // nil: not read yet
@@ -14,7 +14,7 @@ type Seen struct {
 }
 
 // NewSeen begins a start with the list of its directory of state, nil where
-// there is none that can be believed.
+// there is none, or one that cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list} }
 
 // seenBy is what the start of a request has seen so far: of one that keeps

@@ -35,7 +35,7 @@ func UsualState() (string, error) {
 }
 
 // List is what the list in a directory of state and that in the usual place say
-// together. nil: there is none, or one of them cannot be believed.
+// together. It is nil without a list, or where one of them cannot be trusted.
 func List(state string) *Written {
 	w, err := readLists(state)
 	if err != nil {

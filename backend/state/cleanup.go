@@ -86,7 +86,7 @@ func checkCleanup(root string, argv []string) error {
 				break
 			}
 			if !slices.Contains(EngineVariables, name) {
-				return fmt.Errorf("the variable %s is none of an engine's", name)
+				return fmt.Errorf("the variable %s does not belong to an engine", name)
 			}
 		}
 	}
