@@ -45,6 +45,10 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, oneLine(err.Error()), http.StatusServiceUnavailable)
 			return
 		}
+		if r.Header.Get("Mcp-Method") == methodDiscover {
+			http.Error(w, noDiscover, http.StatusBadRequest)
+			return
+		}
 		if r.Method == http.MethodDelete {
 			v.slots.end(r.Header.Get("Mcp-Session-Id"))
 		}

@@ -161,6 +161,10 @@ func (l *lines) message(text []byte) jsonrpc.Message {
 		return nil
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		if req.Method == methodDiscover {
+			l.refuse(idOf(text), jsonrpc.CodeMethodNotFound, noDiscover)
+			return nil
+		}
 		if err := l.asked.add(req.ID); err != nil {
 			l.refuse(idOf(text), jsonrpc.CodeInvalidRequest, err.Error())
 			return nil

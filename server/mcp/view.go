@@ -56,7 +56,7 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 		Instructions: instructions(v.server.opts.Profile),
 		// What answers are rendered here, not by the SDK, has to keep every rule of these.
 		SupportedProtocolVersions: revisions(),
-		Logger:       v.server.opts.Logger,
+		Logger:                    v.server.opts.Logger,
 		Capabilities: &sdk.ServerCapabilities{
 			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
 			Tools:   &sdk.ToolCapabilities{},
@@ -75,6 +75,14 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 
 // revisions are those of the protocol that are offered: all that tests try.
 func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
+
+// methodDiscover is how clients ask first, in the revision after those. A server that
+// knows it and refuses the revision is given up by some; one that does not know it is
+// asked to initialize.
+const (
+	methodDiscover = "server/discover"
+	noDiscover     = "there is no method " + methodDiscover + ": use initialize"
+)
 
 // prepare describes the tools. What is wrong with that is told to who lists them.
 func (v *view) prepare() {
