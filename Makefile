@@ -63,10 +63,10 @@ engines-deps: ## install container engines, codex and wrappers for test-engines 
 	@sh test/engines/codex.sh
 	@sh test/engines/deps.sh
 
-test-mcp: build ## run the MCP server with the official conformance suite and inspector, none skipped (first: make mcp-deps)
+test-mcp: build ## run the MCP server with the official suites and with real clients, none skipped (first: make mcp-deps)
 	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=15m ./test/mcp
 
-mcp-deps: ## get the official MCP suites for test-mcp, by npm
+mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform

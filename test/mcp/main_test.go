@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/paddock-dev/paddock"
@@ -45,6 +46,10 @@ func testMain(m *testing.M) int {
 	binDir = dir
 	wallless = probe()
 	status := m.Run()
+	if len(paid.lines) > 0 {
+		slices.Sort(paid.lines)
+		report("the characters that models were given, by client", paid.lines)
+	}
 	fmt.Print(reports.String())
 	return status
 }

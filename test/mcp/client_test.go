@@ -1,0 +1,226 @@
+//go:build linux
+
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// agent is a client with an agent's loop, whose model is scripted: its machine has a
+// home, a workspace that it is started in, and paddock in PATH.
+type agent struct {
+	name      string // with its version
+	model     *model
+	tasks     *tasks
+	mark      string // of the command that is aborted
+	workspace string
+	home      string
+	env       []string
+}
+
+// hangs is how long a client may take before it is ended.
+const hangs = 5 * time.Minute
+
+// newAgent prepares what a client of this package of npm's needs.
+func newAgent(t *testing.T, pkg string) *agent {
+	t.Helper()
+	requireWalls(t)
+	requireSuites(t)
+	requireTime(t)
+	t.Parallel()
+	a := &agent{tasks: readTasks(t), mark: newMark(), workspace: publicDir(t), home: publicDir(t)}
+	a.name = pkg + " " + version(t, pkg)
+	a.tasks.write(t, a.workspace)
+	a.model = startModel(t, map[string][]scripted{
+		"tasks": a.tasks.script(),
+		"long":  {{"exec", map[string]any{"command": "setsid sleep " + a.mark + " & sleep " + a.mark}}},
+		"after": {{"exec", map[string]any{"command": "echo still here"}}},
+	})
+	modules, err := filepath.Abs(filepath.Dir(suites))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(a.home, "bin")
+	// What clients start gets little of their environment, so that it is said here
+	// where this server keeps its state.
+	program := fmt.Sprintf("#!/bin/sh\nPADDOCK_STATE_DIR='%s' exec '%s' \"$@\"\n", filepath.Join(a.home, "state"), filepath.Join(binDir, "paddock"))
+	for _, err := range []error{
+		os.Mkdir(bin, 0o755),
+		os.WriteFile(filepath.Join(bin, "paddock"), []byte(program), 0o755),
+		os.Symlink(modules, filepath.Join(a.home, "node_modules")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.env = []string{
+		"HOME=" + a.home, "PATH=" + bin + ":" + filepath.Join(modules, ".bin") + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8",
+		"HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1", // nothing else is reached
+		"OPENAI_BASE_URL=" + a.model.url, "OPENAI_API_KEY=none",
+		"NODE_COMPILE_CACHE=" + filepath.Join(binDir, "compiled"),
+	}
+	return a
+}
+
+// version is that of an installed package.
+func version(t *testing.T, pkg string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(suites), pkg, "package.json"))
+	var told struct{ Version string }
+	if err == nil {
+		err = json.Unmarshal(data, &told)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return told.Version
+}
+
+// running is a client that has been started.
+type running struct {
+	cmd  *exec.Cmd
+	said *notes
+	done chan error
+}
+
+// start starts a client in the workspace. One that hangs is killed with its process
+// group.
+func (a *agent) start(t *testing.T, program string, args ...string) *running {
+	t.Helper()
+	r := &running{exec.Command(program, args...), &notes{}, make(chan error, 1)}
+	r.cmd.Dir, r.cmd.Env = a.workspace, a.env
+	r.cmd.Stdout, r.cmd.Stderr = r.said, r.said
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.cmd.WaitDelay = patience
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() { _ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) }
+	late := time.AfterFunc(hangs, kill)
+	ended := make(chan struct{})
+	go func() {
+		err := r.cmd.Wait()
+		if !late.Stop() {
+			err = fmt.Errorf("it did not end within %v: %w", hangs, err)
+		}
+		r.done <- err
+		close(ended)
+	}()
+	t.Cleanup(func() { kill(); <-ended })
+	return r
+}
+
+// abort sends a client the signal that aborts its run, as soon as the long command
+// runs.
+func (a *agent) abort(t *testing.T, r *running, sig syscall.Signal) {
+	t.Helper()
+	for end := time.Now().Add(hangs); len(marked(a.mark)) < 2; time.Sleep(5 * time.Millisecond) {
+		select {
+		case err := <-r.done:
+			t.Fatalf("it ended before it was interrupted: %v\n%s", err, r.said)
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the long command is not started:\n%s", r.said)
+		}
+	}
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check compares what the model was given with the tasks, and notes what it paid.
+func (a *agent) check(t *testing.T) {
+	t.Helper()
+	a.model.mu.Lock()
+	defer a.model.mu.Unlock()
+	had := a.model.given["tasks"]
+	a.tasks.check(t, had, a.workspace)
+	for _, odd := range a.model.odd {
+		t.Error(odd)
+	}
+	if left := marked(a.mark); len(left) > 0 {
+		t.Errorf("the aborted command has left processes: %v", left)
+	}
+	if t.Failed() {
+		return
+	}
+	all := 0
+	for _, one := range had {
+		all += one.chars
+	}
+	paid.mu.Lock()
+	defer paid.mu.Unlock()
+	paid.lines = append(paid.lines, fmt.Sprintf("%-40s %6d of tools in each request, %5d for a trivial exec, %6d for %d calls", a.name, len([]rune(a.model.tools)), had[0].chars, all, len(had)))
+}
+
+// paid are the characters that models were given, a line for each client.
+var paid struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// sdk lets the agent of an SDK work, which a program in testdata starts: the tasks,
+// then a long command that is aborted, then another one of the same server's.
+func (a *agent) sdk(t *testing.T, driver string, server map[string]any) {
+	t.Helper()
+	for _, name := range []string{driver, "client.mjs"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(a.home, name), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.env = append(a.env, "SERVER="+string(text))
+	r := a.start(t, filepath.Join(a.home, "node_modules", ".bin", "node"), filepath.Join(a.home, driver), "Run the script tasks.", "Run the script long.", "Run the script after.")
+	a.abort(t, r, syscall.SIGUSR2)
+	if err := <-r.done; err != nil {
+		t.Errorf("%v\n%s", err, r.said)
+	}
+	a.check(t)
+	a.model.mu.Lock()
+	defer a.model.mu.Unlock()
+	if after := a.model.given["after"]; len(after) != 1 || !strings.Contains(after[0].text, "still here") {
+		t.Errorf("after the abort the model was given %v\n%s", after, r.said)
+	}
+}
+
+// installed is what "paddock mcp install --print" gives to any client.
+func (a *agent) installed() map[string]any {
+	return map[string]any{"command": "paddock", "args": []string{"mcp"}, "env": map[string]string{"PATH": a.env[1][5:], "HOME": a.home}, "cwd": a.workspace}
+}
+
+func TestClientTypescript(t *testing.T) {
+	a := newAgent(t, "@modelcontextprotocol/sdk")
+	a.sdk(t, "typescript.mjs", a.installed())
+}
+
+func TestClientAgents(t *testing.T) {
+	a := newAgent(t, "@openai/agents")
+	a.sdk(t, "agents.mjs", a.installed())
+}
+
+func TestClientLangchain(t *testing.T) {
+	a := newAgent(t, "@langchain/mcp-adapters")
+	a.sdk(t, "langchain.mjs", a.installed())
+}
+
+func TestClientVercel(t *testing.T) {
+	a := newAgent(t, "@ai-sdk/mcp")
+	a.sdk(t, "vercel.mjs", a.installed())
+}

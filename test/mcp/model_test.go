@@ -1,0 +1,267 @@
+//go:build linux
+
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/op"
+)
+
+// scripted is a call of a tool that a model makes. "${output}" in its arguments is
+// the output that the answer before has named.
+type scripted struct {
+	Tool string         `json:"tool"`
+	Args map[string]any `json:"args"`
+}
+
+var toldOutput = regexp.MustCompile(`output_read \{"output": "(\w+)"`)
+
+// given is what a model was given for a call: the text, and how many characters
+// stood for it in the request.
+type given struct {
+	text  string
+	chars int
+}
+
+// model is a server that answers as models do, by the Responses protocol or by that
+// of Anthropic's Messages, and notes what it is given. A prompt is the name of a
+// script; what offers no tool of Paddock's is answered with a word.
+type model struct {
+	url     string
+	scripts map[string][]scripted
+
+	mu    sync.Mutex
+	tools string             // ours, as the first request had them
+	given map[string][]given // by script
+	asked int                // requests, which number the answers
+	odd   []string           // what went wrong
+}
+
+// startModel serves scripts on the loopback interface.
+func startModel(t *testing.T, scripts map[string][]scripted) *model {
+	t.Helper()
+	m := &model{scripts: scripts, given: make(map[string][]given)}
+	s := httptest.NewServer(m)
+	t.Cleanup(s.Close)
+	m.url = s.URL
+	return m
+}
+
+// request is what is read of a request, by either protocol.
+type request struct {
+	Stream   bool
+	Tools    []json.RawMessage
+	Input    []json.RawMessage // of Responses
+	Messages []struct {        // of Messages
+		Content json.RawMessage
+	}
+}
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone
+	}
+	messages := strings.HasSuffix(r.URL.Path, "/messages")
+	if r.Method != http.MethodPost || !messages && !strings.HasSuffix(r.URL.Path, "/responses") {
+		http.NotFound(w, r)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var req request
+	if err := json.Unmarshal(body, &req); err != nil {
+		m.odd = append(m.odd, fmt.Sprintf("%s: %v: %s", r.URL.Path, err, body))
+	}
+	for _, message := range req.Messages {
+		var parts []json.RawMessage
+		if json.Unmarshal(message.Content, &parts) != nil {
+			parts = []json.RawMessage{message.Content}
+		}
+		req.Input = append(req.Input, parts...)
+	}
+	next := m.next(&req)
+	m.asked++ // agents tell answers apart by their ids
+	if messages {
+		answerMessages(w, fmt.Sprint("msg_", m.asked), next)
+	} else {
+		answerResponses(w, fmt.Sprint("resp_", m.asked), req.Stream, next)
+	}
+}
+
+// called is the call that a model makes next, by the names of its client.
+type called struct {
+	id, namespace, name, args string
+}
+
+// next notes what a request gives to the model, and chooses the next call of its
+// script; nil at the end.
+func (m *model) next(req *request) *called {
+	names, ours := toolsOf(req.Tools)
+	if len(names) == 0 {
+		return nil
+	}
+	if m.tools == "" {
+		m.tools = ours
+	}
+	script := ""
+	var had []given
+	for _, item := range req.Input {
+		for name := range m.scripts {
+			if strings.Contains(string(item), "script "+name+".") {
+				script, had = name, nil // the latest prompt begins anew
+			}
+		}
+		if one, ok := outputOf(item); ok {
+			had = append(had, one)
+		}
+	}
+	m.given[script] = had
+	if len(had) >= len(m.scripts[script]) {
+		return nil
+	}
+	call := m.scripts[script][len(had)]
+	args, err := json.Marshal(call.Args)
+	at, offered := names[call.Tool]
+	if err != nil || !offered {
+		m.odd = append(m.odd, fmt.Sprintf("%s is not offered: %v", call.Tool, err))
+		return nil
+	}
+	at.id, at.args = fmt.Sprintf("call_%s_%d", script, len(had)), string(args)
+	if len(had) > 0 {
+		if found := toldOutput.FindStringSubmatch(had[len(had)-1].text); found != nil {
+			at.args = strings.ReplaceAll(at.args, "${output}", found[1])
+		}
+	}
+	return &at
+}
+
+// toolsOf finds Paddock's tools in a request: how a client calls each, and their
+// JSON as it is in there.
+func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
+	names = make(map[string]called)
+	var text strings.Builder
+	for _, raw := range tools {
+		var tool struct {
+			Type, Name string
+			Tools      []struct{ Name string }
+		}
+		if json.Unmarshal(raw, &tool) != nil {
+			continue
+		}
+		before := len(names)
+		if tool.Type == "namespace" && strings.Contains(tool.Name, "paddock") {
+			for _, one := range tool.Tools {
+				names[one.Name] = called{namespace: tool.Name, name: one.Name}
+			}
+		} else if short := strings.TrimPrefix(tool.Name, "mcp__paddock__"); slices.Contains(offered(op.ProfileWorkspace, false), short) {
+			names[short] = called{name: tool.Name}
+		}
+		if len(names) > before {
+			text.Write(raw)
+		}
+	}
+	return names, text.String()
+}
+
+// outputOf reads an item of a conversation that gives the model what a tool said.
+func outputOf(item json.RawMessage) (given, bool) {
+	var one struct {
+		Type            string
+		Output, Content json.RawMessage
+	}
+	if json.Unmarshal(item, &one) != nil {
+		return given{}, false
+	}
+	switch one.Type {
+	case "function_call_output":
+		return readGiven(one.Output), true
+	case "tool_result":
+		return readGiven(one.Content), true
+	}
+	return given{}, false
+}
+
+// readGiven reads what a tool said: a text, or a list of texts.
+func readGiven(raw json.RawMessage) given {
+	var text string
+	var parts []struct{ Text string }
+	if json.Unmarshal(raw, &text) != nil && json.Unmarshal(raw, &parts) == nil {
+		for _, part := range parts {
+			text += part.Text
+		}
+		return given{text, utf8.RuneCount(raw)}
+	}
+	return given{text, utf8.RuneCountInString(text)}
+}
+
+// answerResponses answers by the Responses protocol, in one piece or as a stream.
+func answerResponses(w http.ResponseWriter, id string, stream bool, next *called) {
+	item := map[string]any{
+		"id": "msg_" + id, "type": "message", "role": "assistant", "status": "completed",
+		"content": []any{map[string]any{"type": "output_text", "text": "done", "annotations": []any{}}},
+	}
+	if next != nil {
+		item = map[string]any{"id": "fc_" + next.id, "type": "function_call", "status": "completed", "call_id": next.id, "name": next.name, "arguments": next.args}
+		if next.namespace != "" {
+			item["namespace"] = next.namespace
+		}
+	}
+	response := map[string]any{
+		"id": id, "object": "response", "created_at": 1, "status": "completed", "model": "scripted", "output": []any{item},
+		"usage": map[string]any{
+			"input_tokens": 1, "output_tokens": 1, "total_tokens": 2,
+			"input_tokens_details": map[string]any{"cached_tokens": 0}, "output_tokens_details": map[string]any{"reasoning_tokens": 0},
+		},
+	}
+	if !stream {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(response) // the client may have gone
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	event(w, "response.created", map[string]any{"response": map[string]any{"id": id}})
+	event(w, "response.output_item.added", map[string]any{"output_index": 0, "item": item})
+	event(w, "response.output_item.done", map[string]any{"output_index": 0, "item": item})
+	event(w, "response.completed", map[string]any{"response": response})
+}
+
+// answerMessages answers by the Messages protocol, as a stream.
+func answerMessages(w http.ResponseWriter, id string, next *called) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	block, delta, reason := map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": "done"}, "end_turn"
+	if next != nil {
+		block = map[string]any{"type": "tool_use", "id": next.id, "name": next.name, "input": map[string]any{}}
+		delta, reason = map[string]any{"type": "input_json_delta", "partial_json": next.args}, "tool_use"
+	}
+	usage := map[string]any{"input_tokens": 1, "output_tokens": 1}
+	event(w, "message_start", map[string]any{"message": map[string]any{
+		"id": id, "type": "message", "role": "assistant", "model": "scripted", "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage,
+	}})
+	event(w, "content_block_start", map[string]any{"index": 0, "content_block": block})
+	event(w, "content_block_delta", map[string]any{"index": 0, "delta": delta})
+	event(w, "content_block_stop", map[string]any{"index": 0})
+	event(w, "message_delta", map[string]any{"delta": map[string]any{"stop_reason": reason, "stop_sequence": nil}, "usage": usage})
+	event(w, "message_stop", map[string]any{})
+}
+
+// event sends an event of a stream; the client may have gone.
+func event(w http.ResponseWriter, name string, data map[string]any) {
+	data["type"] = name
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // not for what is above
+	}
+	_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, text)
+}
