@@ -141,15 +141,13 @@ func (a *agent) abort(t *testing.T, r *running, sig syscall.Signal) {
 // check compares what the model was given with the tasks, and notes what it paid.
 func (a *agent) check(t *testing.T) {
 	t.Helper()
+	eventually(t, "the processes of the aborted command are not gone", func() bool { return len(marked(a.mark)) == 0 })
 	a.model.mu.Lock()
 	defer a.model.mu.Unlock()
 	had := a.model.given["tasks"]
 	a.tasks.check(t, had, a.workspace)
 	for _, odd := range a.model.odd {
 		t.Error(odd)
-	}
-	if left := marked(a.mark); len(left) > 0 {
-		t.Errorf("the aborted command has left processes: %v", left)
 	}
 	if t.Failed() {
 		return

@@ -100,15 +100,20 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// called is the call that a model makes next, by the names of its client.
+// called is the call that a model makes next, by the names of its client. In code it
+// is a text that the client runs, and that calls the tool.
 type called struct {
 	id, namespace, name, args string
+	code                      bool
 }
 
 // next notes what a request gives to the model, and chooses the next call of its
 // script; nil at the end.
 func (m *model) next(req *request) *called {
 	names, ours := toolsOf(req.Tools)
+	if len(names) == 0 {
+		names, ours = deferredOf(req.Input)
+	}
 	if len(names) == 0 {
 		return nil
 	}
@@ -144,7 +149,31 @@ func (m *model) next(req *request) *called {
 			at.args = strings.ReplaceAll(at.args, "${output}", found[1])
 		}
 	}
+	if at.code {
+		at.args = fmt.Sprintf("for (const part of (await tools.%s(%s)).content) text(part.text);", at.name, at.args)
+	}
 	return &at
+}
+
+// deferred is what is said of Paddock to a model that calls tools in code.
+var deferred = regexp.MustCompile(`- mcp__paddock: .*?(?:\\n|")`)
+
+// deferredOf is toolsOf for clients that let models call tools in code alone, and tell
+// of them by a line.
+func deferredOf(input []json.RawMessage) (names map[string]called, ours string) {
+	for _, item := range input {
+		if found := deferred.Find(item); found != nil {
+			ours = string(found)
+		}
+	}
+	if ours == "" {
+		return nil, ""
+	}
+	names = make(map[string]called)
+	for _, name := range offered(op.ProfileWorkspace, false) {
+		names[name] = called{name: "mcp__paddock__" + name, code: true}
+	}
+	return names, ours
 }
 
 // toolsOf finds Paddock's tools in a request: how a client calls each, and their
@@ -185,7 +214,7 @@ func outputOf(item json.RawMessage) (given, bool) {
 		return given{}, false
 	}
 	switch one.Type {
-	case "function_call_output":
+	case "function_call_output", "custom_tool_call_output":
 		return readGiven(one.Output), true
 	case "tool_result":
 		return readGiven(one.Content), true
@@ -216,6 +245,9 @@ func answerResponses(w http.ResponseWriter, id string, stream bool, next *called
 		item = map[string]any{"id": "fc_" + next.id, "type": "function_call", "status": "completed", "call_id": next.id, "name": next.name, "arguments": next.args}
 		if next.namespace != "" {
 			item["namespace"] = next.namespace
+		}
+		if next.code {
+			item = map[string]any{"id": "ctc_" + next.id, "type": "custom_tool_call", "status": "completed", "call_id": next.id, "name": "exec", "namespace": "functions", "input": next.args}
 		}
 	}
 	response := map[string]any{

@@ -1,0 +1,59 @@
+//go:build linux
+
+package mcp
+
+import (
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// cli lets a client of the command line work, once for the tasks, and once for a
+// long command that is aborted.
+func (a *agent) cli(t *testing.T, program string, args ...string) {
+	t.Helper()
+	program = filepath.Join(a.home, "node_modules", ".bin", program)
+	r := a.start(t, program, append(args, "Run the script tasks.")...)
+	if err := <-r.done; err != nil {
+		t.Errorf("%v\n%s", err, r.said)
+	}
+	r = a.start(t, program, append(args, "Run the script long.")...)
+	a.abort(t, r, syscall.SIGINT)
+	<-r.done // what it says of that is its own affair
+	a.check(t)
+	if t.Failed() {
+		t.Logf("%s", r.said)
+	}
+}
+
+// install runs "paddock mcp install" for a client.
+func (a *agent) install(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(a.home, "bin", "paddock"), append([]string{"mcp", "install"}, args...)...)
+	cmd.Dir, cmd.Env = a.workspace, a.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// codex lets it work with a model of its own provider's.
+func (a *agent) codex(t *testing.T, more ...string) {
+	t.Helper()
+	a.install(t, "--client", "codex", "--command", "paddock")
+	a.cli(t, "codex", append([]string{"exec", "--skip-git-repo-check", "-c", `model_provider="scripted"`, "-c", `mcp_servers.paddock.default_tools_approval_mode="approve"`,
+		"-c", `model_providers.scripted={name="scripted",base_url="` + a.model.url + `",wire_api="responses"}`}, more...)...)
+}
+
+// TestClientCodex is codex as it comes: its models write code that calls tools.
+func TestClientCodex(t *testing.T) {
+	newAgent(t, "@openai/codex").codex(t)
+}
+
+// TestClientCodexFunctions is codex with a model that it does not know, and gives
+// tools as functions.
+func TestClientCodexFunctions(t *testing.T) {
+	a := newAgent(t, "@openai/codex")
+	a.name += ", functions"
+	a.codex(t, "--model", "scripted", "-c", "tool_output_token_limit=10000") // as for models that it knows
+}
