@@ -5,6 +5,7 @@ package mcp
 import (
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 )
@@ -20,10 +21,10 @@ func (a *agent) cli(t *testing.T, program string, args ...string) {
 	}
 	r = a.start(t, program, append(args, "Run the script long.")...)
 	a.abort(t, r, syscall.SIGINT)
-	<-r.done // what it says of that is its own affair
+	err := <-r.done // how it ends then is its own affair
 	a.check(t)
 	if t.Failed() {
-		t.Logf("%s", r.said)
+		t.Logf("%v\n%s", err, r.said)
 	}
 }
 
@@ -56,4 +57,16 @@ func TestClientCodexFunctions(t *testing.T) {
 	a := newAgent(t, "@openai/codex")
 	a.name += ", functions"
 	a.codex(t, "--model", "scripted", "-c", "tool_output_token_limit=10000") // as for models that it knows
+}
+
+// TestClientClaude is Claude Code in its mode for programs.
+func TestClientClaude(t *testing.T) {
+	a := newAgent(t, "@anthropic-ai/claude-code")
+	a.env = append(a.env, "ANTHROPIC_BASE_URL="+a.model.url, "ANTHROPIC_API_KEY=none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+	a.install(t, "--client", "claude-code", "--command", "paddock")
+	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	a.cli(t, "../@anthropic-ai/claude-code-linux-"+arch+"/claude", "--allowed-tools", "mcp__paddock", "--mcp-config", filepath.Join(a.workspace, ".mcp.json"), "-p")
 }

@@ -43,7 +43,8 @@ func newAgent(t *testing.T, pkg string) *agent {
 	a.model = startModel(t, map[string][]scripted{
 		"tasks": a.tasks.script(),
 		"long":  {{"exec", map[string]any{"command": "setsid sleep " + a.mark + " & sleep " + a.mark}}},
-		"after": {{"exec", map[string]any{"command": "echo still here"}}},
+		// The brackets keep the command from finding itself.
+		"after": {{"exec", map[string]any{"command": "while grep -qs '[" + a.mark[:1] + "]" + a.mark[1:] + "' /proc/[0-9]*/cmdline; do sleep 0.1; done; echo all gone"}}},
 	})
 	modules, err := filepath.Abs(filepath.Dir(suites))
 	if err != nil {
@@ -167,58 +168,71 @@ var paid struct {
 	lines []string
 }
 
-// sdk lets the agent of an SDK work, which a program in testdata starts: the tasks,
-// then a long command that is aborted, then another one of the same server's.
-func (a *agent) sdk(t *testing.T, driver string, server map[string]any) {
-	t.Helper()
-	for _, name := range []string{driver, "client.mjs"} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(a.home, name), data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := json.Marshal(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.env = append(a.env, "SERVER="+string(text))
-	r := a.start(t, filepath.Join(a.home, "node_modules", ".bin", "node"), filepath.Join(a.home, driver), "Run the script tasks.", "Run the script long.", "Run the script after.")
-	a.abort(t, r, syscall.SIGUSR2)
-	if err := <-r.done; err != nil {
-		t.Errorf("%v\n%s", err, r.said)
-	}
-	a.check(t)
-	a.model.mu.Lock()
-	defer a.model.mu.Unlock()
-	if after := a.model.given["after"]; len(after) != 1 || !strings.Contains(after[0].text, "still here") {
-		t.Errorf("after the abort the model was given %v\n%s", after, r.said)
+// library lets the agent of an SDK work, over both transports, by a program in testdata:
+// the tasks, then a long command that is aborted, then, where the client tells the server
+// of that, a command that waits until nothing of it is left.
+func library(t *testing.T, pkg, driver string, tells bool) {
+	for _, transport := range []string{"stdio", "http"} {
+		t.Run(transport, func(t *testing.T) {
+			a := newAgent(t, pkg)
+			// What an installation names.
+			server := map[string]any{"command": "paddock", "args": []string{"mcp"}, "env": a.variables(), "cwd": a.workspace}
+			if transport == "http" {
+				s := setup{workspace: a.workspace, state: t.TempDir(), profile: "workspace", text: true}
+				token := s.token(t, "ann", a.workspace)
+				server = map[string]any{"url": startHTTP(t, s).url, "headers": map[string]string{"Authorization": "Bearer " + token}}
+			}
+			text, err := json.Marshal(server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.env = append(a.env, "SERVER="+string(text))
+			for _, name := range []string{driver, "client.mjs"} {
+				data, err := os.ReadFile(filepath.Join("testdata", name))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(a.home, name), data, 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{filepath.Join(a.home, driver), "Run the script tasks.", "Run the script long."}
+			if tells {
+				args = append(args, "Run the script after.")
+			}
+			r := a.start(t, filepath.Join(a.home, "node_modules", ".bin", "node"), args...)
+			a.abort(t, r, syscall.SIGUSR2)
+			if err := <-r.done; err != nil {
+				t.Errorf("%v\n%s", err, r.said)
+			}
+			a.check(t)
+			a.model.mu.Lock()
+			defer a.model.mu.Unlock()
+			if after := a.model.given["after"]; tells && (len(after) != 1 || !strings.Contains(after[0].text, "all gone")) {
+				t.Errorf("after the abort the model was given %v\n%s", after, r.said)
+			}
+		})
 	}
 }
 
-// installed is what "paddock mcp install --print" gives to any client.
-func (a *agent) installed() map[string]any {
-	return map[string]any{"command": "paddock", "args": []string{"mcp"}, "env": map[string]string{"PATH": a.env[1][5:], "HOME": a.home}, "cwd": a.workspace}
+// variables are those of the environment, by name.
+func (a *agent) variables() map[string]string {
+	all := make(map[string]string)
+	for _, one := range a.env {
+		name, value, _ := strings.Cut(one, "=")
+		all[name] = value
+	}
+	return all
 }
 
 func TestClientTypescript(t *testing.T) {
-	a := newAgent(t, "@modelcontextprotocol/sdk")
-	a.sdk(t, "typescript.mjs", a.installed())
+	library(t, "@modelcontextprotocol/sdk", "typescript.mjs", true)
 }
 
-func TestClientAgents(t *testing.T) {
-	a := newAgent(t, "@openai/agents")
-	a.sdk(t, "agents.mjs", a.installed())
-}
+func TestClientAgents(t *testing.T) { library(t, "@openai/agents", "agents.mjs", true) }
 
-func TestClientLangchain(t *testing.T) {
-	a := newAgent(t, "@langchain/mcp-adapters")
-	a.sdk(t, "langchain.mjs", a.installed())
-}
+func TestClientLangchain(t *testing.T) { library(t, "@langchain/mcp-adapters", "langchain.mjs", true) }
 
-func TestClientVercel(t *testing.T) {
-	a := newAgent(t, "@ai-sdk/mcp")
-	a.sdk(t, "vercel.mjs", a.installed())
-}
+// TestClientVercel is a client that forgets what it has aborted, and tells nobody: that
+// ends with the client, or at its time limit.
+func TestClientVercel(t *testing.T) { library(t, "@ai-sdk/mcp", "vercel.mjs", false) }

@@ -42,7 +42,7 @@ type model struct {
 	scripts map[string][]scripted
 
 	mu    sync.Mutex
-	tools string             // ours, as the first request had them
+	tools string             // ours, as requests had them
 	given map[string][]given // by script
 	asked int                // requests, which number the answers
 	odd   []string           // what went wrong
@@ -117,7 +117,7 @@ func (m *model) next(req *request) *called {
 	if len(names) == 0 {
 		return nil
 	}
-	if m.tools == "" {
+	if len(ours) > len(m.tools) { // some clients give a tool when it is asked for
 		m.tools = ours
 	}
 	script := ""
@@ -138,8 +138,13 @@ func (m *model) next(req *request) *called {
 	}
 	call := m.scripts[script][len(had)]
 	args, err := json.Marshal(call.Args)
-	at, offered := names[call.Tool]
-	if err != nil || !offered {
+	at, found := names[call.Tool]
+	if search, deferred := names[""]; !found && deferred {
+		search.id = fmt.Sprint("search_", m.asked)
+		search.args = fmt.Sprintf(`{"query":"select:mcp__paddock__%s","max_results":100}`, strings.Join(offered(op.ProfileWorkspace, false), ",mcp__paddock__"))
+		return &search
+	}
+	if err != nil || !found {
 		m.odd = append(m.odd, fmt.Sprintf("%s is not offered: %v", call.Tool, err))
 		return nil
 	}
@@ -177,7 +182,7 @@ func deferredOf(input []json.RawMessage) (names map[string]called, ours string) 
 }
 
 // toolsOf finds Paddock's tools in a request: how a client calls each, and their
-// JSON as it is in there.
+// JSON as it is in there. A tool that makes others known has no name.
 func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
 	names = make(map[string]called)
 	var text strings.Builder
@@ -190,6 +195,10 @@ func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
 			continue
 		}
 		before := len(names)
+		if tool.Name == "ToolSearch" {
+			names[""] = called{name: tool.Name}
+			continue
+		}
 		if tool.Type == "namespace" && strings.Contains(tool.Name, "paddock") {
 			for _, one := range tool.Tools {
 				names[one.Name] = called{namespace: tool.Name, name: one.Name}
@@ -204,13 +213,16 @@ func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
 	return names, text.String()
 }
 
-// outputOf reads an item of a conversation that gives the model what a tool said.
+// outputOf reads an item of a conversation that gives the model what a tool of
+// Paddock's said.
 func outputOf(item json.RawMessage) (given, bool) {
 	var one struct {
 		Type            string
+		CallID          string `json:"call_id"`
+		ToolUseID       string `json:"tool_use_id"`
 		Output, Content json.RawMessage
 	}
-	if json.Unmarshal(item, &one) != nil {
+	if json.Unmarshal(item, &one) != nil || !strings.HasPrefix(one.CallID+one.ToolUseID, "call_") {
 		return given{}, false
 	}
 	switch one.Type {
