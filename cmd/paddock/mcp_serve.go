@@ -35,6 +35,11 @@ func (a *app) mcp(f *mcpFlags, named bool) error {
 	if err != nil {
 		return err
 	}
+	if f.project != "" {
+		if err := f.stayInProject(&opts); err != nil {
+			return err
+		}
+	}
 	server, err := newServer(opts)
 	if err != nil {
 		return err
