@@ -64,26 +64,37 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
 	f.http.add(cmd)
 	cmd.AddCommand(a.installCommand(), a.uninstallCommand())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return unknownCommand(cmd, args[0])
-		}
-		if err := f.http.check(cmd); err != nil {
+	cmd.SetFlagErrorFunc(func(at *cobra.Command, err error) error {
+		if err = flagError(at, err); at != cmd {
 			return err
 		}
-		if f.project != "" {
-			if flags.Changed("workspace") || f.http.on(cmd) {
-				return &policy.FieldError{Field: "--project", Value: f.project, Reason: "it names the workspace, for a client that starts the server", Hint: "leave out --workspace and --http, or write --workspace alone"}
-			}
-			f.workspace = f.project
-		}
-		named := flags.Changed("workspace") || f.project != ""
-		if f.http.on(cmd) {
-			return a.mcpHTTP(f, named)
-		}
-		return a.mcp(f, named)
+		return a.explain(cmd, f, err)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.explain(cmd, f, a.serveMCP(cmd, f, args))
 	}
 	return cmd
+}
+
+// serveMCP serves models as the flags say.
+func (a *app) serveMCP(cmd *cobra.Command, f *mcpFlags, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	if err := f.http.check(cmd); err != nil {
+		return err
+	}
+	named := cmd.Flags().Changed("workspace")
+	if f.project != "" {
+		if named || f.http.on(cmd) {
+			return &policy.FieldError{Field: "--project", Value: f.project, Reason: "it names the workspace, for a client that starts the server", Hint: "leave out --workspace and --http, or write --workspace alone"}
+		}
+		f.workspace, named = f.project, true
+	}
+	if f.http.on(cmd) {
+		return a.mcpHTTP(f, named)
+	}
+	return a.mcp(f, named)
 }
 
 // profileOf reads a profile's name.
