@@ -41,6 +41,7 @@ type app struct {
 	own        []backend.OwnFile // files that flags name and that are in use until the end
 	// runsNothing says that the operation runs no command that its caller names.
 	runsNothing bool
+	serving     bool // a client has been answered by the server for models
 }
 
 func (a *app) root(args []string) *cobra.Command {

@@ -10,6 +10,7 @@ import (
 // mcpFlags are what the door for models is told.
 type mcpFlags struct {
 	workspace  string
+	project    string
 	spec       string
 	profile    string
 	budget     int
@@ -55,26 +56,45 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless that is the home or \"/\")")
+	flags.StringVar(&f.project, "project", "", "as --workspace, and offer tools only to clients that were started in this `DIR`")
 	flags.StringVar(&f.spec, "spec", "", "read the sandbox's spec from a YAML or JSON `FILE`; it is the most that models may ask for")
 	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
 	flags.BoolVar(&f.structured, "structured", false, "add to answers their fields as JSON, and to tools their schemas")
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
 	f.http.add(cmd)
-	cmd.AddCommand(a.installCommand())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return unknownCommand(cmd, args[0])
-		}
-		if err := f.http.check(cmd); err != nil {
+	cmd.AddCommand(a.installCommand(), a.uninstallCommand())
+	cmd.SetFlagErrorFunc(func(at *cobra.Command, err error) error {
+		if err = flagError(at, err); at != cmd {
 			return err
 		}
-		if f.http.on(cmd) {
-			return a.mcpHTTP(f, flags.Changed("workspace"))
-		}
-		return a.mcp(f, flags.Changed("workspace"))
+		return a.explain(cmd, f, err)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.explain(cmd, f, a.serveMCP(cmd, f, args))
 	}
 	return cmd
+}
+
+// serveMCP serves models as the flags say.
+func (a *app) serveMCP(cmd *cobra.Command, f *mcpFlags, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	if err := f.http.check(cmd); err != nil {
+		return err
+	}
+	named := cmd.Flags().Changed("workspace")
+	if f.project != "" {
+		if named || f.http.on(cmd) {
+			return &policy.FieldError{Field: "--project", Value: f.project, Reason: "it names the workspace, for a client that starts the server", Hint: "leave out --workspace and --http, or write --workspace alone"}
+		}
+		f.workspace, named = f.project, true
+	}
+	if f.http.on(cmd) {
+		return a.mcpHTTP(f, named)
+	}
+	return a.mcp(f, named)
 }
 
 // profileOf reads a profile's name.

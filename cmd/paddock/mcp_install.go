@@ -7,7 +7,7 @@ import (
 // installFlags are what the set-up of a client is told.
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
-	print, force                                           bool
+	print, force, ask, exclusive                           bool
 }
 
 // installCommand sets up a client of the door for models.
@@ -21,13 +21,29 @@ that. What is there stays as it is, comments too; where the server is there
 already nothing is written, and another of its name is left alone without --force.
 A file that cannot be edited safely is left alone, and what to add is printed.
 
-  claude-code  .mcp.json here; with --scope user the command for it is printed
-  codex        config.toml in $CODEX_HOME or ~/.codex; with --scope project
+  claude-code  your ~/.claude.json, for this project alone, and approved; with
+               --scope project .mcp.json here, for a team
+  codex        your ~/.codex/config.toml ($CODEX_HOME), for this project alone, and
+               approved; with --scope user for all; with --scope project
                .codex/config.toml here, which codex reads in projects it trusts
-  vscode       .vscode/mcp.json here; with --scope user the command is printed`,
+  cursor       .cursor/mcp.json here; with --scope user ~/.cursor/mcp.json
+  gemini       .gemini/settings.json here; with --scope user ~/.gemini/settings.json
+  vscode       .vscode/mcp.json here; with --scope user the command is printed
+  any other    --print prints what most of them read
+
+Approved means that the model may use the tools unasked, which clients without
+somebody to ask need. That is done for the profile workspace alone, without a
+spec: no network, and nothing that can be written but the workspace. As clients
+approve by the name of a server, the name is made up, and no project's file can
+give it to another program. --ask leaves the approval out; "paddock mcp uninstall"
+takes everything back.
+
+The client's own tools for commands and files stay beside these, and work outside
+of the sandbox; --exclusive turns them off, in this project.`,
 		Example: `  paddock mcp install --client claude-code
-  paddock mcp install --client codex --workspace ~/src/app --profile full
-  paddock mcp install --client vscode --print`,
+  paddock mcp install --client codex --workspace ~/src/app --exclusive
+  paddock mcp install --client vscode --profile full
+  paddock mcp install --print`,
 		Args:                  cobra.ArbitraryArgs,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,14 +55,48 @@ A file that cannot be edited safely is left alone, and what to add is printed.
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.client, "client", "", "the client: claude-code, codex or vscode, as `NAME`")
+	f.common(cmd)
+	flags.BoolVar(&f.ask, "ask", false, "leave the approval out: the client asks before the model uses a tool")
+	flags.BoolVar(&f.exclusive, "exclusive", false, "turn the client's own tools for commands and files off, in this project")
 	flags.BoolVar(&f.print, "print", false, "print what would be there, and write nothing")
-	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: where the client is started)")
 	flags.StringVar(&f.profile, "profile", "", "which tools: run, workspace or full, as `NAME` (default: workspace)")
 	flags.StringVar(&f.spec, "spec", "", "the `FILE` with the spec of the sandbox")
-	flags.StringVar(&f.scope, "scope", "", "project or user, as `SCOPE` (default: project, for codex user)")
-	flags.StringVar(&f.name, "name", "paddock", "what the client calls the server, `NAME`")
 	flags.StringVar(&f.command, "command", "", "the `PROGRAM` to start (default: this one)")
 	flags.BoolVar(&f.force, "force", false, "replace another server of the same name")
+	return cmd
+}
+
+// common adds the flags that say which server of which client is meant.
+func (f *installFlags) common(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.client, "client", "", "the client: claude-code, codex, cursor, gemini or vscode, as `NAME`")
+	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: where the client is started; for this project alone: the current directory)")
+	flags.StringVar(&f.scope, "scope", "", "local (yours, this project alone), project or user, as `SCOPE` (default: the first that the client has)")
+	flags.StringVar(&f.name, "name", "", "what the client calls the server, `NAME` (default: paddock, or a name made up)")
+}
+
+// uninstallCommand takes back what installCommand's does.
+func (a *app) uninstallCommand() *cobra.Command {
+	f := &installFlags{}
+	cmd := &cobra.Command{
+		Use:   "uninstall --client NAME",
+		Short: "Take back what install has written",
+		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
+has written: yours for this project, and the project's. What --scope user wrote
+serves other projects too, and is taken back with --scope user.`,
+		Example: `  paddock mcp uninstall --client claude-code
+  paddock mcp uninstall --client codex --scope user`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return f.uninstall()
+		},
+	}
+	cmd.Flags().SortFlags = false
+	f.common(cmd)
+	cmd.Flags().BoolVar(&f.force, "force", false, "take it out, too, where the server of this name is another program's")
 	return cmd
 }

@@ -3,114 +3,346 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
 )
 
+// ownName is how the name of a server begins.
+const ownName = "paddock"
+
 // install sets the client up, or prints how.
 func (f *installFlags) install() error {
-	dir, err := hostpath.Getwd()
-	if err != nil {
-		return fmt.Errorf("cannot find the project: %w", err)
-	}
-	target, err := install.Find(f.client, install.Scope(f.scope), dir)
+	target, dir, err := f.target(install.Scope(f.scope))
 	if err != nil {
 		return err
 	}
-	server, err := f.server(target)
+	server, err := f.server(target, dir)
 	if err != nil {
 		return err
 	}
 	if err := server.Check(); err != nil {
 		return err
 	}
-	switch {
-	case target.Path == "":
+	if target.Path == "" {
+		if target.Command == nil {
+			fmt.Print(target.Server(server, f.force).Text)
+			fmt.Fprintf(os.Stderr, "paddock: note: the command alone: %s\n", install.Words(append([]string{server.Command}, server.Args...)))
+			return nil
+		}
 		fmt.Fprintln(os.Stderr, "paddock: note: "+f.client+" keeps its user's servers itself; run this:")
-		fmt.Println(target.Command(server))
-		return nil
-	case f.print:
-		fmt.Fprintln(os.Stderr, "paddock: note: this belongs into "+target.Path)
-		fmt.Print(target.Snippet(server))
+		fmt.Println(install.Words(target.Command(server)))
 		return nil
 	}
-	state, err := paddock.DefaultStateDir()
+	changes, err := f.changes(target, server)
 	if err != nil {
 		return err
 	}
-	target.Follow = func(path string) (string, error) {
+	for _, c := range changes {
+		if f.print {
+			fmt.Fprintln(os.Stderr, "paddock: note: this belongs into "+c.Path)
+			fmt.Print(c.Text)
+			continue
+		}
+		changed, err := c.Do()
+		switch {
+		case err != nil:
+			return f.notWritten(c, server, err)
+		case changed:
+			fmt.Printf("wrote %s into %s\n", c.What, c.Path)
+		default:
+			fmt.Printf("%s has %s already\n", c.Path, c.What)
+		}
+	}
+	f.tell(target, server, dir)
+	return nil
+}
+
+// target is the file of the scope, and the project whose it is.
+func (f *installFlags) target(scope install.Scope) (*install.Target, string, error) {
+	dir, err := hostpath.Getwd()
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot find the project: %w", err)
+	}
+	if f.print && !slices.Contains(install.Clients(), f.client) {
+		return install.Any(), dir, nil
+	}
+	target, err := install.Find(f.client, scope, dir)
+	if err != nil || target.Scope != install.Local {
+		return target, dir, err
+	}
+	// The project is the workspace, under its real name, which is what clients see.
+	if dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != ""); err != nil {
+		return nil, "", err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, "", err
+	}
+	target, err = install.Find(f.client, scope, dir)
+	return target, dir, err
+}
+
+// changes are the edits that set the client up, in their order: what takes power
+// away comes first.
+func (f *installFlags) changes(target *install.Target, server install.Server) ([]*install.Change, error) {
+	follow, err := follower()
+	if err != nil {
+		return nil, err
+	}
+	add := target.Server(server, f.force || target.Scope == install.Local)
+	changes := []*install.Change{add}
+	approval, err := target.Approval(server.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case approval == nil:
+	case server.Approved:
+		changes = append(changes, approval)
+	case !f.print:
+		approval.Follow = follow
+		if _, err := approval.Undo(); err != nil {
+			return nil, err
+		}
+	}
+	if f.exclusive {
+		own := target.Exclusive()
+		if own == nil {
+			return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
+		}
+		changes = append(changes, own)
+	}
+	for _, c := range changes {
+		c.Follow = follow
+	}
+	return changes, nil
+}
+
+// tell says what holds now: what models may do, and what is to be done.
+func (f *installFlags) tell(target *install.Target, server install.Server, dir string) {
+	switch {
+	case f.print:
+		return
+	case server.Approved:
+		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
+  run any command; create, change and DELETE any file of this directory, but for what the host itself would execute or obey, such as .git/hooks
+  --ask leaves that out; this takes it back: paddock mcp uninstall --client %s
+`, dir, f.client)
+	case target.Scope == install.Local && f.ask:
+		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
+	case target.Scope == install.Local:
+		fmt.Println("not approved: " + f.unapproved() + "; the client asks before a tool is used, and refuses where nobody can be asked")
+	}
+	if !f.exclusive {
+		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox; off they are with", f.client)
+		if target.Exclusive() != nil {
+			fmt.Printf(" --exclusive, or")
+		}
+		fmt.Println(" " + target.Own)
+	} else if f.client == "codex" {
+		fmt.Println("note: codex obeys .codex/config.toml in projects that it trusts; elsewhere: codex -c features.shell_tool=false -s read-only")
+	}
+	fmt.Println("next: " + target.Next)
+}
+
+// unapproved says why models are not let use the tools unasked; empty where they
+// are: with no network, and no place to write but the workspace.
+func (f *installFlags) unapproved() string {
+	switch {
+	case f.spec != "":
+		return "a spec may give more than the workspace"
+	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
+		return "that is for the profile workspace alone"
+	}
+	return ""
+}
+
+// uninstall takes back what install wrote.
+func (f *installFlags) uninstall() error {
+	scopes := []install.Scope{install.Local, install.Project}
+	if f.scope != "" {
+		scopes = []install.Scope{install.Scope(f.scope)}
+	}
+	if _, err := install.Find(f.client, "", "/"); err != nil {
+		return err
+	}
+	follow, err := follower()
+	if err != nil {
+		return err
+	}
+	if f.workspace == "" {
+		f.workspace = "." // whatever it is: nothing is let in
+	}
+	found, looked := false, []string{}
+	for _, scope := range scopes {
+		if f.scope == "" && !install.Has(f.client, scope) {
+			continue
+		}
+		target, dir, err := f.target(scope)
+		if err != nil {
+			return err
+		}
+		if target.Path == "" {
+			return &paddock.Error{Message: "cannot take the server out of " + f.client + ": it keeps its user's servers itself", Hint: "remove it there"}
+		}
+		changes, err := f.undone(target, dir, follow)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			c.Follow = follow
+			removed, err := c.Undo()
+			if err != nil {
+				return err
+			}
+			if looked = append(looked, c.Path); removed {
+				found = true
+				fmt.Printf("took %s out of %s\n", c.What, c.Path)
+			}
+		}
+		looked = append(looked, target.Path)
+	}
+	if !found {
+		slices.Sort(looked)
+		fmt.Println("nothing of paddock's is in " + strings.Join(slices.Compact(looked), ", "))
+	}
+	return nil
+}
+
+// undone are the edits to take back in a file: of its approval first.
+func (f *installFlags) undone(target *install.Target, dir string, follow func(string) (string, error)) ([]*install.Change, error) {
+	servers, err := target.Servers(follow)
+	if err != nil {
+		return nil, err
+	}
+	var changes []*install.Change
+	for name, s := range servers {
+		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !strings.HasPrefix(filepath.Base(s.Command), ownName)
+		switch {
+		case target.Scope == install.Local && (!isFor(s, dir) || f.name != "" && f.name != name):
+			continue
+		case target.Scope != install.Local && name != f.nameOr(ownName):
+			continue
+		case other && !f.force:
+			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
+		}
+		approval, err := target.Approval(name)
+		if err != nil {
+			return nil, err
+		}
+		if approval != nil {
+			changes = append(changes, approval)
+		}
+		changes = append(changes, target.Server(s, false))
+	}
+	if own := target.Exclusive(); own != nil && target.Scope != install.User {
+		changes = append(changes, own)
+	}
+	return changes, nil
+}
+
+func (f *installFlags) nameOr(usual string) string {
+	if f.name != "" {
+		return f.name
+	}
+	return usual
+}
+
+// isFor reports whether a server is a project's alone.
+func isFor(s install.Server, dir string) bool {
+	return len(s.Args) >= 3 && s.Args[0] == "mcp" && s.Args[1] == "--project" && s.Args[2] == dir
+}
+
+// follower resolves the links of a configuration, and refuses those that commands
+// of a sandbox could have made.
+func follower() (func(string) (string, error), error) {
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, err
+	}
+	return func(path string) (string, error) {
 		way, err := hostpath.LocateOwn(state, path)
 		if err != nil {
 			return "", err
 		}
 		return way.Path, nil
-	}
-	changed, err := target.Add(server, f.force)
-	if err != nil {
-		return f.notWritten(target, server, err)
-	}
-	if !changed {
-		fmt.Printf("%s has the server %s already\n", target.Path, server.Name)
-		return nil
-	}
-	fmt.Printf("wrote the server %s into %s\nnext: %s\n", server.Name, target.Path, target.Next)
-	return nil
+	}, nil
 }
 
 // notWritten says what to do by hand.
-func (f *installFlags) notWritten(target *install.Target, server install.Server, err error) error {
+func (f *installFlags) notWritten(c *install.Change, server install.Server, err error) error {
 	unsafe, link := (*install.UnsafeError)(nil), (*hostpath.LinkError)(nil)
 	switch {
 	case errors.As(err, &link):
-		fmt.Print(target.Snippet(server))
+		fmt.Print(c.Text)
 		return &paddock.Error{
-			Message: hostpath.Printable("cannot edit " + target.Path + ": " + err.Error()),
+			Message: hostpath.Printable("cannot edit " + c.Path + ": " + err.Error()),
 			Hint:    hostpath.Printable("remove the link, if you did not make it, or add by hand what was printed, to " + link.Leads),
 		}
 	case errors.Is(err, install.ErrOther):
 		return &paddock.Error{
-			Message: "cannot add the server " + server.Name + " to " + target.Path + ": another one has this name",
+			Message: "cannot add the server " + server.Name + " to " + c.Path + ": another one has this name",
 			Hint:    "replace it with --force, or choose another name with --name",
 		}
 	case errors.As(err, &unsafe):
-		fmt.Print(target.Snippet(server))
+		fmt.Print(c.Text)
 		return &paddock.Error{Message: err.Error(), Hint: "add by hand what was printed"}
 	}
 	return err
 }
 
 // server is what the client is to start.
-func (f *installFlags) server(target *install.Target) (install.Server, error) {
-	s := install.Server{Name: f.name, Command: f.command, Args: []string{"mcp"}}
+func (f *installFlags) server(target *install.Target, dir string) (install.Server, error) {
+	s := install.Server{Name: f.nameOr(ownName), Command: f.command, Args: []string{"mcp"}}
+	shared := target.Scope == install.Project
 	if s.Command == "" {
 		self, err := os.Executable()
 		if err != nil {
 			return s, fmt.Errorf("cannot find this program: %w", err)
 		}
 		// This is paddock-mcp, which paddock becomes.
-		s.Command = filepath.Join(filepath.Dir(self), "paddock")
+		s.Command = filepath.Join(filepath.Dir(self), ownName)
+		if found, err := exec.LookPath(ownName); shared && err == nil && sameFile(found, s.Command) {
+			s.Command = ownName // elsewhere it is in another directory
+		}
 	}
+	workspace := ""
 	switch {
+	case target.Scope == install.Local:
+		s.Args = append(s.Args, "--project", dir)
 	case f.workspace != "":
-		dir, err := filepath.Abs(f.workspace)
-		if info, statErr := os.Stat(dir); err != nil || statErr != nil || !info.IsDir() {
+		abs, err := filepath.Abs(f.workspace)
+		if info, statErr := os.Stat(abs); err != nil || statErr != nil || !info.IsDir() {
 			return s, &policy.FieldError{Field: "--workspace", Value: f.workspace, Reason: "it is no directory", Hint: "make it first"}
 		}
-		s.Args = append(s.Args, "--workspace", dir)
-	case f.client == "vscode" && target.Scope == install.Project:
-		s.Args = append(s.Args, "--workspace", "${workspaceFolder}") // it starts servers in the user's home
+		workspace = abs
+		if inside, err := filepath.Rel(dir, abs); shared && err == nil && filepath.IsLocal(inside) {
+			workspace = filepath.Join(target.Folder, inside)
+		}
+	case shared:
+		workspace = target.Folder // it starts servers in the user's home
+	}
+	if workspace != "" && workspace != "." {
+		s.Args = append(s.Args, "--workspace", workspace)
 	}
 	if f.spec != "" {
 		file, err := filepath.Abs(f.spec)
 		if info, statErr := os.Stat(file); err != nil || statErr != nil || info.IsDir() {
 			return s, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: "it is no file", Hint: "write it first; the server does not start without it"}
+		}
+		if inside, err := filepath.Rel(dir, file); shared && err == nil && filepath.IsLocal(inside) {
+			file = filepath.Join(target.Folder, inside)
 		}
 		s.Args = append(s.Args, "--spec", file)
 	}
@@ -121,5 +353,44 @@ func (f *installFlags) server(target *install.Target) (install.Server, error) {
 		}
 		s.Args = append(s.Args, "--profile", f.profile)
 	}
-	return s, nil
+	if target.Scope != install.Local {
+		return s, nil
+	}
+	s.Approved = !f.ask && f.unapproved() == ""
+	var err error
+	s.Name, err = f.nameLocal(target, s, dir)
+	return s, err
+}
+
+// nameLocal names a project's own server: as it is named already, or else by a name
+// that no other file can have.
+func (f *installFlags) nameLocal(target *install.Target, s install.Server, dir string) (string, error) {
+	if f.name != "" && s.Approved {
+		return "", &policy.FieldError{Field: "--name", Value: f.name, Reason: "clients approve by the name of a server, so an approved one has a name that nobody can know", Hint: "leave --name out, or the approval, with --ask"}
+	}
+	follow, err := follower()
+	if err != nil {
+		return "", err
+	}
+	servers, err := target.Servers(follow)
+	if err != nil {
+		return "", f.notWritten(target.Server(s, false), s, err)
+	}
+	name := f.nameOr(ownName + "_" + strings.ToLower(rand.Text()[:10]))
+	for own, other := range servers {
+		if !isFor(other, dir) {
+			continue
+		}
+		if f.name != "" && own != f.name {
+			return "", &paddock.Error{Message: "cannot add the server " + f.name + ": this project has the server " + own, Hint: "leave --name out, or first: paddock mcp uninstall --client " + f.client}
+		}
+		name = own
+	}
+	return name, nil
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, wrong := os.Stat(b)
+	return err == nil && wrong == nil && filepath.IsAbs(a) && os.SameFile(one, other)
 }

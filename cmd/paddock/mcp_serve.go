@@ -35,12 +35,23 @@ func (a *app) mcp(f *mcpFlags, named bool) error {
 	if err != nil {
 		return err
 	}
+	if f.project != "" {
+		if err := f.stayInProject(&opts); err != nil {
+			return err
+		}
+	}
+	env, err := opts.Env("")
+	if err != nil {
+		return err
+	}
+	opts.Env = func(string) (*op.Env, error) { return env, nil }
 	server, err := newServer(opts)
 	if err != nil {
 		return err
 	}
 	ctx, stop := untilSignal()
 	defer stop()
+	a.serving = true
 	return server.ServeStdio(ctx, os.Stdin, os.Stdout)
 }
 

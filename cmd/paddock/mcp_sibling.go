@@ -35,5 +35,6 @@ func becomeMCP() error {
 	}
 }
 
-// install goes on as the sibling.
-func (*installFlags) install() error { return becomeMCP() }
+// install and uninstall go on as the sibling.
+func (*installFlags) install() error   { return becomeMCP() }
+func (*installFlags) uninstall() error { return becomeMCP() }

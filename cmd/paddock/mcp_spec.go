@@ -11,6 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
+	"github.com/paddock-dev/paddock/server/mcp"
 )
 
 // operatorSpec is the sandbox that models are given: the spec's words, over the
@@ -62,6 +63,25 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "it is no directory", Hint: "make it first"}
 	}
 	return abs, nil
+}
+
+// stayInProject takes the tools away where the client was started outside of the
+// project: a user's configuration that a client obeys everywhere serves this one alone.
+func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
+	dir, err := hostpath.Getwd()
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	project, err := filepath.EvalSymlinks(f.project)
+	if err != nil || holds(project, dir) {
+		return err
+	}
+	opts.Ops = []op.Op{}
+	opts.Instructions = "This server works in " + project + " alone, and offers no tools here. To have it here: paddock mcp install"
+	return nil
 }
 
 // holds says whether dir is path, or contains it.

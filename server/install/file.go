@@ -15,79 +15,144 @@ import (
 // maxFile bounds a configuration, in bytes.
 const maxFile = 8 << 20
 
-// Add puts the server into the file, and says whether that changed anything.
-// force replaces another server of the same name.
-func (t *Target) Add(s Server, force bool) (changed bool, err error) {
-	if err := s.Check(); err != nil {
-		return false, err
-	}
-	dir, name, err := t.place()
+// Change is an edit of one file, which can be taken back.
+type Change struct {
+	// Path is of the file.
+	Path string
+	// What is added, for messages.
+	What string
+	// Text is what the file has then, as a file of its own, to print.
+	Text string
+	// Follow resolves the links of Path, and refuses one that commands of a sandbox
+	// could have made. nil: a file that is a link is refused. Of a project's links
+	// none leads out of it, whatever Follow says.
+	Follow func(path string) (string, error)
+
+	dir, sub  string // the project, and the file in it; empty for a user's file
+	mode      os.FileMode
+	put, drop func(old []byte) ([]byte, error)
+}
+
+// Do edits the file, and reports whether that changed anything.
+func (c *Change) Do() (changed bool, err error) {
+	dir, name, err := c.place(true)
 	if err != nil {
 		return false, err
 	}
 	defer dir.Close()
+	return c.edit(dir, name, c.put)
+}
+
+// Undo takes out of the file what Do puts in, and reports whether anything was
+// there. A file that says nothing then is removed.
+func (c *Change) Undo() (changed bool, err error) {
+	dir, name, err := c.place(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	if changed, err = c.edit(dir, name, c.drop); !changed {
+		return false, err
+	}
+	if rest, _, err := read(dir, name); err == nil && saysNothing(rest) {
+		return true, dir.Remove(name)
+	}
+	return true, nil
+}
+
+func saysNothing(text []byte) bool {
+	text, _ = bytes.CutPrefix(text, bom)
+	rest := string(bytes.Join(bytes.Fields(text), nil))
+	return rest == "" || rest == "{}"
+}
+
+func (c *Change) edit(dir *os.Root, name string, change func([]byte) ([]byte, error)) (bool, error) {
 	old, info, err := read(dir, name)
 	if err != nil {
-		return false, t.unsafe(err)
+		return false, c.unsafe(err)
 	}
-	edited, err := t.client.format.edit(old, s, force)
+	edited, err := change(old)
 	switch {
 	case errors.Is(err, ErrOther):
 		return false, err
 	case err != nil:
-		return false, t.unsafe(err)
-	case info != nil && bytes.Equal(edited, old):
+		return false, c.unsafe(err)
+	case bytes.Equal(edited, old):
 		return false, nil
 	}
-	return true, t.write(dir, name, edited, old, info)
+	return true, c.write(dir, name, edited, old, info)
+}
+
+// text reads the file, and gives nil where there is none.
+func (c *Change) text() ([]byte, error) {
+	dir, name, err := c.place(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	old, _, err := read(dir, name)
+	if err != nil {
+		return nil, c.unsafe(err)
+	}
+	return old, nil
 }
 
 // unsafe says what is wrong, without the names that were used on the way there.
-func (t *Target) unsafe(err error) error {
-	if p := (*fs.PathError)(nil); errors.As(err, &p) && (p.Path == t.Path || !filepath.IsAbs(p.Path)) {
+func (c *Change) unsafe(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) && (p.Path == c.Path || !filepath.IsAbs(p.Path)) {
 		err = p.Err
 	}
-	return &UnsafeError{t.Path, err.Error()}
+	return &UnsafeError{Path: c.Path, Reason: err.Error(), cause: err}
 }
 
-// place opens the directory of the file, and makes it where there is none. In a
-// project, which commands may be changing, no link leads out of it; a user's
-// own file may be kept elsewhere.
-func (t *Target) place() (*os.Root, string, error) {
-	path := t.Path
-	if t.Follow != nil {
+// place opens the directory of the file; with create it makes it where there is
+// none, else that is [fs.ErrNotExist]. In a project, which commands may be changing,
+// no link leads out of it; a user's own file may be kept elsewhere.
+func (c *Change) place(create bool) (*os.Root, string, error) {
+	path := c.Path
+	if c.Follow != nil {
 		var err error
-		if path, err = t.Follow(path); err != nil {
+		if path, err = c.Follow(path); err != nil {
 			return nil, "", err
 		}
 	}
-	if t.dir == "" {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return nil, "", t.unsafe(err)
+	if c.dir == "" {
+		if create {
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return nil, "", c.unsafe(err)
+			}
 		}
 		dir, err := os.OpenRoot(filepath.Dir(path))
 		if err != nil {
-			return nil, "", t.unsafe(err)
+			return nil, "", c.unsafe(err)
 		}
 		return dir, filepath.Base(path), nil
 	}
-	project, err := os.OpenRoot(t.dir)
+	project, err := os.OpenRoot(c.dir)
 	if err != nil {
-		return nil, "", t.unsafe(err)
+		return nil, "", c.unsafe(err)
 	}
-	sub := filepath.Dir(t.client.path)
+	sub := filepath.Dir(c.sub)
 	if sub == "." {
-		return project, t.client.path, nil
+		return project, c.sub, nil
 	}
 	defer project.Close()
-	if err := project.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, "", t.unsafe(err)
+	if create {
+		if err := project.Mkdir(sub, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, "", c.unsafe(err)
+		}
 	}
 	dir, err := project.OpenRoot(sub)
 	if err != nil {
-		return nil, "", t.unsafe(err)
+		return nil, "", c.unsafe(err)
 	}
-	return dir, filepath.Base(t.client.path), nil
+	return dir, filepath.Base(c.sub), nil
 }
 
 // read gives what the file holds, and nil twice where there is none.
@@ -120,11 +185,11 @@ func read(dir *os.Root, name string) ([]byte, fs.FileInfo, error) {
 }
 
 // write puts a new file into the place of the old one, with its mode and owner.
-func (t *Target) write(dir *os.Root, name string, data, old []byte, info fs.FileInfo) (err error) {
+func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.FileInfo) (err error) {
 	next := "." + name + "." + rand.Text()[:8]
-	file, err := dir.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.client.mode)
+	file, err := dir.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, c.mode)
 	if err != nil {
-		return t.unsafe(err)
+		return c.unsafe(err)
 	}
 	defer func() {
 		if err != nil {
@@ -139,14 +204,14 @@ func (t *Target) write(dir *os.Root, name string, data, old []byte, info fs.File
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return t.unsafe(err)
+		return c.unsafe(err)
 	}
 	// Somebody may have saved it meanwhile.
 	if now, _, err := read(dir, name); err != nil || !bytes.Equal(now, old) {
-		return t.unsafe(errors.New("it was changed at the same moment"))
+		return c.unsafe(errors.New("it was changed at the same moment"))
 	}
 	if err := dir.Rename(next, name); err != nil {
-		return t.unsafe(err)
+		return c.unsafe(err)
 	}
 	return nil
 }

@@ -1,21 +1,18 @@
 // Package install writes into the configurations of clients what makes them start
 // a server of the Model Context Protocol:
 //
-//	file, err := install.Find("codex", install.User, dir)
+//	target, err := install.Find("codex", install.User, dir)
 //	…
-//	changed, err := file.Add(install.Server{Name: "paddock", Command: path, Args: []string{"mcp"}}, false)
+//	changed, err := target.Server(install.Server{Name: "paddock", Command: path, Args: []string{"mcp"}}, false).Do()
 //
 // Files belong to their users: what is there stays as it is, to the byte, but for
-// the server that is added. The result is read again before it is written, and has
-// to be what was there and the server; a file where that cannot be done is left
-// alone ([UnsafeError]).
+// what is added ([Change]). The result is read again before it is written, and has
+// to mean what was there and what was added; a file where that cannot be done is
+// left alone ([UnsafeError]).
 package install
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
@@ -31,6 +28,9 @@ type Server struct {
 	// Command is a program, and Args its arguments.
 	Command string
 	Args    []string
+	// Approved lets models use it unasked, where a client keeps that beside the
+	// server ([Target.Approval] is for others).
+	Approved bool
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -57,6 +57,8 @@ type Scope string
 
 // The scopes.
 const (
+	// Local is a file of the user's, and one project alone.
+	Local   Scope = "local"
 	Project Scope = "project"
 	User    Scope = "user"
 )
@@ -65,6 +67,7 @@ const (
 type UnsafeError struct {
 	Path   string
 	Reason string
+	cause  error
 }
 
 // Error says which file and why.
@@ -72,21 +75,11 @@ func (e *UnsafeError) Error() string {
 	return "cannot edit " + e.Path + " safely: " + e.Reason
 }
 
+// Unwrap returns the cause.
+func (e *UnsafeError) Unwrap() error { return e.cause }
+
 // ErrOther says that another server has the name.
 var ErrOther = errors.New("another server has this name")
-
-// client is how one of them is set up.
-type client struct {
-	// path is of the file in a project; user is where it is for a user, and may
-	// be missing: then command is what adds the server there.
-	path    string
-	user    func() (string, error)
-	command func(Server) []string
-	format  format
-	mode    os.FileMode
-	scope   Scope // the usual one
-	next    string
-}
 
 // format is how a file holds servers.
 type format interface {
@@ -95,41 +88,10 @@ type format interface {
 	// edit adds the server to what a file holds. Nothing is changed where it is
 	// there. Where another is, that is [ErrOther], unless force replaces it.
 	edit(old []byte, s Server, force bool) ([]byte, error)
-}
-
-var clients = map[string]client{
-	"claude-code": {
-		path: ".mcp.json", format: jsonFormat{top: "mcpServers"}, mode: 0o644, scope: Project,
-		command: func(s Server) []string {
-			return append([]string{"claude", "mcp", "add", "--scope", "user", s.Name, "--", s.Command}, s.Args...)
-		},
-		next: "start claude here, and let it use the server: /mcp shows it",
-	},
-	"codex": {
-		path: filepath.Join(".codex", "config.toml"), format: tomlFormat{}, mode: 0o600, scope: User,
-		user: codexConfig,
-		next: "start codex again: /mcp shows it",
-	},
-	"vscode": {
-		path: filepath.Join(".vscode", "mcp.json"), format: jsonFormat{top: "servers", kind: "stdio"}, mode: 0o644, scope: Project,
-		command: func(s Server) []string {
-			text, _ := json.Marshal(map[string]any{"name": s.Name, "command": s.Command, "args": s.Args}) // strings alone
-			return []string{"code", "--add-mcp", string(text)}
-		},
-		next: "open the folder, and start the server: MCP: List Servers",
-	},
-}
-
-func codexConfig() (string, error) {
-	dir := os.Getenv("CODEX_HOME")
-	if dir == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(home, ".codex")
-	}
-	return filepath.Join(dir, "config.toml"), nil
+	// remove takes the server of a name out.
+	remove(old []byte, name string) ([]byte, error)
+	// servers are those that a file holds, by name.
+	servers(old []byte) (map[string]Server, error)
 }
 
 // Target is where a client's configuration is.
@@ -138,56 +100,114 @@ type Target struct {
 	Path string
 	// Scope is the one that holds there.
 	Scope Scope
-	// Next is what to do then.
-	Next string
-	// Follow resolves the links of Path, and refuses one that commands of a sandbox
-	// could have made. nil: a file that is a link is refused. Of a project's links
-	// none leads out of it, whatever Follow says.
-	Follow func(path string) (string, error)
+	// Client is how the client is set up.
+	Client
 
-	client client
-	dir    string // of the project; empty for a user's file
+	format format
+	file   Change // where it is
+	dir    string // of the project
 }
 
-// Find says where a client's configuration is: in the project at dir, or the
+// Find returns where a client's configuration is: in the project at dir, or the
 // user's. An empty scope is the client's usual one.
 func Find(name string, scope Scope, dir string) (*Target, error) {
 	c, ok := clients[name]
-	if name == "" {
-		return nil, &policy.FieldError{Field: "--client", Reason: "it is missing", Hint: "claude-code, codex or vscode; for others: paddock mcp --help"}
-	}
 	if !ok {
-		return nil, &policy.FieldError{Field: "--client", Value: name, Reason: "there is no such client", Hint: "claude-code, codex or vscode; for others: paddock mcp --help"}
+		err := &policy.FieldError{Field: "--client", Value: name, Reason: "unknown client", Hint: names() + "; for others: paddock mcp install --print"}
+		if name == "" {
+			err.Reason = "it is missing"
+		}
+		return nil, err
 	}
 	if scope == "" {
-		scope = c.scope
+		scope = c.scopes[0].name
 	}
-	t := &Target{Scope: scope, Next: c.next, client: c}
-	switch {
-	case scope == Project:
-		t.Path, t.dir = filepath.Join(dir, c.path), dir
-	case scope != User:
-		return nil, &policy.FieldError{Field: "--scope", Value: string(scope), Reason: "there is no such scope", Hint: "project or user"}
-	case c.user != nil:
-		path, err := c.user()
+	for _, place := range c.scopes {
+		if place.name != scope {
+			continue
+		}
+		t := &Target{Scope: scope, Client: c, format: place.format(dir), dir: dir}
+		if place.file == nil {
+			return t, nil
+		}
+		file, err := place.file(dir)
 		if err != nil {
 			return nil, &policy.FieldError{Field: "--scope", Value: string(scope), Reason: "the configuration cannot be found: " + err.Error()}
 		}
-		t.Path = path
+		t.Path, t.file = file.Path, file
+		return t, nil
 	}
-	return t, nil
+	var have []string
+	for _, place := range c.scopes {
+		have = append(have, string(place.name))
+	}
+	return nil, &policy.FieldError{Field: "--scope", Value: string(scope), Reason: "unknown scope for " + name, Hint: strings.Join(have, " or ")}
 }
 
-// Snippet is the server as a file of its own, to print.
-func (t *Target) Snippet(s Server) string { return t.client.format.snippet(s) }
-
-// Command is what adds the server where Path is empty: words for a shell.
-func (t *Target) Command(s Server) string {
-	words := t.client.command(s)
-	for i, word := range words {
-		words[i] = quote(word)
+// Server is the edit that adds the server. force replaces another of its name.
+func (t *Target) Server(s Server, force bool) *Change {
+	c := t.file
+	c.Text, c.What = t.format.snippet(s), "the server "+s.Name
+	c.put = func(old []byte) ([]byte, error) {
+		if err := s.Check(); err != nil {
+			return nil, err
+		}
+		return t.format.edit(old, s, force)
 	}
-	return strings.Join(words, " ")
+	c.drop = func(old []byte) ([]byte, error) { return t.format.remove(old, s.Name) }
+	return &c
+}
+
+// Servers returns the servers that the file holds, by name.
+func (t *Target) Servers(follow func(string) (string, error)) (map[string]Server, error) {
+	c := t.file
+	c.Follow = follow
+	text, err := c.text()
+	if err != nil {
+		return nil, err
+	}
+	found, err := t.format.servers(text)
+	if err != nil {
+		return nil, c.unsafe(err)
+	}
+	return found, nil
+}
+
+// Approval is the edit of a file of the user's that lets models use the server of a
+// name unasked; nil where [Server.Approved] does that, or nothing.
+func (t *Target) Approval(name string) (*Change, error) {
+	if t.approval == nil || t.Scope != Local {
+		return nil, nil
+	}
+	c, err := t.approval(name)
+	if err != nil {
+		return nil, err
+	}
+	c.What = "its approval"
+	return c, nil
+}
+
+// Exclusive is the edit of the project that turns the client's own tools for
+// commands and files off; nil where no file does that.
+func (t *Target) Exclusive() *Change {
+	if t.exclusive == nil {
+		return nil
+	}
+	c := t.exclusive(t.dir)
+	c.What = "what turns the client's own tools off"
+	return &c
+}
+
+// Any is a client that nobody knows: to print what most of them read.
+func Any() *Target { return &Target{format: jsonFormat{path: []string{"mcpServers"}}} }
+
+// Words are words as a shell reads them.
+func Words(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quote(word)
+	}
+	return strings.Join(quoted, " ")
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)

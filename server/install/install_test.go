@@ -19,10 +19,21 @@ var (
 	bare    = Server{Name: "paddock", Command: "paddock"}
 )
 
+// formats are those of project files.
+var formats = map[string]format{"claude-code": formatOf("claude-code"), "vscode": formatOf("vscode"), "codex": formatOf("codex")}
+
+func formatOf(client string) format {
+	for _, p := range clients[client].scopes {
+		if p.name == Project {
+			return p.format("/p")
+		}
+	}
+	panic(client)
+}
+
 // edits are files of each format: what is there, and whether it can be edited.
 // testdata has NAME.in and, where it can, NAME.out.
 func TestEdit(t *testing.T) {
-	formats := map[string]format{"claude-code": clients["claude-code"].format, "vscode": clients["vscode"].format, "codex": clients["codex"].format}
 	for kind, f := range formats {
 		inputs, err := filepath.Glob(filepath.Join("testdata", kind, "*.in"))
 		if err != nil || len(inputs) == 0 {
@@ -68,6 +79,21 @@ func testEdit(t *testing.T, f format, input string) {
 	if _, err := f.edit(got, bare, false); !errors.Is(err, ErrOther) {
 		t.Errorf("another server of the name: %v", err)
 	}
+	without, err := f.remove(got, paddock.Name)
+	if err != nil {
+		t.Fatalf("removed: %v", err)
+	}
+	if servers, err := f.servers(without); err != nil || len(servers) > 0 && servers[paddock.Name].Command != "" {
+		t.Errorf("removed: %v, %v\n%s", servers, err, without)
+	}
+	if !force && string(got) != string(old) {
+		back, err := f.edit(without, paddock, false)
+		want, _ := f.servers(got)
+		have, _ := f.servers(back)
+		if diff := cmp.Diff(want, have); err != nil || diff != "" {
+			t.Errorf("removed and added: %v\n%s", err, diff)
+		}
+	}
 	replaced, err := f.edit(got, bare, true)
 	if err != nil {
 		t.Fatalf("replaced: %v", err)
@@ -82,21 +108,28 @@ func TestFind(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("CODEX_HOME", "")
+	t.Setenv("CLAUDE_CONFIG_DIR", "")
 	for _, tt := range []struct {
 		client string
 		scope  Scope
 		path   string
 		err    string
 	}{
-		{"claude-code", "", "/p/.mcp.json", ""},
+		{"claude-code", "", home + "/.claude.json", ""},
+		{"claude-code", Project, "/p/.mcp.json", ""},
 		{"claude-code", User, "", ""},
+		{"cursor", "", "/p/.cursor/mcp.json", ""},
+		{"cursor", User, home + "/.cursor/mcp.json", ""},
+		{"cursor", Local, "", "unknown scope for cursor"},
+		{"gemini", "", "/p/.gemini/settings.json", ""},
+		{"gemini", User, home + "/.gemini/settings.json", ""},
 		{"vscode", "", "/p/.vscode/mcp.json", ""},
 		{"vscode", User, "", ""},
 		{"codex", "", home + "/.codex/config.toml", ""},
 		{"codex", Project, "/p/.codex/config.toml", ""},
-		{"emacs", "", "", "there is no such client"},
+		{"emacs", "", "", "unknown client"},
 		{"", "", "", "it is missing"},
-		{"codex", "global", "", "there is no such scope"},
+		{"codex", "global", "", "unknown scope for codex"},
 	} {
 		got, err := Find(tt.client, tt.scope, "/p")
 		switch {
@@ -121,8 +154,8 @@ func TestCommand(t *testing.T) {
 		"vscode":      `code --add-mcp '{"args":["mcp","--profile","full"],"command":"/opt/it'\''s","name":"paddock"}'`,
 	} {
 		target, err := Find(name, User, "/p")
-		if err != nil || target.Command(s) != want {
-			t.Errorf("%s, %v", target.Command(s), err)
+		if err != nil || Words(target.Command(s)) != want {
+			t.Errorf("%s, %v", Words(target.Command(s)), err)
 		}
 	}
 }
@@ -151,24 +184,24 @@ func TestAdd(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, want := range []bool{true, false, false} {
-				if changed, err := target.Add(paddock, i == 2); err != nil || changed != want {
+				if changed, err := target.Server(paddock, i == 2).Do(); err != nil || changed != want {
 					t.Errorf("%d: %v, %v", i, changed, err)
 				}
 			}
 			data, err := os.ReadFile(target.Path)
-			if err != nil || string(data) != target.Snippet(paddock) {
+			if err != nil || string(data) != target.Server(paddock, false).Text {
 				t.Errorf("%v\n%s", err, data)
 			}
-			if info, err := os.Stat(target.Path); err != nil || info.Mode().Perm() != target.client.mode {
+			if info, err := os.Stat(target.Path); err != nil || info.Mode().Perm() != target.file.mode {
 				t.Errorf("%v, %v", info.Mode(), err)
 			}
-			if _, err := target.Add(bare, false); !errors.Is(err, ErrOther) {
+			if _, err := target.Server(bare, false).Do(); !errors.Is(err, ErrOther) {
 				t.Errorf("another: %v", err)
 			}
 			if err := os.Chmod(target.Path, 0o640); err != nil {
 				t.Fatal(err)
 			}
-			if changed, err := target.Add(bare, true); err != nil || !changed {
+			if changed, err := target.Server(bare, true).Do(); err != nil || !changed {
 				t.Errorf("forced: %v, %v", changed, err)
 			}
 			if info, err := os.Stat(target.Path); err != nil || info.Mode().Perm() != 0o640 {
@@ -209,7 +242,7 @@ func TestLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			unsafe := (*UnsafeError)(nil)
-			if _, err := target.Add(paddock, true); !errors.As(err, &unsafe) || !strings.Contains(err.Error(), tt.want) {
+			if _, err := target.Server(paddock, true).Do(); !errors.As(err, &unsafe) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 			if data, err := os.ReadFile(p.outside); err != nil || string(data) != "{}" {
@@ -230,15 +263,16 @@ func TestUserLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := target.Add(paddock, false); err == nil || !strings.Contains(err.Error(), "it is a symbolic link") {
+	if _, err := target.Server(paddock, false).Do(); err == nil || !strings.Contains(err.Error(), "it is a symbolic link") {
 		t.Fatalf("nobody has judged the link: %v", err)
 	}
-	target.Follow = filepath.EvalSymlinks
-	if changed, err := target.Add(paddock, false); err != nil || !changed {
+	change := target.Server(paddock, false)
+	change.Follow = filepath.EvalSymlinks
+	if changed, err := change.Do(); err != nil || !changed {
 		t.Fatalf("%v, %v", changed, err)
 	}
 	data, err := os.ReadFile(kept)
-	if err != nil || string(data) != "model = \"x\"\n\n"+target.Snippet(paddock) {
+	if err != nil || string(data) != "model = \"x\"\n\n"+target.Server(paddock, false).Text {
 		t.Errorf("%s, %v", data, err)
 	}
 	if info, err := os.Lstat(filepath.Join(home, "config.toml")); err != nil || info.Mode().Type() != os.ModeSymlink {
@@ -264,13 +298,20 @@ func FuzzJSON(f *testing.F) {
 		} else if valid && err == nil && string(plain) != string(data) {
 			t.Fatal("JSON is changed")
 		}
-		for _, one := range []format{clients["claude-code"].format, clients["codex"].format} {
+		for _, one := range formats {
 			got, err := one.edit(data, paddock, true)
 			if err != nil {
 				continue
 			}
 			if again, err := one.edit(got, paddock, false); err != nil || string(again) != string(got) {
 				t.Fatalf("again: %v", err)
+			}
+			rest, err := one.remove(got, paddock.Name)
+			if err != nil {
+				continue
+			}
+			if servers, err := one.servers(rest); err != nil || servers[paddock.Name].Name != "" {
+				t.Fatalf("removed: %v, %v", servers, err)
 			}
 		}
 	})

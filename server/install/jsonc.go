@@ -7,17 +7,19 @@ import (
 	"strconv"
 )
 
-// object is one of a text of JSON with comments and trailing commas, by where its
-// parts are.
+// object is an object or a list in a text of JSON with comments and trailing
+// commas, by where its parts are.
 type object struct {
-	open, end int // of "{", and of "}"
+	list      bool
+	open, end int // of the brackets
 	members   []member
 	comma     int // after the last member; -1 where there is none
 }
 
+// member is a member of an object, or an element of a list, which has no key.
 type member struct {
 	key      string
-	at       int // of the key
+	at       int // of the key, or of the element
 	from, to int // of the value
 	value    *object
 }
@@ -142,7 +144,7 @@ func commentEnd(text []byte, from int) int {
 	return -1
 }
 
-// value reads any value; the object is given where it is one.
+// value reads any value, and returns it where it is an object or a list.
 func (s *scanner) value(depth int) (*object, error) {
 	if depth > maxDepth {
 		return nil, s.wrong("too much is inside each other")
@@ -151,7 +153,7 @@ func (s *scanner) value(depth int) (*object, error) {
 	case '{':
 		return s.object(depth)
 	case '[':
-		return nil, s.list(depth)
+		return s.list(depth)
 	case '"':
 		_, err := s.str()
 		return nil, err
@@ -226,12 +228,18 @@ func (s *scanner) object(depth int) (*object, error) {
 	return o, err
 }
 
-func (s *scanner) list(depth int) error {
-	comma := -1
-	return s.elements(']', &comma, func() error {
-		_, err := s.value(depth + 1)
+func (s *scanner) list(depth int) (*object, error) {
+	o := &object{list: true, open: s.at, comma: -1}
+	err := s.elements(']', &o.comma, func() error {
+		m := member{at: s.at, from: s.at}
+		var err error
+		m.value, err = s.value(depth + 1)
+		m.to = s.at
+		o.members = append(o.members, m)
 		return err
 	})
+	o.end = s.at - 1
+	return o, err
 }
 
 // elements reads what stands between brackets, parted by commas, of which comma

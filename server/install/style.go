@@ -45,8 +45,8 @@ func (s style) first(at int) bool {
 	return len(bytes.TrimSpace(s.text[start:at])) == 0
 }
 
-// insert adds a member to an object that is so deep in the file, after the last
-// one and the comment in its line.
+// insert adds a member to an object that is so deep in the file, or an element to a
+// list, after the last one and the comment in its line.
 func (s style) insert(o *object, depth int, key string, value any) []byte {
 	indent := s.lineIndent(o.open) + s.unit
 	if n := len(o.members); n > 0 && s.first(o.members[n-1].at) {
@@ -55,14 +55,21 @@ func (s style) insert(o *object, depth int, key string, value any) []byte {
 	if depth == 0 && len(o.members) == 0 {
 		indent = s.unit
 	}
-	text := encode(key, "", "") + ":"
-	if s.unit != "" {
-		text += " " + s.lines(encode(value, indent, s.unit))
-	} else {
-		text += encode(value, "", "")
+	text := ""
+	switch {
+	case o.list:
+	case s.unit != "":
+		text = encode(key, "", "") + ": "
+	default:
+		text = encode(key, "", "") + ":"
 	}
+	text += s.lines(encode(value, indent, s.unit))
 	if len(o.members) == 0 {
 		return s.fill(o, indent, text)
+	}
+	if o.list && s.unit != "" && o.comma < 0 && !bytes.Contains(s.text[o.open:o.end], []byte("\n")) {
+		at := o.members[len(o.members)-1].to
+		return splice(s.text, at, at, ", "+text)
 	}
 	return s.after(o, indent, text)
 }
@@ -89,6 +96,33 @@ func (s style) after(o *object, indent, text string) []byte {
 	behind := s.lineEnd(at)
 	between := string(s.text[at:behind])
 	return splice(s.text, at, behind, comma+between+s.end+indent+text+s.closing(o, behind))
+}
+
+// remove takes a member out of an object or a list, and the comma that parted it.
+// plain is the text without comments. Comments that stand before it stay.
+func (s style) remove(plain []byte, o *object, i int) []byte {
+	m := o.members[i]
+	if i+1 < len(o.members) {
+		return splice(s.text, m.at, o.members[i+1].at, "")
+	}
+	to := m.to
+	if o.comma >= 0 {
+		to = o.comma + 1
+	}
+	from := len(bytes.TrimRight(s.text[:m.at], " \t\r\n"))
+	if i == 0 {
+		if from == o.open+1 && len(bytes.TrimSpace(s.text[to:o.end])) == 0 {
+			to = o.end
+		}
+		return splice(s.text, from, to, "")
+	}
+	out := splice(s.text, from, to, "")
+	if o.comma >= 0 {
+		return out // the comma before it is the last one now
+	}
+	before := o.members[i-1].to
+	comma := before + bytes.IndexByte(plain[before:m.at], ',')
+	return splice(out, comma, comma+1, "")
 }
 
 // closing parts what was added from a bracket in the same line.

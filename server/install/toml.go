@@ -28,6 +28,9 @@ func (tomlFormat) snippet(s Server) string {
 		b.WriteString(tomlString(arg))
 	}
 	b.WriteString("]\n")
+	if s.Approved {
+		b.WriteString("default_tools_approval_mode = \"approve\"\n")
+	}
 	return b.String()
 }
 
@@ -36,25 +39,64 @@ func (tomlFormat) snippet(s Server) string {
 func tomlString(text string) string { return encode(text, "", "") }
 
 func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
+	return editTOML(old, func(text []byte, before map[string]any) ([]byte, error) {
+		snippet := f.snippet(s)
+		switch got, there := serversIn(before)[s.Name]; {
+		case there && startsSame(got, s) && (!force || f.isExactly(got, s)):
+			return nil, nil
+		case there && !force:
+			return nil, ErrOther
+		case there:
+			return f.replace(before, text, s.Name, snippet)
+		}
+		edited := f.add(text, snippet)
+		return edited, f.check(before, edited, s.Name, snippet)
+	})
+}
+
+func (f tomlFormat) remove(old []byte, name string) ([]byte, error) {
+	return editTOML(old, func(text []byte, before map[string]any) ([]byte, error) {
+		if _, there := serversIn(before)[name]; !there {
+			return nil, nil
+		}
+		return f.replace(before, text, name, "")
+	})
+}
+
+func (tomlFormat) servers(old []byte) (map[string]Server, error) {
+	text, _ := bytes.CutPrefix(old, bom)
+	doc, err := parseTOML(text)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]Server{}
+	for name, table := range serversIn(doc) {
+		table, _ := table.(map[string]any)
+		s := Server{Name: name}
+		s.Command, _ = table["command"].(string)
+		args, _ := table["args"].([]any)
+		for _, arg := range args {
+			text, _ := arg.(string)
+			s.Args = append(s.Args, text)
+		}
+		found[name] = s
+	}
+	return found, nil
+}
+
+// editTOML gives the text as change leaves it. A change of nil is none.
+func editTOML(old []byte, change func(text []byte, meaning map[string]any) ([]byte, error)) ([]byte, error) {
 	text, marked := bytes.CutPrefix(old, bom)
-	before, err := parseTOML(text)
+	meaning, err := parseTOML(text)
 	if err != nil {
 		return nil, err
 	}
-	var edited []byte
-	switch got, there := serversIn(before)[s.Name]; {
-	case there && startsSame(got, s) && (!force || f.isExactly(got, s)):
+	edited, err := change(text, meaning)
+	if err != nil {
+		return nil, err
+	}
+	if edited == nil {
 		return old, nil
-	case there && !force:
-		return nil, ErrOther
-	case there:
-		edited, err = f.replace(before, text, s)
-	default:
-		edited = f.add(text, s)
-		err = f.check(before, edited, s)
-	}
-	if err != nil {
-		return nil, err
 	}
 	if marked {
 		edited = append(append([]byte(nil), bom...), edited...)
@@ -111,7 +153,7 @@ func lineEndOf(text []byte) string {
 }
 
 // add puts the table behind everything else.
-func (f tomlFormat) add(text []byte, s Server) []byte {
+func (tomlFormat) add(text []byte, snippet string) []byte {
 	end := lineEndOf(text)
 	out := append([]byte(nil), text...)
 	if len(bytes.TrimSpace(text)) > 0 {
@@ -122,7 +164,7 @@ func (f tomlFormat) add(text []byte, s Server) []byte {
 			out = append(out, end...)
 		}
 	}
-	return append(out, strings.ReplaceAll(f.snippet(s), "\n", end)...)
+	return append(out, strings.ReplaceAll(snippet, "\n", end)...)
 }
 
 // header is the line that begins a table.
@@ -134,40 +176,39 @@ func headerOf(name string) string {
 	return `^[ \t]*\[[ \t]*` + serversKey + `[ \t]*\.[ \t]*["']?` + regexp.QuoteMeta(name) + `["']?[ \t]*`
 }
 
-// replace puts the table into the place of the one of its name, and of those below
+// replace puts a text into the place of the table of a server, and of those below
 // it: an environment that was another server's is none of this one's. A line that
 // only looks like a header, in a string say, does not pass the check.
-func (f tomlFormat) replace(before map[string]any, text []byte, s Server) ([]byte, error) {
-	own := regexp.MustCompile(headerOf(s.Name) + `\][ \t]*(#.*)?\r?\n?$`)
-	lines := bytes.SplitAfter(text, []byte("\n"))
+func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet string) ([]byte, error) {
+	own := regexp.MustCompile(headerOf(name) + `\][ \t]*(#.*)?\r?\n?$`)
+	below := regexp.MustCompile(headerOf(name) + `\.`)
+	lines, end := bytes.SplitAfter(text, []byte("\n")), lineEndOf(text)
 	err := errors.New("the server of this name is not a table of its own")
 	for i, line := range lines {
 		if !own.Match(line) {
 			continue
 		}
-		edited := f.replaceAt(lines, i, lineEndOf(text), s)
-		if err = f.check(before, edited, s); err == nil {
+		edited := append([]byte{}, bytes.Join(lines[:i], nil)...)
+		edited = append(edited, strings.ReplaceAll(snippet, "\n", end)...)
+		for at := tableEnd(lines, i); at < len(lines); {
+			if below.Match(lines[at]) {
+				at = tableEnd(lines, at)
+				continue
+			}
+			edited = append(edited, lines[at]...)
+			at++
+		}
+		if snippet == "" && len(bytes.TrimSpace(bytes.Join(lines[tableEnd(lines, i):], nil))) == 0 {
+			edited = bytes.TrimRight(edited, " \t\r\n") // it was the last
+			if len(edited) > 0 {
+				edited = append(edited, end...)
+			}
+		}
+		if err = f.check(before, edited, name, snippet); err == nil {
 			return edited, nil
 		}
 	}
 	return nil, err
-}
-
-// replaceAt leaves what stands between the table that begins at a line and the next
-// as it is.
-func (f tomlFormat) replaceAt(lines [][]byte, from int, end string, s Server) []byte {
-	out := bytes.Join(lines[:from], nil)
-	out = append(out, strings.ReplaceAll(f.snippet(s), "\n", end)...)
-	below := regexp.MustCompile(headerOf(s.Name) + `\.`)
-	for at := tableEnd(lines, from); at < len(lines); {
-		if below.Match(lines[at]) {
-			at = tableEnd(lines, at)
-			continue
-		}
-		out = append(out, lines[at]...)
-		at++
-	}
-	return out
 }
 
 // tableEnd is the first line behind the table that begins at a line.
@@ -188,13 +229,15 @@ func isAside(line []byte) bool {
 	return len(line) == 0 || line[0] == '#'
 }
 
-// check reads the result again: it must be what was there, and the server.
-func (f tomlFormat) check(before map[string]any, edited []byte, s Server) error {
+// check reads the result again: it must be what was there, and what the snippet
+// says of the server.
+func (tomlFormat) check(before map[string]any, edited []byte, name, snippet string) error {
 	after, err := parseTOML(edited)
-	if err != nil || !f.isExactly(serversIn(after)[s.Name], s) {
+	want, wrong := parseTOML([]byte(snippet))
+	if err != nil || wrong != nil || !reflect.DeepEqual(serversIn(after)[name], serversIn(want)[name]) {
 		return errWrong
 	}
-	if !reflect.DeepEqual(without(before, s.Name), without(after, s.Name)) {
+	if !reflect.DeepEqual(without(before, name), without(after, name)) {
 		return errWrong
 	}
 	return nil
@@ -212,4 +255,82 @@ func without(doc map[string]any, name string) map[string]any {
 	delete(rest, name)
 	doc[serversKey] = rest
 	return doc
+}
+
+// tomlLines are settings of a file, each in a line of its own that a comment marks.
+type tomlLines []tomlLine
+
+// tomlLine is a setting: of the file, or of a table.
+type tomlLine struct{ table, key, value string }
+
+const tomlMark = " # by paddock mcp install"
+
+func (f tomlLines) snippet() string {
+	var b strings.Builder
+	for _, l := range f {
+		if l.table != "" {
+			b.WriteString(l.table + ".")
+		}
+		b.WriteString(l.key + " = " + l.value + "\n")
+	}
+	return b.String()
+}
+
+func (f tomlLines) put(old []byte) ([]byte, error) {
+	return editTOML(old, func(text []byte, before map[string]any) ([]byte, error) {
+		end, edited := lineEndOf(text), []byte(nil)
+		want, err := parseTOML([]byte(f.snippet()))
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range f {
+			path := []string{l.key}
+			if l.table != "" {
+				path = []string{l.table, l.key}
+			}
+			value := in(want, path)
+			switch is := in(before, path); {
+			case reflect.DeepEqual(is, value):
+				continue
+			case is != nil:
+				return nil, fmt.Errorf("%s is set to another value than %s", strings.Join(path, "."), l.value)
+			}
+			if edited == nil {
+				edited = text
+			}
+			line, at := strings.Join(path, ".")+" = "+l.value+tomlMark+end, 0
+			if own := regexp.MustCompile(`(?m)^[ \t]*\[[ \t]*` + l.table + `[ \t]*\][ \t]*(#.*)?\r?\n`).FindIndex(edited); l.table != "" && own != nil {
+				line, at = l.key+" = "+l.value+tomlMark+end, own[1]
+			}
+			edited = splice(edited, at, at, line)
+			setIn(before, path, value)
+		}
+		if edited == nil {
+			return nil, nil
+		}
+		if after, err := parseTOML(edited); err != nil || !reflect.DeepEqual(before, after) {
+			return nil, errWrong
+		}
+		return edited, nil
+	})
+}
+
+func (f tomlLines) drop(old []byte) ([]byte, error) {
+	return editTOML(old, func(text []byte, before map[string]any) ([]byte, error) {
+		edited, found := []byte{}, false
+		for _, line := range bytes.SplitAfter(text, []byte("\n")) {
+			own := false
+			for _, l := range f {
+				own = own || strings.HasSuffix(strings.TrimRight(string(line), "\r\n"), l.key+" = "+l.value+tomlMark)
+			}
+			if found = found || own; !own {
+				edited = append(edited, line...)
+			}
+		}
+		if !found {
+			return nil, nil
+		}
+		_, err := parseTOML(edited)
+		return edited, err
+	})
 }

@@ -45,6 +45,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is what clients are told of this program.
 	Version string
+	// Instructions are what models are told of the server. Default: the profile's.
+	Instructions string
 	// Ops are the operations. nil: op.Table().
 	Ops []op.Op
 	// Extend adds to the server that a principal's clients speak with, before
@@ -80,6 +82,9 @@ func New(opts Options) (*Server, error) {
 	}
 	if opts.Ops == nil {
 		opts.Ops = op.Table()
+	}
+	if opts.Instructions == "" {
+		opts.Instructions = instructions(opts.Profile)
 	}
 	s := &Server{opts: opts, tools: newTools(opts.Ops, opts.Profile), views: map[string]*view{}}
 	s.ctx, s.end = context.WithCancel(context.Background())

@@ -53,7 +53,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 // which nobody tells it.
 func (v *view) sdkOptions() *sdk.ServerOptions {
 	opts := &sdk.ServerOptions{
-		Instructions: instructions(v.server.opts.Profile),
+		Instructions: v.server.opts.Instructions,
 		// What answers are rendered here, not by the SDK, has to keep every rule of these.
 		SupportedProtocolVersions: revisions(),
 		Logger:                    v.server.opts.Logger,

@@ -5,21 +5,33 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// install runs paddock mcp install in a directory, and gives what it said.
+// install runs paddock mcp install in a directory, and returns what it said. The
+// home is beside the directory ([homeOf]).
 func install(t *testing.T, dir string, status int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), append([]string{"mcp", "install"}, args...)...)
+	return setUp(t, dir, status, append([]string{"install"}, args...)...)
+}
+
+func homeOf(dir string) string { return dir + "-home" }
+
+// setUp runs a subcommand of paddock mcp likewise.
+func setUp(t *testing.T, dir string, status int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), append([]string{"mcp"}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "CODEX_HOME=")
+	cmd.Env = append(os.Environ(), "HOME="+homeOf(dir), "CODEX_HOME=", "CLAUDE_CONFIG_DIR=", "PADDOCK_STATE_DIR="+filepath.Join(t.TempDir(), "state"))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -30,7 +42,7 @@ func install(t *testing.T, dir string, status int, args ...string) (stdout, stde
 		t.Fatal(err)
 	}
 	if got != status {
-		t.Fatalf("install %v: status %d, want %d\n%s%s", args, got, status, &out, &errs)
+		t.Fatalf("%v: status %d, want %d\n%s%s", args, got, status, &out, &errs)
 	}
 	return out.String(), errs.String()
 }
@@ -40,7 +52,7 @@ func TestInstalled(t *testing.T) {
 	requireWalls(t)
 	dir := publicDir(t)
 	for _, want := range []string{"wrote the server paddock into ", "has the server paddock already"} {
-		if out, _ := install(t, dir, 0, "--client", "claude-code", "--workspace", dir, "--profile", "run"); !strings.Contains(out, want) {
+		if out, _ := install(t, dir, 0, "--client", "claude-code", "--scope", "project", "--workspace", dir, "--profile", "run"); !strings.Contains(out, want) {
 			t.Errorf("it says %s, want %s", out, want)
 		}
 	}
@@ -58,7 +70,7 @@ func TestInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(file.Servers["paddock"].Command, file.Servers["paddock"].Args...)
-	cmd.Dir, cmd.Env = "/", setup{state: t.TempDir()}.env()
+	cmd.Dir, cmd.Env = dir, setup{state: t.TempDir()}.env()
 	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: patience}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -85,17 +97,23 @@ func TestInstallSays(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		"claude-code":     {[]string{"--client", "claude-code", "--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, "this belongs into " + dir + "/.mcp.json"},
+		"claude-code":     {[]string{"--client", "claude-code", "--scope", "project", "--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, "this belongs into " + dir + "/.mcp.json"},
 		"its user's":      {[]string{"--client", "claude-code", "--scope", "user"}, 0, "claudemcpadd--scopeuserpaddock--" + paddock + "mcp", "run this"},
-		"codex":           {[]string{"--client", "codex", "--print", "--workspace", dir}, 0, `[mcp_servers.paddock]command="` + paddock + `"args=["mcp","--workspace","` + dir + `"]`, dir + "/.codex/config.toml"},
+		"codex":           {[]string{"--client", "codex", "--print", "--scope", "user", "--workspace", dir}, 0, `[mcp_servers.paddock]command="` + paddock + `"args=["mcp","--workspace","` + dir + `"]`, homeOf(dir) + "/.codex/config.toml"},
+		"cursor":          {[]string{"--client", "cursor", "--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, dir + "/.cursor/mcp.json"},
+		"gemini":          {[]string{"--client", "gemini", "--print", "--workspace", dir}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, dir + "/.gemini/settings.json"},
 		"vscode":          {[]string{"--client", "vscode", "--print", "--name", "box"}, 0, `{"servers":{"box":{"type":"stdio","command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, ".vscode/mcp.json"},
-		"another program": {[]string{"--client", "codex", "--print", "--command", "paddock", "--profile", "full"}, 0, `[mcp_servers.paddock]command="paddock"args=["mcp","--profile","full"]`, ""},
+		"another program": {[]string{"--client", "codex", "--scope", "project", "--print", "--command", "paddock", "--profile", "full"}, 0, `[mcp_servers.paddock]command="paddock"args=["mcp","--profile","full"]`, ""},
+		"any other":       {[]string{"--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, paddock + " mcp"},
+		"one by its name": {[]string{"--client", "zed", "--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, paddock + " mcp"},
 		"no client":       {nil, 125, "", "it is missing"},
-		"another client":  {[]string{"--client", "vi"}, 125, "", "claude-code, codex or vscode"},
-		"another scope":   {[]string{"--client", "codex", "--scope", "all"}, 125, "", "project or user"},
+		"another client":  {[]string{"--client", "vi"}, 125, "", "claude-code, codex, cursor, gemini or vscode"},
+		"another scope":   {[]string{"--client", "codex", "--scope", "all"}, 125, "", "local or project or user"},
 		"no profile":      {[]string{"--client", "codex", "--profile", "all"}, 125, "", "there is no such profile"},
 		"no directory":    {[]string{"--client", "codex", "--workspace", "odd.json"}, 125, "", "it is no directory"},
 		"no name":         {[]string{"--client", "codex", "--name", "a.b"}, 125, "", "--name"},
+		"a chosen name":   {[]string{"--client", "codex", "--name", "box"}, 125, "", "clients approve by the name of a server"},
+		"no file for it":  {[]string{"--client", "cursor", "--exclusive", "--print"}, 125, "", "cursor has no file for that"},
 		"an argument":     {[]string{"codex"}, 125, "", "there is no such command"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,12 +142,132 @@ func TestInstallLeavesAlone(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, said := install(t, dir, 125, "--client", "claude-code")
+		out, said := install(t, dir, 125, "--client", "claude-code", "--scope", "project")
 		if !strings.Contains(out, tt.stdout) || !strings.Contains(said, tt.stderr) || !strings.Contains(said, "paddock: hint: ") {
 			t.Errorf("%s: %s\n%s", name, out, said)
 		}
 		if data, err := os.ReadFile(path); err != nil || string(data) != tt.text {
 			t.Errorf("%s: %s, %v", name, data, err)
+		}
+	}
+}
+
+// tree are the files below a directory, with what they hold.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir+"/")] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestInstallApproves: the approval is written into files of the user's, for a name
+// that nobody can know, not where the server may do more, and all of it can be
+// taken back.
+func TestInstallApproves(t *testing.T) {
+	was := map[string]string{
+		"project-home/.codex/config.toml":    "# mine\nmodel = \"x\"\n",
+		"project-home/.claude.json":          "{\n  \"numStartups\": 7,\n  \"projects\": {\n    \"/elsewhere\": {}\n  }\n}\n",
+		"project-home/.claude/settings.json": "{\n  \"permissions\": {\n    \"allow\": [\"WebSearch\"]\n  }\n}\n",
+	}
+	for client, tt := range map[string]struct{ server, approval, mark string }{
+		"codex":       {"project-home/.codex/config.toml", "project-home/.codex/config.toml", `default_tools_approval_mode = "approve"`},
+		"claude-code": {"project-home/.claude.json", "project-home/.claude/settings.json", `"mcp__paddock_`},
+	} {
+		t.Run(client, func(t *testing.T) {
+			base, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			project := filepath.Join(base, "project")
+			for name, text := range was {
+				path := filepath.Join(base, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Mkdir(project, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			names := map[string]bool{}
+			for i, more := range [][]string{nil, {"--exclusive"}, {"--ask"}, nil, {"--profile", "full"}, nil, {"--profile", "run"}} {
+				out, _ := install(t, project, 0, append([]string{"--client", client}, more...)...)
+				files := tree(t, base)
+				approved := strings.Contains(files[tt.approval], tt.mark)
+				if want := i < 2 || i == 3 || i == 5; approved != want || strings.Contains(out, "DELETE any file") != want || strings.Contains(out, "not approved: ") == want {
+					t.Errorf("%v: approved %v\n%s\n%s", more, approved, out, files[tt.approval])
+				}
+				name := regexp.MustCompile(`paddock_[a-z2-7]{10}`).FindString(files[tt.server])
+				if names[name] = true; name == "" || len(names) > 1 || !strings.Contains(files[tt.server], `"--project"`) {
+					t.Errorf("%v: the names %v\n%s", more, names, files[tt.server])
+				}
+			}
+			if _, there := tree(t, base)["project/.mcp.json"]; there {
+				t.Error("something is for everybody")
+			}
+			setUp(t, project, 0, "uninstall", "--client", client)
+			if diff := cmp.Diff(was, tree(t, base)); diff != "" {
+				t.Errorf("what is left (-want +got)\n%s", diff)
+			}
+			if out, _ := setUp(t, project, 0, "uninstall", "--client", client); !strings.Contains(out, "nothing of paddock's is in ") {
+				t.Errorf("once more: %s", out)
+			}
+		})
+	}
+}
+
+// TestInstallForTeams: a file that a team commits has no path of this machine where
+// the program is in PATH.
+func TestInstallForTeams(t *testing.T) {
+	t.Setenv("PATH", binDir+":"+os.Getenv("PATH"))
+	for client, file := range map[string]string{"claude-code": ".mcp.json", "codex": ".codex/config.toml", "cursor": ".cursor/mcp.json", "gemini": ".gemini/settings.json", "vscode": ".vscode/mcp.json"} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		install(t, dir, 0, "--client", client, "--scope", "project", "--workspace", filepath.Join(dir, "sub"))
+		if text := tree(t, dir)[file]; !strings.Contains(text, `"paddock"`) || strings.Contains(text, `"/`) {
+			t.Errorf("%s: %s", client, text)
+		}
+		setUp(t, dir, 0, "uninstall", "--client", client)
+		if left := tree(t, dir); len(left) > 0 {
+			t.Errorf("%s left %v", client, left)
+		}
+	}
+}
+
+// TestProjectAlone: a client that was started outside of the project is offered nothing.
+func TestProjectAlone(t *testing.T) {
+	requireWalls(t)
+	dir := publicDir(t)
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]bool{dir: true, filepath.Join(dir, "sub"): true, t.TempDir(): false} {
+		cmd := exec.Command(filepath.Join(binDir, "paddock"), "mcp", "--project", dir)
+		cmd.Dir, cmd.Env = from, setup{state: t.TempDir()}.env()
+		session, err := newClient(clientOptions).Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: patience}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := session.ListTools(t.Context(), nil)
+		if err != nil || len(tools.Tools) > 0 != want {
+			t.Errorf("from %s: %d tools, %v", from, len(tools.Tools), err)
+		}
+		if said := session.InitializeResult().Instructions; strings.Contains(said, "alone, and offers no tools here") == want {
+			t.Errorf("from %s it says: %s", from, said)
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -145,6 +283,7 @@ func TestInstallOverLinks(t *testing.T) {
 	}{
 		"a directory of the project":    {"vscode", "project", "ln -s notes .vscode", "notes/mcp.json"},
 		"a file of the project":         {"claude-code", "project", "ln -s notes/x.json .mcp.json", "notes/x.json"},
+		"this project's, in a home":     {"claude-code", "local", "ln -s notes/x.json .claude.json", "notes/x.json"},
 		"the user's, kept in a project": {"codex", "user", "mkdir -p home; ln -s ../notes home/.codex", "notes/config.toml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,13 +302,16 @@ func TestInstallOverLinks(t *testing.T) {
 					t.Fatalf("%v\n%s", err, out)
 				}
 				cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "mcp", "install", "--client", tt.client, "--scope", tt.scope)
-				cmd.Dir, cmd.Env = dir, append(env, "HOME="+filepath.Join(dir, "home"), "CODEX_HOME=")
+				cmd.Dir, cmd.Env = dir, append(env, "HOME="+filepath.Join(dir, "home"), "CODEX_HOME=", "CLAUDE_CONFIG_DIR=")
+				if tt.scope == "local" { // the configuration is kept in what is a workspace now and then
+					cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "CLAUDE_CONFIG_DIR="+dir)
+				}
 				out, err := cmd.CombinedOutput()
 				_, missing := os.Stat(filepath.Join(dir, tt.kept))
 				switch {
 				case planted && (err == nil || missing == nil || !strings.Contains(string(out), "commands of a sandbox could have made it") || !strings.Contains(string(out), "hint: remove the link")):
 					t.Errorf("over a link of commands: %v, %v\n%s", err, missing, out)
-				case !planted && tt.client == "claude-code": // a file that is a link is left alone in projects
+				case !planted && tt.scope == "project" && tt.client == "claude-code": // a file that is a link is left alone in projects
 				case !planted && (err != nil || missing != nil):
 					t.Errorf("over the user's own link: %v, %v\n%s", err, missing, out)
 				}
