@@ -3,7 +3,6 @@
 package mcp
 
 import (
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -28,21 +27,11 @@ func (a *agent) cli(t *testing.T, program string, args ...string) {
 	}
 }
 
-// install runs "paddock mcp install" for a client.
-func (a *agent) install(t *testing.T, args ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(a.home, "bin", "paddock"), append([]string{"mcp", "install"}, args...)...)
-	cmd.Dir, cmd.Env = a.workspace, a.env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
 // codex lets it work with a model of its own provider's.
 func (a *agent) codex(t *testing.T, more ...string) {
 	t.Helper()
-	a.install(t, "--client", "codex", "--command", "paddock")
-	a.cli(t, "codex", append([]string{"exec", "--skip-git-repo-check", "-c", `model_provider="scripted"`, "-c", `mcp_servers.paddock.default_tools_approval_mode="approve"`,
+	a.install(t, "--client", "codex")
+	a.cli(t, "codex", append([]string{"exec", "--skip-git-repo-check", "-c", `model_provider="scripted"`,
 		"-c", `model_providers.scripted={name="scripted",base_url="` + a.model.url + `",wire_api="responses"}`}, more...)...)
 }
 
@@ -63,10 +52,10 @@ func TestClientCodexFunctions(t *testing.T) {
 func TestClientClaude(t *testing.T) {
 	a := newAgent(t, "@anthropic-ai/claude-code")
 	a.env = append(a.env, "ANTHROPIC_BASE_URL="+a.model.url, "ANTHROPIC_API_KEY=none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
-	a.install(t, "--client", "claude-code", "--command", "paddock")
+	a.install(t, "--client", "claude-code")
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	a.cli(t, "../@anthropic-ai/claude-code-linux-"+arch+"/claude", "--allowed-tools", "mcp__paddock", "--mcp-config", filepath.Join(a.workspace, ".mcp.json"), "-p")
+	a.cli(t, "../@anthropic-ai/claude-code-linux-"+arch+"/claude", "-p")
 }

@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -168,6 +169,20 @@ var paid struct {
 	lines []string
 }
 
+// install runs "paddock mcp install", and gives what it printed.
+func (a *agent) install(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(a.home, "bin", "paddock"), append([]string{"mcp", "install", "--command", "paddock"}, args...)...)
+	cmd.Dir, cmd.Env = a.workspace, a.env
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		t.Fatalf("%v\n%s", err, exit.Stderr)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
 // library lets the agent of an SDK work, over both transports, by a program in testdata:
 // the tasks, then a long command that is aborted, then, where the client tells the server
 // of that, a command that waits until nothing of it is left.
@@ -175,8 +190,13 @@ func library(t *testing.T, pkg, driver string, tells bool) {
 	for _, transport := range []string{"stdio", "http"} {
 		t.Run(transport, func(t *testing.T) {
 			a := newAgent(t, pkg)
-			// What an installation names.
-			server := map[string]any{"command": "paddock", "args": []string{"mcp"}, "env": a.variables(), "cwd": a.workspace}
+			var printed struct {
+				McpServers struct{ Paddock map[string]any }
+			}
+			if err := json.Unmarshal([]byte(a.install(t, "--print")), &printed); err != nil {
+				t.Fatal(err)
+			}
+			server := printed.McpServers.Paddock
 			if transport == "http" {
 				s := setup{workspace: a.workspace, state: t.TempDir(), profile: "workspace", text: true}
 				token := s.token(t, "ann", a.workspace)
@@ -213,16 +233,6 @@ func library(t *testing.T, pkg, driver string, tells bool) {
 			}
 		})
 	}
-}
-
-// variables are those of the environment, by name.
-func (a *agent) variables() map[string]string {
-	all := make(map[string]string)
-	for _, one := range a.env {
-		name, value, _ := strings.Cut(one, "=")
-		all[name] = value
-	}
-	return all
 }
 
 func TestClientTypescript(t *testing.T) {

@@ -141,7 +141,8 @@ func (m *model) next(req *request) *called {
 	at, found := names[call.Tool]
 	if search, deferred := names[""]; !found && deferred {
 		search.id = fmt.Sprint("search_", m.asked)
-		search.args = fmt.Sprintf(`{"query":"select:mcp__paddock__%s","max_results":100}`, strings.Join(offered(op.ProfileWorkspace, false), ",mcp__paddock__"))
+		prefix := serverName.FindString(fmt.Sprintf("%s", req.Input)) + "__"
+		search.args = fmt.Sprintf(`{"query":"select:%s%s","max_results":100}`, prefix, strings.Join(offered(op.ProfileWorkspace, false), ","+prefix))
 		return &search
 	}
 	if err != nil || !found {
@@ -161,7 +162,7 @@ func (m *model) next(req *request) *called {
 }
 
 // deferred is what is said of Paddock to a model that calls tools in code.
-var deferred = regexp.MustCompile(`- mcp__paddock: .*?(?:\\n|")`)
+var deferred = regexp.MustCompile(`- ` + serverName.String() + `: .*?(?:\\n|")`)
 
 // deferredOf is toolsOf for clients that let models call tools in code alone, and tell
 // of them by a line.
@@ -176,10 +177,14 @@ func deferredOf(input []json.RawMessage) (names map[string]called, ours string) 
 	}
 	names = make(map[string]called)
 	for _, name := range offered(op.ProfileWorkspace, false) {
-		names[name] = called{name: "mcp__paddock__" + name, code: true}
+		names[name] = called{name: serverName.FindString(ours) + "__" + name, code: true}
 	}
 	return names, ours
 }
+
+// serverName is what clients of the command line call the server, before the name of a
+// tool.
+var serverName = regexp.MustCompile(`mcp__paddock(?:_[a-z0-9]+)?`)
 
 // toolsOf finds Paddock's tools in a request: how a client calls each, and their
 // JSON as it is in there. A tool that makes others known has no name.
@@ -199,11 +204,11 @@ func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
 			names[""] = called{name: tool.Name}
 			continue
 		}
-		if tool.Type == "namespace" && strings.Contains(tool.Name, "paddock") {
+		if tool.Type == "namespace" && serverName.MatchString(tool.Name) {
 			for _, one := range tool.Tools {
 				names[one.Name] = called{namespace: tool.Name, name: one.Name}
 			}
-		} else if short := strings.TrimPrefix(tool.Name, "mcp__paddock__"); slices.Contains(offered(op.ProfileWorkspace, false), short) {
+		} else if short := strings.TrimPrefix(tool.Name, serverName.FindString(tool.Name)+"__"); slices.Contains(offered(op.ProfileWorkspace, false), short) {
 			names[short] = called{name: tool.Name}
 		}
 		if len(names) > before {
