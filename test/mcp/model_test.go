@@ -40,8 +40,10 @@ type given struct {
 type model struct {
 	url     string
 	scripts map[string][]scripted
+	prefers string // the server whose tools are called; else any that may be Paddock's
 
 	mu    sync.Mutex
+	body  string             // the latest request with tools of Paddock's, as it is
 	tools string             // ours, as requests had them
 	given map[string][]given // by script
 	asked int                // requests, which number the answers
@@ -91,13 +93,21 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		req.Input = append(req.Input, parts...)
 	}
-	next := m.next(&req)
+	next := m.next(&req, body)
 	m.asked++ // agents tell answers apart by their ids
 	if messages {
 		answerMessages(w, fmt.Sprint("msg_", m.asked), next)
 	} else {
 		answerResponses(w, fmt.Sprint("resp_", m.asked), req.Stream, next)
 	}
+}
+
+// offers says whether the latest request has a tool of the client's own, as a function
+// or in the description of what code may call.
+func (m *model) offers(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Contains(m.body, `"name":"`+name+`"`) || strings.Contains(m.body, "### `"+name+"`")
 }
 
 // called is the call that a model makes next, by the names of its client. In code it
@@ -109,14 +119,15 @@ type called struct {
 
 // next notes what a request gives to the model, and chooses the next call of its
 // script; nil at the end.
-func (m *model) next(req *request) *called {
-	names, ours := toolsOf(req.Tools)
+func (m *model) next(req *request, body []byte) *called {
+	names, ours := m.toolsOf(req.Tools)
 	if len(names) == 0 {
-		names, ours = deferredOf(req.Input)
+		names, ours = m.deferredOf(req.Input)
 	}
 	if len(names) == 0 {
 		return nil
 	}
+	m.body = string(body)
 	if len(ours) > len(m.tools) { // some clients give a tool when it is asked for
 		m.tools = ours
 	}
@@ -141,7 +152,7 @@ func (m *model) next(req *request) *called {
 	at, found := names[call.Tool]
 	if search, deferred := names[""]; !found && deferred {
 		search.id = fmt.Sprint("search_", m.asked)
-		prefix := serverName.FindString(fmt.Sprintf("%s", req.Input)) + "__"
+		prefix := m.server(string(body)) + "__"
 		search.args = fmt.Sprintf(`{"query":"select:%s%s","max_results":100}`, prefix, strings.Join(offered(op.ProfileWorkspace, false), ","+prefix))
 		return &search
 	}
@@ -166,10 +177,12 @@ var deferred = regexp.MustCompile(`- ` + serverName.String() + `: .*?(?:\\n|")`)
 
 // deferredOf is toolsOf for clients that let models call tools in code alone, and tell
 // of them by a line.
-func deferredOf(input []json.RawMessage) (names map[string]called, ours string) {
+func (m *model) deferredOf(input []json.RawMessage) (names map[string]called, ours string) {
 	for _, item := range input {
-		if found := deferred.Find(item); found != nil {
-			ours = string(found)
+		for _, found := range deferred.FindAllString(string(item), -1) {
+			if m.server(found) != "" {
+				ours = found
+			}
 		}
 	}
 	if ours == "" {
@@ -177,7 +190,7 @@ func deferredOf(input []json.RawMessage) (names map[string]called, ours string) 
 	}
 	names = make(map[string]called)
 	for _, name := range offered(op.ProfileWorkspace, false) {
-		names[name] = called{name: serverName.FindString(ours) + "__" + name, code: true}
+		names[name] = called{name: m.server(ours) + "__" + name, code: true}
 	}
 	return names, ours
 }
@@ -186,9 +199,19 @@ func deferredOf(input []json.RawMessage) (names map[string]called, ours string) 
 // tool.
 var serverName = regexp.MustCompile(`mcp__paddock(?:_[a-z0-9]+)?`)
 
+// server finds the server's name in a text.
+func (m *model) server(text string) string {
+	for _, name := range serverName.FindAllString(text, -1) {
+		if m.prefers == "" || m.prefers == name {
+			return name
+		}
+	}
+	return ""
+}
+
 // toolsOf finds Paddock's tools in a request: how a client calls each, and their
 // JSON as it is in there. A tool that makes others known has no name.
-func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
+func (m *model) toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
 	names = make(map[string]called)
 	var text strings.Builder
 	for _, raw := range tools {
@@ -204,11 +227,11 @@ func toolsOf(tools []json.RawMessage) (names map[string]called, ours string) {
 			names[""] = called{name: tool.Name}
 			continue
 		}
-		if tool.Type == "namespace" && serverName.MatchString(tool.Name) {
+		if tool.Type == "namespace" && m.server(tool.Name) != "" {
 			for _, one := range tool.Tools {
 				names[one.Name] = called{namespace: tool.Name, name: one.Name}
 			}
-		} else if short := strings.TrimPrefix(tool.Name, serverName.FindString(tool.Name)+"__"); slices.Contains(offered(op.ProfileWorkspace, false), short) {
+		} else if short := strings.TrimPrefix(tool.Name, m.server(tool.Name)+"__"); slices.Contains(offered(op.ProfileWorkspace, false), short) {
 			names[short] = called{name: tool.Name}
 		}
 		if len(names) > before {
