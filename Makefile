@@ -24,10 +24,10 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp mcp-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 build: ## build bin/paddock, its siblings paddock-redis and paddock-mcp, and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
@@ -65,6 +65,10 @@ engines-deps: ## install container engines, codex and wrappers for test-engines 
 
 test-mcp: build ## run the MCP server with the official suites and with real clients, none skipped (first: make mcp-deps)
 	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=15m ./test/mcp
+
+test-mcp-newest: build ## get the newest version of each MCP suite and client, and run those alone (1.4 GB)
+	@sh test/mcp/deps.sh newest
+	@PADDOCK_TEST_MCP=newest $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=15m -run 'Client|Inspector|Conformance' ./test/mcp
 
 mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh

@@ -15,8 +15,9 @@ import (
 // all is set where nothing may be left out.
 var all = os.Getenv("PADDOCK_TEST_MCP") != ""
 
-// suites is where npm has put the official suites.
-var suites = filepath.Join("..", "..", ".cache", "mcp", "node_modules", ".bin")
+// suites is where npm has put the programs of the official suites and of clients; the
+// newest of them where PADDOCK_TEST_MCP is newest.
+var suites = filepath.Join("..", "..", ".cache", map[bool]string{false: "mcp", true: "mcp-newest"}[os.Getenv("PADDOCK_TEST_MCP") == "newest"], "node_modules", ".bin")
 
 // requireSuites skips where they are not installed.
 func requireSuites(t *testing.T) {
