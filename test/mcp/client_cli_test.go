@@ -106,7 +106,7 @@ func TestClientExclusive(t *testing.T) {
 				if err := <-r.done; err != nil {
 					t.Errorf("%v\n%s", err, r.said)
 				}
-				if had := c.model.given["after"]; len(had) != 1 || !strings.Contains(had[0].text, "all gone") {
+				if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "all gone") {
 					t.Errorf("the model was given %v\n%s", had, r.said)
 				}
 				if got := c.model.offers(c.own); got == exclusive {
@@ -146,6 +146,33 @@ func TestClientHostile(t *testing.T) {
 				if called := strings.Contains(string(text), `"tools/call"`); called != (more != nil) {
 					t.Errorf("with %v the project's server was called: %v\n%v\n%s", more, called, err, r.said)
 				}
+			}
+		})
+	}
+}
+
+// TestClientBroken takes a part of the installation away: the model is given the reason
+// for each call, and the client does not go on in silence.
+func TestClientBroken(t *testing.T) {
+	for name, client := range clis {
+		t.Run(name, func(t *testing.T) {
+			c := client(t)
+			c.install(t, "--client", c.client)
+			data, err := os.ReadFile(filepath.Join(binDir, "paddock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			alone := filepath.Join(c.home, "paddock") // without its siblings
+			if err := os.WriteFile(alone, data, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			c.provide(t, alone)
+			r := c.run(t, "after")
+			if err := <-r.done; err != nil {
+				t.Errorf("%v\n%s", err, r.said)
+			}
+			if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "paddock-mcp") || !strings.Contains(had[0].text, "hint: ") {
+				t.Errorf("the model was given %v\n%s", had, r.said)
 			}
 		})
 	}

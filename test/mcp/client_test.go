@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // agent is a client with an agent's loop, whose model is scripted: its machine has a
@@ -52,18 +53,12 @@ func newAgent(t *testing.T, pkg string) *agent {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(a.home, "bin")
-	// What clients start gets little of their environment, so that it is said here
-	// where this server keeps its state.
-	program := fmt.Sprintf("#!/bin/sh\nPADDOCK_STATE_DIR='%s' exec '%s' \"$@\"\n", filepath.Join(a.home, "state"), filepath.Join(binDir, "paddock"))
-	for _, err := range []error{
-		os.Mkdir(bin, 0o755),
-		os.WriteFile(filepath.Join(bin, "paddock"), []byte(program), 0o755),
-		os.Symlink(modules, filepath.Join(a.home, "node_modules")),
-	} {
+	for _, err := range []error{os.Mkdir(bin, 0o755), os.Symlink(modules, filepath.Join(a.home, "node_modules"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+	a.provide(t, filepath.Join(binDir, "paddock"))
 	a.env = []string{
 		"HOME=" + a.home, "PATH=" + bin + ":" + filepath.Join(modules, ".bin") + ":" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8",
 		"HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1", // nothing else is reached
@@ -71,6 +66,16 @@ func newAgent(t *testing.T, pkg string) *agent {
 		"NODE_COMPILE_CACHE=" + filepath.Join(binDir, "compiled"),
 	}
 	return a
+}
+
+// provide makes a program what paddock is in PATH. What clients start gets little of
+// their environment, so that it is said here where the server keeps its state.
+func (a *agent) provide(t *testing.T, program string) {
+	t.Helper()
+	text := fmt.Sprintf("#!/bin/sh\nPADDOCK_STATE_DIR='%s' exec '%s' \"$@\"\n", filepath.Join(a.home, "state"), program)
+	if err := os.WriteFile(filepath.Join(a.home, "bin", "paddock"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // version is that of an installed package.
@@ -144,15 +149,22 @@ func (a *agent) abort(t *testing.T, r *running, sig syscall.Signal) {
 func (a *agent) check(t *testing.T) {
 	t.Helper()
 	eventually(t, "the processes of the aborted command are not gone", func() bool { return len(marked(a.mark)) == 0 })
-	a.model.mu.Lock()
-	defer a.model.mu.Unlock()
-	had := a.model.given["tasks"]
+	had := a.model.had("tasks")
 	a.tasks.check(t, had, a.workspace)
-	for _, odd := range a.model.odd {
-		t.Error(odd)
+	a.model.mu.Lock()
+	tools, odd := utf8.RuneCountInString(a.model.tools), a.model.odd
+	a.model.mu.Unlock()
+	if tools == 0 || tools > 14000 {
+		t.Errorf("the tools take %d characters of each request", tools)
+	}
+	for _, what := range odd {
+		t.Error(what)
 	}
 	if t.Failed() {
 		return
+	}
+	if had[0].chars > 200 {
+		t.Errorf("a trivial exec takes %d characters", had[0].chars)
 	}
 	all := 0
 	for _, one := range had {
@@ -160,7 +172,7 @@ func (a *agent) check(t *testing.T) {
 	}
 	paid.mu.Lock()
 	defer paid.mu.Unlock()
-	paid.lines = append(paid.lines, fmt.Sprintf("%-40s %6d of tools in each request, %5d for a trivial exec, %6d for %d calls", a.name, len([]rune(a.model.tools)), had[0].chars, all, len(had)))
+	paid.lines = append(paid.lines, fmt.Sprintf("%-40s %6d of tools in each request, %5d for a trivial exec, %6d for %d calls", a.name, tools, had[0].chars, all, len(had)))
 }
 
 // paid are the characters that models were given, a line for each client.
@@ -226,9 +238,7 @@ func library(t *testing.T, pkg, driver string, tells bool) {
 				t.Errorf("%v\n%s", err, r.said)
 			}
 			a.check(t)
-			a.model.mu.Lock()
-			defer a.model.mu.Unlock()
-			if after := a.model.given["after"]; tells && (len(after) != 1 || !strings.Contains(after[0].text, "all gone")) {
+			if after := a.model.had("after"); tells && (len(after) != 1 || !strings.Contains(after[0].text, "all gone")) {
 				t.Errorf("after the abort the model was given %v\n%s", after, r.said)
 			}
 		})

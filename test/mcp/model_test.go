@@ -102,6 +102,13 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// had is what the model was given for the calls of a script.
+func (m *model) had(script string) []given {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.given[script]
+}
+
 // offers says whether the latest request has a tool of the client's own, as a function
 // or in the description of what code may call.
 func (m *model) offers(name string) bool {
