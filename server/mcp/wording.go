@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
@@ -23,13 +24,14 @@ type wording struct {
 	ceiling    *policy.Ceiling
 	profile    op.Profile
 	structured bool
+	tokens     bool
 	words      *strings.Replacer
 }
 
 // flags are those of command lines, in a text.
 var flags = regexp.MustCompile(`--[a-z][a-z-]*`)
 
-func newWording(all []op.Op, c *policy.Ceiling, profile op.Profile, structured bool) *wording {
+func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
 	var pairs []string
 	for _, o := range all { // longer commands come first: "policy check" before "policy"
 		if len(o.CLI) > 1 {
@@ -45,7 +47,7 @@ func newWording(all []op.Op, c *policy.Ceiling, profile op.Profile, structured b
 		}
 	}
 	pairs = append(pairs, " (may be repeated)", "")
-	return &wording{c, profile, structured, strings.NewReplacer(pairs...)}
+	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, strings.NewReplacer(pairs...)}
 }
 
 // field is a flag's name in an operation's input, if its tool has it.
@@ -59,20 +61,64 @@ func (w *wording) field(o *op.Op, flag string) (name string, ok bool) {
 }
 
 // text puts a manual's text into the words of tools.
-func (w *wording) text(o *op.Op, text string) string { return w.put(o, text, "") }
-
-// hint is text for what is said of a failure: what a tool cannot ask for, the
-// operator can give.
-func (w *wording) hint(o *op.Op, text string) string { return w.put(o, text, "the operator's ") }
-
-func (w *wording) put(o *op.Op, text, whose string) string {
+func (w *wording) text(o *op.Op, text string) string {
 	return flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string {
 		if name, ok := w.field(o, flag); ok {
 			return name
 		}
-		return whose + flag
+		return flag
 	})
 }
+
+// hint is text for what is said of a failure: what a tool cannot ask for, the
+// operator can give, by what this door has.
+func (w *wording) hint(o *op.Op, text string) string {
+	note := ""
+	text = flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string {
+		if name, ok := w.field(o, flag); ok {
+			return name
+		}
+		switch key := specKeys()[flag]; {
+		case key == "":
+		case w.tokens:
+			note = " (in the spec of paddock token create)"
+			flag = key
+		default:
+			note = " (of paddock mcp)"
+		}
+		return "the operator's " + flag
+	})
+	return text + note
+}
+
+// specKeys are the keys of a spec that say what flags do.
+var specKeys = sync.OnceValue(func() map[string]string {
+	keys := map[string]string{}
+	for _, f := range op.SpecFields() {
+		switch f.JSON {
+		case "ro", "rw":
+			keys["--"+f.Flag] = "mounts"
+		case "env_pass":
+			keys["--"+f.Flag] = "env"
+		case "unprotect":
+			keys["--"+f.Flag] = "workspace.unprotected"
+		case "workspace_mode":
+			keys["--"+f.Flag] = "workspace.mode"
+		case "max_output":
+			keys["--"+f.Flag] = "limits.output"
+		case "redact":
+			keys["--"+f.Flag] = "redaction"
+		default:
+			keys["--"+f.Flag] = f.JSON
+			for i := range reflect.TypeFor[policy.Limits]().NumField() {
+				if key, _, _ := strings.Cut(reflect.TypeFor[policy.Limits]().Field(i).Tag.Get("json"), ","); key == f.JSON {
+					keys["--"+f.Flag] = "limits." + key
+				}
+			}
+		}
+	}
+	return keys
+})
 
 // say puts the hints of an operation into the words of this view's tools.
 func (v *view) say(o *op.Op) func(hint string) string {

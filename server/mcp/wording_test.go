@@ -42,27 +42,31 @@ func TestHints(t *testing.T) {
 			return deniedOut{denied}, nil
 		}, func(io.Writer, deniedOut) error { return nil })
 	closeIt := does(op.Desc{Name: "it_close", Profile: op.ProfileWorkspace}, func(context.Context) error { return nil })
-	s := dial(t, serve(t, mcp.Options{Ops: []op.Op{echo(), refuse, closeIt}, Env: func(string) (*op.Env, error) {
-		return &op.Env{Principal: &privilege.Principal{Name: "agent:ann"}, Ceiling: &policy.Ceiling{}}, nil
-	}}), nil)
-	const want = "it needs the operator's --network host or loudly; it_close frees one, see echo"
-	good := call(t, s, "refuse", map[string]any{})
-	if got := text(t, good); !strings.HasPrefix(got, want) {
-		t.Errorf("the text is %q", got)
-	}
-	if told, _ := json.Marshal(good.StructuredContent); !strings.Contains(string(told), want) || denied[0].Hint != hint {
-		t.Errorf("the content is %s", told)
-	}
-	if bad := call(t, s, "refuse", map[string]any{"loudly": true}); !bad.IsError || !strings.Contains(text(t, bad), "hint: "+want) {
-		t.Errorf("the error is %q", text(t, bad))
-	}
-	list, err := s.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range list.Tools {
-		if tool.Name == "refuse" && tool.Description != "Refuse.\n\nloudly is heard." {
-			t.Errorf("the description is %q", tool.Description)
+	for tokens, want := range map[bool]string{
+		false: "it needs the operator's --network host or loudly; it_close frees one, see echo (of paddock mcp)",
+		true:  "it needs the operator's network host or loudly; it_close frees one, see echo (in the spec of paddock token create)",
+	} {
+		s := dial(t, serve(t, mcp.Options{Ops: []op.Op{echo(), refuse, closeIt}, Tokens: tokens, Structured: true, Env: func(string) (*op.Env, error) {
+			return &op.Env{Principal: &privilege.Principal{Name: "agent:ann"}, Ceiling: &policy.Ceiling{}}, nil
+		}}), nil)
+		good := call(t, s, "refuse", map[string]any{})
+		if got := text(t, good); !strings.HasPrefix(got, want) {
+			t.Errorf("the text is %q", got)
+		}
+		if told, _ := json.Marshal(good.StructuredContent); !strings.Contains(string(told), want) || denied[0].Hint != hint {
+			t.Errorf("the content is %s", told)
+		}
+		if bad := call(t, s, "refuse", map[string]any{"loudly": true}); !bad.IsError || !strings.Contains(text(t, bad), "hint: "+want) {
+			t.Errorf("the error is %q", text(t, bad))
+		}
+		list, err := s.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range list.Tools {
+			if tool.Name == "refuse" && tool.Description != "Refuse.\n\nloudly is heard." {
+				t.Errorf("the description is %q", tool.Description)
+			}
 		}
 	}
 }

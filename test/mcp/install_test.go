@@ -245,6 +245,60 @@ func TestInstallForTeams(t *testing.T) {
 	}
 }
 
+// TestInstallHandsOn: flags of the sandbox become the server's, and those with which
+// models may do more than work in the workspace are not approved.
+func TestInstallHandsOn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args     []string
+		written  string
+		approved bool
+	}{
+		"limits":    {[]string{"--memory", "1GiB", "--env", "A=b c"}, `"--memory=1GiB", "--env=A=b c"]`, true},
+		"to read":   {[]string{"--ro", "data:/data", "--ro", "~/x"}, `data:/data", "--ro=~/x"]`, true},
+		"none":      {[]string{"--network", "none"}, `"--network=none"]`, true},
+		"a network": {[]string{"--network", "host"}, `"--network=host"]`, false},
+		"to write":  {[]string{"--rw", "/tmp"}, `"--rw=/tmp"]`, false},
+		"a hook":    {[]string{"--unprotect", ".git/hooks"}, `"--unprotect=.git/hooks"]`, false},
+		"no walls":  {[]string{"--backend", "host"}, `"--backend=host"]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			out, _ := install(t, dir, 0, append([]string{"--client", "codex"}, tt.args...)...)
+			text := tree(t, homeOf(dir))[".codex/config.toml"]
+			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: with --") == tt.approved {
+				t.Errorf("%s\n%s", text, out)
+			}
+		})
+	}
+}
+
+// TestSandboxFlags: the flags of run say what the sandbox of models is, over a spec,
+// and a hint names one of these for what is refused.
+func TestSandboxFlags(t *testing.T) {
+	requireWalls(t)
+	dir, data := publicDir(t), publicDir(t)
+	spec := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := errors.Join(os.WriteFile(filepath.Join(data, "x"), []byte("here\n"), 0o644), os.WriteFile(spec, []byte("env: {B: spec, A: spec}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(binDir, "paddock"), "mcp", "--workspace", dir, "--spec", spec, "--ro", data+":/data", "--env", "A=flag", "--env-pass", "PASSED")
+	cmd.Dir, cmd.Env = dir, append(setup{state: t.TempDir()}.env(), "PASSED=on")
+	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: patience}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{session: session, log: &notes{}}
+	said := textOf(c.try(t, "exec", map[string]any{"command": "cat /data/x; echo $A $B $PASSED; touch /data/y"}))
+	for _, want := range []string{"here\nflag spec on\n", "the operator's --rw", "(of paddock mcp)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("want %q in\n%s", want, said)
+		}
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestProjectAlone: a client that was started outside of the project is offered nothing.
 func TestProjectAlone(t *testing.T) {
 	requireWalls(t)
