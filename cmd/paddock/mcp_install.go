@@ -28,7 +28,8 @@ A file that cannot be edited safely is left alone, and what to add is printed.
                approved; with --scope user for all; with --scope project
                .codex/config.toml here, which codex reads in projects it trusts
   cursor       .cursor/mcp.json here; with --scope user ~/.cursor/mcp.json
-  gemini       .gemini/settings.json here; with --scope user ~/.gemini/settings.json
+  gemini       your ~/.gemini/settings.json, for this project alone, and approved; with
+               --scope user for all; with --scope project .gemini/settings.json here
   vscode       .vscode/mcp.json here; with --scope user the command is printed
   any other    --print prints what most of them read
 
@@ -75,7 +76,7 @@ func (f *installFlags) common(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.client, "client", "", "the client: claude-code, codex, cursor, gemini or vscode, as `NAME`")
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: where the client is started; for this project alone: the current directory)")
-	flags.StringVar(&f.scope, "scope", "", "local (yours, this project alone), project or user, as `SCOPE` (default: the first that the client has)")
+	flags.StringVar(&f.scope, "scope", "", "local (yours, this project alone), project or user, as `SCOPE` (default: local where the client has it, else project)")
 	flags.StringVar(&f.name, "name", "", "what the client calls the server, `NAME` (default: paddock, or a name made up)")
 }
 

@@ -101,7 +101,7 @@ func TestInstallSays(t *testing.T) {
 		"its user's":      {[]string{"--client", "claude-code", "--scope", "user"}, 0, "claudemcpadd--scopeuserpaddock--" + paddock + "mcp", "run this"},
 		"codex":           {[]string{"--client", "codex", "--print", "--scope", "user", "--workspace", dir}, 0, `[mcp_servers.paddock]command="` + paddock + `"args=["mcp","--workspace","` + dir + `"]`, homeOf(dir) + "/.codex/config.toml"},
 		"cursor":          {[]string{"--client", "cursor", "--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, dir + "/.cursor/mcp.json"},
-		"gemini":          {[]string{"--client", "gemini", "--print", "--workspace", dir}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, dir + "/.gemini/settings.json"},
+		"gemini":          {[]string{"--client", "gemini", "--scope", "project", "--print", "--workspace", dir}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, dir + "/.gemini/settings.json"},
 		"vscode":          {[]string{"--client", "vscode", "--print", "--name", "box"}, 0, `{"servers":{"box":{"type":"stdio","command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, ".vscode/mcp.json"},
 		"another program": {[]string{"--client", "codex", "--scope", "project", "--print", "--command", "paddock", "--profile", "full"}, 0, `[mcp_servers.paddock]command="paddock"args=["mcp","--profile","full"]`, ""},
 		"any other":       {[]string{"--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, paddock + " mcp"},
@@ -177,10 +177,12 @@ func TestInstallApproves(t *testing.T) {
 	was := map[string]string{
 		"project-home/.codex/config.toml":    "# mine\nmodel = \"x\"\n",
 		"project-home/.claude.json":          "{\n  \"numStartups\": 7,\n  \"projects\": {\n    \"/elsewhere\": {}\n  }\n}\n",
+		"project-home/.gemini/settings.json": "{\n  // mine\n  \"mcpServers\": {\n    \"git\": {\"command\": \"uvx\", \"trust\": false}\n  }\n}\n",
 		"project-home/.claude/settings.json": "{\n  \"permissions\": {\n    \"allow\": [\"WebSearch\"]\n  }\n}\n",
 	}
 	for client, tt := range map[string]struct{ server, approval, mark string }{
 		"codex":       {"project-home/.codex/config.toml", "project-home/.codex/config.toml", `default_tools_approval_mode = "approve"`},
+		"gemini":      {"project-home/.gemini/settings.json", "project-home/.gemini/settings.json", `"trust": true`},
 		"claude-code": {"project-home/.claude.json", "project-home/.claude/settings.json", `"mcp__paddock_`},
 	} {
 		t.Run(client, func(t *testing.T) {
