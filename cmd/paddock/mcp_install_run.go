@@ -136,8 +136,9 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
 		return
 	case server.Approved:
 		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
-  run any command; create, change and DELETE any file of this directory, but for what the host itself would execute or obey, such as .git/hooks
-  --ask leaves that out; this takes it back: paddock mcp uninstall --client %s
+  run any command; create, change and DELETE any file of this directory
+What is there and the host would execute or obey, such as .git/hooks and .vscode, stays as it is; a new one of its kind is reported.
+--ask leaves the approval out; this takes it back: paddock mcp uninstall --client %s
 `, dir, f.client)
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
