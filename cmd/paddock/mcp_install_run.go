@@ -143,7 +143,7 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
 	case target.Scope == install.Local:
-		fmt.Println("not approved: " + f.unapproved() + "; the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: " + f.unapproved(dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
 	}
 	if !f.exclusive {
 		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox; off they are with", f.client)
@@ -158,9 +158,12 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 }
 
 // unapproved says why models are not let use the tools unasked; empty where they
-// are: with no network, and no place to write but the workspace.
-func (f *installFlags) unapproved() string {
+// are: with no network, and no place to write but a workspace that is no home.
+func (f *installFlags) unapproved(dir string) string {
+	home, err := os.UserHomeDir()
 	switch {
+	case err != nil || holds(dir, home) || holds(dir, "/home"):
+		return "the workspace holds a home"
 	case f.spec != "":
 		return "a spec may give more than the workspace"
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
@@ -297,7 +300,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	if target.Scope != install.Local {
 		return s, nil
 	}
-	s.Approved = !f.ask && f.unapproved() == ""
+	s.Approved = !f.ask && f.unapproved(dir) == ""
 	var err error
 	s.Name, err = f.nameLocal(target, s, dir)
 	return s, err

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -32,19 +34,24 @@ type wording struct {
 var flags = regexp.MustCompile(`--[a-z][a-z-]*`)
 
 func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
+	commands := map[string]string{}
 	var pairs []string
-	for _, o := range all { // longer commands come first: "policy check" before "policy"
-		if len(o.CLI) > 1 {
-			pairs = append(pairs, "paddock "+strings.Join(o.CLI, " "), o.Name)
-		}
-	}
 	for _, o := range all {
-		if len(o.CLI) == 1 {
-			pairs = append(pairs, "paddock "+o.CLI[0], o.Name)
+		command := "paddock " + strings.Join(o.CLI, " ")
+		if len(o.CLI) > 0 && (!opts.Profile.Offers(o.Profile) || o.Local) {
+			commands[command] = command // it is the operator's
+			continue
+		}
+		if len(o.CLI) > 0 {
+			commands[command] = o.Name
 		}
 		if noun, verb, ok := strings.Cut(o.Name, "_"); ok {
 			pairs = append(pairs, verb+"_"+noun, o.Name) // as the agent's protocol has it
 		}
+	}
+	// Longer commands come first: "policy check" before "policy".
+	for _, command := range slices.SortedFunc(maps.Keys(commands), func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
+		pairs = append(pairs, command, commands[command])
 	}
 	pairs = append(pairs, " (may be repeated)", "")
 	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, strings.NewReplacer(pairs...)}

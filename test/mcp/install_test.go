@@ -261,13 +261,14 @@ func TestInstallHandsOn(t *testing.T) {
 		"a network": {[]string{"--network", "host"}, `"--network=host"]`, false},
 		"to write":  {[]string{"--rw", "/tmp"}, `"--rw=/tmp"]`, false},
 		"a hook":    {[]string{"--unprotect", ".git/hooks"}, `"--unprotect=.git/hooks"]`, false},
+		"a home":    {[]string{"--workspace", ".."}, `"]`, false},
 		"no walls":  {[]string{"--backend", "host"}, `"--backend=host"]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			out, _ := install(t, dir, 0, append([]string{"--client", "codex"}, tt.args...)...)
 			text := tree(t, homeOf(dir))[".codex/config.toml"]
-			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: with --") == tt.approved {
+			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: ") == tt.approved {
 				t.Errorf("%s\n%s", text, out)
 			}
 		})
