@@ -146,11 +146,11 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 		fmt.Println("not approved: " + f.unapproved(dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
 	}
 	if !f.exclusive {
-		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox; off they are with", f.client)
+		how := target.Own
 		if target.Exclusive() != nil {
-			fmt.Printf(" --exclusive, or")
+			how = "--exclusive, or by hand " + how
 		}
-		fmt.Println(" " + target.Own)
+		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
 	} else if f.client == "codex" {
 		fmt.Println("note: codex obeys .codex/config.toml in projects that it trusts; elsewhere: codex -c features.shell_tool=false -s read-only")
 	}
