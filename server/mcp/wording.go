@@ -85,9 +85,11 @@ func (w *wording) hint(o *op.Op, text string) string {
 		if name, ok := w.field(o, flag); ok {
 			return name
 		}
-		switch key := specKeys()[flag]; {
-		case key == "":
-		case w.tokens:
+		key, known := specKeys()[flag]
+		switch {
+		case !known:
+			return flag // of another program, docker say
+		case w.tokens && key != "":
 			note = " (in the spec of paddock token create)"
 			flag = key
 		default:
@@ -98,9 +100,10 @@ func (w *wording) hint(o *op.Op, text string) string {
 	return text + note
 }
 
-// specKeys are the keys of a spec that say what flags do.
+// specKeys are the flags of paddock mcp that hints may name, and the keys of a spec
+// that say the same; empty where none does.
 var specKeys = sync.OnceValue(func() map[string]string {
-	keys := map[string]string{}
+	keys := map[string]string{"--audit": "", "--privileges": ""}
 	for _, f := range op.SpecFields() {
 		switch f.JSON {
 		case "ro", "rw":
