@@ -86,9 +86,15 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	if dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != ""); err != nil {
 		return nil, "", err
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
 		return nil, "", err
 	}
+	way, err := hostpath.Locate(state, dir)
+	if err != nil {
+		return nil, "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: hostpath.Reason(err), Hint: hostpath.Hint(err)}
+	}
+	dir = way.Path
 	target, err = install.Find(f.client, scope, dir)
 	return target, dir, err
 }
@@ -100,8 +106,11 @@ func (f *installFlags) changes(target *install.Target, server install.Server) ([
 	if err != nil {
 		return nil, err
 	}
-	add := target.Server(server, f.force || target.Scope == install.Local)
-	changes := []*install.Change{add}
+	own := target.Exclusive()
+	if f.exclusive && own == nil {
+		return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
+	}
+	changes := []*install.Change{target.Server(server, f.force || target.Scope == install.Local)}
 	approval, err := target.Approval(server.Name)
 	if err != nil {
 		return nil, err
@@ -117,10 +126,6 @@ func (f *installFlags) changes(target *install.Target, server install.Server) ([
 		}
 	}
 	if f.exclusive {
-		own := target.Exclusive()
-		if own == nil {
-			return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
-		}
 		changes = append(changes, own)
 	}
 	for _, c := range changes {
@@ -162,8 +167,8 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 func (f *installFlags) unapproved(dir string) string {
 	home, err := os.UserHomeDir()
 	switch {
-	case err != nil || holds(dir, home) || holds(dir, "/home"):
-		return "the workspace holds a home"
+	case err != nil || holds(dir, home) || holds(dir, "/home") || filepath.Dir(dir) == "/home":
+		return "the workspace is a home, or holds one"
 	case f.spec != "":
 		return "a spec may give more than the workspace"
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():

@@ -152,6 +152,34 @@ func TestInstallLeavesAlone(t *testing.T) {
 	}
 }
 
+// TestInstallOverLinkedWorkspace: a workspace behind a link that commands of a sandbox
+// made is not approved under the name to which the link leads.
+func TestInstallOverLinkedWorkspace(t *testing.T) {
+	requireWalls(t)
+	for _, planted := range []bool{true, false} {
+		dir, elsewhere, home := publicDir(t), publicDir(t), t.TempDir()
+		link := exec.CommandContext(t.Context(), "ln", "-s", elsewhere, "sub")
+		if planted {
+			link = exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "run", "--", "ln", "-s", elsewhere, "sub")
+		}
+		env := append(os.Environ(), "PADDOCK_STATE_DIR="+filepath.Join(t.TempDir(), "state"), "HOME="+home, "CODEX_HOME=")
+		link.Dir, link.Env = dir, env
+		if out, err := link.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "mcp", "install", "--client", "codex", "--workspace", "sub")
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.CombinedOutput()
+		written := tree(t, home)[".codex/config.toml"]
+		switch {
+		case planted && (err == nil || written != "" || !strings.Contains(string(out), "commands of a sandbox could have made it")):
+			t.Errorf("over a link of commands: %v\n%s\n%s", err, out, written)
+		case !planted && (err != nil || !strings.Contains(written, `"`+elsewhere+`"`)):
+			t.Errorf("over the user's own link: %v\n%s\n%s", err, out, written)
+		}
+	}
+}
+
 // tree are the files below a directory, with what they hold.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
