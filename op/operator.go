@@ -1,12 +1,29 @@
 package op
 
 import (
+	"context"
 	"os"
+	"reflect"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
+
+// SpecFields returns the fields that describe a sandbox, which every operation has
+// that opens one.
+func SpecFields() []Field {
+	return fieldsOf(reflect.TypeFor[SpecInput](), func(reflect.StructField) bool { return true })
+}
+
+// SpecOver lays an object of [SpecFields] over a spec.
+func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
+	var in SpecInput
+	if err := decode("the sandbox", input, &in); err != nil {
+		return spec, err
+	}
+	return in.over(ctx, env, spec)
+}
 
 // OperatorSpec is what an operator has written for the sandboxes of others, made
 // fit to stand below a ceiling: with paths that are absolute and lead over no

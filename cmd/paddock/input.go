@@ -17,6 +17,7 @@ type input struct {
 	name   string
 	fields []op.Field
 	values map[string]any
+	words  []string // the flags that were given, as they were
 }
 
 func newInput(o op.Op) *input {
@@ -39,7 +40,7 @@ func (in *input) addFlags(cmd *cobra.Command) {
 			cmd.Use += " " + f.Arg
 			continue
 		}
-		v := &value{field: f, into: in.values}
+		v := &value{field: f, in: in}
 		flag := flags.VarPF(v, f.Flag, f.Short, f.Help)
 		if f.Kind == op.KindBool {
 			flag.NoOptDefVal = "true"
@@ -86,7 +87,7 @@ func (in *input) encode(args []string) ([]byte, error) {
 // value is a flag that writes into the input object.
 type value struct {
 	field op.Field
-	into  map[string]any
+	in    *input
 }
 
 // Set takes one occurrence of the flag; of a list each one adds to it.
@@ -96,10 +97,11 @@ func (v *value) Set(text string) error {
 		return err
 	}
 	if v.field.Kind == op.KindList {
-		list, _ := v.into[v.field.JSON].([]any)
+		list, _ := v.in.values[v.field.JSON].([]any)
 		val = append(list, val)
 	}
-	v.into[v.field.JSON] = val
+	v.in.values[v.field.JSON] = val
+	v.in.words = append(v.in.words, "--"+v.field.Flag+"="+text)
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock/op"
@@ -17,6 +19,26 @@ type mcpFlags struct {
 	structured bool
 	logLevel   string
 	http       httpFlags
+	sandbox    *input // the flags of run that describe the sandbox
+}
+
+// everyday are the flags of those that help texts list.
+var everyday = []string{"network", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
+
+// sandboxFlags adds the flags of run that describe a sandbox, but for those that the
+// door has itself.
+func sandboxFlags(cmd *cobra.Command) *input {
+	in := &input{name: "mcp", values: map[string]any{}}
+	for _, f := range op.SpecFields() {
+		if f.Flag != "spec" && f.Flag != "workspace" {
+			in.fields = append(in.fields, f)
+		}
+	}
+	in.addFlags(cmd)
+	for _, f := range in.fields {
+		cmd.Flag(f.Flag).Hidden = !slices.Contains(everyday, f.Flag)
+	}
+	return in
 }
 
 const mcpDoc = `Serve models over the Model Context Protocol: each operation is a tool.
@@ -27,8 +49,9 @@ When standard input ends, what was started ends, and the server with it.
 
 Tools work in a sandbox over the workspace, which starts with the first call and
 stays until the end. What a model may ask for is what the operator has given: this
-workspace and, with --spec, the mounts, network, limits, commands and backend that
-the spec names, and no more. Sandboxes of its own keep to the same.
+workspace and, with flags or --spec, the mounts, network, limits, commands and backend
+that these name, and no more. Sandboxes of its own keep to the same. Flags are those of
+"paddock run", the ones too that are not listed here.
 
 A model with fewer tools chooses better: --profile run is one-shot commands alone,
 workspace (default) is work in one sandbox that stays, and full is all that you may use.`
@@ -42,6 +65,9 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 		Long:  mcpDoc,
 		Example: `  # what a client's configuration starts
   paddock mcp --workspace ~/src/app
+
+  # with a network, and a directory beside the workspace
+  paddock mcp --network host --ro ~/go/pkg/mod
 
   # with more tools, under a spec of the operator's
   paddock mcp --workspace ~/src/app --profile full --spec agents.yaml`,
@@ -58,6 +84,7 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless that is the home or \"/\")")
 	flags.StringVar(&f.project, "project", "", "as --workspace, and offer tools only to clients that were started in this `DIR`")
 	flags.StringVar(&f.spec, "spec", "", "read the sandbox's spec from a YAML or JSON `FILE`; it is the most that models may ask for")
+	f.sandbox = sandboxFlags(cmd)
 	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
 	flags.BoolVar(&f.structured, "structured", false, "add to answers their fields as JSON, and to tools their schemas")
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")

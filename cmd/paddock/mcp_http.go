@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -58,9 +59,13 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 		}
 		return nil
 	}
-	for _, name := range []string{"workspace", "spec"} {
-		if changed(name) && !f.noAuth {
-			return &policy.FieldError{Field: "--" + name, Reason: "each token says it for its principal", Hint: "paddock token create NAME --" + name + " …, or --no-auth"}
+	for _, field := range op.SpecFields() {
+		if name := field.Flag; changed(name) && !f.noAuth {
+			hint := "paddock token create NAME --spec FILE, or --no-auth"
+			if name == "workspace" {
+				hint = "paddock token create NAME --workspace DIR, or --no-auth"
+			}
+			return &policy.FieldError{Field: "--" + name, Reason: "each token says it for its principal", Hint: hint}
 		}
 	}
 	for _, name := range []string{"max-sessions", "max-sessions-each"} {

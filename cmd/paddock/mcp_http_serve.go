@@ -71,6 +71,7 @@ func (a *app) tokenOptions(f *mcpFlags) (mcp.Options, *token.Store, error) {
 	if err != nil {
 		return mcp.Options{}, nil, err
 	}
+	opts.Tokens = true
 	opts.Env = func(principal string) (*op.Env, error) {
 		bounds, err := store.Bounds(principal)
 		if err != nil {

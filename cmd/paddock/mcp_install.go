@@ -8,6 +8,7 @@ import (
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
 	print, force, ask, exclusive                           bool
+	sandbox                                                *input // flags for the server
 }
 
 // installCommand sets up a client of the door for models.
@@ -27,16 +28,19 @@ A file that cannot be edited safely is left alone, and what to add is printed.
                approved; with --scope user for all; with --scope project
                .codex/config.toml here, which codex reads in projects it trusts
   cursor       .cursor/mcp.json here; with --scope user ~/.cursor/mcp.json
-  gemini       .gemini/settings.json here; with --scope user ~/.gemini/settings.json
+  gemini       your ~/.gemini/settings.json, for this project alone, and approved; with
+               --scope user for all; with --scope project .gemini/settings.json here
   vscode       .vscode/mcp.json here; with --scope user the command is printed
   any other    --print prints what most of them read
 
 Approved means that the model may use the tools unasked, which clients without
-somebody to ask need. That is done for the profile workspace alone, without a
-spec: no network, and nothing that can be written but the workspace. As clients
+somebody to ask need. That is done where there is no network, and nothing that can
+be written but the workspace: for the profile workspace, without a spec. As clients
 approve by the name of a server, the name is made up, and no project's file can
 give it to another program. --ask leaves the approval out; "paddock mcp uninstall"
 takes everything back.
+
+Flags of "paddock run" that describe a sandbox are handed on to the server.
 
 The client's own tools for commands and files stay beside these, and work outside
 of the sandbox; --exclusive turns them off, in this project.`,
@@ -61,6 +65,7 @@ of the sandbox; --exclusive turns them off, in this project.`,
 	flags.BoolVar(&f.print, "print", false, "print what would be there, and write nothing")
 	flags.StringVar(&f.profile, "profile", "", "which tools: run, workspace or full, as `NAME` (default: workspace)")
 	flags.StringVar(&f.spec, "spec", "", "the `FILE` with the spec of the sandbox")
+	f.sandbox = sandboxFlags(cmd)
 	flags.StringVar(&f.command, "command", "", "the `PROGRAM` to start (default: this one)")
 	flags.BoolVar(&f.force, "force", false, "replace another server of the same name")
 	return cmd
@@ -71,7 +76,7 @@ func (f *installFlags) common(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.client, "client", "", "the client: claude-code, codex, cursor, gemini or vscode, as `NAME`")
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: where the client is started; for this project alone: the current directory)")
-	flags.StringVar(&f.scope, "scope", "", "local (yours, this project alone), project or user, as `SCOPE` (default: the first that the client has)")
+	flags.StringVar(&f.scope, "scope", "", "local (yours, this project alone), project or user, as `SCOPE` (default: local where the client has it, else project)")
 	flags.StringVar(&f.name, "name", "", "what the client calls the server, `NAME` (default: paddock, or a name made up)")
 }
 

@@ -86,9 +86,15 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	if dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != ""); err != nil {
 		return nil, "", err
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
 		return nil, "", err
 	}
+	way, err := hostpath.Locate(state, dir)
+	if err != nil {
+		return nil, "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: hostpath.Reason(err), Hint: hostpath.Hint(err)}
+	}
+	dir = way.Path
 	target, err = install.Find(f.client, scope, dir)
 	return target, dir, err
 }
@@ -100,8 +106,11 @@ func (f *installFlags) changes(target *install.Target, server install.Server) ([
 	if err != nil {
 		return nil, err
 	}
-	add := target.Server(server, f.force || target.Scope == install.Local)
-	changes := []*install.Change{add}
+	own := target.Exclusive()
+	if f.exclusive && own == nil {
+		return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
+	}
+	changes := []*install.Change{target.Server(server, f.force || target.Scope == install.Local)}
 	approval, err := target.Approval(server.Name)
 	if err != nil {
 		return nil, err
@@ -117,10 +126,6 @@ func (f *installFlags) changes(target *install.Target, server install.Server) ([
 		}
 	}
 	if f.exclusive {
-		own := target.Exclusive()
-		if own == nil {
-			return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
-		}
 		changes = append(changes, own)
 	}
 	for _, c := range changes {
@@ -136,20 +141,21 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
 		return
 	case server.Approved:
 		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
-  run any command; create, change and DELETE any file of this directory, but for what the host itself would execute or obey, such as .git/hooks
-  --ask leaves that out; this takes it back: paddock mcp uninstall --client %s
+  run any command; create, change and DELETE any file of this directory
+What is there and the host would execute or obey, such as .git/hooks and .vscode, stays as it is; a new one of its kind is reported.
+--ask leaves the approval out; this takes it back: paddock mcp uninstall --client %s
 `, dir, f.client)
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
 	case target.Scope == install.Local:
-		fmt.Println("not approved: " + f.unapproved() + "; the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: " + f.unapproved(dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
 	}
 	if !f.exclusive {
-		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox; off they are with", f.client)
+		how := target.Own
 		if target.Exclusive() != nil {
-			fmt.Printf(" --exclusive, or")
+			how = "--exclusive, or by hand " + how
 		}
-		fmt.Println(" " + target.Own)
+		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
 	} else if f.client == "codex" {
 		fmt.Println("note: codex obeys .codex/config.toml in projects that it trusts; elsewhere: codex -c features.shell_tool=false -s read-only")
 	}
@@ -157,99 +163,31 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
 }
 
 // unapproved says why models are not let use the tools unasked; empty where they
-// are: with no network, and no place to write but the workspace.
-func (f *installFlags) unapproved() string {
+// are: with no network, and no place to write but a workspace that is no home.
+func (f *installFlags) unapproved(dir string) string {
+	home, err := os.UserHomeDir()
 	switch {
+	case err != nil || holds(dir, home) || holds(dir, "/home") || filepath.Dir(dir) == "/home":
+		return "the workspace is a home, or holds one"
 	case f.spec != "":
 		return "a spec may give more than the workspace"
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
 		return "that is for the profile workspace alone"
 	}
+	for _, word := range f.sandbox.words {
+		name, _, _ := strings.Cut(word, "=")
+		if word != "--network=none" && !slices.Contains(harmless, name) {
+			return "with " + name + " models may do more than work in the workspace"
+		}
+	}
 	return ""
 }
 
-// uninstall takes back what install wrote.
-func (f *installFlags) uninstall() error {
-	scopes := []install.Scope{install.Local, install.Project}
-	if f.scope != "" {
-		scopes = []install.Scope{install.Scope(f.scope)}
-	}
-	if _, err := install.Find(f.client, "", "/"); err != nil {
-		return err
-	}
-	follow, err := follower()
-	if err != nil {
-		return err
-	}
-	if f.workspace == "" {
-		f.workspace = "." // whatever it is: nothing is let in
-	}
-	found, looked := false, []string{}
-	for _, scope := range scopes {
-		if f.scope == "" && !install.Has(f.client, scope) {
-			continue
-		}
-		target, dir, err := f.target(scope)
-		if err != nil {
-			return err
-		}
-		if target.Path == "" {
-			return &paddock.Error{Message: "cannot take the server out of " + f.client + ": it keeps its user's servers itself", Hint: "remove it there"}
-		}
-		changes, err := f.undone(target, dir, follow)
-		if err != nil {
-			return err
-		}
-		for _, c := range changes {
-			c.Follow = follow
-			removed, err := c.Undo()
-			if err != nil {
-				return err
-			}
-			if looked = append(looked, c.Path); removed {
-				found = true
-				fmt.Printf("took %s out of %s\n", c.What, c.Path)
-			}
-		}
-		looked = append(looked, target.Path)
-	}
-	if !found {
-		slices.Sort(looked)
-		fmt.Println("nothing of paddock's is in " + strings.Join(slices.Compact(looked), ", "))
-	}
-	return nil
-}
-
-// undone are the edits to take back in a file: of its approval first.
-func (f *installFlags) undone(target *install.Target, dir string, follow func(string) (string, error)) ([]*install.Change, error) {
-	servers, err := target.Servers(follow)
-	if err != nil {
-		return nil, err
-	}
-	var changes []*install.Change
-	for name, s := range servers {
-		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !strings.HasPrefix(filepath.Base(s.Command), ownName)
-		switch {
-		case target.Scope == install.Local && (!isFor(s, dir) || f.name != "" && f.name != name):
-			continue
-		case target.Scope != install.Local && name != f.nameOr(ownName):
-			continue
-		case other && !f.force:
-			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
-		}
-		approval, err := target.Approval(name)
-		if err != nil {
-			return nil, err
-		}
-		if approval != nil {
-			changes = append(changes, approval)
-		}
-		changes = append(changes, target.Server(s, false))
-	}
-	if own := target.Exclusive(); own != nil && target.Scope != install.User {
-		changes = append(changes, own)
-	}
-	return changes, nil
+// harmless are the flags with which there is still no network, nothing more that can
+// be written, and walls as strong.
+var harmless = []string{
+	"--ro", "--env", "--env-pass", "--workspace-mode", "--hostname", "--redact", "--timeout", "--max-output", "--cpu-time", "--file-size",
+	"--open-files", "--processes", "--tmp", "--memory", "--memory-high", "--swap", "--cpus", "--disk",
 }
 
 func (f *installFlags) nameOr(usual string) string {
@@ -257,11 +195,6 @@ func (f *installFlags) nameOr(usual string) string {
 		return f.name
 	}
 	return usual
-}
-
-// isFor reports whether a server is a project's alone.
-func isFor(s install.Server, dir string) bool {
-	return len(s.Args) >= 3 && s.Args[0] == "mcp" && s.Args[1] == "--project" && s.Args[2] == dir
 }
 
 // follower resolves the links of a configuration, and refuses those that commands
@@ -353,10 +286,26 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		}
 		s.Args = append(s.Args, "--profile", f.profile)
 	}
+	for _, word := range f.sandbox.words {
+		name, path, _ := strings.Cut(word, "=")
+		if (name == "--ro" || name == "--rw") && path != "" && !strings.HasPrefix(path, "~") && !filepath.IsAbs(path) {
+			switch {
+			case !shared:
+				abs, err := filepath.Abs(path)
+				if err != nil {
+					return s, err
+				}
+				word = name + "=" + abs
+			case target.Folder != "":
+				word = name + "=" + filepath.Join(target.Folder, path)
+			}
+		}
+		s.Args = append(s.Args, word)
+	}
 	if target.Scope != install.Local {
 		return s, nil
 	}
-	s.Approved = !f.ask && f.unapproved() == ""
+	s.Approved = !f.ask && f.unapproved(dir) == ""
 	var err error
 	s.Name, err = f.nameLocal(target, s, dir)
 	return s, err

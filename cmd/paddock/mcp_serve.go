@@ -67,7 +67,11 @@ func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
 	if err != nil {
 		return opts, err
 	}
-	spec, err := f.operatorSpec(named)
+	env, err := a.env()
+	if err != nil {
+		return opts, err
+	}
+	spec, err := f.operatorSpec(env, named)
 	if err != nil {
 		return opts, err
 	}

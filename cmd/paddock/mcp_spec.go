@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +15,9 @@ import (
 	"github.com/paddock-dev/paddock/server/mcp"
 )
 
-// operatorSpec is the sandbox that models are given: the spec's words, over the
-// workspace. Errors tell of flags.
-func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
+// operatorSpec is the sandbox that models are given: the spec's words, and the
+// flags', over the workspace. Errors tell of flags.
+func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (policy.Spec, error) {
 	var spec policy.Spec
 	if f.spec != "" {
 		text, err := readOwn(f.spec)
@@ -26,6 +27,13 @@ func (f *mcpFlags) operatorSpec(named bool) (policy.Spec, error) {
 		if spec, err = specfile.Decode(f.spec, text); err != nil {
 			return spec, err
 		}
+	}
+	input, err := f.sandbox.encode(nil)
+	if err != nil {
+		return spec, err
+	}
+	if spec, err = op.SpecOver(context.Background(), env, spec, input); err != nil {
+		return spec, err
 	}
 	if named || spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
 		dir, err := f.workspaceDir(named)

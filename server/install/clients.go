@@ -100,6 +100,7 @@ var clients = map[string]Client{
 		Next: "start gemini here, in a folder that it trusts: /mcp shows the server",
 		Own:  `in .gemini/settings.json here: {"tools": {"exclude": ["run_shell_command", "write_file", "replace"]}}`,
 		scopes: []place{
+			{Local, userFile("", ".gemini", "settings.json"), always(jsonFormat{path: []string{"mcpServers"}, trusts: true})},
 			{Project, projectFile(filepath.Join(".gemini", "settings.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}})},
 			{User, userFile("", ".gemini", "settings.json"), always(jsonFormat{path: []string{"mcpServers"}})},
 		},

@@ -14,6 +14,8 @@ import (
 type jsonFormat struct {
 	path []string
 	kind string // of the server, where the client wants to know
+	// trusts says that the client keeps an approval beside the server, as "trust".
+	trusts bool
 }
 
 // entry is a server as the file has it, its keys in order.
@@ -21,10 +23,11 @@ type entry struct {
 	Type    string   `json:"type,omitempty"`
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
+	Trust   bool     `json:"trust,omitempty"`
 }
 
 func (f jsonFormat) entry(s Server) entry {
-	return entry{Type: f.kind, Command: s.Command, Args: append([]string{}, s.Args...)}
+	return entry{Type: f.kind, Command: s.Command, Args: append([]string{}, s.Args...), Trust: f.trusts && s.Approved}
 }
 
 // encode writes a value over several lines, the later ones behind indent; on one
@@ -115,7 +118,8 @@ func (f jsonFormat) holds(plain []byte, s Server) bool {
 	if usual == "" {
 		usual = "stdio"
 	}
-	return (e.Type == "" || e.Type == usual) && e.Command == s.Command && slices.Equal(e.Args, s.Args)
+	return (e.Type == "" || e.Type == usual) && e.Command == s.Command && slices.Equal(e.Args, s.Args) &&
+		(!f.trusts || e.Trust == s.Approved)
 }
 
 // jsonList is a list of words below a path of names. What is added to it are

@@ -70,7 +70,7 @@ func writeManual(w io.Writer, ops []op.Op) {
 		}
 		fmt.Fprintf(w, "| `%s` | %s%s |\n", p, more, strings.Join(names, ", "))
 	}
-	words := newWording(ops, nil, op.ProfileFull, true)
+	words := newWording(ops, nil, Options{Profile: op.ProfileFull, Structured: true})
 	for i := range ops {
 		writeTool(w, words, &ops[i])
 	}

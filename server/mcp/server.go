@@ -41,6 +41,9 @@ type Options struct {
 	// Structured adds to each answer its fields as JSON, and to each tool their
 	// schema. Some clients give a model these in place of the text. Default: text alone.
 	Structured bool
+	// Tokens says that principals have specs of their own, so that hints name the keys
+	// of these; else they name flags of the operator's.
+	Tokens bool
 	// Logger is told what happens. nil: nobody is.
 	Logger *slog.Logger
 	// Version is what clients are told of this program.

@@ -38,7 +38,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
-	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts.Profile, s.opts.Structured) })
+	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts) })
 	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
 	v.addPrompts()
 	if s.opts.Extend != nil {

@@ -1,11 +1,14 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
@@ -23,29 +26,35 @@ type wording struct {
 	ceiling    *policy.Ceiling
 	profile    op.Profile
 	structured bool
+	tokens     bool
 	words      *strings.Replacer
 }
 
 // flags are those of command lines, in a text.
 var flags = regexp.MustCompile(`--[a-z][a-z-]*`)
 
-func newWording(all []op.Op, c *policy.Ceiling, profile op.Profile, structured bool) *wording {
+func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
+	commands := map[string]string{}
 	var pairs []string
-	for _, o := range all { // longer commands come first: "policy check" before "policy"
-		if len(o.CLI) > 1 {
-			pairs = append(pairs, "paddock "+strings.Join(o.CLI, " "), o.Name)
-		}
-	}
 	for _, o := range all {
-		if len(o.CLI) == 1 {
-			pairs = append(pairs, "paddock "+o.CLI[0], o.Name)
+		command := "paddock " + strings.Join(o.CLI, " ")
+		if len(o.CLI) > 0 && (!opts.Profile.Offers(o.Profile) || o.Local) {
+			commands[command] = command // it is the operator's
+			continue
+		}
+		if len(o.CLI) > 0 {
+			commands[command] = o.Name
 		}
 		if noun, verb, ok := strings.Cut(o.Name, "_"); ok {
 			pairs = append(pairs, verb+"_"+noun, o.Name) // as the agent's protocol has it
 		}
 	}
+	// Longer commands come first: "policy check" before "policy".
+	for _, command := range slices.SortedFunc(maps.Keys(commands), func(a, b string) int { return cmp.Compare(len(b), len(a)) }) {
+		pairs = append(pairs, command, commands[command])
+	}
 	pairs = append(pairs, " (may be repeated)", "")
-	return &wording{c, profile, structured, strings.NewReplacer(pairs...)}
+	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, strings.NewReplacer(pairs...)}
 }
 
 // field is a flag's name in an operation's input, if its tool has it.
@@ -59,20 +68,67 @@ func (w *wording) field(o *op.Op, flag string) (name string, ok bool) {
 }
 
 // text puts a manual's text into the words of tools.
-func (w *wording) text(o *op.Op, text string) string { return w.put(o, text, "") }
-
-// hint is text for what is said of a failure: what a tool cannot ask for, the
-// operator can give.
-func (w *wording) hint(o *op.Op, text string) string { return w.put(o, text, "the operator's ") }
-
-func (w *wording) put(o *op.Op, text, whose string) string {
+func (w *wording) text(o *op.Op, text string) string {
 	return flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string {
 		if name, ok := w.field(o, flag); ok {
 			return name
 		}
-		return whose + flag
+		return flag
 	})
 }
+
+// hint is text for what is said of a failure: what a tool cannot ask for, the
+// operator can give, by what this door has.
+func (w *wording) hint(o *op.Op, text string) string {
+	note := ""
+	text = flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string {
+		if name, ok := w.field(o, flag); ok {
+			return name
+		}
+		key, known := specKeys()[flag]
+		switch {
+		case !known:
+			return flag // of another program, docker say
+		case w.tokens && key != "":
+			note = " (in the spec of paddock token create)"
+			flag = key
+		default:
+			note = " (of paddock mcp)"
+		}
+		return "the operator's " + flag
+	})
+	return text + note
+}
+
+// specKeys are the flags of paddock mcp that hints may name, and the keys of a spec
+// that say the same; empty where none does.
+var specKeys = sync.OnceValue(func() map[string]string {
+	keys := map[string]string{"--audit": "", "--privileges": ""}
+	for _, f := range op.SpecFields() {
+		switch f.JSON {
+		case "ro", "rw":
+			keys["--"+f.Flag] = "mounts"
+		case "env_pass":
+			keys["--"+f.Flag] = "env"
+		case "unprotect":
+			keys["--"+f.Flag] = "workspace.unprotected"
+		case "workspace_mode":
+			keys["--"+f.Flag] = "workspace.mode"
+		case "max_output":
+			keys["--"+f.Flag] = "limits.output"
+		case "redact":
+			keys["--"+f.Flag] = "redaction"
+		default:
+			keys["--"+f.Flag] = f.JSON
+			for i := range reflect.TypeFor[policy.Limits]().NumField() {
+				if key, _, _ := strings.Cut(reflect.TypeFor[policy.Limits]().Field(i).Tag.Get("json"), ","); key == f.JSON {
+					keys["--"+f.Flag] = "limits." + key
+				}
+			}
+		}
+	}
+	return keys
+})
 
 // say puts the hints of an operation into the words of this view's tools.
 func (v *view) say(o *op.Op) func(hint string) string {

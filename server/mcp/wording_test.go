@@ -29,7 +29,7 @@ func (o deniedOut) Tell(w io.Writer) error {
 // TestHints: hints are in the words of tools, and what no tool can ask for is said
 // to be the operator's to give.
 func TestHints(t *testing.T) {
-	const hint = "it needs --network host or --loud; close_it frees one, see paddock echo"
+	const hint = "it needs --network host or --loud; close_it frees one, see paddock echo and paddock plan; docker has --privileged"
 	denied := []paddock.Denial{{Layer: "network", Hint: hint}}
 	refuse := op.New(op.Desc{Name: "refuse", Summary: "Refuse", Profile: op.ProfileWorkspace, Doc: "Refuse. --network says what.\n\nOn a command line it prints. --loud is heard.\n\nExit status: 1."},
 		func(_ context.Context, _ *op.Env, in struct {
@@ -42,27 +42,32 @@ func TestHints(t *testing.T) {
 			return deniedOut{denied}, nil
 		}, func(io.Writer, deniedOut) error { return nil })
 	closeIt := does(op.Desc{Name: "it_close", Profile: op.ProfileWorkspace}, func(context.Context) error { return nil })
-	s := dial(t, serve(t, mcp.Options{Ops: []op.Op{echo(), refuse, closeIt}, Env: func(string) (*op.Env, error) {
-		return &op.Env{Principal: &privilege.Principal{Name: "agent:ann"}, Ceiling: &policy.Ceiling{}}, nil
-	}}), nil)
-	const want = "it needs the operator's --network host or loudly; it_close frees one, see echo"
-	good := call(t, s, "refuse", map[string]any{})
-	if got := text(t, good); !strings.HasPrefix(got, want) {
-		t.Errorf("the text is %q", got)
-	}
-	if told, _ := json.Marshal(good.StructuredContent); !strings.Contains(string(told), want) || denied[0].Hint != hint {
-		t.Errorf("the content is %s", told)
-	}
-	if bad := call(t, s, "refuse", map[string]any{"loudly": true}); !bad.IsError || !strings.Contains(text(t, bad), "hint: "+want) {
-		t.Errorf("the error is %q", text(t, bad))
-	}
-	list, err := s.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range list.Tools {
-		if tool.Name == "refuse" && tool.Description != "Refuse.\n\nloudly is heard." {
-			t.Errorf("the description is %q", tool.Description)
+	plan := does(op.Desc{Name: "plan", CLI: []string{"plan"}, Profile: op.ProfileFull}, func(context.Context) error { return nil })
+	for tokens, want := range map[bool]string{
+		false: "it needs the operator's --network host or loudly; it_close frees one, see echo and paddock plan; docker has --privileged (of paddock mcp)",
+		true:  "it needs the operator's network host or loudly; it_close frees one, see echo and paddock plan; docker has --privileged (in the spec of paddock token create)",
+	} {
+		s := dial(t, serve(t, mcp.Options{Profile: op.ProfileWorkspace, Ops: []op.Op{echo(), refuse, closeIt, plan}, Tokens: tokens, Env: func(string) (*op.Env, error) {
+			return &op.Env{Principal: &privilege.Principal{Name: "agent:ann"}, Ceiling: &policy.Ceiling{}}, nil
+		}}), nil)
+		good := call(t, s, "refuse", map[string]any{})
+		if got := text(t, good); !strings.HasPrefix(got, want) {
+			t.Errorf("the text is %q", got)
+		}
+		if told, _ := json.Marshal(good.StructuredContent); !strings.Contains(string(told), want) || denied[0].Hint != hint {
+			t.Errorf("the content is %s", told)
+		}
+		if bad := call(t, s, "refuse", map[string]any{"loudly": true}); !bad.IsError || !strings.Contains(text(t, bad), "hint: "+want) {
+			t.Errorf("the error is %q", text(t, bad))
+		}
+		list, err := s.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range list.Tools {
+			if tool.Name == "refuse" && tool.Description != "Refuse.\n\nloudly is heard." {
+				t.Errorf("the description is %q", tool.Description)
+			}
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestInstallSays(t *testing.T) {
 		"its user's":      {[]string{"--client", "claude-code", "--scope", "user"}, 0, "claudemcpadd--scopeuserpaddock--" + paddock + "mcp", "run this"},
 		"codex":           {[]string{"--client", "codex", "--print", "--scope", "user", "--workspace", dir}, 0, `[mcp_servers.paddock]command="` + paddock + `"args=["mcp","--workspace","` + dir + `"]`, homeOf(dir) + "/.codex/config.toml"},
 		"cursor":          {[]string{"--client", "cursor", "--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, dir + "/.cursor/mcp.json"},
-		"gemini":          {[]string{"--client", "gemini", "--print", "--workspace", dir}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, dir + "/.gemini/settings.json"},
+		"gemini":          {[]string{"--client", "gemini", "--scope", "project", "--print", "--workspace", dir}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, dir + "/.gemini/settings.json"},
 		"vscode":          {[]string{"--client", "vscode", "--print", "--name", "box"}, 0, `{"servers":{"box":{"type":"stdio","command":"` + paddock + `","args":["mcp","--workspace","${workspaceFolder}"]}}}`, ".vscode/mcp.json"},
 		"another program": {[]string{"--client", "codex", "--scope", "project", "--print", "--command", "paddock", "--profile", "full"}, 0, `[mcp_servers.paddock]command="paddock"args=["mcp","--profile","full"]`, ""},
 		"any other":       {[]string{"--print"}, 0, `{"mcpServers":{"paddock":{"command":"` + paddock + `","args":["mcp"]}}}`, paddock + " mcp"},
@@ -152,6 +152,34 @@ func TestInstallLeavesAlone(t *testing.T) {
 	}
 }
 
+// TestInstallOverLinkedWorkspace: a workspace behind a link that commands of a sandbox
+// made is not approved under the name to which the link leads.
+func TestInstallOverLinkedWorkspace(t *testing.T) {
+	requireWalls(t)
+	for _, planted := range []bool{true, false} {
+		dir, elsewhere, home := publicDir(t), publicDir(t), t.TempDir()
+		link := exec.CommandContext(t.Context(), "ln", "-s", elsewhere, "sub")
+		if planted {
+			link = exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "run", "--", "ln", "-s", elsewhere, "sub")
+		}
+		env := append(os.Environ(), "PADDOCK_STATE_DIR="+filepath.Join(t.TempDir(), "state"), "HOME="+home, "CODEX_HOME=")
+		link.Dir, link.Env = dir, env
+		if out, err := link.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "mcp", "install", "--client", "codex", "--workspace", "sub")
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.CombinedOutput()
+		written := tree(t, home)[".codex/config.toml"]
+		switch {
+		case planted && (err == nil || written != "" || !strings.Contains(string(out), "commands of a sandbox could have made it")):
+			t.Errorf("over a link of commands: %v\n%s\n%s", err, out, written)
+		case !planted && (err != nil || !strings.Contains(written, `"`+elsewhere+`"`)):
+			t.Errorf("over the user's own link: %v\n%s\n%s", err, out, written)
+		}
+	}
+}
+
 // tree are the files below a directory, with what they hold.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -177,10 +205,12 @@ func TestInstallApproves(t *testing.T) {
 	was := map[string]string{
 		"project-home/.codex/config.toml":    "# mine\nmodel = \"x\"\n",
 		"project-home/.claude.json":          "{\n  \"numStartups\": 7,\n  \"projects\": {\n    \"/elsewhere\": {}\n  }\n}\n",
+		"project-home/.gemini/settings.json": "{\n  // mine\n  \"mcpServers\": {\n    \"git\": {\"command\": \"uvx\", \"trust\": false}\n  }\n}\n",
 		"project-home/.claude/settings.json": "{\n  \"permissions\": {\n    \"allow\": [\"WebSearch\"]\n  }\n}\n",
 	}
 	for client, tt := range map[string]struct{ server, approval, mark string }{
 		"codex":       {"project-home/.codex/config.toml", "project-home/.codex/config.toml", `default_tools_approval_mode = "approve"`},
+		"gemini":      {"project-home/.gemini/settings.json", "project-home/.gemini/settings.json", `"trust": true`},
 		"claude-code": {"project-home/.claude.json", "project-home/.claude/settings.json", `"mcp__paddock_`},
 	} {
 		t.Run(client, func(t *testing.T) {
@@ -242,6 +272,61 @@ func TestInstallForTeams(t *testing.T) {
 		if left := tree(t, dir); len(left) > 0 {
 			t.Errorf("%s left %v", client, left)
 		}
+	}
+}
+
+// TestInstallHandsOn: flags of the sandbox become the server's, and those with which
+// models may do more than work in the workspace are not approved.
+func TestInstallHandsOn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args     []string
+		written  string
+		approved bool
+	}{
+		"limits":    {[]string{"--memory", "1GiB", "--env", "A=b c"}, `"--memory=1GiB", "--env=A=b c"]`, true},
+		"to read":   {[]string{"--ro", "data:/data", "--ro", "~/x"}, `data:/data", "--ro=~/x"]`, true},
+		"none":      {[]string{"--network", "none"}, `"--network=none"]`, true},
+		"a network": {[]string{"--network", "host"}, `"--network=host"]`, false},
+		"to write":  {[]string{"--rw", "/tmp"}, `"--rw=/tmp"]`, false},
+		"a hook":    {[]string{"--unprotect", ".git/hooks"}, `"--unprotect=.git/hooks"]`, false},
+		"a home":    {[]string{"--workspace", ".."}, `"]`, false},
+		"no walls":  {[]string{"--backend", "host"}, `"--backend=host"]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			out, _ := install(t, dir, 0, append([]string{"--client", "codex"}, tt.args...)...)
+			text := tree(t, homeOf(dir))[".codex/config.toml"]
+			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: ") == tt.approved {
+				t.Errorf("%s\n%s", text, out)
+			}
+		})
+	}
+}
+
+// TestSandboxFlags: the flags of run say what the sandbox of models is, over a spec,
+// and a hint names one of these for what is refused.
+func TestSandboxFlags(t *testing.T) {
+	requireWalls(t)
+	dir, data := publicDir(t), publicDir(t)
+	spec := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := errors.Join(os.WriteFile(filepath.Join(data, "x"), []byte("here\n"), 0o644), os.WriteFile(spec, []byte("env: {B: spec, A: spec}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(binDir, "paddock"), "mcp", "--workspace", dir, "--spec", spec, "--ro", data+":/data", "--env", "A=flag", "--env-pass", "PASSED")
+	cmd.Dir, cmd.Env = dir, append(setup{state: t.TempDir()}.env(), "PASSED=on")
+	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: patience}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{session: session, log: &notes{}}
+	said := textOf(c.try(t, "exec", map[string]any{"command": "cat /data/x; echo $A $B $PASSED; touch /data/y"}))
+	for _, want := range []string{"here\nflag spec on\n", "the operator's --rw", "(of paddock mcp)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("want %q in\n%s", want, said)
+		}
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

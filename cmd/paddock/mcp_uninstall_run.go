@@ -1,0 +1,102 @@
+//go:build mcp
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/server/install"
+)
+
+// uninstall takes back what install wrote.
+func (f *installFlags) uninstall() error {
+	scopes := []install.Scope{install.Local, install.Project}
+	if f.scope != "" {
+		scopes = []install.Scope{install.Scope(f.scope)}
+	}
+	if _, err := install.Find(f.client, "", "/"); err != nil {
+		return err
+	}
+	follow, err := follower()
+	if err != nil {
+		return err
+	}
+	if f.workspace == "" {
+		f.workspace = "." // whatever it is: nothing is let in
+	}
+	found, looked := false, []string{}
+	for _, scope := range scopes {
+		if f.scope == "" && !install.Has(f.client, scope) {
+			continue
+		}
+		target, dir, err := f.target(scope)
+		if err != nil {
+			return err
+		}
+		if target.Path == "" {
+			return &paddock.Error{Message: "cannot take the server out of " + f.client + ": it keeps its user's servers itself", Hint: "remove it there"}
+		}
+		changes, err := f.undone(target, dir, follow)
+		if err != nil {
+			return err
+		}
+		for _, c := range changes {
+			c.Follow = follow
+			removed, err := c.Undo()
+			if err != nil {
+				return err
+			}
+			if looked = append(looked, c.Path); removed {
+				found = true
+				fmt.Printf("took %s out of %s\n", c.What, c.Path)
+			}
+		}
+		looked = append(looked, target.Path)
+	}
+	if !found {
+		slices.Sort(looked)
+		fmt.Println("nothing of paddock's is in " + strings.Join(slices.Compact(looked), ", "))
+	}
+	return nil
+}
+
+// undone are the edits to take back in a file: of its approval first.
+func (f *installFlags) undone(target *install.Target, dir string, follow func(string) (string, error)) ([]*install.Change, error) {
+	servers, err := target.Servers(follow)
+	if err != nil {
+		return nil, err
+	}
+	var changes []*install.Change
+	for name, s := range servers {
+		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !strings.HasPrefix(filepath.Base(s.Command), ownName)
+		switch {
+		case target.Scope == install.Local && (!isFor(s, dir) || f.name != "" && f.name != name):
+			continue
+		case target.Scope != install.Local && name != f.nameOr(ownName):
+			continue
+		case other && !f.force:
+			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
+		}
+		approval, err := target.Approval(name)
+		if err != nil {
+			return nil, err
+		}
+		if approval != nil {
+			changes = append(changes, approval)
+		}
+		changes = append(changes, target.Server(s, false))
+	}
+	if own := target.Exclusive(); own != nil && target.Scope != install.User {
+		changes = append(changes, own)
+	}
+	return changes, nil
+}
+
+// isFor reports whether a server is a project's alone.
+func isFor(s install.Server, dir string) bool {
+	return len(s.Args) >= 3 && s.Args[0] == "mcp" && s.Args[1] == "--project" && s.Args[2] == dir
+}
