@@ -64,7 +64,7 @@ engines-deps: ## install container engines, codex and wrappers for test-engines 
 	@sh test/engines/deps.sh
 
 test-mcp: build ## run the MCP server with the official suites and with real clients, none skipped (first: make mcp-deps)
-	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=15m ./test/mcp
+	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=20m ./test/mcp
 
 test-mcp-newest: build ## get the newest version of each MCP suite and client, and run those alone (1.4 GB)
 	@sh test/mcp/deps.sh newest

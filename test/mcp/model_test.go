@@ -157,8 +157,8 @@ func (m *model) next(req *request, body []byte) *called {
 	call := m.scripts[script][len(had)]
 	args, err := json.Marshal(call.Args)
 	at, found := names[call.Tool]
-	if search, deferred := names[""]; !found && deferred {
-		search.id = fmt.Sprint("search_", m.asked)
+	if search, deferred := names[""]; !found && deferred && !strings.Contains(string(body), "search_paddock") {
+		search.id = "search_paddock"
 		prefix := m.server(string(body)) + "__"
 		search.args = fmt.Sprintf(`{"query":"select:%s%s","max_results":100}`, prefix, strings.Join(offered(op.ProfileWorkspace, false), ","+prefix))
 		return &search
