@@ -77,23 +77,28 @@ func (w *wording) text(o *op.Op, text string) string {
 	})
 }
 
+// foreign is what follows the name of another program in a hint: its flags.
+var foreign = regexp.MustCompile(`\b(?:docker|podman|bwrap|systemctl|systemd-run)\b[^;)]*`)
+
 // hint is text for what is said of a failure: what a tool cannot ask for, the
 // operator can give, by what this door has.
 func (w *wording) hint(o *op.Op, text string) string {
-	note := ""
-	text = flags.ReplaceAllStringFunc(w.words.Replace(text), func(flag string) string {
+	text, note := w.words.Replace(text), ""
+	others := strings.Join(foreign.FindAllString(text, -1), "")
+	text = flags.ReplaceAllStringFunc(text, func(flag string) string {
 		if name, ok := w.field(o, flag); ok {
 			return name
 		}
 		key, known := specKeys()[flag]
 		switch {
+		case !known && strings.Contains(others, flag):
+			return flag
 		case !known:
-			return flag // of another program, docker say
 		case w.tokens && key != "":
 			note = " (in the spec of paddock token create)"
 			flag = key
 		default:
-			note = " (of paddock mcp)"
+			flag = "paddock mcp " + flag
 		}
 		return "the operator's " + flag
 	})

@@ -44,7 +44,7 @@ func TestHints(t *testing.T) {
 	closeIt := does(op.Desc{Name: "it_close", Profile: op.ProfileWorkspace}, func(context.Context) error { return nil })
 	plan := does(op.Desc{Name: "plan", CLI: []string{"plan"}, Profile: op.ProfileFull}, func(context.Context) error { return nil })
 	for tokens, want := range map[bool]string{
-		false: "it needs the operator's --network host or loudly; it_close frees one, see echo and paddock plan; docker has --privileged (of paddock mcp)",
+		false: "it needs the operator's paddock mcp --network host or loudly; it_close frees one, see echo and paddock plan; docker has --privileged",
 		true:  "it needs the operator's network host or loudly; it_close frees one, see echo and paddock plan; docker has --privileged (in the spec of paddock token create)",
 	} {
 		s := dial(t, serve(t, mcp.Options{Profile: op.ProfileWorkspace, Ops: []op.Op{echo(), refuse, closeIt, plan}, Tokens: tokens, Env: func(string) (*op.Env, error) {

@@ -320,7 +320,7 @@ func TestSandboxFlags(t *testing.T) {
 	}
 	c := &client{session: session, log: &notes{}}
 	said := textOf(c.try(t, "exec", map[string]any{"command": "cat /data/x; echo $A $B $PASSED; touch /data/y"}))
-	for _, want := range []string{"here\nflag spec on\n", "the operator's --rw", "(of paddock mcp)"} {
+	for _, want := range []string{"here\nflag spec on\n", "the operator's paddock mcp --rw"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("want %q in\n%s", want, said)
 		}
