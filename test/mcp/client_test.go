@@ -20,7 +20,7 @@ import (
 // agent is a client with an agent's loop, whose model is scripted: its machine has a
 // home, a workspace that it is started in, and paddock in PATH.
 type agent struct {
-	name      string // with its version
+	name      string // with its version; empty where what is paid is not noted
 	model     *model
 	tasks     *tasks
 	mark      string // of the command that is aborted
@@ -170,6 +170,9 @@ func (a *agent) check(t *testing.T) {
 	for _, one := range had {
 		all += one.chars
 	}
+	if a.name == "" {
+		return
+	}
 	paid.mu.Lock()
 	defer paid.mu.Unlock()
 	paid.lines = append(paid.lines, fmt.Sprintf("%-40s %6d of tools in each request, %5d for a trivial exec, %6d for %d calls", a.name, tools, had[0].chars, all, len(had)))
@@ -210,6 +213,7 @@ func library(t *testing.T, pkg, driver string, tells bool) {
 			}
 			server := printed.McpServers.Paddock
 			if transport == "http" {
+				a.name = "" // as over stdio
 				s := setup{workspace: a.workspace, state: t.TempDir(), profile: "workspace", text: true}
 				token := s.token(t, "ann", a.workspace)
 				server = map[string]any{"url": startHTTP(t, s).url, "headers": map[string]string{"Authorization": "Bearer " + token}}

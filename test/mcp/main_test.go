@@ -48,7 +48,7 @@ func testMain(m *testing.M) int {
 	status := m.Run()
 	if len(paid.lines) > 0 {
 		slices.Sort(paid.lines)
-		report("the characters that models were given, by client", slices.Compact(paid.lines))
+		report("the characters that models were given, by client", paid.lines)
 	}
 	fmt.Print(reports.String())
 	return status
