@@ -169,6 +169,8 @@ func (f *installFlags) unapproved(dir string) string {
 	switch {
 	case err != nil || holds(dir, home) || holds(dir, "/home") || filepath.Dir(dir) == "/home":
 		return "the workspace is a home, or holds one"
+	case strings.Contains(f.command, "/") && (!filepath.IsAbs(f.command) || holds(dir, f.command)):
+		return "commands could replace the program that --command names in the workspace"
 	case f.spec != "":
 		return "a spec may give more than the workspace"
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
