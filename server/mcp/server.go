@@ -83,11 +83,11 @@ func New(opts Options) (*Server, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Ops == nil {
-		opts.Ops = op.Table()
-	}
 	if opts.Instructions == "" {
 		opts.Instructions = instructions(opts.Profile)
+	}
+	if opts.Ops == nil {
+		opts.Ops = op.Table()
 	}
 	s := &Server{opts: opts, tools: newTools(opts.Ops, opts.Profile), views: map[string]*view{}}
 	s.ctx, s.end = context.WithCancel(context.Background())

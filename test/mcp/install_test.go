@@ -290,6 +290,7 @@ func TestInstallHandsOn(t *testing.T) {
 		"to write":  {[]string{"--rw", "/tmp"}, `"--rw=/tmp"]`, false},
 		"a hook":    {[]string{"--unprotect", ".git/hooks"}, `"--unprotect=.git/hooks"]`, false},
 		"a home":    {[]string{"--workspace", ".."}, `"]`, false},
+		"a program": {[]string{"--command", "./bin/paddock"}, `"mcp", "--project"`, false},
 		"no walls":  {[]string{"--backend", "host"}, `"--backend=host"]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
