@@ -30,6 +30,7 @@ var guesses = []struct {
 	{"Resource temporarily unavailable", noProcesses, nil},
 	{"Cannot fork", noProcesses, nil},
 	{"Cannot allocate memory", noMemory, withMemory},
+	{"CPU time limit exceeded", Denial{Layer: "limit", Rule: "cpu_time", Hint: "give it more processor time: --cpu-time"}, func(s Spec) bool { return s.Limits.CPUTime > 0 }},
 	{"MemoryError", noMemory, withMemory},
 	{"out of memory", noMemory, withMemory},
 }

@@ -192,6 +192,7 @@ func (x *run) denials(res *wire.ExecResult) []wire.Denial {
 	limit := func(rule, hint string) {
 		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint})
 	}
+	const moreTime = "give it more processor time: --cpu-time"
 	if res.TimedOut {
 		limit("timeout", "give it more time: --timeout")
 	}
@@ -203,7 +204,16 @@ func (x *run) denials(res *wire.ExecResult) []wire.Denial {
 	}
 	switch res.Signal {
 	case "SIGXCPU":
-		limit("cpu_time", "give it more processor time: --cpu-time")
+		limit("cpu_time", moreTime)
+	case "SIGKILL": // programs that ignore SIGXCPU, as those of Go do, get it a second later
+		var asked uint64
+		if x.request.Limits != nil {
+			asked = x.request.Limits.CPUSeconds
+		}
+		used := time.Duration(x.process.usage.Utime.Nano() + x.process.usage.Stime.Nano())
+		if most := strictest(x.agent.limits.CPUSeconds, asked); most > 0 && uint64(used/time.Second) >= most && !res.TimedOut && !res.OOMKilled {
+			list = append(list, wire.Denial{Layer: "limit", Rule: "cpu_time", Hint: moreTime, Guess: true})
+		}
 	case "SIGXFSZ":
 		limit("file_size", "let it write larger files: --file-size")
 	}
