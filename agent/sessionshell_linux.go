@@ -41,6 +41,10 @@ type sessionShell struct {
 	killed  int           // after its own end
 	proved  bool
 
+	// oomKills and refused are what its control group had counted when a command
+	// ended last: processes killed for want of memory, and forks refused.
+	oomKills, refused uint64
+
 	mu      sync.Mutex
 	written []byte        // by the shell, and not understood
 	awaited string        // the word of the report that is waited for

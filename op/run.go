@@ -108,7 +108,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
 		out, err = follow(cmd, spec, in.TTY, stream)
-		err = errors.Join(err, tellDenials(notes, out))
+		err = errors.Join(err, tellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
 		out.Limit = limit.told()
@@ -130,11 +130,11 @@ func (in RunInput) limit(env *Env, spec policy.Spec) (timeLimit, error) {
 }
 
 // tellDenials says what a command that failed was refused.
-func tellDenials(w io.Writer, out RunOutput) error {
-	if w == nil || out.ExitStatus() == 0 {
+func tellDenials(w io.Writer, list []paddock.Denial, status int) error {
+	if w == nil || status == 0 {
 		return nil
 	}
-	for _, d := range out.Denials {
+	for _, d := range list {
 		what := d.Layer + ": " + d.Rule
 		if d.Object != "" {
 			what += ", " + d.Object

@@ -87,6 +87,7 @@ func (out SessionRunOutput) Tell(w io.Writer) error {
 		t.line("its time was up (%s)", out.Limit)
 		t.text("it had printed:", out.Output)
 	}
+	t.denials(out.denied())
 	if out.Note != "" {
 		t.line("%s", out.Note)
 	}
