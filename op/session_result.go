@@ -93,14 +93,14 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p sessionPlan) Ses
 
 // denied are the denials that people and models are told of, and the status of the
 // command; of the time that was up there is a sentence already.
-func (o SessionRunOutput) denied() (list []paddock.Denial, status int) {
-	if o.ExitCode != nil {
-		status = *o.ExitCode
+func (out SessionRunOutput) denied() (list []paddock.Denial, status int) {
+	if out.ExitCode != nil {
+		status = *out.ExitCode
 	}
-	if o.TimedOut {
+	if out.TimedOut {
 		status = statusTimedOut
 	}
-	return slices.DeleteFunc(slices.Clone(o.Denials), func(d paddock.Denial) bool { return o.TimedOut && d.Rule == "timeout" }), status
+	return slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { return out.TimedOut && d.Rule == "timeout" }), status
 }
 
 func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
