@@ -37,7 +37,8 @@ func runOp() Op {
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
 The command finds the workspace at /workspace and may change it: the current
-directory, unless --workspace says another. The system directories are read-only,
+directory, unless --workspace says another. A home, what holds one, /etc and
+/usr are a workspace only where they are named. The system directories are read-only,
 HOME and /tmp are private and empty, and there is no network. --network=host gives
 the host's. Nothing of the caller's environment is passed on. --env sets a
 variable, and --env-pass hands one on; what is written with --env can be read in

@@ -5,9 +5,9 @@ import "strings"
 // Nearest returns the name of known that was probably meant by a word, which is none
 // of them: the first that is at most two changes away. Empty: none is so near.
 func Nearest(word string, known []string) (name string) {
-	least := 3
+	least, word := 3, strings.ToLower(word)
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), k); d < least && d < len(k) {
+		if d := distance(word, k); d < least && d < len(k) {
 			name, least = k, d
 		}
 	}

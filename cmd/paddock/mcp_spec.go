@@ -4,8 +4,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
@@ -45,9 +43,8 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 		if dir, err = hostpath.Getwd(); err != nil {
 			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
-		home, err := os.UserHomeDir()
-		if err == nil && (dir == "/" || holds(dir, home)) {
-			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory holds a home: models should not change that unasked",
+		if what := hostpath.Unasked(dir); what != "" {
+			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory is or holds " + what + ": models should not change that unasked",
 				Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
 	}
@@ -62,10 +59,4 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "it is no directory", Hint: "make it first"}
 	}
 	return abs, nil
-}
-
-// holds says whether dir is path, or contains it.
-func holds(dir, path string) bool {
-	dir, path = filepath.Clean(dir), filepath.Clean(path)
-	return dir == path || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
