@@ -116,7 +116,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 		default:
 			var known bool
 			if m, known = members[key]; !known {
-				return &unknownField{at: at, key: key, of: t}
+				return &unknownFieldError{at: at, key: key, of: t}
 			}
 		}
 		if err := w.value(m.typ, m.bounds, at); err != nil {
@@ -263,14 +263,14 @@ func jsonFields(t reflect.Type) []jsonField {
 	return fields
 }
 
-// unknownField is a key that an object of a type does not have.
-type unknownField struct {
+// unknownFieldError is a key that an object of a type does not have.
+type unknownFieldError struct {
 	at, key string
 	of      reflect.Type
 }
 
 // Error says so, and how it is written where other letters alone are wrong.
-func (u *unknownField) Error() string {
+func (u *unknownFieldError) Error() string {
 	text := "unknown field " + strconv.Quote(u.at)
 	for _, f := range jsonFields(u.of) {
 		if strings.EqualFold(f.key, u.key) {
@@ -281,7 +281,7 @@ func (u *unknownField) Error() string {
 }
 
 // hint names the field that was probably meant, and all that who asks may give.
-func (u *unknownField) hint(c *policy.Ceiling) string {
+func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 	var known []string
 	for _, f := range jsonFields(u.of) {
 		if offered(f.StructField, c) {

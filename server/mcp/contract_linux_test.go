@@ -17,7 +17,9 @@ import (
 // hostTool is a tool whose form a contract fixes, which answers with these texts.
 func hostTool(answer op.Answer[op.ExecOutput]) op.Op {
 	return op.New(op.Desc{Name: "linux_unshare_exec", Summary: "Run", Description: "Run a command in new namespaces.", Profile: op.ProfileWorkspace},
-		func(context.Context, *op.Env, struct{}, *op.Stream) (op.Answer[op.ExecOutput], error) { return answer, nil },
+		func(context.Context, *op.Env, struct{}, *op.Stream) (op.Answer[op.ExecOutput], error) {
+			return answer, nil
+		},
 		func(io.Writer, op.Answer[op.ExecOutput]) error { return nil })
 }
 

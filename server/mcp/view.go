@@ -56,7 +56,7 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 		Instructions: instructions(v.server.opts.Profile),
 		// What answers are rendered here, not by the SDK, has to keep every rule of these.
 		SupportedProtocolVersions: revisions(),
-		Logger:       v.server.opts.Logger,
+		Logger:                    v.server.opts.Logger,
 		Capabilities: &sdk.ServerCapabilities{
 			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
 			Tools:   &sdk.ToolCapabilities{},
