@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"slices"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -51,7 +52,8 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 		return policy.Spec{}, paddock.Options{}, err
 	}
 	opts, err := e.options(spec)
-	if err == nil {
+	// Operations on files cannot name a workspace, and run no command in it.
+	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.call == nil || slices.ContainsFunc(e.call.op.Fields(), names)) {
 		err = meant(spec, opts.Dir)
 	}
 	return spec, opts, err
