@@ -297,6 +297,10 @@ func (s *session) moved(cwd string) {
 // takes little: it counts with what comes next.
 func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) {
 	group := h.process.mark.stats()
+	if h.ended() {
+		<-h.lives
+		group = h.used // its group may be gone
+	}
 	b.ended = r.TimedOut || r.Interrupted
 	if l := s.request.Limits; l != nil {
 		b.cpuSeconds = l.CPUSeconds
