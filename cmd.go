@@ -154,8 +154,8 @@ func (c *Cmd) Wait() error {
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
 		for _, w := range []io.Writer{c.Stderr, c.errBuf} {
-			if k := keptBy(w); k != nil {
-				result.guess(c.sandbox.spec, k.Bytes())
+			if k := keptBy(w); k != nil && !result.Success() {
+				result.Denials = guess(result.Denials, c.sandbox.spec, result.ExitCode, k.Bytes())
 				break
 			}
 		}

@@ -2,6 +2,8 @@ package paddock
 
 import (
 	"bytes"
+	"slices"
+	"syscall"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -30,9 +32,13 @@ var guesses = []struct {
 	{"Resource temporarily unavailable", noProcesses, nil},
 	{"Cannot fork", noProcesses, nil},
 	{"Cannot allocate memory", noMemory, withMemory},
+	{cpuExceeded, Denial{Layer: "limit", Rule: "cpu_time", Hint: "give it more processor time: --cpu-time"}, func(s Spec) bool { return s.Limits.CPUTime > 0 }},
 	{"MemoryError", noMemory, withMemory},
 	{"out of memory", noMemory, withMemory},
 }
+
+// cpuExceeded is what shells print of SIGXCPU.
+const cpuExceeded = "CPU time limit exceeded"
 
 var (
 	noProcesses = Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: --processes"}
@@ -45,26 +51,20 @@ var noNetwork = Denial{Layer: "network", Rule: "none", Hint: "there is no networ
 
 func withoutNetwork(s Spec) bool { return s.Network == "none" }
 
-// guess adds what the captured error output of a command that failed suggests.
-func (r *Result) guess(spec Spec, stderr []byte) {
-	if r.Success() {
-		return
+// guess adds to the denials what the exit status of a command that failed and its
+// error output suggest.
+func guess(list []Denial, spec Spec, status int, stderr []byte) []Denial {
+	if status == 128+int(syscall.SIGXCPU) { // as shells tell of what they have started
+		stderr = append(slices.Clip(stderr), cpuExceeded...)
 	}
 	for _, g := range guesses {
-		if !bytes.Contains(stderr, []byte(g.text)) || g.applies != nil && !g.applies(spec) || r.denied(g.denial.Layer, g.denial.Rule) {
+		known := func(d Denial) bool { return d.Layer == g.denial.Layer && d.Rule == g.denial.Rule }
+		if !bytes.Contains(stderr, []byte(g.text)) || g.applies != nil && !g.applies(spec) || slices.ContainsFunc(list, known) {
 			continue
 		}
 		denial := g.denial
 		denial.Guess = true
-		r.Denials = append(r.Denials, denial)
+		list = append(list, denial)
 	}
-}
-
-func (r *Result) denied(layer, rule string) bool {
-	for _, d := range r.Denials {
-		if d.Layer == layer && d.Rule == rule {
-			return true
-		}
-	}
-	return false
+	return list
 }

@@ -156,7 +156,14 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 	report := be.Probe(ctx)
 	own := []backend.Feature{opts.probeAgent(), opts.probeState()}
 	for _, f := range own {
-		report.Usable = report.Usable && f.OK
+		if f.OK {
+			continue
+		}
+		report.Usable = false
+		for i := range report.Abilities {
+			a := &report.Abilities[i]
+			a.OK, a.Missing = false, append(a.Missing, f.Name)
+		}
 	}
 	report.Features = append(own, report.Features...)
 	return report, nil

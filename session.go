@@ -144,6 +144,9 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 		if err == nil {
 			res = newSessionResult(&r, c.Raw)
 			res.Isolation = n.sandbox.Isolation()
+			if res.ExitCode != 0 {
+				res.Denials = guess(res.Denials, n.sandbox.spec, res.ExitCode, []byte(res.Stderr()))
+			}
 		}
 		return err
 	})

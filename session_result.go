@@ -45,6 +45,11 @@ type SessionResult struct {
 	// of its own process ("vmhwm"), in bytes; 0 where it is not known.
 	PeakMemory       int64
 	PeakMemorySource string
+	// OOMKilled says that something of the shell's tree was killed for want of
+	// memory, Denials what the tree was refused, since the command before; see
+	// [Result].
+	OOMKilled bool
+	Denials   []Denial
 	// Jobs counts processes in the background that live on.
 	Jobs int
 	// SurvivorsKilled counts processes that were killed when the command or the
@@ -105,6 +110,7 @@ func newSessionResult(r *wire.RunSessionResult, raw bool) *SessionResult {
 		RedactionMatches: r.RedactionMatches, Blocked: r.Blocked,
 		Duration: milliseconds(r.DurationUS / 1000), UserCPU: milliseconds(r.UserCPUMS), SystemCPU: milliseconds(r.SystemCPUMS),
 		PeakMemory: r.PeakMemoryBytes, PeakMemorySource: r.PeakMemorySource, Jobs: r.Jobs,
+		OOMKilled: r.OOMKilled, Denials: r.Denials,
 		SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved,
 		StateKept: r.StateKept, ShellEnded: r.ShellEnded, Restarted: r.Restarted, Dir: string(r.Cwd), Note: r.Note,
 	}

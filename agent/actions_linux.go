@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -130,6 +131,9 @@ func upload[Q, R any, P interface {
 		body := &bodyReader{c: c, name: name, left: q.BodySize()}
 		r, err := do(a, (*Q)(q), body)
 		again := a.reply(c, r, err)
+		if half, ok := c.conn.(interface{ CloseWrite() error }); ok && !again {
+			_ = half.CloseWrite() // a client that waits for the end gets it, whatever it leaves unsent
+		}
 		return body.drain() && again
 	}
 }
@@ -139,7 +143,8 @@ type bodyReader struct {
 	c    *conversation
 	name string
 	left int64
-	err  error // why no more can be read
+	wait time.Duration // for each piece, stallTimeout where it is 0
+	err  error         // why no more can be read
 }
 
 // Read reads from the body. A connection that ends before the body does is an
@@ -151,7 +156,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	case b.left == 0:
 		return 0, io.EOF
 	}
-	_ = b.c.conn.SetReadDeadline(time.Now().Add(stallTimeout))
+	_ = b.c.conn.SetReadDeadline(time.Now().Add(cmp.Or(b.wait, stallTimeout)))
 	n, err := b.c.in.Read(p[:min(int64(len(p)), b.left)])
 	_ = b.c.conn.SetReadDeadline(time.Time{})
 	b.left -= int64(n)
@@ -162,11 +167,13 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// drain reads what is left, in bounds, and reports whether all of it came.
+// drain reads what is left, in bounds, and reports whether all of it came. The
+// answer is out: what a client does not send without a pause is not awaited.
 func (b *bodyReader) drain() bool {
 	if b.left == 0 {
 		return true
 	}
+	b.wait = refusedTimeout
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	deadline := time.Now().Add(stallTimeout)

@@ -52,10 +52,8 @@ type Agent struct {
 	trees   *trees
 	env     map[string]string
 	limits  confine.Rlimits // of each process of every command
-	// addressSpace is one more of them, in bytes; warns says that the limit on
-	// time is told by SIGXCPU a second before it kills.
+	// addressSpace is one more of them, in bytes.
 	addressSpace uint64
-	warns        bool
 	scratch      string      // the private directory of a guest, empty where there is none
 	workspace    string      // its path, as commands know it
 	files        beneath.Dir // the same, as the agent reaches it

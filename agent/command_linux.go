@@ -228,7 +228,11 @@ func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
 		var now unix.Rlimit
 		_ = unix.Getrlimit(resource, &now)
 		value = min(value, now.Max) // a limit that is lower already stays
-		limits = append(limits, clone.Rlimit{Resource: resource, Limit: unix.Rlimit{Cur: value, Max: value}})
+		hard := value
+		if resource == unix.RLIMIT_CPU && value < now.Max {
+			hard++ // SIGXCPU at the soft limit tells a command why, SIGKILL ends it a second later
+		}
+		limits = append(limits, clone.Rlimit{Resource: resource, Limit: unix.Rlimit{Cur: value, Max: hard}})
 	}
 	if l == nil {
 		l = &wire.Limits{}
@@ -243,21 +247,7 @@ func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
 	set(unix.RLIMIT_NPROC, all.Processes, l.Processes)
 	set(unix.RLIMIT_DATA, all.Data)
 	set(unix.RLIMIT_AS, a.addressSpace)
-	if a.warns {
-		warn(limits)
-	}
 	return limits
-}
-
-// warn lets the kernel say that the time is up a second before it kills.
-func warn(limits []clone.Rlimit) {
-	for i := range limits {
-		l := &limits[i]
-		var now unix.Rlimit
-		if l.Resource == unix.RLIMIT_CPU && unix.Getrlimit(l.Resource, &now) == nil && l.Limit.Max < now.Max {
-			l.Limit.Max++
-		}
-	}
 }
 
 // strictest is the least of the values that are not 0.

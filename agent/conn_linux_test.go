@@ -181,6 +181,27 @@ func TestUnreadAnswerEnds(t *testing.T) {
 	})
 }
 
+// What a client does not send of a refused body is not awaited; what it sends is read.
+func TestRefusedBodyEnds(t *testing.T) {
+	for name, keep := range map[string]string{"once": "", "kept alive": `,"keep_alive":true`} {
+		t.Run(name, func(t *testing.T) {
+			overPipe(t, func(t *testing.T, conn net.Conn, answers *bufio.Reader) {
+				write(t, conn, `{"action":"extract_archive","archive_size":100000,"destination":"/etc"`+keep+"}\n")
+				refusal(t, answers)
+				for range 10 { // for longer than one pause may last
+					write(t, conn, strings.Repeat("x", 1000))
+					time.Sleep(refusedTimeout / 2)
+				}
+				began := time.Now()
+				wantEnd(t, answers)
+				if took := time.Since(began); took > refusedTimeout {
+					t.Errorf("it ended after %v", took)
+				}
+			})
+		})
+	}
+}
+
 // Room is made by who has waited longest, never by who is served.
 func TestWhoMakesRoom(t *testing.T) {
 	var c connections

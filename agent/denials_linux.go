@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -180,8 +181,54 @@ func (d *denials) add(denial wire.Denial) {
 	}
 }
 
-func (d *denials) all() []wire.Denial {
+// take gives the refusals since it was called before.
+func (d *denials) take() []wire.Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]wire.Denial(nil), d.list...)
+	list := d.list
+	d.list = nil
+	return list
 }
+
+// bounds are the limits that a command may have met, besides its time.
+type bounds struct {
+	oomKilled    bool
+	forksRefused bool
+	cpuSeconds   uint64 // that the request allows each process, 0 where it says nothing
+	ended        bool   // the agent has killed it
+}
+
+// denials are what the tree of a process was refused since the last call: by the
+// filter, and by limits. Refusals by mounts and Landlock are nowhere to be seen, so
+// the list is never complete.
+func (a *Agent) denials(p *process, b bounds) []wire.Denial {
+	list := p.denied.take()
+	limit := func(rule, hint string, guess bool) {
+		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint, Guess: guess})
+	}
+	if b.oomKilled {
+		limit("memory", "give it more memory: --memory", false)
+	}
+	if b.forksRefused {
+		limit("processes", "let it start more: --processes", false)
+	}
+	select {
+	case <-p.done:
+	default:
+		return list
+	}
+	switch p.status.Signal() {
+	case unix.SIGXCPU:
+		limit("cpu_time", moreTime, false)
+	case unix.SIGKILL: // programs that ignore SIGXCPU, as those of Go do, get it a second later
+		used := time.Duration(p.usage.Utime.Nano() + p.usage.Stime.Nano())
+		if most := strictest(a.limits.CPUSeconds, b.cpuSeconds); most > 0 && uint64(used/time.Second) >= most && !b.oomKilled && !b.ended {
+			limit("cpu_time", moreTime, true)
+		}
+	case unix.SIGXFSZ:
+		limit("file_size", "let it write larger files: --file-size", false)
+	}
+	return list
+}
+
+const moreTime = "give it more processor time: --cpu-time"

@@ -15,7 +15,16 @@ import (
 // ordinary starts an agent that may make no namespaces: as an ordinary user.
 func ordinary(t *testing.T, args ...string) *bareAgent {
 	t.Helper()
+	return ordinaryCommand(t, nil, args...)
+}
+
+// ordinaryCommand is ordinary, with a change of the command that starts it.
+func ordinaryCommand(t *testing.T, change func(cmd *exec.Cmd, dir string), args ...string) *bareAgent {
+	t.Helper()
 	return bareCommand(t, func(cmd *exec.Cmd, dir string) {
+		if change != nil {
+			change(cmd, dir)
+		}
 		if os.Geteuid() != 0 {
 			return
 		}

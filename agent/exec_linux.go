@@ -182,32 +182,13 @@ func (x *run) settle(res *wire.ExecResult) {
 	res.PeakMemoryBytes, res.PeakMemorySource = x.agent.trees.peak(x.peak, p)
 	accountGroup(res, x.used)
 	res.RedactionMatches, res.Blocked = x.secrets.matches()
-	res.Denials = x.denials(res)
-}
-
-// denials are what the tree was refused: by the filter, and by limits. Refusals
-// by mounts and Landlock are nowhere to be seen, so the list is never complete.
-func (x *run) denials(res *wire.ExecResult) []wire.Denial {
-	list := x.process.denied.all()
-	limit := func(rule, hint string) {
-		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint})
+	b := bounds{ended: res.TimedOut, oomKilled: res.OOMKilled, forksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
+	if x.request.Limits != nil {
+		b.cpuSeconds = x.request.Limits.CPUSeconds
 	}
-	if res.TimedOut {
-		limit("timeout", "give it more time: --timeout")
+	if res.Denials = x.agent.denials(p, b); res.TimedOut {
+		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: --timeout"})
 	}
-	if res.OOMKilled {
-		limit("memory", "give it more memory: --memory")
-	}
-	if p := x.used.Pids; p != nil && p.Refused > 0 {
-		limit("processes", "let it start more: --processes")
-	}
-	switch res.Signal {
-	case "SIGXCPU":
-		limit("cpu_time", "give it more processor time: --cpu-time")
-	case "SIGXFSZ":
-		limit("file_size", "let it write larger files: --file-size")
-	}
-	return list
 }
 
 // signal sends a signal as a terminal would: to the job in the foreground, or

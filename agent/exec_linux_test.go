@@ -190,7 +190,14 @@ func TestExecLimits(t *testing.T) {
 	}); res.Stdout != "50\n7\n2048\n0\n" {
 		t.Errorf("got %q", res.Stdout)
 	}
-	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "while :; do :; done"}, Limits: &wire.Limits{CPUSeconds: 1}}); res.Signal != "SIGKILL" && res.Signal != "SIGXCPU" {
+	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "while :; do :; done"}, Limits: &wire.Limits{CPUSeconds: 1}}); res.Signal != "SIGXCPU" || len(res.Denials) != 1 || res.Denials[0].Rule != "cpu_time" || res.Denials[0].Guess {
+		t.Errorf("got %+v", res)
+	}
+	// What ignores the warning is killed, and why is told all the same.
+	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "trap '' XCPU; while :; do :; done"}, Limits: &wire.Limits{CPUSeconds: 1}}); res.Signal != "SIGKILL" || len(res.Denials) != 1 || res.Denials[0].Rule != "cpu_time" {
+		t.Errorf("got %+v", res)
+	}
+	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "kill -9 $$"}, Limits: &wire.Limits{CPUSeconds: 5}}); res.Signal != "SIGKILL" || len(res.Denials) != 0 {
 		t.Errorf("got %+v", res)
 	}
 }

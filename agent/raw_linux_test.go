@@ -285,6 +285,15 @@ func TestKeepAliveDoesNotReachFrames(t *testing.T) {
 	r.ended()
 }
 
+// A refused upload's client sees the end before it has sent all of the body.
+func TestRefusedUploadEndsAtOnce(t *testing.T) {
+	b := start(t)
+	r := b.raw()
+	r.write(`{"action":"extract_archive","archive_size":100000,"destination":"/etc"}` + "\nabc")
+	r.refused(wire.CodeBadRequest)
+	r.ended()
+}
+
 func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 	b := start(t)
 	r := b.raw()

@@ -30,7 +30,8 @@ const (
 const (
 	// roomTimeout is how long a line waits for room.
 	roomTimeout = 2 * time.Second
-	// refusedTimeout is how long what follows a refused line is read.
+	// refusedTimeout is how long what follows a refused line is read, and how
+	// long each piece of a refused body is awaited.
 	refusedTimeout = 2 * time.Second
 )
 

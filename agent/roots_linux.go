@@ -27,11 +27,12 @@ func openWorkspace(path string) (beneath.Dir, error) {
 // openState opens a directory that only the agent uses, and makes it where
 // there is none. What somebody else made could be watched, or changed.
 func openState(path string) (beneath.Dir, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return beneath.Dir{}, fmt.Errorf("cannot make %s: %w", path, err)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.Mkdir(path, 0o700)
 	}
-	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
-		return beneath.Dir{}, fmt.Errorf("cannot make %s: %w", path, err)
+	if err != nil && !os.IsExist(err) {
+		return beneath.Dir{}, hinted{fmt.Errorf("cannot make %s: %w", path, err), rootHint}
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,6 +56,8 @@ func rootError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("it is no directory of its own (a symbolic link is none)")
 	}
-	return hinted{fmt.Errorf("cannot use %s: %w", path, err),
-		"name another directory: --workspace, --shell-root, --service-root and --secret-root"}
+	return hinted{fmt.Errorf("cannot use %s: %w", path, err), rootHint}
 }
+
+const rootHint = "name another directory: --workspace, --shell-root, --service-root and --secret-root; " +
+	"without these an ordinary user's agent keeps its state below $XDG_RUNTIME_DIR where that is set"

@@ -87,6 +87,7 @@ func (s *session) start(ctx context.Context) error {
 	if err != nil {
 		s.bury(true)
 	}
+	h.process.denied.take() // what no command has met
 	return err
 }
 
@@ -244,7 +245,7 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 	if out.late.total[0]+out.late.total[1] > 0 {
 		r.Late, r.LateBytes = out.late.output(), out.late.total[0]+out.late.total[1]
 	}
-	s.account(h, r)
+	b := s.account(h, r)
 	if out.rescued {
 		r.Note = "a function with the name builtin was removed: the session cannot work beside it"
 	}
@@ -261,8 +262,9 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 			s.replace(ctx, r)
 		}
 	}
-	if out.timedOut {
+	if r.Denials = s.agent.denials(h.process, b); out.timedOut {
 		r.ExitCode = 124
+		r.Denials = append(r.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time, with timeout"})
 	}
 	r.Cwd = s.describe().Cwd
 	return r
@@ -291,10 +293,25 @@ func (s *session) moved(cwd string) {
 	s.summary.Cwd = wire.Path(shorten(cwd, unix.PathMax))
 }
 
-// account fills in what was used. What is short takes little: it counts with
-// what comes next.
-func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
+// account fills in what was used, and returns which limits were met. What is short
+// takes little: it counts with what comes next.
+func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) {
 	group := h.process.mark.stats()
+	if h.ended() {
+		<-h.lives
+		group = h.used // its group may be gone
+	}
+	b.ended = r.TimedOut || r.Interrupted
+	if l := s.request.Limits; l != nil {
+		b.cpuSeconds = l.CPUSeconds
+	}
+	if p := group.Pids; p != nil {
+		b.forksRefused, h.refused = p.Refused > h.refused, p.Refused
+	}
+	if m := group.Memory; m != nil {
+		r.OOMKilled, h.oomKills = m.OOMKills > h.oomKills, m.OOMKills
+		b.oomKilled = r.OOMKilled
+	}
 	short := r.DurationUS < firstLook.Microseconds() && group.CPU == nil && !h.ended()
 	if !short {
 		user, system := h.cpu(group)
@@ -303,7 +320,7 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
 	}
 	if m := group.Memory; m != nil && m.Peak != nil {
 		r.PeakMemoryBytes, r.PeakMemorySource = *m.Peak, sourceGroup
-		return
+		return b
 	}
 	if h.peak == 0 || !short {
 		h.peak = max(h.peak, s.agent.trees.highWater(h.process.pid))
@@ -311,6 +328,7 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) {
 	if h.peak > 0 {
 		r.PeakMemoryBytes, r.PeakMemorySource = h.peak, "vmhwm"
 	}
+	return b
 }
 
 // cpu is the processor time that the shell and what it has waited for took, or

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
@@ -40,6 +41,11 @@ type sessionShell struct {
 	lives   chan struct{} // closed when nothing of it is left
 	killed  int           // after its own end
 	proved  bool
+
+	used cgroup.Stats // of its control group at its end
+	// oomKills and refused are what its control group had counted when a command
+	// ended last: processes killed for want of memory, and forks refused.
+	oomKills, refused uint64
 
 	mu      sync.Mutex
 	written []byte        // by the shell, and not understood
@@ -211,6 +217,7 @@ func (h *sessionShell) await() {
 	<-h.process.done
 	h.killed, h.proved = h.agent.trees.kill(h.process.mark)
 	h.agent.running.remove(h.running)
+	h.used = h.process.mark.stats()
 	h.process.mark.close()
 	for _, t := range h.streams {
 		select {

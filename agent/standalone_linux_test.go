@@ -119,6 +119,37 @@ func TestCannotStart(t *testing.T) {
 	}
 }
 
+// An ordinary user's agent keeps its state below $XDG_RUNTIME_DIR where no flag names
+// another place, and says so where that is not set. In answers the contract's names stay.
+func TestDefaultRootsOfAUser(t *testing.T) {
+	var own string
+	b := ordinaryCommand(t, func(cmd *exec.Cmd, dir string) {
+		own = dir
+		cmd.Args = cmd.Args[:5] // --listen and --workspace
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
+	})
+	for _, name := range []string{"pyro-shells", "pyro-services", "pyro-secrets"} {
+		if st, err := os.Stat(filepath.Join(own, name)); err != nil || st.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+	}
+	body := archive(file("token", "abc"))
+	if got := answerOf(t, b.trickled(t, append([]byte(fmt.Sprintf("{\"action\":\"install_secrets\",\"archive_size\":%d}\n", len(body))), body...), 1<<20)); got["destination"] != "/run/pyro-secrets" {
+		t.Errorf("got %v", got)
+	}
+	holds(t, "abc", own, "pyro-secrets", "token")
+
+	cmd := exec.CommandContext(t.Context(), agentPath, "--listen", "unix://"+own+"/other", "--workspace", own+"/workspace")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+	}
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 125 || !bytes.Contains(out, []byte(" /run/pyro-shells: permission denied")) || !bytes.Contains(out, []byte("XDG_RUNTIME_DIR")) {
+		t.Errorf("exit status %d\n%s", code, out)
+	}
+}
+
 func TestUnixSocket(t *testing.T) {
 	b := bare(t)
 	st, err := os.Stat(b.socket)

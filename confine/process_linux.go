@@ -96,6 +96,9 @@ func keepCaps(names []string) error {
 		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&set[0])), 0)
 	runtime.KeepAlive(&header)
 	runtime.KeepAlive(&set)
+	if errno == syscall.ENOTSUP { // a runtime that shares its threads with C cannot reach all of them
+		return &Error{Op: string(OpCaps), Errno: int(errno), Hint: "this paddock-agent was built with cgo, so that it cannot confine all its threads: build it with CGO_ENABLED=0"}
+	}
 	if errno != 0 {
 		return errno
 	}

@@ -146,7 +146,7 @@ func TestEnterTimeout(t *testing.T) {
 				}
 				defer unix.Close(target)
 				r, err := runOn(ctx, o, target, g, c)
-				if err != nil || !r.TimedOut || !r.DeathProved || r.Killed == 0 {
+				if err != nil || !r.TimedOut || !r.DeathProved || r.SurvivorsKilled == 0 {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if n := withArgument(arg); n != 0 {

@@ -26,13 +26,12 @@ func (h *helper) end(ended bool) answer {
 	}
 	empty := h.group == nil || h.emptyGroup(ctx)
 	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.note(seen) })
-	a := answer{Killed: len(seen), Proved: gone && empty && (h.holds.Load() || !h.adopts())}
-	if !ended && a.Killed > 0 {
-		a.Killed-- // the command itself
-	}
+	a := answer{Survivors: len(seen), Proved: gone && empty && (h.holds.Load() || !h.adopts())}
+	left := 0
 	if !gone {
-		a.Left = len(h.living())
+		left = len(h.living())
 	}
+	a.Killed = max(0, a.Survivors-left)
 	return a
 }
 

@@ -84,7 +84,7 @@ func TestTimeout(t *testing.T) {
 					o := &order{Argv: rawTexts(c.Argv), Env: rawTexts(c.Env), Paths: rawTexts(candidates(c)), Session: true}
 					unshare(t, flags...).fill(o)
 					r, err := runOn(ctx, o, -1, g, c)
-					if err != nil || !r.TimedOut || !r.DeathProved || r.Survivors != 0 || r.Killed == 0 || !strings.Contains(said.text.String(), "ready") {
+					if err != nil || !r.TimedOut || !r.DeathProved || r.SurvivorsKilled == 0 || r.Survivors != r.SurvivorsKilled || !strings.Contains(said.text.String(), "ready") {
 						t.Errorf("%+v, %v", r, err)
 					}
 					if n := withArgument(arg); n != 0 {
@@ -109,7 +109,7 @@ func TestStoppedHelper(t *testing.T) {
 	c := &Command{Argv: []string{"sh", "-c", "sleep $1 & kill -STOP $PPID; echo ready; wait", "sh", arg}, Env: environment, Stdout: said}
 	began := time.Now()
 	r, err := Run(ctx, unshare(t), c)
-	if err != nil || !r.TimedOut || !r.DeathProved || r.Killed == 0 || withArgument(arg) != 0 {
+	if err != nil || !r.TimedOut || !r.DeathProved || r.SurvivorsKilled == 0 || withArgument(arg) != 0 {
 		t.Errorf("%+v, %v, %d left", r, err, withArgument(arg))
 	}
 	if took := time.Since(began); took > patience/2 {
@@ -121,7 +121,7 @@ func TestStoppedHelper(t *testing.T) {
 func TestDaemon(t *testing.T) {
 	arg := unique()
 	r := run(t.Context(), unshare(t), "sh", "-c", "(setsid sleep $1 &); exit 3", "sh", arg)
-	if r.err != nil || r.Code != 3 || r.TimedOut || r.Killed != 1 || !r.DeathProved || withArgument(arg) != 0 {
+	if r.err != nil || r.Code != 3 || r.TimedOut || r.SurvivorsKilled != 1 || !r.DeathProved || withArgument(arg) != 0 {
 		t.Errorf("%+v, %v, %d left", r.Result, r.err, withArgument(arg))
 	}
 }

@@ -29,11 +29,11 @@ type message struct {
 
 // answer is the one line that the helper gives back.
 type answer struct {
-	Failed *failure `json:"failed,omitempty"`
-	Status uint32   `json:"status"` // as wait(2) has it
-	Killed int      `json:"killed"` // processes beside the command itself
-	Left   int      `json:"left"`
-	Proved bool     `json:"proved"`
+	Failed    *failure `json:"failed,omitempty"`
+	Status    uint32   `json:"status"`    // as wait(2) has it
+	Survivors int      `json:"survivors"` // processes that still ran at the end
+	Killed    int      `json:"killed"`    // those of them
+	Proved    bool     `json:"proved"`
 }
 
 // failure is an Error on its way.

@@ -40,10 +40,11 @@ type Command struct {
 type Result struct {
 	Code     int  // exit status; -N where signal N ended it
 	TimedOut bool // the context ended first
-	// Killed counts the processes that outlived the command, and were killed;
-	// Survivors those that could not be. DeathProved says that there is none.
-	Killed, Survivors int
-	DeathProved       bool
+	// Survivors counts processes of the command's tree that still ran when it had
+	// ended or its time was up, itself included; SurvivorsKilled those of them that
+	// were killed. DeathProved says that none is left.
+	Survivors, SurvivorsKilled int
+	DeathProved                bool
 }
 
 // answerGrace is how long the helper may take beyond its own patience.
@@ -91,7 +92,7 @@ func runOn(ctx context.Context, o *order, target int, g *group, c *Command) (*Re
 	if a.Failed != nil && ctx.Err() == nil {
 		return nil, a.Failed.unpack()
 	}
-	r := &Result{TimedOut: ctx.Err() != nil && ours.killed, Killed: a.Killed, Survivors: a.Left, DeathProved: a.Proved}
+	r := &Result{TimedOut: ctx.Err() != nil && ours.killed, Survivors: a.Survivors, SurvivorsKilled: a.Killed, DeathProved: a.Proved}
 	if ws := unix.WaitStatus(a.Status); ws.Signaled() {
 		r.Code = -int(ws.Signal())
 	} else {

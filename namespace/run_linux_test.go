@@ -93,7 +93,7 @@ func TestUnshare(t *testing.T) {
 				argv = []string{"/bin/true"}
 			}
 			r := run(t.Context(), unshare(t, tt.flags...), argv...)
-			if r.err != nil || r.Code != 0 || strings.TrimSpace(r.stdout) != strings.TrimSpace(tt.want) || !r.DeathProved || r.Killed != 0 {
+			if r.err != nil || r.Code != 0 || strings.TrimSpace(r.stdout) != strings.TrimSpace(tt.want) || !r.DeathProved || r.Survivors != 0 {
 				t.Errorf("%+v %v\n%s\n%s\nwant %s", r.Result, r.err, r.stdout, r.stderr, tt.want)
 			}
 		})

@@ -55,6 +55,9 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 		return nil, c.ended(ctx, nil, err)
 	}
 	in, err := c.op.decode(input)
+	if unknown := (*unknownFieldError)(nil); errors.As(err, &unknown) {
+		err = &paddock.Error{Message: err.Error(), Hint: unknown.hint(c.env.Ceiling)}
+	}
 	if err != nil {
 		return nil, c.ended(ctx, nil, err)
 	}

@@ -62,7 +62,7 @@ func inputError(err error) error {
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object is not complete")
-	case len(policy.FieldErrors(err)) > 0:
+	case len(policy.FieldErrors(err)) > 0, errors.As(err, new(*unknownFieldError)):
 		return err
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
@@ -41,9 +44,11 @@ func doctorOp() Op {
 		CLI:     []string{"doctor"},
 		Summary: "Try what this host can do, and say what to do about what is missing",
 		Doc: `Try each thing that Paddock needs of the kernel and of this host's settings, by
-doing it, and print what works, what is missing, and what to do about that.
-Then say what a spec can ask for here: the levels, networks and limits. That is
-done for each backend, the default one first, or for the one that is named.
+doing it, and make a sandbox with all default walls, in which a command runs and
+nothing can be written. Print first whether that can be had, and what to do if
+not; then each thing, what a spec can ask for here (the levels, networks and
+limits), and what to do about the rest. The other backends follow, of which no
+sandbox is made.
 
 What sandboxes have left whose paddock was killed is told on standard error, once,
 as the next start would.
@@ -68,11 +73,48 @@ func doctor(ctx context.Context, env *Env, in DoctorInput, _ *Stream) (DoctorOut
 	for i, be := range backends {
 		opts := env.Options
 		opts.Backend = be
-		all.Go(func() { reports[i], errs[i] = paddock.Probe(ctx, opts) })
+		all.Go(func() {
+			reports[i], errs[i] = paddock.Probe(ctx, opts)
+			if reports[i].Usable && reports[i].Backend == policy.DefaultBackend {
+				env.attempt(ctx, &reports[i])
+			}
+		})
 	}
 	all.Wait()
 	late := paddock.TellUnreported(ctx, env.Options, env.tellOfUnreported)
 	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(late, errors.Join(errs...))
+}
+
+// attemptTime bounds a sandbox that is made to see whether one can be.
+const attemptTime = time.Minute
+
+// attempt makes a sandbox with all default walls and runs a command in it: each
+// thing that it needs may be there, and the whole fail. Its empty workspace is
+// read-only, so that it leaves nothing; no ceiling bounds what is tried.
+func (e *Env) attempt(ctx context.Context, r *backend.Report) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	own := *e
+	own.Ceiling = nil
+	dir, err := os.MkdirTemp("", "paddock-doctor-")
+	if err == nil {
+		var sandbox *paddock.Sandbox
+		if sandbox, err = own.Open(ctx, policy.Spec{Workspace: policy.Workspace{Source: dir, Access: "ro"}}); err == nil {
+			err = errors.Join(sandbox.Command(ctx, "true").Run(), sandbox.Close())
+		}
+		err = errors.Join(err, os.Remove(dir))
+	}
+	f := backend.Feature{Name: "a sandbox", OK: err == nil, Detail: "made one with all default walls, and ran true in it"}
+	if err != nil {
+		f.Detail, f.Remedy, r.Usable = err.Error(), HintOf(err), false
+	}
+	if len(r.Abilities) > 0 {
+		first := &r.Abilities[0]
+		if f.NeededBy = []string{first.Name}; err != nil {
+			first.OK, first.Missing = false, append(first.Missing, f.Name)
+		}
+	}
+	r.Features = append(r.Features, f)
 }
 
 func renderDoctor(w io.Writer, out DoctorOutput) error {
@@ -89,10 +131,41 @@ func renderDoctor(w io.Writer, out DoctorOutput) error {
 	return nil
 }
 
-// renderReport puts remedies below the tables: they are sentences.
+// renderReport puts first whether the default spec can be kept, and what to do
+// if not. Other remedies are below the tables: they are sentences.
 func renderReport(w io.Writer, report backend.Report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "backend %s\n\n", report.Backend)
+	what := "a sandbox with all default walls"
+	if report.Backend != policy.DefaultBackend {
+		what = "a sandbox of backend " + report.Backend
+	}
+	usable := "usable: " + what + " can be made here"
+	if !report.Usable {
+		usable = "not usable: " + what + " cannot be made here"
+	}
+	fmt.Fprintf(&b, "backend %s\n\n%s\n", report.Backend, usable)
+	var missing, without []string // what the default spec needs, and what more cannot be asked for
+	for i, a := range report.Abilities {
+		switch {
+		case i == 0:
+			missing = a.Missing
+		case !a.OK && report.Usable:
+			without = append(without, a.Name)
+		}
+	}
+	for _, f := range report.Features {
+		if !slices.Contains(missing, f.Name) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Detail)
+		if f.Remedy != "" {
+			fmt.Fprintf(&b, "hint: %s\n", f.Remedy)
+		}
+	}
+	if len(without) > 0 {
+		fmt.Fprintf(&b, "not available here: %s\n", strings.Join(without, "; "))
+	}
+	b.WriteString("\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, f := range report.Features {
 		// A Builder cannot fail, so neither can the table before its Flush.
@@ -106,19 +179,11 @@ func renderReport(w io.Writer, report backend.Report) error {
 		return err
 	}
 	for _, f := range report.Features {
-		if !f.OK && f.Remedy != "" {
+		if !f.OK && f.Remedy != "" && !slices.Contains(missing, f.Name) {
 			fmt.Fprintf(&b, "\n%s: %s\n", f.Name, f.Remedy)
 		}
 	}
-	what := "a sandbox with all default walls"
-	if report.Backend != policy.DefaultBackend {
-		what = "a sandbox of backend " + report.Backend
-	}
-	last := "usable: " + what + " can be made here"
-	if !report.Usable {
-		last = "not usable: " + what + " cannot be made here"
-	}
-	_, err := fmt.Fprintf(w, "%s\n%s\n", trimLines(b.String()), last)
+	_, err := io.WriteString(w, trimLines(b.String()))
 	return err
 }
 

@@ -243,5 +243,5 @@ func (h *held) followed(ctx context.Context, argv []string, in ExecInput, stream
 	run, err := follow(cmd, policy.Spec{}, false, stream)
 	out := ExecAnswer{Sandbox: h.called(), State: stateExited}
 	out.ended(run)
-	return out, errors.Join(err, tellDenials(stream.Stderr, run))
+	return out, errors.Join(err, tellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
 }

@@ -129,6 +129,9 @@ func (x *execution) run(ctx context.Context, spec policy.Spec, disabled bool) (E
 	if err != nil {
 		return ExecuteOutput{}, err
 	}
+	if err := meant(spec, opts.Dir); err != nil {
+		return ExecuteOutput{}, err
+	}
 	if spec, err = paddock.Resolve(spec, opts); err != nil {
 		return ExecuteOutput{}, err
 	}

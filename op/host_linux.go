@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/paddock-dev/paddock"
@@ -106,6 +108,26 @@ func (a Answer[R]) ExitStatus() int {
 
 // Failed is for [Failer].
 func (a Answer[R]) Failed() bool { return !a.Success }
+
+// Contracted is the answer as a model gets it, whole, as JSON: with the hint in the
+// words of say. Of what was read or printed at most so many bytes are left, with
+// the contract's mark; nothing else is cut.
+func (a Answer[R]) Contracted(say func(string) string, most int) any {
+	a.Hint = say(a.Hint)
+	if a.Result == nil {
+		return a
+	}
+	r := *a.Result
+	for _, name := range []string{"Content", "Stdout", "Stderr"} {
+		f := reflect.ValueOf(&r).Elem().FieldByName(name)
+		if f.IsValid() && f.Len() > most {
+			text := strings.TrimSuffix(f.String(), truncated)
+			f.SetString(strings.ToValidUTF8(text[:min(most, len(text))], "") + truncated)
+		}
+	}
+	a.Result = &r
+	return a
+}
 
 // answerOf makes an answer of a result, an error, or both.
 func answerOf[R any](r *R, err error) Answer[R] {

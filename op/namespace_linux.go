@@ -32,9 +32,9 @@ type ExecOutput struct {
 	// Command is what unshare(1) or nsenter(1) would have been asked for.
 	Command         []string `json:"command"`
 	TimedOut        bool     `json:"timed_out"`
-	SurvivorsKilled int      `json:"survivors_killed"` // processes that outlived the command
-	Survivors       int      `json:"survivors"`        // that could not be killed
-	DeathProved     bool     `json:"death_proved"`     // there is none
+	SurvivorsKilled int      `json:"survivors_killed"` // those of Survivors that were killed
+	Survivors       int      `json:"survivors"`        // processes that still ran when the command had ended or its time was up
+	DeathProved     bool     `json:"death_proved"`     // none is left
 
 	failed bool // it was not started, or not waited for: ReturnCode is no signal
 }
@@ -82,7 +82,7 @@ func (x *hostCommand) run(ctx context.Context, env *Env, stream *Stream) (*ExecO
 		out.Stderr, out.DeathProved, out.failed = joinLines(out.Stderr, err.Error()), true, true
 		return out, err
 	}
-	out.SurvivorsKilled, out.Survivors, out.DeathProved = r.Killed, r.Survivors, r.DeathProved
+	out.SurvivorsKilled, out.Survivors, out.DeathProved = r.SurvivorsKilled, r.Survivors, r.DeathProved
 	if !r.TimedOut {
 		out.ReturnCode = r.Code
 		return out, nil

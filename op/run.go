@@ -37,7 +37,8 @@ func runOp() Op {
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
 The command finds the workspace at /workspace and may change it: the current
-directory, unless --workspace says another. The system directories are read-only,
+directory, unless --workspace says another. A home, what holds one, /etc and
+/usr are a workspace only where they are named. The system directories are read-only,
 HOME and /tmp are private and empty, and there is no network. --network=host gives
 the host's. Nothing of the caller's environment is passed on. --env sets a
 variable, and --env-pass hands one on; what is written with --env can be read in
@@ -108,7 +109,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
 		out, err = follow(cmd, spec, in.TTY, stream)
-		err = errors.Join(err, tellDenials(notes, out))
+		err = errors.Join(err, tellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
 		out.Limit = limit.told()
@@ -130,11 +131,11 @@ func (in RunInput) limit(env *Env, spec policy.Spec) (timeLimit, error) {
 }
 
 // tellDenials says what a command that failed was refused.
-func tellDenials(w io.Writer, out RunOutput) error {
-	if w == nil || out.ExitStatus() == 0 {
+func tellDenials(w io.Writer, list []paddock.Denial, status int) error {
+	if w == nil || status == 0 {
 		return nil
 	}
-	for _, d := range out.Denials {
+	for _, d := range list {
 		what := d.Layer + ": " + d.Rule
 		if d.Object != "" {
 			what += ", " + d.Object

@@ -2,8 +2,10 @@ package op
 
 import (
 	"context"
+	"slices"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
@@ -50,7 +52,26 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 		return policy.Spec{}, paddock.Options{}, err
 	}
 	opts, err := e.options(spec)
+	// Operations on files cannot name a workspace, and run no command in it.
+	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.call == nil || slices.ContainsFunc(e.call.op.Fields(), names)) {
+		err = meant(spec, opts.Dir)
+	}
 	return spec, opts, err
+}
+
+// meant refuses, as a workspace that nobody has named, a current directory that is
+// or holds a home, /etc or /usr.
+func meant(spec policy.Spec, dir string) error {
+	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
+		return nil
+	}
+	dir, err := hostpath.Abs(dir)
+	what := hostpath.Unasked(dir)
+	if err != nil || what == "" { // without a current directory the spec tells, with what else is wrong
+		return nil //nolint:nilerr // see above
+	}
+	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory is or holds " + what + ": commands could read and change all of it",
+		Hint: "go to a project's directory, or name one; where this one is meant, name it: --workspace " + dir}
 }
 
 // below applies the ceiling.

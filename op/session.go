@@ -321,5 +321,6 @@ func (t *talk) print(out SessionRunOutput) error {
 	if out.Note != "" {
 		note("%s", out.Note)
 	}
-	return nil
+	denials, status := out.denied()
+	return tellDenials(t.stream.Stderr, denials, status)
 }

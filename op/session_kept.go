@@ -26,7 +26,7 @@ func unbounded(c *paddock.SessionCommand, p *sessionPlan) {
 // sessionAnswer is what is told of a command. A door that keeps outputs keeps the
 // lines for output_read, and the answer has their beginning and end.
 func (e *Env) sessionAnswer(id string, r *paddock.SessionResult, p sessionPlan) SessionRunOutput {
-	if r.Omitted == 0 && r.Tail != nil { // all is there
+	if r.Omitted == 0 && len(r.Tail) > 0 { // all is there
 		r.Output, r.Tail, r.TruncatedByBytes = append(r.Output, r.Tail...), nil, false
 	}
 	if e.Outputs == nil {
@@ -87,6 +87,7 @@ func (out SessionRunOutput) Tell(w io.Writer) error {
 		t.line("its time was up (%s)", out.Limit)
 		t.text("it had printed:", out.Output)
 	}
+	t.denials(out.denied())
 	if out.Note != "" {
 		t.line("%s", out.Note)
 	}

@@ -49,6 +49,10 @@ func TestSessionOutputIsKept(t *testing.T) {
 		if less.Text != "1\n2\n3\n\n... Output truncated at 3 lines (observed 1000)." || less.Output != "1\n2\n3" || !less.TruncatedByLines {
 			t.Errorf("%+v", less)
 		}
+		less = well[SessionRunOutput](t, env, "session_run", fields{"session_id": "s", "command": "seq 1 60", "max_output_bytes": 100})
+		if !strings.HasSuffix(less.Text, "\n36\n\n... Output truncated at 100 bytes (observed 171).") || !less.TruncatedByBytes || less.TruncatedByLines {
+			t.Errorf("%+v", less)
+		}
 		late := well[SessionRunOutput](t, env, "session_run", fields{"session_id": "s", "command": "echo before; sleep 1000", "timeout": "300ms"})
 		var b strings.Builder
 		if err := late.Tell(&b); err != nil || !strings.Contains(b.String(), "timed out") || !strings.Contains(b.String(), "\nbefore\n") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
@@ -48,6 +49,7 @@ type SessionRunOutput struct {
 	SystemCPUMS     int64          `json:"system_cpu_ms"`
 	PeakMemory      int64          `json:"peak_memory_bytes"`
 	PeakMemoryFrom  string         `json:"peak_memory_source,omitempty"`
+	OOMKilled       bool           `json:"oom_killed"`
 	Jobs            int            `json:"jobs"`
 	SurvivorsKilled int            `json:"survivors_killed"`
 	DeathProved     bool           `json:"death_proved"`
@@ -56,6 +58,9 @@ type SessionRunOutput struct {
 	Restarted       bool           `json:"restarted"`
 	Cwd             string         `json:"cwd"`
 	Note            string         `json:"note,omitempty"`
+	// Denials are what the command was refused, as far as that is known; those
+	// marked as guesses stem from its error output.
+	Denials []paddock.Denial `json:"denials,omitempty"`
 	// Limit is, where time was up, how long the command had, and who says so.
 	Limit string `json:"time_limit,omitempty"`
 	// Kept is where output_read finds the lines of Output, where the answer has
@@ -72,7 +77,7 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p sessionPlan) Ses
 		Late: sessionChunks(r.Late), LateBytes: r.LateBytes, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
 		Signal: r.Signal, Interrupted: r.Interrupted, DurationUS: r.Duration.Microseconds(),
 		UserCPUMS: r.UserCPU.Milliseconds(), SystemCPUMS: r.SystemCPU.Milliseconds(),
-		PeakMemory: r.PeakMemory, PeakMemoryFrom: r.PeakMemorySource, Jobs: r.Jobs,
+		PeakMemory: r.PeakMemory, PeakMemoryFrom: r.PeakMemorySource, OOMKilled: r.OOMKilled, Denials: r.Denials, Jobs: r.Jobs,
 		SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved, StateKept: r.StateKept,
 		ShellEnded: r.ShellEnded, Restarted: r.Restarted, Cwd: r.Dir, Note: r.Note,
 	}
@@ -84,6 +89,18 @@ func newSessionRunOutput(id string, r *paddock.SessionResult, p sessionPlan) Ses
 		o.Status = "error"
 	}
 	return o
+}
+
+// denied are the denials that people and models are told of, and the status of the
+// command; of the time that was up there is a sentence already.
+func (out SessionRunOutput) denied() (list []paddock.Denial, status int) {
+	if out.ExitCode != nil {
+		status = *out.ExitCode
+	}
+	if out.TimedOut {
+		status = statusTimedOut
+	}
+	return slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { return out.TimedOut && d.Rule == "timeout" }), status
 }
 
 func sessionChunks(list []paddock.SessionChunk) []SessionChunk {

@@ -3,9 +3,9 @@ package op
 import (
 	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -116,7 +116,7 @@ func (w *walker) object(t reflect.Type, path string) error {
 		default:
 			var known bool
 			if m, known = members[key]; !known {
-				return unknown(at, key, members)
+				return &unknownFieldError{at: at, key: key, of: t}
 			}
 		}
 		if err := w.value(m.typ, m.bounds, at); err != nil {
@@ -263,14 +263,40 @@ func jsonFields(t reflect.Type) []jsonField {
 	return fields
 }
 
-func unknown(at, key string, members map[string]member) error {
-	text := "unknown field " + strconv.Quote(at)
-	for known := range members {
-		if strings.EqualFold(known, key) {
-			return errors.New(text + ": it is written " + strconv.Quote(known))
+// unknownFieldError is a key that an object of a type does not have.
+type unknownFieldError struct {
+	at, key string
+	of      reflect.Type
+}
+
+// Error says so, and how it is written where other letters alone are wrong.
+func (u *unknownFieldError) Error() string {
+	text := "unknown field " + strconv.Quote(u.at)
+	for _, f := range jsonFields(u.of) {
+		if strings.EqualFold(f.key, u.key) {
+			return text + ": it is written " + strconv.Quote(f.key)
 		}
 	}
-	return errors.New(text)
+	return text
+}
+
+// hint names the field that was probably meant, and all that who asks may give.
+func (u *unknownFieldError) hint(c *policy.Ceiling) string {
+	var known []string
+	for _, f := range jsonFields(u.of) {
+		if offered(f.StructField, c) {
+			known = append(known, f.key)
+		}
+	}
+	slices.Sort(known)
+	if len(known) == 0 {
+		return "it takes no fields"
+	}
+	hint := "the fields here are " + strings.Join(known, ", ")
+	if name := policy.Nearest(u.key, known); name != "" {
+		hint = "did you mean " + strconv.Quote(name) + "? " + hint
+	}
+	return hint
 }
 
 func mismatch(path, is string) error {

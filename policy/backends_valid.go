@@ -109,8 +109,8 @@ func (r *resolver) codex(written *Codex) *Codex {
 		return &c
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.ConfigOverrides)) {
-		if reason := checkOverride(key, c.ConfigOverrides[key]); reason != "" {
-			r.refuse(FieldPath(field, key), "", reason, "a key is names with dots between them: sandbox_workspace_write.network_access")
+		if reason, hint := checkOverride(key, c.ConfigOverrides[key]); reason != "" {
+			r.refuse(FieldPath(field, key), "", reason, hint)
 		}
 	}
 	return &c
@@ -295,24 +295,24 @@ func isUserName(name string) bool {
 
 // checkOverride checks a setting of codex: nothing in its key may end the key
 // early.
-func checkOverride(key string, value any) (reason string) {
+func checkOverride(key string, value any) (reason, hint string) {
 	if len(key) > maxOverrideKey {
-		return "the key is longer than 255 bytes"
+		return "the key is longer than 255 bytes", ""
 	}
 	for name := range strings.SplitSeq(key, ".") {
 		if !isPlainKey(name) || name[0] == '-' {
-			return "the key is not made of names with dots between them"
+			return "the key is not made of names with dots between them", "write such as sandbox_workspace_write.network_access"
 		}
 	}
 	if value == nil {
-		return "it is null"
+		return "it is null", "the settings of codex know no null: leave it out, or give it a value"
 	}
 	text, err := json.Marshal(value)
 	switch {
 	case err != nil:
-		return "the value cannot be written as JSON"
+		return "the value cannot be written as JSON", ""
 	case len(text) > maxOverrideValue:
-		return "the value is larger than 64KiB"
+		return "the value is larger than 64KiB", ""
 	}
-	return ""
+	return "", ""
 }

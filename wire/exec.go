@@ -60,7 +60,7 @@ type ExecRequest struct {
 // Limits are resource limits of one command; each process it starts inherits
 // them. 0 means: no limit beyond the sandbox's own.
 type Limits struct {
-	CPUSeconds    uint64 `json:"cpu_seconds,omitempty"`     // RLIMIT_CPU, for each process
+	CPUSeconds    uint64 `json:"cpu_seconds,omitempty"`     // of each process: SIGXCPU then, SIGKILL a second later
 	FileSizeBytes uint64 `json:"file_size_bytes,omitempty"` // RLIMIT_FSIZE
 	OpenFiles     uint64 `json:"open_files,omitempty"`      // RLIMIT_NOFILE
 	Processes     uint64 `json:"processes,omitempty"`       // RLIMIT_NPROC

@@ -104,13 +104,18 @@ func (r *ExecResult) fromPeer() error {
 	r.Signal = printable(r.Signal)
 	r.PeakMemorySource = printable(r.PeakMemorySource)
 	r.Blocked = printable(r.Blocked)
-	for i := range r.Denials {
-		d := &r.Denials[i]
+	r.Denials.fromPeer()
+	return nil
+}
+
+// fromPeer makes the texts safe to print.
+func (d Denials) fromPeer() {
+	for i := range d {
+		d := &d[i]
 		d.Layer, d.Rule = printable(d.Layer), printable(d.Rule)
 		d.Object, d.Hint = printable(d.Object), printable(d.Hint)
 		d.Count = max(d.Count, 0)
 	}
-	return nil
 }
 
 // printable bounds a text from the peer and replaces what could steer a

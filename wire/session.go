@@ -129,6 +129,11 @@ type RunSessionResult struct {
 	// tree ("cgroup"), or of the shell's own process ("vmhwm").
 	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
 	PeakMemorySource string `json:"peak_memory_source,omitempty"`
+	// OOMKilled says that something of the session's tree was killed for want of
+	// memory, Denials what the tree was refused, since the command before; as for
+	// [ExecResult], and never complete.
+	OOMKilled bool    `json:"oom_killed"`
+	Denials   Denials `json:"denials,omitempty"`
 	// What was printed, kept or not, and whether all of it was kept.
 	TotalLines  int64 `json:"total_lines"`
 	TotalBytes  int64 `json:"total_bytes"`

@@ -112,6 +112,7 @@ func (r *RunSessionResult) fromPeer(encoding string) error {
 		return Errorf(CodeInternal, "cannot use the agent's result: its encoding is another than was asked for")
 	}
 	r.Blocked = printable(r.Blocked)
+	r.Denials.fromPeer()
 	for _, c := range slices.Concat(r.Output, r.Tail, r.Late) {
 		if c.Stream != "stdout" && c.Stream != "stderr" {
 			return Errorf(CodeInternal, "cannot use the agent's result: there is no such stream")

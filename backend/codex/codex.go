@@ -44,6 +44,9 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 	if err != nil {
 		return nil, err
 	}
+	if err := w.sparesState(); err != nil {
+		return nil, err
+	}
 	g := w.guest()
 	return &confine.Plan{
 		Version: confine.PlanVersion, Command: w.command(), Rlimits: rlimits(g.Rlimits), Env: g.Env,
@@ -66,6 +69,9 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	}()
 	w, err := newWall(ctx, req, h)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.sparesState(); err != nil {
 		return nil, err
 	}
 	found, err := w.attempt(ctx)

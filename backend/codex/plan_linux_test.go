@@ -9,6 +9,23 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
+// What opens /tmp is refused where that opens Paddock's state, and says so before
+// anything is tried.
+func TestStateBelowTmp(t *testing.T) {
+	req := request(t, fake(t, "flat"), override(keySlashTmp, false))
+	for _, tt := range []struct{ state, want string }{
+		{"/tmp/paddock-state", "commands could then write Paddock's state, /tmp/paddock-state, since it is below /tmp"},
+		{"/var/lib/paddock-elsewhere", ""},
+	} {
+		req.StateDir = tt.state
+		_, err := New().Plan(t.Context(), req)
+		e, ok := err.(*policy.FieldError) //nolint:errorlint // it is not wrapped
+		if tt.want == "" && err != nil || tt.want != "" && (!ok || e.Reason != tt.want || e.Field != policy.FieldPath(overridesField, keySlashTmp) || !strings.Contains(e.Hint, "PADDOCK_STATE_DIR")) {
+			t.Errorf("%s: %v", tt.state, err)
+		}
+	}
+}
+
 // The plan shows the command line, and makes nothing in the directory of state.
 func TestPlan(t *testing.T) {
 	binary := fake(t, "flat")

@@ -84,6 +84,17 @@ func (w *wall) at(h home) (*wall, error) {
 	return &done, done.ownFiles()
 }
 
+// sparesState refuses settings that let commands write Paddock's state: this wall
+// covers nothing of what they open.
+func (w *wall) sparesState() error {
+	if _, below := hostpath.Within(hostpath.Future(w.req.StateDir), hostpath.Real("/tmp")); !below || w.settings[keySlashTmp] != "false" {
+		return nil
+	}
+	return &policy.FieldError{Field: policy.FieldPath(overridesField, keySlashTmp), Value: "false",
+		Reason: "commands could then write Paddock's state, " + w.req.StateDir + ", since it is below /tmp",
+		Hint:   "choose another place for it with PADDOCK_STATE_DIR, or leave the setting out"}
+}
+
 // command is the command line up to the agent's own. The environment of the
 // CLI ends there: the agent gets what it needs.
 func (w *wall) command() []string {

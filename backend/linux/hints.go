@@ -64,6 +64,8 @@ func setupHint(e *confine.Error) string {
 		return "a symbolic link has come into the path while the sandbox was made: find out who did that"
 	case e.Errno == int(syscall.ESTALE) && (e.Op == string(confine.OpBind) || e.Op == string(confine.OpCopy)):
 		return "something else has taken its place while the sandbox was made: find out who did that"
+	case e.Errno == int(syscall.EINVAL) && e.Op == string(confine.OpPivot):
+		return "the root file system here is an initramfs, which the kernel does not let anybody replace: start from a root file system that is mounted (switch_root, pivot_root), or use the landlock level (--level landlock)"
 	case e.Errno == int(syscall.ENOSYS):
 		return "the kernel is too old: Paddock needs Linux 5.12 or later"
 	case denied:

@@ -60,6 +60,9 @@ func (b *builder) limits(l policy.Limits) error {
 		}
 	}
 	each("cpu_time", "RLIMIT_CPU", b.plan.Rlimits.CPUSeconds)
+	if l.CPUTime > 0 {
+		kept["cpu_time"] += ", with SIGXCPU a second before its end"
+	}
 	each("file_size", "RLIMIT_FSIZE", b.plan.Rlimits.FileSize)
 	each("open_files", "RLIMIT_NOFILE", b.plan.Rlimits.OpenFiles)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/agent"
@@ -37,6 +38,8 @@ What to serve:
   --shell-root DIR       state of shells (default /run/pyro-shells)
   --service-root DIR     state and logs of services (default /run/pyro-services)
   --secret-root DIR      secrets (default /run/pyro-secrets)
+                         for an ordinary user these defaults are below
+                         $XDG_RUNTIME_DIR, in place of /run
   --env NAME=VALUE       for every command; may be repeated. Nothing of the
                          agent's own environment reaches commands
 
@@ -89,9 +92,13 @@ func serve(args []string) int {
 	f.Var((*list)(&c.Env), "env", "")
 	f.Var((*cids)(&c.VsockCIDs), "vsock-cid", "")
 	f.StringVar(&c.Workspace, "workspace", "/workspace", "")
-	f.StringVar(&c.ShellRoot, "shell-root", "/run/pyro-shells", "")
-	f.StringVar(&c.ServiceRoot, "service-root", "/run/pyro-services", "")
-	f.StringVar(&c.SecretRoot, "secret-root", "/run/pyro-secrets", "")
+	run := "/run"
+	if own := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && filepath.IsAbs(own) {
+		run = own
+	}
+	f.StringVar(&c.ShellRoot, "shell-root", filepath.Join(run, "pyro-shells"), "")
+	f.StringVar(&c.ServiceRoot, "service-root", filepath.Join(run, "pyro-services"), "")
+	f.StringVar(&c.SecretRoot, "secret-root", filepath.Join(run, "pyro-secrets"), "")
 	f.StringVar(&c.TokenFile, "token-file", "", "")
 	f.BoolVar(&c.InsecureLoopback, "insecure-loopback", false, "")
 	f.BoolVar(&c.Init, "init", false, "")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/op"
@@ -54,9 +53,8 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 		if dir, err = hostpath.Getwd(); err != nil {
 			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
-		home, err := os.UserHomeDir()
-		if err == nil && (dir == "/" || holds(dir, home)) {
-			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory holds a home: models should not change that unasked",
+		if what := hostpath.Unasked(dir); what != "" {
+			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory is or holds " + what + ": models should not change that unasked",
 				Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
 	}
@@ -84,16 +82,13 @@ func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 		return err
 	}
 	project, err := filepath.EvalSymlinks(f.project)
-	if err != nil || holds(project, dir) {
+	if err != nil {
 		return err
+	}
+	if _, in := hostpath.Within(dir, project); in {
+		return nil
 	}
 	opts.Ops = []op.Op{}
 	opts.Instructions = "This server works in " + project + " alone, and offers no tools here. To have it here: paddock mcp install"
 	return nil
-}
-
-// holds says whether dir is path, or contains it.
-func holds(dir, path string) bool {
-	dir, path = filepath.Clean(dir), filepath.Clean(path)
-	return dir == path || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

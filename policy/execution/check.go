@@ -87,7 +87,7 @@ func (c *checker) cpus(text *string) {
 	if text == nil {
 		return
 	}
-	if *text == "" {
+	if strings.TrimSpace(*text) == "" {
 		c.refuse("cpus", "cpus must be a non-empty string when provided.")
 		return
 	}
@@ -141,14 +141,14 @@ func (p *DockerExecutionPolicy) Check() error {
 		c.refuse("cpu_time_seconds", "DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
 	}
 	c.cpus(p.CPUs)
-	if p.User != nil && *p.User == "" {
+	names := map[string]string{"docker.binary": "binary", "docker.image": "image", "docker.user": "user", "docker.extra_run_args": "extra_run_args"}
+	if p.User != nil && strings.TrimSpace(*p.User) == "" {
 		c.refuse("user", "user must be a non-empty string when provided.")
+		delete(names, "docker.user") // which refuses it in other words
 	}
 	c.filled("binary", p.Binary)
 	c.filled("image", p.Image)
-	c.fields(p.Spec(), map[string]string{
-		"docker.binary": "binary", "docker.image": "image", "docker.user": "user", "docker.extra_run_args": "extra_run_args",
-	})
+	c.fields(p.Spec(), names)
 	return errors.Join(c...)
 }
 

@@ -71,8 +71,10 @@ func TestContract(t *testing.T) {
 		{policy: `{"type":"docker","cpu_time_seconds":1}`,
 			err: "DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'."},
 		{policy: `{"type":"docker","cpus":""}`, err: "cpus must be a non-empty string when provided."},
-		{policy: `{"type":"docker","cpus":" "}`, err: `cpus must be a number of processors of at least 0.01, such as "1.5", not " ".`},
 		{policy: `{"type":"docker","user":""}`, err: "user must be a non-empty string when provided."},
+		{policy: `{"type":"docker","cpus":"  "}`, err: "cpus must be a non-empty string when provided."},
+		{policy: `{"type":"docker","user":" \t"}`, err: "user must be a non-empty string when provided."},
+		{policy: `{"type":"linux","cpus":" "}`, err: "cpus must be a non-empty string when provided."},
 
 		// Paddock's own.
 		{policy: `{"type":"linux","cpu_time_seconds":3,"memory_bytes":8388608,"cpus":"0.5","network_enabled":true}`, spec: policy.Spec{Backend: "linux",

@@ -36,6 +36,9 @@ var others = []string{
 	"admin_token", "security", "mcp", "preview", "admin_web", "fs", "kb", "web_search", "web_crawl", "excel", "image_generator",
 }
 
+// ours are the keys of the section that is about commands.
+var ours = []string{"enabled", "network_isolated", "limits"}
+
 // Parse reads a configuration from data; name is for messages. Its error joins
 // one [*policy.FieldError] for each problem, in the order of the file.
 func Parse(name string, data []byte) (Config, error) {
@@ -99,7 +102,11 @@ func (r *reader) each(v *value, field string, know func(key, field string, v *va
 		}
 		first[key] = child.keyLine
 		if !know(key, path, child) {
-			r.refuse(&value{line: child.keyLine}, path, "unknown key", "")
+			hint := ""
+			if field == "" && slices.Contains(ours, key) {
+				hint = fmt.Sprintf(`it belongs into the section "command": {"command": {%q: …}}`, key)
+			}
+			r.refuse(&value{line: child.keyLine}, path, "unknown key", hint)
 		}
 	}
 }

@@ -50,6 +50,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Numbers may be in quotes, as the older server took them.
+func TestParseNumbersInQuotes(t *testing.T) {
+	got, err := Parse("config.json", []byte(`{"command": {"limits": {"max_memory_mb": "256", "max_cpu_seconds": " 30\n", "max_processes": "+16", "timeout_seconds": "1.5", "max_timeout_seconds": "600"}}}`))
+	want := policy.Limits{Memory: 256 * policy.MiB, CPUTime: policy.Duration(30 * time.Second), Processes: 16,
+		Timeout: policy.Duration(1500 * time.Millisecond), MaxTimeout: policy.Duration(10 * time.Minute)}
+	if diff := cmp.Diff(want, got.Limits); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	limit := func(text string) string { return `{"command": {"limits": {` + text + "}}}" }
 	tests := []struct{ data, want, hint string }{
@@ -63,7 +73,11 @@ func TestParseRefuses(t *testing.T) {
 		{`{"command": {"network_isolated": 0}}`, `c:1: cannot use command.network_isolated "0": it must be true or false`, ""},
 		{`{"command": {"enabled": "yes"}}`, `c:1: cannot use command.enabled "yes": it must be true or false`, ""},
 		{`{"command": {"enabled": null}}`, `c:1: cannot use command.enabled: it must be true or false`, ""},
-		{limit(`"max_memory_mb": "512"`), `c:1: cannot use command.limits.max_memory_mb "512": it must be a whole number`, "remove the quotes"},
+		{limit(`"max_memory_mb": "half"`), `c:1: cannot use command.limits.max_memory_mb "half": it must be a whole number`, ""},
+		{limit(`"max_memory_mb": ""`), `c:1: cannot use command.limits.max_memory_mb: it must be a whole number`, ""},
+		{limit(`"max_memory_mb": "1.5"`), `c:1: cannot use command.limits.max_memory_mb "1.5": it must be a whole number`, ""},
+		{limit(`"max_memory_mb": "-1"`), `c:1: cannot use command.limits.max_memory_mb "-1": it must not be negative`, ""},
+		{limit(`"max_memory_mb": "+-1"`), `c:1: cannot use command.limits.max_memory_mb "+-1": it must not be negative`, ""},
 		{limit(`"max_memory_mb": 1.5`), `c:1: cannot use command.limits.max_memory_mb "1.5": it must be a whole number`, ""},
 		{limit(`"max_memory_mb": 1e3`), `c:1: cannot use command.limits.max_memory_mb "1e3": it must be a whole number`, ""},
 		{limit(`"max_memory_mb": true`), `c:1: cannot use command.limits.max_memory_mb "true": it must be a whole number`, ""},
@@ -78,7 +92,10 @@ func TestParseRefuses(t *testing.T) {
 		{limit(`"timeout_seconds": -2`), `c:1: cannot use command.limits.timeout_seconds "-2": it must not be negative`, ""},
 		{limit(`"timeout_seconds": NaN`), "c:1: cannot use config: invalid character 'N' looking for beginning of value", ""},
 		{limit(`"timeout_seconds": 1e999`), `c:1: cannot use command.limits.timeout_seconds "1e999": it is more than 604800 seconds`, ""},
-		{limit(`"timeout_seconds": "120"`), `c:1: cannot use command.limits.timeout_seconds "120": it must be a number of seconds`, "remove the quotes"},
+		{limit(`"timeout_seconds": "soon"`), `c:1: cannot use command.limits.timeout_seconds "soon": it must be a number of seconds`, ""},
+		{limit(`"timeout_seconds": "0"`), `c:1: cannot use command.limits.timeout_seconds "0": it is less than a millisecond`, ""},
+		{`{"limits": {"max_memory_mb": 64}}`, "c:1: cannot use limits: unknown key", `it belongs into the section "command": {"command": {"limits": …}}`},
+		{`{"network_isolated": true}`, "c:1: cannot use network_isolated: unknown key", `it belongs into the section "command": {"command": {"network_isolated": …}}`},
 		{limit(`"max_memory": 1`), `c:1: cannot use command.limits.max_memory: unknown key`, ""},
 		{strings.Repeat(" ", MaxSize+1), "c: cannot use config: it is larger than 1MiB", ""},
 	}

@@ -45,29 +45,30 @@ func (r *reader) limit(key, field string, v *value) bool {
 	return true
 }
 
-// number refuses what is not written as a number.
-func (r *reader) number(v *value, field, want string) bool {
-	if v.kind == kindNumber {
-		return true
+// number is the text of a number, which may be in quotes, as the older server
+// took it. Anything else is refused.
+func (r *reader) number(v *value, field, want string) (text string, ok bool) {
+	switch text := strings.TrimSpace(v.text); {
+	case v.kind == kindNumber:
+		return text, true
+	case v.kind == kindText && strings.Trim(text, "+-0123456789.") == "" && strings.ContainsAny(text, "0123456789"):
+		return strings.TrimPrefix(text, "+"), true
 	}
-	hint := ""
-	if _, err := strconv.ParseFloat(v.text, 64); err == nil && v.kind == kindText {
-		hint = "remove the quotes"
-	}
-	r.refuse(v, field, "it must be "+want, hint)
-	return false
+	r.refuse(v, field, "it must be "+want, "")
+	return "", false
 }
 
 // whole is a whole number between the bounds, or 0 where it is refused.
 func (r *reader) whole(v *value, field string, least, most uint64) uint64 {
 	const want = "a whole number"
-	if !r.number(v, field, want) {
+	text, ok := r.number(v, field, want)
+	if !ok {
 		return 0
 	}
-	n, err := strconv.ParseUint(v.text, 10, 64)
-	digits := strings.Trim(v.text, "0123456789") == ""
+	n, err := strconv.ParseUint(text, 10, 64)
+	digits := strings.Trim(text, "0123456789") == ""
 	switch {
-	case strings.HasPrefix(v.text, "-"):
+	case strings.HasPrefix(text, "-"):
 		r.refuse(v, field, "it must not be negative", "")
 	case !digits:
 		r.refuse(v, field, "it must be "+want, "")
@@ -83,10 +84,11 @@ func (r *reader) whole(v *value, field string, least, most uint64) uint64 {
 
 // seconds is a time span; fractions are kept.
 func (r *reader) seconds(v *value, field string) policy.Duration {
-	if !r.number(v, field, "a number of seconds") {
+	text, ok := r.number(v, field, "a number of seconds")
+	if !ok {
 		return 0
 	}
-	d, reason := Seconds(v.text)
+	d, reason := Seconds(text)
 	if reason != "" {
 		r.refuse(v, field, reason, "")
 	}

@@ -3,7 +3,9 @@ package specfile
 import (
 	"encoding"
 	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -123,8 +125,12 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	for key, value := range d.pairs(n, path) {
 		i, known := fields[key.Value]
 		if !known {
-			d.refuse(&policy.FieldError{Field: policy.FieldPath(path, key.Value), Line: key.Line,
-				Reason: "unknown key", Hint: suggest(key.Value, fields)})
+			names := slices.Sorted(maps.Keys(fields))
+			hint := "the keys here are " + strings.Join(names, ", ")
+			if name := policy.Nearest(key.Value, names); name != "" {
+				hint = "did you mean " + strconv.Quote(name) + "?"
+			}
+			d.refuse(&policy.FieldError{Field: policy.FieldPath(path, key.Value), Line: key.Line, Reason: "unknown key", Hint: hint})
 			continue
 		}
 		tag := v.Type().FieldByIndex(i).Tag

@@ -97,8 +97,11 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	if v.server.opts.Structured {
 		room /= 2
 	}
-	res := &sdk.CallToolResult{}
 	text, say := "", v.say(o)
+	if c, ok := a.out.(contracted); ok && o.Description != "" && a.err == nil {
+		return v.contract(c, say, notes)
+	}
+	res := &sdk.CallToolResult{}
 	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
 		a.out = nil // there is no answer, not an empty one
 	}

@@ -16,7 +16,8 @@
 // What a tool takes is checked by op.Op.Call, as behind every door. An answer
 // has a text for models, without control sequences that a terminal would obey, and
 // the operation's output as structured content, which has names and contents of
-// files as they are; together they are within [Options].Budget characters. An operation that could not be done is an answer
+// files as they are; together they are within [Options].Budget characters. Tools whose form a contract
+// fixes answer with its JSON, whole, within its own bounds. An operation that could not be done is an answer
 // with isError and the text "cannot …: …"; an unknown tool is an error of the
 // protocol. A panic in an operation is an answer, too.
 //

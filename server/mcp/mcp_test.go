@@ -227,7 +227,9 @@ func TestCall(t *testing.T) {
 	}{
 		{"echo", `{"text":"hello"}`, false, "hello"},
 		{"echo", `{"text":"a\u001b[31mred\u001b]0;title\u0007\u009b1m\u0000\u202e\r\nb\rc\u001b"}`, false, "ared\nb\nc"},
-		{"echo", `{"txt":"a"}`, true, `unknown field "txt"`},
+		{"echo", `{"txt":"a"}`, true, "unknown field \"txt\"\nhint: did you mean \"text\"? the fields here are list, loud, text"},
+		{"echo", `{"colour":"a"}`, true, "unknown field \"colour\"\nhint: the fields here are list, loud, text"},
+		{"echo", `{"Text":"a"}`, true, "unknown field \"Text\": it is written \"text\"\nhint: did you mean \"text\"?"},
 		{"echo", `{"text":1}`, true, "text must not be a JSON number"},
 		{"echo", `{"text":null}`, true, "text"},
 		{"echo", `{"text":"a","text":"b"}`, true, "text"},

@@ -37,6 +37,8 @@ type Options struct {
 	Profile op.Profile
 	// Budget is how many characters an answer has at most, text and structured
 	// content together. Default: [DefaultBudget]; less than [MinBudget] is an error.
+	// Answers of the tools whose form a contract fixes keep to that contract's bounds
+	// where it is 0.
 	Budget int
 	// Structured adds to each answer its fields as JSON, and to each tool their
 	// schema. Some clients give a model these in place of the text. Default: text alone.
@@ -59,10 +61,11 @@ type Options struct {
 
 // Server serves tools to models. Its methods may be called at the same time.
 type Server struct {
-	opts  Options
-	tools *tools
-	ctx   context.Context // ends with the server
-	end   context.CancelFunc
+	opts    Options
+	bounded bool // Options.Budget was given
+	tools   *tools
+	ctx     context.Context // ends with the server
+	end     context.CancelFunc
 
 	mu     sync.Mutex
 	views  map[string]*view
@@ -74,7 +77,8 @@ func New(opts Options) (*Server, error) {
 	if opts.Env == nil {
 		return nil, errors.New("cannot make a server: Options.Env is missing")
 	}
-	if opts.Budget == 0 {
+	bounded := opts.Budget != 0
+	if !bounded {
 		opts.Budget = DefaultBudget
 	}
 	if opts.Budget < MinBudget {
@@ -89,7 +93,7 @@ func New(opts Options) (*Server, error) {
 	if opts.Ops == nil {
 		opts.Ops = op.Table()
 	}
-	s := &Server{opts: opts, tools: newTools(opts.Ops, opts.Profile), views: map[string]*view{}}
+	s := &Server{opts: opts, bounded: bounded, tools: newTools(opts.Ops, opts.Profile), views: map[string]*view{}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
 }

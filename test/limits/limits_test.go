@@ -175,6 +175,34 @@ func TestMemoryOfOneCommand(t *testing.T) {
 	_ = other.Wait()
 }
 
+// What takes a session's shell is told in the answer of the command that met it.
+func TestMemoryOfASession(t *testing.T) {
+	requires(t, "memory")
+	s := open(t, paddock.Spec{Limits: paddock.Limits{Memory: 64 << 20}})
+	shell, err := s.OpenSession(t.Context(), paddock.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		command string
+		oom     bool
+	}{{"true", false}, {"/mnt/bin/hog memory 200", true}, {"false", false}} {
+		if tt.command == "false" {
+			if err := shell.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := shell.Run(t.Context(), paddock.SessionCommand{Text: tt.command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := slices.ContainsFunc(r.Denials, func(d paddock.Denial) bool { return d.Layer == "limit" && d.Rule == "memory" })
+		if r.OOMKilled != tt.oom || named != tt.oom {
+			t.Errorf("%s: %+v", tt.command, r)
+		}
+	}
+}
+
 func TestProcesses(t *testing.T) {
 	requires(t, "pids")
 	out := run(t, "--processes", "40", "--", "/mnt/bin/hog", "forks", "200")

@@ -1,26 +1,17 @@
-package specfile
+package policy
 
-import (
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
-)
+import "strings"
 
-// suggest gives a hint for an unknown key: the one that was probably meant,
-// or all there are.
-func suggest(key string, known map[string][]int) string {
-	names := slices.Sorted(maps.Keys(known))
-	best, least := "", 3
-	for _, name := range names {
-		if d := distance(strings.ToLower(key), name); d < least && d < len(name) {
-			best, least = name, d
+// Nearest returns the name of known that was probably meant by a word, which is none
+// of them: the first that is at most two changes away. Empty: none is so near.
+func Nearest(word string, known []string) (name string) {
+	least, word := 3, strings.ToLower(word)
+	for _, k := range known {
+		if d := distance(word, k); d < least && d < len(k) {
+			name, least = k, d
 		}
 	}
-	if best != "" {
-		return "did you mean " + strconv.Quote(best) + "?"
-	}
-	return "the keys here are " + strings.Join(names, ", ")
+	return name
 }
 
 // distance counts the insertions, deletions, changes and swaps of neighbours
