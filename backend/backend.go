@@ -84,6 +84,9 @@ type OwnFile struct {
 type Guard struct {
 	File string // on the host, absolute, free of symbolic links
 	Why  string
+	// Copy asks for a copy of the file that commands can change, beside the host's
+	// file, which they cannot. Where a backend has none the file is read-only.
+	Copy bool
 }
 
 // Sandbox is a running agent behind its wall.
@@ -117,6 +120,9 @@ type Death struct {
 	Proved bool `json:"proved"`
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
+	// Copies are what commands have made of the copies that they had of files, by
+	// [Guard].File, as they were after the end. The text is hostile.
+	Copies map[string][]byte `json:"-"`
 }
 
 // StartError is a wall that could not be built, typed so that a caller can

@@ -365,7 +365,8 @@ func TestProtectedFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		_, err := try[any](t.Context(), t, env, tt.op, tt.in)
-		if err == nil || !strings.Contains(err.Error(), "read-only") {
+		// Git's configuration is a link to a copy, and these follow none.
+		if err == nil || !strings.Contains(err.Error(), "read-only") && !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s %v: %v", tt.op, tt.in, err)
 		}
 	}

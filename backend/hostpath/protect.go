@@ -261,7 +261,7 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except}
+	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except, copy: o.Under == policy.GitDir && o.Path == "config" && info.Mode().IsRegular()}
 	if o.Repositories {
 		return p.refuseMounted(found, c)
 	}
@@ -320,6 +320,7 @@ type claim struct {
 	except []string // names directly below it that are not meant
 	nested bool     // commands may have made it so
 	beyond bool     // it is only watched
+	copy   bool     // commands are to change a copy of it
 }
 
 // guard has a path read-only, where commands could change it.
@@ -329,7 +330,7 @@ func (p *protector) guard(found string, c claim) error {
 	}
 	if p.below(found) && !p.guarded(found) {
 		p.guards[found] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why})
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why, Copy: c.copy})
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type builder struct {
 	mounts []userMount
 	pinned map[string]bool // mount points that are there to stay
 	fixed  map[string]bool // paths that are read-only with all that is in them
+	copies []ownCopy       // files of which commands have a copy
 	abi    int             // of Landlock
 	groups hierarchy
 }
@@ -286,7 +287,7 @@ func mountPoints(p *confine.Plan) map[string]confine.Step {
 	at := map[string]confine.Step{}
 	for _, s := range p.Setup {
 		switch s.Do {
-		case confine.OpBind, confine.OpSelf, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
 			at[path.Clean(s.Target)] = s
 		case confine.OpReadOnly:
 			made := at[path.Clean(s.Target)]
