@@ -294,24 +294,6 @@ func (p *protector) mountOf(at string) *Mount {
 	return &p.mounts[0]
 }
 
-// below reports whether a path lies in a writable mount, and is not one itself.
-func (p *protector) below(at string) bool {
-	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
-		rel, ok := Within(at, m.Source)
-		return ok && rel != ""
-	})
-}
-
-// guarded reports whether a path is guarded, or lies in what is.
-func (p *protector) guarded(at string) bool {
-	for ; at != "/"; at = filepath.Dir(at) {
-		if p.guards[at] {
-			return true
-		}
-	}
-	return false
-}
-
 // claim says why a path is protected.
 type claim struct {
 	at     string // what leads to it: its own name, a link, or a file of configuration
