@@ -11,6 +11,18 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
+// withGitUser is a spec's environment with who the user is to git, for what it leaves open.
+func withGitUser(spec Spec) map[string]string {
+	ctx, cancel := context.WithTimeout(context.Background(), gitWait)
+	defer cancel()
+	env := map[string]string{}
+	if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
+		env = hostpath.GitUser(ctx, dir)
+	}
+	maps.Copy(env, spec.Env)
+	return env
+}
+
 // gitWait bounds the reading of one file of git's configuration.
 const gitWait = 5 * time.Second
 
