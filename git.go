@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // withGitUser is a spec's environment with who the user is to git, for what it leaves open.
@@ -108,4 +109,42 @@ func AcceptGit(dir string, opts Options) ([]GitAccepted, error) {
 		err = &Error{Message: err.Error(), Hint: "where no git runs, remove " + locked.Lock}
 	}
 	return all, err
+}
+
+// LinkWorktree returns the spec with a mount of the repository of which its workspace
+// is a linked worktree, where the default walls are asked for: at the path by which git
+// in the workspace looks for it, read-only where the workspace is. Commands can add
+// objects and move references there; configuration, hooks and other worktrees are
+// protected. Where the workspace is none the spec is returned as it is, and so is one
+// that Open refuses. A ".git" file that leads elsewhere is a *policy.FieldError.
+func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
+	be, resolved, err := opts.prepare(spec)
+	w := resolved.Workspace
+	if err != nil || be.Name() != policy.BackendLinux || resolved.Level != policy.LevelFull || w.Mode == policy.ModeCopy || w.Source == "" ||
+		slices.Contains(w.Unprotected, ".git") || slices.Contains(w.Unprotected, "*") {
+		return spec, nil // Open says so
+	}
+	_, list, err := opts.stateDir()
+	dir := hostpath.Real(w.Source)
+	if err != nil || dir == "" {
+		return spec, nil // likewise
+	}
+	var shown []string
+	for _, m := range resolved.Mounts {
+		if at := hostpath.Real(m.Source); at != "" {
+			shown = append(shown, at)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, gitWait)
+	defer cancel()
+	tree, err := hostpath.LinkedWorktree(ctx, list, dir, shown)
+	if err != nil || tree == nil {
+		return spec, err
+	}
+	mode := "rw"
+	if w.Access == "ro" {
+		mode = "ro"
+	}
+	spec.Mounts = append(slices.Clone(spec.Mounts), Mount{Source: tree.Common, Target: tree.Target, Mode: mode})
+	return spec, nil
 }

@@ -87,6 +87,12 @@ type Guard struct {
 	// Copy asks for a copy of the file that commands can change, beside the host's
 	// file, which they cannot. Where a backend has none the file is read-only.
 	Copy bool
+	// Text is what such a copy holds instead of what the file does; nobody reads that
+	// in the end.
+	Text string
+	// Except is a name directly in the directory File that commands can change all the
+	// same. A backend that cannot have it so leaves the directory alone.
+	Except string
 }
 
 // Sandbox is a running agent behind its wall.

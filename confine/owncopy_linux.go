@@ -22,7 +22,7 @@ func (a *Applier) ownCopy(s *Step) error {
 		return err
 	}
 	defer unix.Close(at)
-	if err := a.copyFile(s.Target, s.Source); err != nil {
+	if err := a.copyFile(s); err != nil {
 		return err
 	}
 	link := relative(s.Source) + OwnCopyLink
@@ -41,31 +41,39 @@ func (a *Applier) ownCopy(s *Step) error {
 	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// copyFile copies a regular file of the new root, once.
-func (a *Applier) copyFile(from, to string) error {
-	fd, err := openBeneath(from, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY) // it never waits for the writer of a FIFO
-	if err != nil {
-		return err
+// copyFile makes the copy, once.
+func (a *Applier) copyFile(s *Step) error {
+	text := s.Data
+	if len(text) == 0 {
+		var err error
+		if text, err = readInside(s.Target); err != nil {
+			return err
+		}
 	}
-	f := os.NewFile(uintptr(fd), from)
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxOwnCopy {
-		return fmt.Errorf("%s is not a regular file of at most %d bytes", from, maxOwnCopy)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxOwnCopy))
-	if err != nil {
-		return err
-	}
-	err = a.makeFile(&Step{Target: to, Mode: 0o644, Data: text})
+	err := a.makeFile(&Step{Target: s.Source, Mode: 0o644, Data: text})
 	switch {
 	case errors.Is(err, unix.EEXIST): // two mounts show the file
 		return nil
 	case err != nil:
-		_ = unix.Unlink(relative(to))
+		_ = unix.Unlink(relative(s.Source))
 	}
 	return err
+}
+
+// readInside reads a regular file of the new root.
+func readInside(target string) ([]byte, error) {
+	fd, err := openBeneath(target, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY) // it never waits for the writer of a FIFO
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), target)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxOwnCopy {
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", target, maxOwnCopy)
+	}
+	return io.ReadAll(io.LimitReader(f, maxOwnCopy))
 }

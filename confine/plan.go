@@ -93,7 +93,7 @@ const (
 	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
 	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
 	OpCopy     Op = "copy"     // Source or FD, Target, Flags: what a host directory holds is copied into a place inside
-	OpOwnCopy  Op = "own_copy" // Target, Source, Flags: a link over the file at Target leads to Source, a copy of it that commands can change
+	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link over the file at Target leads to Source, a copy of it, or of Data, that commands can change
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
 	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent alone

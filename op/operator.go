@@ -1,9 +1,11 @@
 package op
 
 import (
+	"context"
 	"os"
 	"strconv"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -32,7 +34,10 @@ func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 			return spec, err
 		}
 	}
-	return spec, overNoLink("workspace.source", &spec.Workspace.Source)
+	if err := overNoLink("workspace.source", &spec.Workspace.Source); err != nil {
+		return spec, err
+	}
+	return paddock.LinkWorktree(context.Background(), spec, paddock.Options{}) // it is in the ceiling then
 }
 
 func overNoLink(field string, path *string) error {

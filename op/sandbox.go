@@ -50,7 +50,27 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 		return policy.Spec{}, paddock.Options{}, err
 	}
 	opts, err := e.options(spec)
+	if err == nil {
+		spec, err = e.linkWorktree(ctx, spec, opts)
+	}
 	return spec, opts, err
+}
+
+// linkWorktree mounts the repository of a linked worktree, where the ceiling has room for it.
+func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.Options) (policy.Spec, error) {
+	linked, err := paddock.LinkWorktree(ctx, spec, opts)
+	if err != nil || e.Ceiling == nil || len(linked.Mounts) == len(spec.Mounts) {
+		return linked, err
+	}
+	m := linked.Mounts[len(spec.Mounts)]
+	if e.Ceiling.Holds(m) {
+		return linked, nil
+	}
+	if e.call != nil {
+		e.call.refuse()
+	}
+	return spec, &policy.CeilingError{Rule: "ceiling.mounts", FieldError: policy.FieldError{Field: "workspace.source", Value: spec.Workspace.Source,
+		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + m.Source}}
 }
 
 // below applies the ceiling.

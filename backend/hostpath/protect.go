@@ -104,7 +104,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	reading, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	p.tree = readNames(reading, dirs)
-	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
+	for _, step := range []func() error{p.refuse, p.findRepositories, p.guardWorktree, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
 			return Protection{}, err
 		}

@@ -31,27 +31,45 @@ func (b *builder) guard(req backend.Request) error {
 	type fixed struct {
 		file, why string
 		mounts    []userMount
-		copy      bool
+		guard     backend.Guard // what it is for, where it has a copy
 	}
 	var all []fixed
 	for _, c := range covers {
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			all = append(all, fixed{c.Path, c.What, b.showing(c.Path), false})
+			all = append(all, fixed{c.Path, c.What, b.showing(c.Path), backend.Guard{}})
 		}
 	}
 	for _, g := range req.Guards {
-		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File), g.Copy})
+		if g.Except != "" {
+			b.allBut(g)
+			continue
+		}
+		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File), g})
 	}
 	// Directories before what is in them, which then needs no mount of its own.
 	slices.SortStableFunc(all, func(a, b fixed) int { return strings.Compare(a.file, b.file) })
 	for _, f := range all {
-		if targets := b.protectAt(f.mounts, f.file, f.why); f.copy {
-			b.ownCopy(f.file, targets)
+		if targets := b.protectAt(f.mounts, f.file, f.why); f.guard.Copy {
+			b.ownCopy(f.guard, targets)
 		}
 	}
 	return nil
+}
+
+// allBut makes a directory read-only but for one name in it. That needs a mount of
+// its own, which is writable when the one above it becomes read-only, last.
+func (b *builder) allBut(g backend.Guard) {
+	for _, m := range b.showingBelow(g.File) {
+		rel, _ := within(g.File, m.source)
+		if cover, ok := b.cover(m, path.Join(rel, g.Except)); ok {
+			b.pin(m.target, path.Dir(cover))
+			continue
+		}
+		b.pin(m.target, path.Join(rel, g.Except))
+		b.last = append(b.last, confine.Step{Do: confine.OpReadOnly, Target: path.Join(m.target, rel), Why: g.Why})
+	}
 }
 
 // copiesDir holds what commands have a copy of, one directory for each file.
@@ -62,7 +80,7 @@ const (
 
 // ownCopy gives commands a copy of a file that is read-only at these places. A
 // kernel that cannot do it leaves it read-only.
-func (b *builder) ownCopy(file string, targets []string) {
+func (b *builder) ownCopy(g backend.Guard, targets []string) {
 	if len(targets) == 0 {
 		return
 	}
@@ -70,10 +88,10 @@ func (b *builder) ownCopy(file string, targets []string) {
 		b.add(confine.Step{Do: confine.OpTmpfs, Target: copiesDir, Mode: 0o700, Size: copiesSize, Why: "what commands change of their copies of files",
 			Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}})
 	}
-	at := path.Join(copiesDir, strconv.Itoa(len(b.copies)), path.Base(file))
-	b.copies = append(b.copies, ownCopy{file, at})
+	at := path.Join(copiesDir, strconv.Itoa(len(b.copies)), path.Base(g.File))
+	b.copies = append(b.copies, ownCopy{g, at})
 	for _, target := range targets {
-		b.add(confine.Step{Do: confine.OpOwnCopy, Source: at, Target: target, Flags: roDir, Optional: true, Why: "commands change a copy of their own"})
+		b.add(confine.Step{Do: confine.OpOwnCopy, Source: at, Target: target, Data: []byte(g.Text), Flags: roDir, Optional: true, Why: "commands change a copy of their own"})
 		b.plan.Holds.OwnCopies = append(b.plan.Holds.OwnCopies, target)
 	}
 }

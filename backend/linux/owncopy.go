@@ -12,12 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // ownCopy is a file of the host of which commands have a copy.
 type ownCopy struct {
-	file   string // on the host
+	backend.Guard
 	inside string // the copy, below copiesDir
 }
 
@@ -52,9 +53,12 @@ func (s *sandbox) readCopies() map[string][]byte {
 	defer cancel()
 	found := map[string][]byte{}
 	for _, c := range s.plan.copies {
+		if c.Text != "" {
+			continue
+		}
 		rel := strings.TrimPrefix(c.inside, copiesDir+"/")
 		if text, err := hostpath.Read(ctx, fmt.Sprintf("/proc/self/fd/%d", s.copies.Fd()), path.Clean(rel), maxCopy); err == nil {
-			found[c.file] = text
+			found[c.File] = text
 		}
 	}
 	return found
