@@ -88,7 +88,8 @@ type Guard struct {
 	// file, which they cannot. Where a backend has none the file is read-only.
 	Copy bool
 	// Text is what such a copy holds instead of what the file does; nobody reads that
-	// in the end.
+	// in the end. A backend without copies leaves the file alone, which programs must
+	// be able to write.
 	Text string
 	// Except is a name directly in the directory File that commands can change all the
 	// same. A backend that cannot have it so leaves the directory alone.

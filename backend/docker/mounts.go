@@ -51,7 +51,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 		}
 	}
 	for _, g := range req.Guards {
-		if g.Except == "" {
+		if g.Except == "" && g.Text == "" {
 			b.protectAt(b.writableBelow(g.File), g.File, g.Why)
 		}
 	}

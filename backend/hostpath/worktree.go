@@ -45,7 +45,8 @@ func LinkedWorktree(ctx context.Context, list *Written, workspace string, shown 
 		}
 	}
 	common := filepath.Dir(filepath.Dir(way.Path))
-	mount := "mount it: --rw " + common
+	// Who planted the file would have liked it mounted: it is not said unasked.
+	mount := "if you know that it belongs there mount it: --rw " + common
 	refuse := func(why, hint string) error {
 		return Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: --unprotect .git")
 	}
@@ -62,7 +63,7 @@ func LinkedWorktree(ctx context.Context, list *Written, workspace string, shown 
 	}
 	back, err := Follow(absolute(read("gitdir"), way.Path))
 	if err != nil || back.Path != at {
-		return nil, refuse("whose gitdir does not lead back here", "repair it with git worktree repair, or "+mount)
+		return nil, refuse("whose gitdir does not lead back here", "repair it with git worktree repair; "+mount)
 	}
 	if err := list.Judge(way, nil); err != nil {
 		return nil, refuse(err.Error(), mount)
@@ -79,7 +80,7 @@ func LinkedWorktree(ctx context.Context, list *Written, workspace string, shown 
 		return nil, refuse(Reason(err), mount)
 	}
 	if d, ok := list.keeps(link.Dirs, link.Path); !ok {
-		return nil, refuse("and commands of a sandbox could have written what leads back here: "+d.Path+" was writable for them", "look at "+link.Path+" and "+mount)
+		return nil, refuse("and commands of a sandbox could have written what leads back here: "+d.Path+" was writable for them", "look at "+link.Path+"; "+mount)
 	}
 	tree := &Worktree{Common: common, Target: filepath.Dir(filepath.Dir(filepath.Clean(to)))}
 	if !filepath.IsAbs(to) {
