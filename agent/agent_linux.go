@@ -56,9 +56,10 @@ type Agent struct {
 	// time is told by SIGXCPU a second before it kills.
 	addressSpace uint64
 	warns        bool
-	scratch      string      // the private directory of a guest, empty where there is none
-	workspace    string      // its path, as commands know it
-	files        beneath.Dir // the same, as the agent reaches it
+	scratch      string            // the private directory of a guest, empty where there is none
+	workspace    string            // its path, as commands know it
+	files        beneath.Dir       // the same, as the agent reaches it
+	copies       map[string]string // of files in it, by path: commands have them instead
 	running      registry
 	shells       shells
 	sessions     sessions
