@@ -25,6 +25,19 @@ type Changes struct {
 	Programs []Change
 	// Unseen says what could not be compared, and why. Empty: all was.
 	Unseen []string
+	// Git is what commands have made of their copies of git's configuration.
+	Git []GitChange
+}
+
+// GitChange is what commands have made of their copy of one file of git's
+// configuration. The host's file is as it was.
+type GitChange struct {
+	File string // of the host
+	// Added are new settings ("remote.origin.url=https://…") that [AcceptGit] takes
+	// over, and Other the keys of all else that was changed, which it never does.
+	Added, Other []string
+	// Unread says why the copy was not read, or what was added is not kept. Empty: it was.
+	Unread string
 }
 
 // Change is one path.
@@ -36,7 +49,7 @@ type Change struct {
 }
 
 // Empty reports whether there is nothing to tell.
-func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen) == 0 }
+func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen)+len(c.Git) == 0 }
 
 func (c Changes) planted() []string { return paths(c.Planted) }
 

@@ -58,6 +58,10 @@ type Options struct {
 	// Paddock's programs and its state: where privileges are kept, say. One that
 	// lies in what commands may write is covered, or the sandbox refused.
 	Own []backend.OwnFile
+	// GitUser gives commands the name and address that the user's git has in the
+	// workspace, as GIT_AUTHOR_NAME and the like, unless the spec sets these variables:
+	// the user's own configuration is not visible inside.
+	GitUser bool
 	// NoLinks refuses a workspace, mounts and a root file system that are named
 	// through symbolic links. It is for specs of others than the operator: who
 	// may write to one directory could name any other through a link in it.
@@ -116,6 +120,9 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	way, err := o.trustAgent(list, agent)
 	if err != nil {
 		return nil, backend.Request{}, err
+	}
+	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds it itself
+		spec.Env = withGitUser(spec)
 	}
 	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
 }

@@ -29,6 +29,7 @@ type Sandbox struct {
 	// it can be written. kept is the same on disk.
 	before *hostpath.Snapshot
 	kept   unreported
+	state  string // the directory of state
 
 	stopOnce sync.Once
 	stopped  chan struct{} // closed once those below are final
@@ -62,7 +63,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := newSandbox(wall, req.Spec)
-	s.planted, s.lost, s.before = opts.Planted, losses(protection), found
+	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
 	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
 	if err == nil && opts.Unreported != nil {
 		err = tellUnreported(ctx, takeUnreported(req.StateDir, false), opts.Unreported)
@@ -132,6 +133,7 @@ func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
 		s.compare()
+		s.compareGit()
 		close(s.stopped)
 		if s.planted != nil && !s.changes.Empty() {
 			s.planted(s)

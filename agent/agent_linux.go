@@ -54,9 +54,10 @@ type Agent struct {
 	limits  confine.Rlimits // of each process of every command
 	// addressSpace is one more of them, in bytes.
 	addressSpace uint64
-	scratch      string      // the private directory of a guest, empty where there is none
-	workspace    string      // its path, as commands know it
-	files        beneath.Dir // the same, as the agent reaches it
+	scratch      string            // the private directory of a guest, empty where there is none
+	workspace    string            // its path, as commands know it
+	files        beneath.Dir       // the same, as the agent reaches it
+	copies       map[string]string // of files in it, by path: commands have them instead
 	running      registry
 	shells       shells
 	sessions     sessions

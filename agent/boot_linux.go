@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -156,6 +157,12 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		limits:     boot.Plan.Rlimits,
 		workspace:  boot.Plan.Workspace,
 		isolation:  boot.Plan.Isolation(skipped),
+		copies:     map[string]string{},
+	}
+	for _, s := range boot.Plan.Setup {
+		if s.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(s.Do) && e.Object == s.Target }) {
+			a.copies[s.Target] = s.Source
+		}
 	}
 	return a, answer
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"path"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,11 +34,26 @@ func (a *Agent) find(path wire.Path) (*place, error) {
 	if werr != nil {
 		return nil, werr
 	}
-	dir, err := a.files.Walk(p.parent())
+	dir, err := a.parentOf(p, a.files.Walk)
 	if err != nil {
 		return nil, fileError("open", p, err)
 	}
 	return &place{dir, p.base(), p}, nil
+}
+
+// parentOf opens the directory that a path is in, below the workspace by walk. Of a
+// file that commands have a copy of it is the copy's, which has the same name.
+func (a *Agent) parentOf(p filePath, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
+	at, ok := a.copies[p.text]
+	if !ok {
+		return walk(p.parent())
+	}
+	root, err := beneath.Open("/")
+	if err != nil {
+		return root, err
+	}
+	defer root.Close()
+	return root.Walk(strings.Split(path.Dir(at)[1:], "/"))
 }
 
 func (p *place) close() { _ = p.dir.Close() }

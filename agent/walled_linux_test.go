@@ -56,7 +56,7 @@ func TestWalledArchives(t *testing.T) {
 	if got := b.sh("cat .git/HEAD .git/made sub/made; ls -A . .git | grep paddock-").Stdout; got != "newxy" {
 		t.Errorf("got %q", got)
 	}
-	err := b.extract(tarred(t, map[string]string{"a": "1", "file": "new", ".git/new": "2", ".git/config": "changed"}))
+	err := b.extract(tarred(t, map[string]string{"a": "1", "file": "new", ".git/new": "2", ".git/hooks/x": "changed"}))
 	var e *wire.Error
 	if !errors.As(err, &e) || e.Code != wire.CodeFailed {
 		t.Errorf("over a protected file: %v", err)

@@ -48,7 +48,7 @@ func (a *Agent) replaceFile(path wire.Path, mode *uint32, content io.Reader, siz
 	if len(p.names) == 0 {
 		return nil, notRegular
 	}
-	dir, err := a.files.MakeAll(p.parent(), defaultDirMode, nil)
+	dir, err := a.parentOf(p, func(names []string) (beneath.Dir, error) { return a.files.MakeAll(names, defaultDirMode, nil) })
 	if err != nil {
 		return nil, fileError("write", p, err)
 	}

@@ -84,6 +84,16 @@ type OwnFile struct {
 type Guard struct {
 	File string // on the host, absolute, free of symbolic links
 	Why  string
+	// Copy asks for a copy of the file that commands can change, beside the host's
+	// file, which they cannot. Where a backend has none the file is read-only.
+	Copy bool
+	// Text is what such a copy holds instead of what the file does; nobody reads that
+	// in the end. A backend without copies leaves the file alone, which programs must
+	// be able to write.
+	Text string
+	// Except is a name directly in the directory File that commands can change all the
+	// same. A backend that cannot have it so leaves the directory alone.
+	Except string
 }
 
 // Sandbox is a running agent behind its wall.
@@ -117,6 +127,9 @@ type Death struct {
 	Proved bool `json:"proved"`
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
+	// Copies are what commands have made of the copies that they had of files, by
+	// [Guard].File, as they were after the end. The text is hostile.
+	Copies map[string][]byte `json:"-"`
 }
 
 // StartError is a wall that could not be built, typed so that a caller can

@@ -96,6 +96,8 @@ func (a *Applier) step(i int, s *Step) error {
 		return a.copy(i, s)
 	case OpSelf:
 		return bindSelf(s)
+	case OpOwnCopy:
+		return a.ownCopy(s)
 	case OpTmpfs:
 		return a.mountTmpfs(s)
 	case OpDevpts:

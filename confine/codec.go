@@ -199,6 +199,7 @@ func (c *coder) isolation(i *policy.Isolation) {
 	list(c, &i.KeptGroups, number)
 	c.flag(&i.NoNewPrivs)
 	number(c, &i.LandlockABI)
+	list(c, &i.OwnCopies, text)
 	c.texts(&i.Limits)
 	list(c, &i.Degraded, text)
 	list(c, &i.Lost, text)

@@ -215,9 +215,11 @@ func attach(tree int, target string) error {
 // openInside opens a path of the new root. It does without O_NOFOLLOW, with
 // which the kernel would open a link at the very end instead of refusing it
 // (openat2(2), RESOLVE_NO_SYMLINKS).
-func openInside(target string) (int, error) {
+func openInside(target string) (int, error) { return openBeneath(target, unix.O_PATH) }
+
+func openBeneath(target string, flags uint64) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, relative(target), &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Flags:   flags | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if errors.Is(err, unix.ELOOP) {

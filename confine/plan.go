@@ -93,6 +93,7 @@ const (
 	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
 	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
 	OpCopy     Op = "copy"     // Source or FD, Target, Flags: what a host directory holds is copied into a place inside
+	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link over the file at Target leads to Source, a copy of it, or of Data, that commands can change
 	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
 	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent alone
@@ -133,6 +134,9 @@ const (
 	FlagSignal     = "signal"               // landlock
 	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to
 )
+
+// OwnCopyLink is behind the name of a copy in the name of the link that leads to it.
+const OwnCopyLink = ".link"
 
 // PathRule grants access to a path and all below it, in a Landlock domain.
 type PathRule struct {

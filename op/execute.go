@@ -226,7 +226,9 @@ func (x *execution) argv(v command.Verdict) []string {
 // error; the caller's own end, or a sandbox whose death is not proved, is an
 // error of the operation.
 func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (out ExecuteOutput, err error) {
-	sandbox, err := x.env.openFor(ctx, x.spec, x.limit, x.stream)
+	env := *x.env
+	env.Options.GitUser = false // the environment is the policy's
+	sandbox, err := env.openFor(ctx, x.spec, x.limit, x.stream)
 	if err != nil {
 		return x.failed(ctx, err)
 	}

@@ -346,7 +346,6 @@ func TestProtectedFiles(t *testing.T) {
 	}{
 		{"file_write", fields{"path": ".git/hooks/pre-commit", "content": "x", "mode": "0755"}},
 		{"file_write", fields{"path": ".git/hooks/pre-commit", "content": "x", "must_not_exist": true}},
-		{"file_write", fields{"path": ".git/config", "content": "x"}},
 		{"file_write", fields{"path": ".vscode/new.json", "content": "x"}},
 		{"file_write", fields{"path": ".envrc", "content": "x"}},
 		{"file_edit", fields{"path": ".envrc", "edits": edit}},
@@ -361,13 +360,21 @@ func TestProtectedFiles(t *testing.T) {
 		{"patch_apply", fields{"patch": "--- a/.envrc\n+++ b/.envrc\n@@ -1 +1 @@\n-x\n+y\n"}},
 		{"patch_apply", fields{"patch": "--- /dev/null\n+++ b/hooks/pre-commit\n@@ -0,0 +1 @@\n+y\n", "dir": ".git"}},
 		{"patch_apply", fields{"patch": "diff --git a/.envrc b/.envrc\ndeleted file mode 100644\n--- a/.envrc\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"}},
-		{"patch_apply", fields{"patch": "--- a/config\n+++ b/config\n@@ -1 +1 @@\n-[core]\n+[alias]\n", "dir": ".git"}},
 	}
 	for _, tt := range tests {
 		_, err := try[any](t.Context(), t, env, tt.op, tt.in)
 		if err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("%s %v: %v", tt.op, tt.in, err)
 		}
+	}
+	// What commands have a copy of is read and written as they see it.
+	well[ExecAnswer](t, env, "exec", fields{"argv": []string{"git", "config", "user.name", "Ann"}})
+	well[any](t, env, "patch_apply", fields{"patch": "--- a/config\n+++ b/config\n@@ -1 +1,3 @@\n+[user]\n+\temail = ann@example.com\n [core]\n", "dir": ".git"})
+	if out := well[FileReadOutput](t, env, "file_read", fields{"path": ".git/config"}); !strings.Contains(out.Text, "name = Ann") {
+		t.Errorf("%q", out.Text)
+	}
+	if out := well[ExecAnswer](t, env, "exec", fields{"argv": []string{"git", "config", "user.email"}}); out.Stdout != "ann@example.com\n" {
+		t.Errorf("%+v", out)
 	}
 	if get(t, env, ".git/config") != config || get(t, env, ".envrc") != "x\n" || get(t, env, ".vscode/tasks.json") != "{}\n" {
 		t.Error("something protected was changed")

@@ -146,6 +146,7 @@ type Failer interface {
 func Groups() map[string]string {
 	return map[string]string{
 		"cgroup":    "Work with control groups of the host, outside every sandbox",
+		"git":       "Take over what commands changed of git's configuration",
 		"file":      "Work with files of a workspace, as its sandbox sees them",
 		"policy":    "Look at the rules for commands",
 		"service":   "Work with services: commands that run on in a sandbox",
@@ -162,6 +163,6 @@ func Table() []Op {
 		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
 		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
-		[]Op{auditReadOp(), auditVerifyOp(), doctorOp(), versionOp()},
+		[]Op{auditReadOp(), auditVerifyOp(), gitAcceptOp(), doctorOp(), versionOp()},
 	)
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -49,7 +50,10 @@ func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
 			return spec, err
 		}
 	}
-	return spec, overNoLink("workspace.source", &spec.Workspace.Source)
+	if err := overNoLink("workspace.source", &spec.Workspace.Source); err != nil {
+		return spec, err
+	}
+	return paddock.LinkWorktree(context.Background(), spec, paddock.Options{}) // it is in the ceiling then
 }
 
 func overNoLink(field string, path *string) error {

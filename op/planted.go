@@ -24,6 +24,8 @@ type Planted struct {
 	Programs []string
 	// Unseen says what could not be compared, and why.
 	Unseen []string
+	// Git is what was added to copies of git's configuration.
+	Git []string
 	// Late says that its owner was killed, and that a later start has compared: no
 	// answer of an operation tells of it.
 	Late bool
@@ -64,7 +66,16 @@ func pathNames(paths []string) string {
 func (p Planted) ProgramNames() string { return pathNames(p.Programs) }
 
 func newPlanted(c paddock.Changes) Planted {
-	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Text: changesNote(c)}
+	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: changesNote(c)}
+}
+
+// gitAdded are the settings that can be taken over, of all copies.
+func gitAdded(c paddock.Changes) []string {
+	var all []string
+	for _, g := range c.Git {
+		all = append(all, g.Added...)
+	}
+	return all
 }
 
 func changedPaths(list []paddock.Change) []string {
@@ -97,7 +108,7 @@ func (e *Env) tellOfUnreported(c paddock.Changes) {
 }
 
 func (e *Env) recordPlanted(p Planted) {
-	if e.Audit == nil {
+	if e.Audit == nil || len(p.Paths)+len(p.Programs)+len(p.Unseen) == 0 {
 		return
 	}
 	r := audit.Record{Kind: audit.KindPlanted, Principal: p.Principal, Sandbox: p.Sandbox,
@@ -146,10 +157,35 @@ func changesNote(c paddock.Changes) string {
 	if len(git) > 0 {
 		lines = append(lines, "the commands made or changed "+pathNames(git)+": look at it first, git goes on with it")
 	}
+	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {
 		lines = append(lines, "not all could be compared with what was there before: "+firstOf(why, 2*maxPlantedName))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// gitNote tells of copies of git's configuration.
+func gitNote(c paddock.Changes) (lines []string) {
+	for _, g := range c.Git {
+		at := pathNames([]string{g.File})
+		if len(g.Added) > 0 {
+			lines = append(lines, "the commands changed a copy of "+at+". \"paddock git accept -w "+pathNames([]string{c.Workspace})+"\" adds to the file:")
+			for i, s := range g.Added {
+				if i == shownPlanted {
+					lines = append(lines, fmt.Sprintf("  and %d more", len(g.Added)-i))
+					break
+				}
+				lines = append(lines, "  "+firstOf(s, maxPlantedName))
+			}
+		}
+		if len(g.Other) > 0 {
+			lines = append(lines, "what the commands changed of "+pathNames(g.Other)+" in their copy of "+at+" is gone with it")
+		}
+		if g.Unread != "" {
+			lines = append(lines, "what the commands changed in their copy of "+at+" is gone with it: "+g.Unread)
+		}
+	}
+	return lines
 }
 
 // Left is the part of an answer that tells what commands have left.
@@ -163,13 +199,16 @@ type Left struct {
 	ChangedPrograms []string `json:"changed_programs,omitempty"`
 	// NotCompared says what was not compared, and why.
 	NotCompared []string `json:"not_compared,omitempty"`
+	// GitAdded are settings that commands added to their copy of git's configuration,
+	// and that the operator can take over into the host's: paddock git accept.
+	GitAdded []string `json:"git_added,omitempty"`
 
 	note string
 }
 
 func newLeft(s *paddock.Sandbox) Left {
 	c := s.Changes()
-	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, note: changesNote(c)}
+	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: changesNote(c)}
 }
 
 // tell warns people of it.

@@ -110,7 +110,7 @@ func TestNestedCheckout(t *testing.T) {
 	ws, home := env.Default.Workspace.Source, t.TempDir()
 	t.Setenv("HOME", home)
 	host(t, ws, home, "git init -q .; git init -q sub; git init -q other; mkdir -p sub/.git/hooks; rm -f sub/.git/hooks/*")
-	out := well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", "rm -rf sub; git config user.name x"}})
+	out := well[RunOutput](t, env, "run", fields{"argv": []string{"sh", "-c", "git config user.name x && rm -rf sub"}})
 	if out.ExitCode == 0 || len(out.Denials) == 0 || !strings.Contains(out.Denials[len(out.Denials)-1].Hint, "DIR/.git") {
 		t.Errorf("status %d, %+v", out.ExitCode, out.Denials)
 	}

@@ -42,7 +42,9 @@ directory, unless --workspace says another. A home, what holds one, /etc and
 HOME and /tmp are private and empty, and there is no network. --network=host gives
 the host's. Nothing of the caller's environment is passed on. --env sets a
 variable, and --env-pass hands one on; what is written with --env can be read in
-the list of processes, so secrets belong in --env-pass.
+the list of processes, so secrets belong in --env-pass. Git has the user's name and
+address, and a copy of the repository's configuration: what commands add to it is
+printed at the end, and "paddock git accept" takes it over.
 
 On a command line the first argument that is no flag starts the command; "--" may
 stand before it. On a command line standard input, output and error output are

@@ -56,6 +56,9 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.call == nil || slices.ContainsFunc(e.call.op.Fields(), names)) {
 		err = meant(spec, opts.Dir)
 	}
+	if err == nil {
+		spec, err = e.linkWorktree(ctx, spec, opts)
+	}
 	return spec, opts, err
 }
 
@@ -72,6 +75,23 @@ func meant(spec policy.Spec, dir string) error {
 	}
 	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory is or holds " + what + ": commands could read and change all of it",
 		Hint: "go to a project's directory, or name one; where this one is meant, name it: --workspace " + dir}
+}
+
+// linkWorktree mounts the repository of a linked worktree, where the ceiling has room for it.
+func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.Options) (policy.Spec, error) {
+	linked, err := paddock.LinkWorktree(ctx, spec, opts)
+	if err != nil || e.Ceiling == nil || len(linked.Mounts) == len(spec.Mounts) {
+		return linked, err
+	}
+	m := linked.Mounts[len(spec.Mounts)]
+	if e.Ceiling.Holds(m) {
+		return linked, nil
+	}
+	if e.call != nil {
+		e.call.refuse()
+	}
+	return spec, &policy.CeilingError{Rule: "ceiling.mounts", FieldError: policy.FieldError{Field: "workspace.source", Value: spec.Workspace.Source,
+		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + m.Source}}
 }
 
 // below applies the ceiling.

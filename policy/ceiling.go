@@ -137,6 +137,14 @@ func (c *Ceiling) Apply(s Spec) (Spec, error) {
 	return s, nil
 }
 
+// Holds reports whether a mount shows what a workspace or a mount below the ceiling
+// may show as well. A nil ceiling holds everything.
+func (c *Ceiling) Holds(m Mount) bool {
+	return c == nil || slices.ContainsFunc(slices.Concat(c.Workspace, c.Mounts), func(p Place) bool {
+		return within(path.Clean(m.Source), []string{p.Source}) != "" && (m.Mode != "rw" || p.Mode == "rw")
+	})
+}
+
 // PassEnv refuses a variable of the caller's environment that may not be
 // handed on. The error is a [*CeilingError].
 func (c *Ceiling) PassEnv(name string) error {

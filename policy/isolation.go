@@ -35,6 +35,9 @@ type Isolation struct {
 	// Workspace is "bind" or "copy", RootFS "host" or a directory.
 	Workspace string `json:"workspace"`
 	RootFS    string `json:"rootfs"`
+	// OwnCopies are files inside, git's configuration, of which commands change a
+	// copy of their own, and the host's file stays as it is.
+	OwnCopies []string `json:"own_copies,omitempty"`
 	// Limits says by what each limit is kept: "memory": "memory.max=64MiB".
 	Limits map[string]string `json:"limits,omitempty"`
 	// Degraded names what was written and is weaker than written, because the

@@ -51,7 +51,9 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 		}
 	}
 	for _, g := range req.Guards {
-		b.protectAt(b.writableBelow(g.File), g.File, g.Why)
+		if g.Except == "" && g.Text == "" {
+			b.protectAt(b.writableBelow(g.File), g.File, g.Why)
+		}
 	}
 	if len(b.list) > maxMounts {
 		return nil, hostpath.Refuse("mounts", "", "they make more than 1024 mounts", "name fewer, or make them writable")

@@ -110,6 +110,24 @@ func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	return filepath.Join(append([]string{at}, rest...)...), info, err
 }
 
+// below reports whether a path lies in a writable mount, and is not one itself.
+func (p *protector) below(at string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		rel, ok := Within(at, m.Source)
+		return ok && rel != ""
+	})
+}
+
+// guarded reports whether a path is guarded, or lies in what is.
+func (p *protector) guarded(at string) bool {
+	for ; at != "/"; at = filepath.Dir(at) {
+		if p.guards[at] {
+			return true
+		}
+	}
+	return false
+}
+
 // users are the homes of the host, by who has them.
 type users struct {
 	own  string

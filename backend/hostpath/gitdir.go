@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -138,11 +137,7 @@ func (p *protector) readPath(file, prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
-	if !ok || path == "" || strings.ContainsAny(path, "\x00\r\n") {
-		return "", errors.New("no path in it that git takes")
-	}
-	return path, nil
+	return gitPath(text, prefix)
 }
 
 func absolute(path, base string) string {

@@ -202,6 +202,12 @@ func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	return nil
 }
 
+// keepsGuards reports whether a start surely keeps commands from directories that are
+// guarded but for a name, whose own guards keep what leads anywhere.
+func keepsGuards(spec policy.Spec) bool {
+	return spec.Backend == policy.BackendLinux && spec.Level == policy.LevelFull && !spec.Allows(policy.DegradeNamespaces)
+}
+
 // Remember puts the directories, and single files, that commands of a request's
 // sandbox can change on the list in the directory of state, before there are such commands. Where
 // commands have no walls, nothing is: they can change all that their user can.
@@ -219,6 +225,11 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 		e := entry{Identity: d.Identity, path: d.Path}
 		for _, c := range covers {
 			if rel, ok := Within(c.Path, d.Path); ok && rel != "" {
+				e.kept = append(e.kept, rel)
+			}
+		}
+		for _, g := range req.Guards {
+			if rel, ok := Within(g.File, d.Path); ok && rel != "" && g.Except != "" && keepsGuards(req.Spec) {
 				e.kept = append(e.kept, rel)
 			}
 		}

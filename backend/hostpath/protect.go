@@ -104,7 +104,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	reading, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	p.tree = readNames(reading, dirs)
-	for _, step := range []func() error{p.refuse, p.findRepositories, p.inventory, p.configuration, p.hookLinks} {
+	for _, step := range []func() error{p.refuse, p.findRepositories, p.guardWorktree, p.inventory, p.configuration, p.hookLinks} {
 		if err := errors.Join(step(), ctx.Err()); err != nil {
 			return Protection{}, err
 		}
@@ -261,7 +261,7 @@ func (p *protector) guardEntry(o policy.Obeyed, at string) error {
 	case info.IsDir() && !o.Dir:
 		return nil
 	}
-	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except}
+	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except, copy: o.Under == policy.GitDir && o.Path == "config" && info.Mode().IsRegular()}
 	if o.Repositories {
 		return p.refuseMounted(found, c)
 	}
@@ -294,24 +294,6 @@ func (p *protector) mountOf(at string) *Mount {
 	return &p.mounts[0]
 }
 
-// below reports whether a path lies in a writable mount, and is not one itself.
-func (p *protector) below(at string) bool {
-	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
-		rel, ok := Within(at, m.Source)
-		return ok && rel != ""
-	})
-}
-
-// guarded reports whether a path is guarded, or lies in what is.
-func (p *protector) guarded(at string) bool {
-	for ; at != "/"; at = filepath.Dir(at) {
-		if p.guards[at] {
-			return true
-		}
-	}
-	return false
-}
-
 // claim says why a path is protected.
 type claim struct {
 	at     string // what leads to it: its own name, a link, or a file of configuration
@@ -320,6 +302,7 @@ type claim struct {
 	except []string // names directly below it that are not meant
 	nested bool     // commands may have made it so
 	beyond bool     // it is only watched
+	copy   bool     // commands are to change a copy of it
 }
 
 // guard has a path read-only, where commands could change it.
@@ -329,7 +312,7 @@ func (p *protector) guard(found string, c claim) error {
 	}
 	if p.below(found) && !p.guarded(found) {
 		p.guards[found] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why})
+		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why, Copy: c.copy})
 	}
 	return nil
 }

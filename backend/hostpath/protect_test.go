@@ -150,7 +150,7 @@ func TestProtect(t *testing.T) {
 		{name: "in a worktree", files: append(repo("repo/.git", "hooksPath = h\n"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n", "ws/h/"),
 			guards: []string{"ws/.git", "ws/h"}},
 		{name: "in a worktree with its repository", files: append(repo("repo/.git"), "repo/.git/worktrees/w/HEAD=x\n", "repo/.git/worktrees/w/commondir=../..\n", "repo/.git/worktrees/w/index", "repo/.git/worktrees/v/HEAD=x\n", "repo/.git/worktrees/v/gitdir=/v/.git\n", "ws/.git=gitdir: $ROOT/repo/.git/worktrees/w\n"),
-			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees/w/commondir", "ws/.git"}},
+			mounts: []string{"repo/.git"}, guards: []string{"repo/.git/config", "repo/.git/hooks", "repo/.git/worktrees", "repo/.git/worktrees/w/commondir", "ws/.git"}},
 		{name: "in the user's configuration", files: append(ws, "home/.gitconfig=[core]\nhooksPath = .h # by custom\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},

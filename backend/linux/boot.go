@@ -57,13 +57,14 @@ func (s *sandbox) boot(ctx context.Context) error {
 		}
 	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)
-	below, err := verifySetup(s.pid, s.plan.plan)
+	seen, err := verifySetup(s.pid, s.plan.plan)
 	if err != nil {
 		return err
 	}
-	s.isolation.Lost = append(s.isolation.Lost, lostBelow(below)...)
+	s.isolation.Lost = append(s.isolation.Lost, lostBelow(seen.below)...)
+	s.isolation.OwnCopies = seen.copies
 	s.isolation.Verified = true
-	return nil
+	return s.openCopies()
 }
 
 // lostBelow says what cannot be written because the host has mounted something there.

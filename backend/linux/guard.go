@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -30,24 +31,69 @@ func (b *builder) guard(req backend.Request) error {
 	type fixed struct {
 		file, why string
 		mounts    []userMount
+		guard     backend.Guard // what it is for, where it has a copy
 	}
 	var all []fixed
 	for _, c := range covers {
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			all = append(all, fixed{c.Path, c.What, b.showing(c.Path)})
+			all = append(all, fixed{c.Path, c.What, b.showing(c.Path), backend.Guard{}})
 		}
 	}
 	for _, g := range req.Guards {
-		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File)})
+		if g.Except != "" {
+			b.allBut(g)
+			continue
+		}
+		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File), g})
 	}
 	// Directories before what is in them, which then needs no mount of its own.
 	slices.SortStableFunc(all, func(a, b fixed) int { return strings.Compare(a.file, b.file) })
 	for _, f := range all {
-		b.protectAt(f.mounts, f.file, f.why)
+		if targets := b.protectAt(f.mounts, f.file, f.why); f.guard.Copy {
+			b.ownCopy(f.guard, targets)
+		}
 	}
 	return nil
+}
+
+// allBut makes a directory read-only but for one name in it. That needs a mount of
+// its own, which is writable when the one above it becomes read-only, last.
+func (b *builder) allBut(g backend.Guard) {
+	for _, m := range b.showingBelow(g.File) {
+		rel, _ := within(g.File, m.source)
+		if cover, ok := b.cover(m, path.Join(rel, g.Except)); ok {
+			b.pin(m.target, path.Dir(cover))
+			continue
+		}
+		b.pin(m.target, path.Join(rel, g.Except))
+		b.last = append(b.last, confine.Step{Do: confine.OpReadOnly, Target: path.Join(m.target, rel), Why: g.Why})
+	}
+}
+
+// copiesDir holds what commands have a copy of, one directory for each file.
+const (
+	copiesDir  = "/run/paddock-copies"
+	copiesSize = 8 << 20
+)
+
+// ownCopy gives commands a copy of a file that is read-only at these places. A
+// kernel that cannot do it leaves it read-only.
+func (b *builder) ownCopy(g backend.Guard, targets []string) {
+	if len(targets) == 0 {
+		return
+	}
+	if len(b.copies) == 0 {
+		b.add(confine.Step{Do: confine.OpTmpfs, Target: copiesDir, Mode: 0o700, Size: copiesSize, Why: "what commands change of their copies of files",
+			Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}})
+	}
+	at := path.Join(copiesDir, strconv.Itoa(len(b.copies)), path.Base(g.File))
+	b.copies = append(b.copies, ownCopy{g, at})
+	for _, target := range targets {
+		b.add(confine.Step{Do: confine.OpOwnCopy, Source: at, Target: target, Data: []byte(g.Text), Flags: roDir, Optional: true, Why: "commands change a copy of their own"})
+		b.plan.Holds.OwnCopies = append(b.plan.Holds.OwnCopies, target)
+	}
 }
 
 // hide covers a file or directory wherever a bind shows it.
@@ -87,8 +133,9 @@ func (b *builder) showingBelow(file string) []userMount {
 	return slices.DeleteFunc(b.showing(file), func(m userMount) bool { return m.source == file })
 }
 
-// protectAt makes a path of the host read-only in these mounts.
-func (b *builder) protectAt(mounts []userMount, file, why string) {
+// protectAt makes a path of the host read-only in these mounts, and gives the places
+// inside that it has made so.
+func (b *builder) protectAt(mounts []userMount, file, why string) (targets []string) {
 	for _, m := range mounts {
 		rel, _ := within(file, m.source)
 		if cover, ok := b.cover(m, rel); ok {
@@ -96,8 +143,11 @@ func (b *builder) protectAt(mounts []userMount, file, why string) {
 			b.pin(m.target, path.Dir(cover))
 			continue
 		}
-		b.protect(m.target, rel, why)
+		if b.protect(m.target, rel, why) {
+			targets = append(targets, path.Join(m.target, rel))
+		}
 	}
+	return targets
 }
 
 // cover finds another mount inside m that hides a path of it, and says where
@@ -112,18 +162,19 @@ func (b *builder) cover(m userMount, rel string) (at string, ok bool) {
 	return "", false
 }
 
-// protect makes one path of a writable mount read-only, unless a directory above
-// it is.
-func (b *builder) protect(target, rel, why string) {
+// protect makes one path of a writable mount read-only, and reports false where it,
+// or a directory above it, is already.
+func (b *builder) protect(target, rel, why string) bool {
 	for at := path.Join(target, rel); at != target; at = path.Dir(at) {
 		if b.fixed[at] {
-			return
+			return false
 		}
 	}
 	b.fixed[path.Join(target, rel)] = true
 	b.pin(target, path.Dir(rel))
 	b.add(confine.Step{Do: confine.OpSelf, Target: path.Join(target, rel), Why: why,
 		Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoDev}})
+	return true
 }
 
 // pin makes a directory below target, and its parents, mount points.

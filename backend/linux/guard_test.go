@@ -41,7 +41,7 @@ func TestProtectedPaths(t *testing.T) {
 		{"mv .git gone", "busy"},
 		{"mv .git/hooks .git/gone", "busy"},
 		{"mv src .git/hooks/x", "Read-only"},
-		{"echo x >> .git/config", "Read-only"},
+		{"echo x >> .git/config", ""}, // a copy
 		{"rm -f .git/config", "busy"},
 		{"mv src/a .git/config", "busy"},
 		{"ln -f src/a .envrc", "busy"},
@@ -60,6 +60,19 @@ func TestProtectedPaths(t *testing.T) {
 	}
 	if _, err := os.Stat(ws + "/.git/hooks/pre-commit"); err != nil {
 		t.Error(err)
+	}
+	sameConfig(t, ws)
+}
+
+// sameConfig checks that git's configuration on the host is what repository wrote.
+func sameConfig(t *testing.T, ws string) {
+	t.Helper()
+	info, err := os.Lstat(ws + "/.git/config")
+	if err != nil || !info.Mode().IsRegular() {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if text, err := os.ReadFile(ws + "/.git/config"); err != nil || string(text) != "[core]\n" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
@@ -84,7 +97,7 @@ func TestOverlappingMounts(t *testing.T) {
 			}))
 			for command, says := range map[string]string{
 				"echo x > hooks/post-merge":               "read-only",
-				"echo x >> config":                        "read-only",
+				"echo x >> config":                        "",
 				"mv hooks gone":                           "busy",
 				"echo x > index && mkdir a && rmdir a":    "",
 				"rm config || mv config x || rm -r hooks": "busy",
@@ -97,6 +110,7 @@ func TestOverlappingMounts(t *testing.T) {
 			if out, status := sh(t, box, "mv "+tt.at+" "+tt.at+".gone"); status == 0 {
 				t.Errorf("moving the repository: %s", out)
 			}
+			sameConfig(t, ws)
 		})
 	}
 }
@@ -112,7 +126,7 @@ func TestMountOfProtectedPath(t *testing.T) {
 		if out, status := sh(t, box, "echo x > "+target+"/post-merge"); status != 0 {
 			t.Errorf("%s: %s", target, out)
 		}
-		for _, command := range []string{"echo x >> .git/config", "mv .git gone", "mv .git/hooks gone"} {
+		for _, command := range []string{"mv .git/config gone", "mv .git gone", "mv .git/hooks gone"} {
 			if out, status := sh(t, box, command); status == 0 {
 				t.Errorf("%s: %s: %s", target, command, out)
 			}

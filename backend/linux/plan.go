@@ -37,6 +37,8 @@ type builder struct {
 	mounts []userMount
 	pinned map[string]bool // mount points that are there to stay
 	fixed  map[string]bool // paths that are read-only with all that is in them
+	copies []ownCopy       // files of which commands have a copy
+	last   []confine.Step  // that follow once all is mounted
 	abi    int             // of Landlock
 	groups hierarchy
 }
@@ -212,6 +214,7 @@ func enclosing(m userMount, all []userMount) *userMount {
 func (b *builder) finish() {
 	b.maskProc()
 	b.add(confine.Step{Do: confine.OpPivot, Why: "no path leads back to the host"})
+	b.plan.Setup = append(b.plan.Setup, b.last...)
 	b.add(confine.Step{Do: confine.OpReadOnly, Target: "/", Why: "the root itself is fixed"})
 	b.add(confine.Step{Do: confine.OpCaps, Caps: keptCaps, Why: "the agent keeps what marking and finding process trees takes; commands have no capability"})
 }
@@ -286,7 +289,7 @@ func mountPoints(p *confine.Plan) map[string]confine.Step {
 	at := map[string]confine.Step{}
 	for _, s := range p.Setup {
 		switch s.Do {
-		case confine.OpBind, confine.OpSelf, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
 			at[path.Clean(s.Target)] = s
 		case confine.OpReadOnly:
 			made := at[path.Clean(s.Target)]

@@ -37,6 +37,7 @@ type sandbox struct {
 	pidfd     int
 	control   *os.File
 	files     []*os.File     // on their way to the agent
+	copies    *os.File       // the directory with what commands have a copy of; nil: there is none
 	helpers   sync.WaitGroup // processes that were needed for files
 	isolation policy.Isolation
 	done      chan struct{}      // closed when the kernel has reported the agent's end
@@ -139,6 +140,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			s.death.Proved = s.group.awaitEmpty(tidyTime)
 			s.group.remove()
 		}
+		s.death.Copies = s.readCopies()
 		s.dir.remove() // only now: a lent id is in use until the kernel says otherwise
 	})
 	return s.death, nil

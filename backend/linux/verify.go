@@ -35,17 +35,22 @@ func verifyClone(pid int, p *confine.Plan) error {
 	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
 }
 
-// verifySetup looks at what the agent did to itself. It gives the places inside,
-// writable but for that, where the host has mounted something.
-func verifySetup(pid int, p *confine.Plan) (below []string, err error) {
+// seenMounts is what was seen of an agent's mounts.
+type seenMounts struct {
+	below  []string // places inside, writable but for that, where the host has mounted something
+	copies []string // files of which commands have a copy
+}
+
+// verifySetup looks at what the agent did to itself.
+func verifySetup(pid int, p *confine.Plan) (seen seenMounts, err error) {
 	if len(p.Namespaces) == 0 {
-		return nil, lookAt(pid, p, check{"threads", verifyThreads})
+		return seen, lookAt(pid, p, check{"threads", verifyThreads})
 	}
 	err = lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", func(pid int, p *confine.Plan) (err error) {
-		below, err = verifyMounts(pid, p)
+		seen, err = verifyMounts(pid, p)
 		return err
 	}})
-	return below, err
+	return seen, err
 }
 
 // lookAt makes the checks side by side and reports the first that fails.
@@ -207,22 +212,22 @@ func readStatus(file string) (map[string]string, error) {
 
 // verifyMounts compares the mounts that the agent has with the plan's: none
 // more, none less, and none weaker. Mounts below a bound path were bound with it.
-func verifyMounts(pid int, p *confine.Plan) (below []string, err error) {
+func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
 	text, err := readProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
-		return nil, err
+		return seenMounts{}, err
 	}
 	return checkMounts(string(text), mountPoints(p))
 }
 
-func checkMounts(mountinfo string, want map[string]confine.Step) (below []string, err error) {
+func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMounts, err error) {
 	type mountAt struct{ id, point string }
 	covered := map[mountAt]bool{} // by another mount at the same point
 	var lines [][]string
 	for line := range strings.Lines(mountinfo) {
 		f := strings.Fields(line) // proc_pid_mountinfo(5): 1 and 2 are its number and its parent's, 5 is the mount point, 6 its options
 		if len(f) < 6 {
-			return nil, fmt.Errorf("unreadable mount %q", line)
+			return found, fmt.Errorf("unreadable mount %q", line)
 		}
 		covered[mountAt{f[1], f[4]}] = true
 		lines = append(lines, f)
@@ -235,29 +240,32 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (below []string
 		}
 		step, ok := planned(want, at)
 		if !ok {
-			return nil, fmt.Errorf("%s is mounted, and the plan does not say so", at)
+			return found, fmt.Errorf("%s is mounted, and the plan does not say so", at)
 		}
 		for _, flag := range step.Flags {
 			if mountOption[flag] && !slices.Contains(options, flag) {
-				return nil, fmt.Errorf("%s is not %s", at, flag)
+				return found, fmt.Errorf("%s is not %s", at, flag)
 			}
+		}
+		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
+			found.copies = append(found.copies, at)
 		}
 		if tree := cameWith(want, at); slices.Contains(tree.Flags, confine.FlagBelowRO) && !seen[at] {
 			if !slices.Contains(options, confine.FlagReadOnly) {
-				return nil, fmt.Errorf("%s, which the host has mounted below what was named, is not read-only", at)
+				return found, fmt.Errorf("%s, which the host has mounted below what was named, is not read-only", at)
 			}
 			if !slices.Contains(tree.Flags, confine.FlagReadOnly) {
-				below = append(below, at)
+				found.below = append(found.below, at)
 			}
 		}
 		seen[at] = true
 	}
 	for at := range want {
 		if !seen[at] {
-			return nil, fmt.Errorf("%s is not mounted", at)
+			return found, fmt.Errorf("%s is not mounted", at)
 		}
 	}
-	return below, nil
+	return found, nil
 }
 
 var mountOption = map[string]bool{

@@ -87,6 +87,7 @@ func (a *app) tokenOptions(f *mcpFlags) (mcp.Options, *token.Store, error) {
 		env.Ceiling = &bounds.Ceiling
 		env.Principal = &privilege.Principal{Name: principal}
 		env.Tokens = nil
+		env.Options.GitUser = false // it is the operator's, not the principal's
 		return env, nil
 	}
 	return opts, store, nil

@@ -165,15 +165,15 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 // unapproved says why models are not let use the tools unasked; empty where they
 // are: with no network, and no place to write but a workspace that is no home.
 func (f *installFlags) unapproved(dir string) string {
-	home, err := os.UserHomeDir()
 	program := f.command
 	if found, err := filepath.EvalSymlinks(program); err == nil {
 		program = found
 	}
+	holds := func(path string) bool { _, in := hostpath.Within(filepath.Clean(path), dir); return in }
 	switch {
-	case err != nil || holds(dir, home) || holds(dir, "/home") || filepath.Dir(dir) == "/home":
-		return "the workspace is a home, or holds one"
-	case strings.Contains(f.command, "/") && (!filepath.IsAbs(f.command) || holds(dir, f.command) || holds(dir, program)):
+	case hostpath.Unasked(dir) != "":
+		return "the workspace is or holds " + hostpath.Unasked(dir)
+	case strings.Contains(f.command, "/") && (!filepath.IsAbs(f.command) || holds(f.command) || holds(program)):
 		return "commands could replace the program that --command names in the workspace"
 	case f.spec != "":
 		return "a spec may give more than the workspace"

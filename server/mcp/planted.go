@@ -6,6 +6,9 @@ import "github.com/paddock-dev/paddock/op"
 // the host to run or obey: the model that is told of it may be who did it.
 func (s *Server) planted(p op.Planted) {
 	said := []any{"workspace", p.Workspace, "sandbox", p.Sandbox, "principal", p.Principal}
+	if len(p.Git) > 0 {
+		s.opts.Logger.Warn("commands added to their copy of git's configuration: paddock git accept -w WORKSPACE takes it over", append([]any{"settings", p.Git}, said...)...)
+	}
 	if len(p.Paths) > 0 {
 		said = append([]any{"paths", p.Names()}, said...)
 	}
@@ -23,7 +26,7 @@ func (s *Server) planted(p op.Planted) {
 		s.opts.Logger.Warn("commands made or changed files that programs on the host run or obey: look before you use them", said...)
 	case len(p.Unseen) > 0:
 		s.opts.Logger.Warn("not all that commands may have changed for programs on the host was compared", said...)
-	default:
+	case len(p.Programs) > 0:
 		s.opts.Logger.Info("commands made or changed files that run when they are named: look before you run them", said...)
 	}
 }

@@ -117,7 +117,7 @@ echo node_modules >.gitignore; git add .; git commit -q -m packages`
 			after: goOn + `; npm ci --silent --offline --no-audit --no-fund; git submodule status`},
 		{name: "a build by make", needs: []string{"make", "gcc"}, prepare: `printf 'all: x\nx: x.c\n\tgcc -o x x.c\nclean:\n\trm -f x\n' >Makefile; echo 'int main(void){return 0;}' >x.c; git add .; git commit -q -m build`,
 			inside: `make; ./x; make clean; make`, after: `make clean all; ./x`},
-		{name: "a mirror of one's own", prepare: `git init -q --bare mirror.git; git remote add mirror "$WS/mirror.git"`, inside: `git remote set-url mirror . 2>/dev/null || :; git push -q ./mirror.git HEAD:"refs/heads/x-$PASS"`, after: `git push -q mirror main`},
+		{name: "a mirror of one's own", prepare: `git init -q --bare mirror.git; git remote add mirror "$WS/mirror.git"`, inside: `git push -q ./mirror.git HEAD:"refs/heads/x-$PASS"`, after: `git push -q mirror main`},
 		{name: "a bisection and a rebase that end", prepare: `for i in 1 2 3 4 5; do echo $i >>src/a.txt; git commit -q -a -m $i; done`,
 			inside: `git bisect start HEAD HEAD~4; git bisect run true; git bisect reset; GIT_SEQUENCE_EDITOR="sed -i 1s/pick/edit/" git rebase -q -i HEAD~2; git rebase --continue; git rebase -q --exec true HEAD~1`, after: goOn2},
 		{name: "a link of one's own", prepare: `ln -s "$WS" "$HOME/link"; paddock run -- true`, at: "../home/link", inside: daily, after: goOn},

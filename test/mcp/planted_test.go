@@ -64,6 +64,51 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
+// TestGitAdded: what a model adds to its copy of git's configuration is told on the
+// server's log, and the operator's to take over.
+func TestGitAdded(t *testing.T) {
+	requireWalls(t)
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not there to work with")
+	}
+	s := plain(t)
+	if out, err := exec.Command("git", "init", "-q", s.workspace).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := s.command()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &notes{}
+	cmd.Stdout, cmd.Stderr = io.Discard, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	requests := []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"model","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		toolCall(2, "exec", `{"command":"git remote add o https://example.com/x; git config core.fsmonitor x; touch done"}`),
+	}
+	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing is done", func() bool {
+		_, err := os.Stat(filepath.Join(s.workspace, "done"))
+		return err == nil
+	})
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, cmd, log)
+	if said := log.String(); !strings.Contains(said, "paddock git accept") || !strings.Contains(said, "remote.o.url=https://example.com/x") {
+		t.Errorf("the operator is not told: %q", said)
+	}
+	if out := s.paddock(t, "git", "accept", "-w", s.workspace); !strings.Contains(out, "added remote.o.url=https://example.com/x") || strings.Contains(out, "fsmonitor") {
+		t.Errorf("%s", out)
+	}
+}
+
 // plantBy starts a server, and has a model make what the host obeys and what it
 // runs by name.
 func plantBy(t *testing.T, s setup, log io.Writer) (cmd *exec.Cmd, in io.WriteCloser) {

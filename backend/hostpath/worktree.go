@@ -1,0 +1,160 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Worktree is the repository of which a workspace is a linked worktree.
+type Worktree struct {
+	Common string // its own directory, free of symbolic links
+	Target string // where git in the workspace, at [policy.WorkspacePath], looks for it
+}
+
+// LinkedWorktree finds the repository of a linked worktree, so that it can be mounted:
+// nil where the workspace, free of symbolic links, is none, or where it and shown, which
+// are mounted, show it already. A ".git" file that leads elsewhere is an error, and so
+// is one that leads to a repository which is not surely meant: which does not lead back,
+// which belongs to somebody else, or where commands of a sandbox could have written
+// what leads back.
+func LinkedWorktree(ctx context.Context, list *Written, workspace string, shown []string) (*Worktree, error) {
+	at := filepath.Join(workspace, ".git")
+	text, err := Read(ctx, "/", at[1:], maxGitFile)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // a directory, nothing, or what Protect refuses
+	}
+	to, err := gitPath(text, "gitdir: ")
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // git refuses it
+	}
+	way, err := Follow(absolute(to, workspace))
+	if err != nil || !way.IsDir() {
+		return nil, nil //nolint:nilerr,nilnil // git refuses it
+	}
+	for _, dir := range append(shown, workspace) {
+		if under(way.Path, dir) {
+			return nil, nil //nolint:nilnil // git finds it, or the operator has seen to it
+		}
+	}
+	common := filepath.Dir(filepath.Dir(way.Path))
+	// Who planted the file would have liked it mounted: it is not said unasked.
+	mount := "if you know that it belongs there mount it: --rw " + common
+	refuse := func(why, hint string) error {
+		return Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: --unprotect .git")
+	}
+	read := func(name string) string {
+		text, err := Read(ctx, "/", filepath.Join(way.Path, name)[1:], maxGitFile)
+		if err != nil {
+			return ""
+		}
+		path, _ := gitPath(text, "")
+		return path
+	}
+	if shared := read("commondir"); filepath.Base(filepath.Dir(way.Path)) != "worktrees" || shared == "" || filepath.Clean(absolute(shared, way.Path)) != common {
+		return nil, refuse("which is not visible inside, so that git would not work", "name a directory that holds both with -w")
+	}
+	back, err := Follow(absolute(read("gitdir"), way.Path))
+	if err != nil || back.Path != at {
+		return nil, refuse("whose gitdir does not lead back here", "repair it with git worktree repair; "+mount)
+	}
+	if err := list.Judge(way, nil); err != nil {
+		return nil, refuse(err.Error(), mount)
+	}
+	shared, err := Follow(common)
+	if err != nil {
+		return nil, refuse(Reason(err), mount)
+	}
+	if shared.UID != back.UID || os.Geteuid() != 0 && int(shared.UID) != os.Geteuid() {
+		return nil, refuse(fmt.Sprintf("and %s belongs to uid %d", common, shared.UID), mount)
+	}
+	link, err := Follow(filepath.Join(way.Path, "gitdir"))
+	if err != nil {
+		return nil, refuse(Reason(err), mount)
+	}
+	if d, ok := list.keeps(link.Dirs, link.Path); !ok {
+		return nil, refuse("and commands of a sandbox could have written what leads back here: "+d.Path+" was writable for them", "look at "+link.Path+"; "+mount)
+	}
+	tree := &Worktree{Common: common, Target: filepath.Dir(filepath.Dir(filepath.Clean(to)))}
+	if !filepath.IsAbs(to) {
+		tree.Target = filepath.Dir(filepath.Dir(filepath.Join(policy.WorkspacePath, to)))
+	}
+	return tree, nil
+}
+
+// guardWorktree protects what leads from a repository to its linked worktrees, where
+// the workspace is one of them: git writes into "gitdir" where it finds the worktree,
+// which is elsewhere inside, and what stands there decides what is mounted.
+func (p *protector) guardWorktree() error {
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		if m.Field != "workspace.source" || p.opened(".git") {
+			continue
+		}
+		dir, common, err := gitDirs(p.ctx, m.Source)
+		if err != nil || dir == "" || dir == common || !p.below(dir) || filepath.Dir(dir) != filepath.Join(common, "worktrees") {
+			return nil //nolint:nilerr // what is wrong with it was judged before
+		}
+		link := filepath.Join(dir, "gitdir")
+		if info, err := p.seen.lstat(link); err == nil && info.Mode().IsRegular() {
+			p.guards[link] = true
+			p.out.Guards = append(p.out.Guards, backend.Guard{File: link, Why: "it leads to the worktree", Copy: true, Text: policy.WorkspacePath + "/.git\n"})
+		}
+		for _, o := range p.mounts {
+			if o.Source == common {
+				p.out.Guards = append(p.out.Guards, backend.Guard{File: filepath.Dir(dir), Except: filepath.Base(dir), Why: "it leads to the other worktrees"})
+			}
+		}
+	}
+	return nil
+}
+
+// gitDirs finds a directory's own directory of git's, and the one that it has in common
+// with other worktrees, free of symbolic links. Both are "" where git finds none.
+// What it reads commands could have made.
+func gitDirs(ctx context.Context, root string) (dir, common string, err error) {
+	at := filepath.Join(root, ".git")
+	text, err := Read(ctx, "/", at[1:], maxGitFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", nil
+	case errors.Is(err, ErrNotRegular):
+		return Real(at), Real(at), nil
+	case err != nil:
+		return "", "", err
+	}
+	to, err := gitPath(text, "gitdir: ")
+	if err != nil {
+		return "", "", err
+	}
+	if dir = Real(absolute(to, root)); dir == "" {
+		return "", "", nil // git refuses it
+	}
+	text, err = Read(ctx, "/", filepath.Join(dir, "commondir")[1:], maxGitFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return dir, dir, nil
+	case err != nil:
+		return "", "", err
+	}
+	if to, err = gitPath(text, ""); err != nil {
+		return "", "", err
+	}
+	return dir, Real(absolute(to, dir)), nil
+}
+
+// gitPath is the path that is the content of a file of git's, behind a prefix.
+func gitPath(text []byte, prefix string) (string, error) {
+	path, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
+	if !ok || path == "" || strings.ContainsAny(path, "\x00\r\n") {
+		return "", errors.New("no path in it that git takes")
+	}
+	return path, nil
+}
