@@ -46,6 +46,9 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// Path is the PATH of the caller, which PATH inside follows as far as that is safe,
+	// where the backend knows what is visible there. Empty: PATH is [policy.SearchPath].
+	Path string
 	// Guards are what of the writable mounts commands must not change. Of a mount
 	// of such a path itself, or of something in it, they say nothing.
 	Guards []Guard

@@ -39,9 +39,11 @@ const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 The command finds the workspace at /workspace and may change it: the current
 directory, unless --workspace says another. The system directories are read-only,
 HOME and /tmp are private and empty, and there is no network. --network=host gives
-the host's. Nothing of the caller's environment is passed on. --env sets a
-variable, and --env-pass hands one on; what is written with --env can be read in
-the list of processes, so secrets belong in --env-pass.
+the host's. Nothing of the caller's environment is passed on, but for the
+directories of PATH that are visible inside and that commands cannot write
+(paddock plan says which are not). --env sets a variable, and --env-pass
+hands one on; what is written with --env can be read in the list of processes, so
+secrets belong in --env-pass.
 
 On a command line the first argument that is no flag starts the command; "--" may
 stand before it. On a command line standard input, output and error output are

@@ -54,6 +54,7 @@ func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []u
 	if err := b.outOfReach(req, scratch); err != nil {
 		return nil, err
 	}
+	b.searchPath(req)
 	b.plan.Holds = holds(spec, id, nil)
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}

@@ -51,6 +51,7 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMo
 		Env:        environment(spec),
 		Workspace:  workspaceDir,
 	}}
+	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
 	if err := b.limits(spec.Limits); err != nil {

@@ -41,7 +41,7 @@ func (a *app) env() (*op.Env, error) {
 	}
 	where := a.where()
 	return &op.Env{
-		Options:  paddock.Options{Own: a.ownFiles(where)},
+		Options:  paddock.Options{Own: a.ownFiles(where), Path: os.Getenv("PATH")},
 		Backends: backends(),
 		Audit:    log,
 		Warn:     warn,
