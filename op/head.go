@@ -3,6 +3,8 @@ package op
 import (
 	"fmt"
 	"io"
+
+	"github.com/paddock-dev/paddock"
 )
 
 // head passes on the head of a stream and counts the rest.
@@ -33,4 +35,19 @@ func (h *head) tell(w io.Writer, name string) error {
 	}
 	_, err := fmt.Fprintf(w, "paddock: the %s was cut after %d of %d bytes (max-output)\n", name, h.passed, h.passed+h.dropped)
 	return err
+}
+
+// maxHeard bounds what is looked through of an error output that is passed on.
+const maxHeard = 64 << 10
+
+// heard passes a stream on and keeps its beginning and its end, which are looked
+// through where the command fails.
+type heard struct {
+	*paddock.Capture
+	w io.Writer
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	_, _ = h.Capture.Write(p) // it never fails
+	return h.w.Write(p)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -106,10 +107,11 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	cmd.Timeout = limit.span
+	where := env.lookupIn(ctx, sandbox)
 	if stream.Stdout == nil {
-		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = capture(env, where, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = follow(cmd, spec, in.TTY, stream)
+		out, err = follow(where, cmd, spec, in.TTY, stream)
 		err = errors.Join(err, tellDenials(notes, out))
 	}
 	if out.TimedOut {
@@ -141,7 +143,7 @@ func tellDenials(w io.Writer, out RunOutput) error {
 		if d.Object != "" {
 			what += ", " + d.Object
 		}
-		if _, err := fmt.Fprintf(w, "paddock: denied: %s (%s)\n", what, d.Hint); err != nil {
+		if _, err := fmt.Fprintf(w, "paddock: %sdenied: %s (%s)\n", map[bool]string{true: "perhaps "}[d.Guess], what, d.Hint); err != nil {
 			return err
 		}
 	}
@@ -185,10 +187,10 @@ func (in RunInput) check(env *Env, stream *Stream) error {
 
 // capture keeps the command's output, bounded by the library, or by the budget
 // of answers.
-func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
+func capture(env *Env, where lookup, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
 	k := env.keep(cmd, bound)
 	stop := stream.beat(cmd.Timeout, k.whole.printed)
-	out, err := finish(cmd, stream)
+	out, err := finish(where, cmd, stream)
 	stop()
 	if out.Command == nil {
 		k.drop()
@@ -203,12 +205,15 @@ func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput
 
 // follow passes the command's output on as it comes. spec is the caller's own
 // word: the default bound is for captured output alone.
-func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
+func follow(where lookup, cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
 	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
 	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
 	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
 	if spec.Limits.Output > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
+	}
+	if t := reflect.TypeOf(cmd.Stderr); t != nil && t.Comparable() && cmd.Stderr != cmd.Stdout { // else both writers are one
+		cmd.Stderr = &heard{Capture: &paddock.Capture{Max: maxHeard}, w: cmd.Stderr}
 	}
 	if tty {
 		rows, cols, err := stream.Terminal.Size()
@@ -217,13 +222,13 @@ func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOu
 		}
 		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
 	}
-	out, err := finish(cmd, stream)
+	out, err := finish(where, cmd, stream)
 	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
 	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
 }
 
 // finish starts the command and brings it to its end.
-func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
+func finish(where lookup, cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 	if cmd.TTY != nil {
 		restore, err := stream.Terminal.Raw()
 		if err != nil {
@@ -232,7 +237,7 @@ func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 		defer restore()
 	}
 	if err := cmd.Start(); err != nil {
-		return RunOutput{}, err
+		return RunOutput{}, where.explain(err, cmd.Args[0])
 	}
 	stop := handOn(cmd, stream)
 	defer stop()
@@ -241,6 +246,7 @@ func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 	if result == nil {
 		return RunOutput{}, err
 	}
+	where.guess(result, cmd.Stderr)
 	return newRunOutput(cmd.Args, result), brokenStream(err)
 }
 
