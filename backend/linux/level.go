@@ -5,6 +5,7 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"path"
@@ -152,14 +153,12 @@ func (b *builder) outOfReach(req backend.Request, scratch string) error {
 
 // landlockEnvironment is the base environment of commands.
 func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[string]string {
-	env := environment(policy.Spec{})
+	env := environment(spec)
 	env["HOME"], env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
 	if u, err := user.LookupId(strconv.FormatUint(uint64(id.uid), 10)); err == nil {
 		env["USER"], env["LOGNAME"] = u.Username, u.Username
 	}
-	for k, v := range spec.Env {
-		env[k] = v
-	}
+	maps.Copy(env, spec.Env)
 	return env
 }
 
