@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -24,8 +27,9 @@ func runOp() Op {
   # another workspace, a tool's files read-only, at most a minute
   paddock run -w ~/src/app --ro ~/go/pkg/mod --timeout 1m -- make
 
-  # an interactive shell
-  paddock run -t bash
+  # an interactive shell; other programs get a terminal with -t
+  paddock run bash
+  paddock run -t top
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
@@ -68,7 +72,8 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 // run opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
 func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOutput, err error) {
-	if err := in.check(env, stream); err != nil {
+	tty := in.terminal(stream)
+	if err := in.check(env, stream, tty); err != nil {
 		return RunOutput{}, err
 	}
 	spec, err := in.spec(ctx, env)
@@ -78,7 +83,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err := allowed(spec, in.Argv); err != nil {
 		return RunOutput{}, err
 	}
-	if term, ok := env.lookup("TERM"); ok && in.TTY {
+	if term, ok := env.lookup("TERM"); ok && tty {
 		if _, written := spec.Env["TERM"]; !written {
 			spec.Env["TERM"] = term
 		}
@@ -111,7 +116,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if stream.Stdout == nil {
 		out, err = capture(env, where, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = follow(where, cmd, spec, in.TTY, stream)
+		out, err = follow(where, cmd, spec, tty, stream)
 		err = errors.Join(err, tellDenials(notes, out))
 	}
 	if out.TimedOut {
@@ -163,7 +168,27 @@ func tellLost(w io.Writer, iso policy.Isolation) error {
 	return nil
 }
 
-func (in RunInput) check(env *Env, stream *Stream) error {
+// terminal reports whether the command gets a terminal: where that was asked for, and
+// for a shell that somebody is about to type into.
+func (in RunInput) terminal(stream *Stream) bool {
+	if in.TTY != nil {
+		return *in.TTY
+	}
+	if stream.Terminal == nil || !stream.Typed || stream.Stdout == nil || len(in.Argv) == 0 {
+		return false
+	}
+	switch path.Base(in.Argv[0]) {
+	case "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh":
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(in.Argv[1:], func(arg string) bool { // a script, or a command
+		long := strings.HasPrefix(arg, "--")
+		return !strings.HasPrefix(arg, "-") || long && strings.HasPrefix(arg, "--c") || !long && strings.Contains(arg, "c")
+	})
+}
+
+func (in RunInput) check(env *Env, stream *Stream, tty bool) error {
 	switch {
 	case len(in.Argv) == 0:
 		return &paddock.Error{
@@ -174,9 +199,9 @@ func (in RunInput) check(env *Env, stream *Stream) error {
 		return &paddock.Error{Message: "cannot run: the command is empty"}
 	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
-	case in.TTY && stream.Stdout == nil:
+	case tty && stream.Stdout == nil:
 		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
-	case in.TTY && stream.Terminal == nil:
+	case tty && stream.Terminal == nil:
 		return &paddock.Error{
 			Message: "cannot run with a terminal: standard input is not one",
 			Hint:    "leave out --tty, or start it from a terminal",

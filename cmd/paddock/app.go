@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -44,6 +45,7 @@ type app struct {
 }
 
 func (a *app) root(args []string) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "paddock",
 		Short: "An agent sandbox runtime: run commands inside real walls",
@@ -55,7 +57,11 @@ may change, a read-only system around it, and no network unless it is given.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch ops := op.Table(); {
+			case len(args) > 0:
+			case version:
+				return a.call(ops[slices.IndexFunc(ops, func(o op.Op) bool { return o.Name == "version" })], []byte("{}"), false)
+			default:
 				return cmd.Help()
 			}
 			return &paddock.Error{
@@ -64,9 +70,11 @@ may change, a read-only system around it, and no network unless it is given.`,
 			}
 		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
 	root.SetFlagErrorFunc(flagError)
 	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
+	group(root)
 	return root
 }
 
