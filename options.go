@@ -54,6 +54,9 @@ type Options struct {
 	// Dir is where relative paths of the spec start. Default: the current
 	// directory.
 	Dir string
+	// ID is the id of the sandbox, of [backend.NewID], for who must know it before there
+	// is one. Default: a new one.
+	ID string
 	// Path is a PATH, the caller's say, whose directories PATH inside begins with: those
 	// that are visible there at the same place, and that no command of a sandbox can
 	// write or ever could. [Plan] says which were left out, and why. It counts for the
@@ -123,7 +126,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
+	return be, backend.Request{ID: o.ID, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
 }
 
 // own are Paddock's own files beside the programs: what the door has named, and the

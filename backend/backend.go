@@ -8,10 +8,12 @@ package backend
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,8 +40,13 @@ type Backend interface {
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }
 
+// NewID returns a random id for a sandbox, that no other one has.
+func NewID() string { return "pd-" + strings.ToLower(rand.Text()[:13]) }
+
 // Request is what a sandbox is started from.
 type Request struct {
+	// ID is the sandbox's id, of [NewID]. Empty: the backend makes one.
+	ID   string
 	Spec policy.Spec
 	// Agent is the path of the paddock-agent binary.
 	Agent string

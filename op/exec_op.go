@@ -81,7 +81,7 @@ func (in ExecInput) check(env *Env) error {
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs; paddock run makes one for a command"}
+		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list; paddock run makes one for a command"}
 	}
 	return in.Env.check()
 }

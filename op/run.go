@@ -33,6 +33,7 @@ func runOp() Op {
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
+		Opens:   true,
 		Profile: ProfileRun,
 		Hints:   Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: Streams{In: true, Out: true},
@@ -102,7 +103,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Left = newLeft(sandbox)
+		out.Sandbox, out.Left = sandbox.ID(), newLeft(sandbox)
 		err = errors.Join(err, out.Left.tell(notes))
 	}()
 	if err := tellLost(notes, sandbox.Isolation()); err != nil {

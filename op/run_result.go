@@ -19,6 +19,7 @@ type RunInput struct {
 // RunOutput is how the command ended.
 type RunOutput struct {
 	Command         []string `json:"command"`
+	Sandbox         string   `json:"sandbox"`   // its id
 	ExitCode        int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
 	Signal          string   `json:"signal,omitempty"`
 	TimedOut        bool     `json:"timed_out"`

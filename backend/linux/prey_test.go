@@ -147,7 +147,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := newStateDir(req.StateDir)
+	dir, err := newStateDir(req.StateDir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newStateDir(req.StateDir)
+	dir, err := newStateDir(req.StateDir, req.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -88,6 +88,9 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 		Example: o.Examples,
 		Args:    cobra.ArbitraryArgs,
 	}
+	if o.Alias != "" {
+		cmd.Aliases = []string{o.Alias}
+	}
 	if !withFlags {
 		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
 		return cmd

@@ -33,7 +33,7 @@ func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 func commandOf(ops []op.Op, args []string) []string {
 	var wanted []string
 	for _, o := range ops {
-		if startsWith(args, o.CLI) && len(o.CLI) > len(wanted) {
+		if (startsWith(args, o.CLI) || o.Alias != "" && startsWith(args, []string{o.Alias})) && len(o.CLI) > len(wanted) {
 			wanted = o.CLI
 		}
 	}
