@@ -114,6 +114,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
+	home, _ := os.UserHomeDir() // without one nothing lies below it
 	agent, err := o.agentPath()
 	if err != nil {
 		return nil, backend.Request{}, err
@@ -126,7 +127,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{ID: o.ID, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
+	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
 }
 
 // own are Paddock's own files beside the programs: what the door has named, and the

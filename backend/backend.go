@@ -53,6 +53,9 @@ type Request struct {
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// Home is the caller's home; mounts below it are found below HOME inside, too, where
+	// the backend can have it so. Empty: there is none.
+	Home string
 	// Path is the PATH of the caller, which PATH inside follows as far as that is safe,
 	// where the backend knows what is visible there. Empty: PATH is [policy.SearchPath].
 	Path string

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -198,12 +199,28 @@ func (d *stateDir) scratchPath() string {
 	return filepath.Join(d.Path, "scratch")
 }
 
-// makeScratch makes them, for the identity that is to use them.
-func (d *stateDir) makeScratch(id identity) error {
+// makeScratch makes them, for the identity that is to use them, with links in HOME.
+func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 	d.scratch = d.scratchPath()
-	for _, dir := range []string{"", scratchHome, scratchTmp, confine.ScratchState, confine.ScratchSecrets} {
-		at := filepath.Join(d.scratch, dir)
-		err := os.Mkdir(at, 0o700)
+	names := []string{"", scratchHome, scratchTmp, confine.ScratchState, confine.ScratchSecrets}
+	texts := map[string]string{}
+	for _, l := range links {
+		at := path.Join(scratchHome, l.rel)
+		texts[at] = l.text
+		above := []string{at}
+		for dir := path.Dir(at); dir != scratchHome && !slices.Contains(names, dir); dir = path.Dir(dir) {
+			above = append(above, dir)
+		}
+		slices.Reverse(above)
+		names = append(names, above...)
+	}
+	for _, name := range names {
+		at, err := filepath.Join(d.scratch, name), error(nil)
+		if text, link := texts[name]; link {
+			err = os.Symlink(text, at)
+		} else {
+			err = os.Mkdir(at, 0o700)
+		}
 		if err == nil && os.Geteuid() == 0 {
 			err = os.Lchown(at, int(id.uid), int(id.gid))
 		}

@@ -65,6 +65,9 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMo
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
+	for _, l := range homeLinks(req.Home, mounts) { // behind all mounts, none of which passes through one
+		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
+	}
 	if err := b.guard(req); err != nil {
 		return nil, err
 	}
