@@ -215,7 +215,8 @@ func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 		names = append(names, above...)
 	}
 	for _, name := range names {
-		at, err := filepath.Join(d.scratch, name), error(nil)
+		at := filepath.Join(d.scratch, name)
+		var err error
 		if text, link := texts[name]; link {
 			err = os.Symlink(text, at)
 		} else {
