@@ -123,6 +123,7 @@ func (a *app) call(o op.Op, input []byte, asJSON bool) error {
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
 	out, err := o.Call(d.ctx, env, input, &d.stream)
+	o.NameFields(err, input, flagName)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone
 	}
