@@ -51,3 +51,5 @@ func (h *heard) Write(p []byte) (int, error) {
 	_, _ = h.Capture.Write(p) // it never fails
 	return h.w.Write(p)
 }
+
+var _ paddock.Kept = &heard{}

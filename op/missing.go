@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -81,10 +82,11 @@ func (l lookup) hint(name string) string {
 	cmd := l.sandbox.Command(l.ctx, "/bin/sh", append([]string{"-c", `echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, "sh"}, files...)...)
 	cmd.Timeout = lookupTime
 	out, err := cmd.Output()
-	if err != nil {
-		return "" // it has no shell, say
-	}
 	search, visible, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
+	if err != nil || len(out) > maxHeard || visible != "" && !slices.Contains(files, visible) {
+		return "" // it has no shell, say, or one that answers something else
+	}
+	search = hostpath.Printable(search)
 	switch {
 	case visible != "" && slices.Contains(strings.Split(search, ":"), filepath.Dir(visible)):
 		return "" // it is found, and what runs it is not
