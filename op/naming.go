@@ -32,7 +32,9 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 		return
 	}
 	var file string
-	_ = json.Unmarshal(given["spec_file"], &file) // absent, or a text
+	for _, key := range []string{"config", "spec_file"} {
+		_ = json.Unmarshal(given[key], &file) // absent, or a text
+	}
 	byKey := map[string]Field{}
 	for _, f := range o.Fields() {
 		byKey[f.JSON] = f
@@ -50,11 +52,20 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 			continue
 		}
 		f, ok := byKey[inputKey(given, e)]
-		switch _, written := given[f.JSON]; {
-		case ok && (written || file == ""):
-			if name := say(f); name != f.JSON {
-				e.Field = name + behind(e)
-			} else if base, _, _ := strings.Cut(e.Field, "["); base != name && !strings.HasPrefix(base, "env.") || name == "env_pass" {
+		base, _, _ := strings.Cut(e.Field, "[")
+		// What nobody wrote is a field that is missing, or the current directory.
+		_, written := given[f.JSON]
+		switch missing := base == f.JSON || base == "workspace.source" && say(f) != f.JSON; {
+		case ok && (written || file == "" && missing):
+			name, member := say(f), memberOf(base)
+			switch {
+			case name != f.JSON && member != "":
+				e.Field = name + " " + member
+			case name != f.JSON:
+				e.Field = name + entryOf(e)
+			case member != "":
+				e.Field = name + "." + member
+			case base != name:
 				e.Field = name
 			}
 			e.Reason, e.Hint = inText(e.Reason), inText(e.Hint)
@@ -67,12 +78,18 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 // JSONName is what a field is called where inputs are JSON.
 func JSONName(f Field) string { return f.JSON }
 
-// behind is what follows the name of a flag: which variable, or which of the entries
-// whose text is not shown.
-func behind(e *policy.FieldError) string {
-	if name, ok := strings.CutPrefix(e.Field, "env."); ok {
-		return " " + name
+// memberOf is the name of a variable or of a setting in a field, "" where it is none.
+func memberOf(field string) string {
+	for _, parent := range []string{"env.", "codex.config_overrides."} {
+		if member, ok := strings.CutPrefix(field, parent); ok {
+			return member
+		}
 	}
+	return ""
+}
+
+// entryOf says which entry of a list is refused, where its text is not shown.
+func entryOf(e *policy.FieldError) string {
 	_, i, _ := strings.Cut(strings.TrimSuffix(e.Field, "]"), "[")
 	if n, err := strconv.Atoi(i); err == nil && e.Value == "" {
 		return " number " + strconv.Itoa(n+1)
