@@ -3,6 +3,8 @@ package op
 import (
 	"fmt"
 	"io"
+	"os"
+	"reflect"
 
 	"github.com/paddock-dev/paddock"
 )
@@ -50,6 +52,22 @@ type heard struct {
 func (h *heard) Write(p []byte) (int, error) {
 	_, _ = h.Capture.Write(p) // it never fails
 	return h.w.Write(p)
+}
+
+// separate reports whether an error output can be heard: it is one of its own, and not
+// the output's pipe, through which both go as they come, in the order in which they were printed.
+func separate(stdout, stderr io.Writer) bool {
+	if t := reflect.TypeOf(stderr); t == nil || !t.Comparable() || stderr == stdout {
+		return false
+	}
+	out, isFile := stdout.(*os.File)
+	err, both := stderr.(*os.File)
+	if !isFile || !both {
+		return true
+	}
+	a, aerr := out.Stat()
+	b, berr := err.Stat()
+	return aerr == nil && berr == nil && (a.Mode()&os.ModeNamedPipe == 0 || !os.SameFile(a, b))
 }
 
 var _ paddock.Kept = &heard{}

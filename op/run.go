@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -238,7 +237,7 @@ func follow(where lookup, cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *
 	if spec.Limits.Output > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 	}
-	if t := reflect.TypeOf(cmd.Stderr); t != nil && t.Comparable() && cmd.Stderr != cmd.Stdout { // else both writers are one
+	if separate(cmd.Stdout, cmd.Stderr) {
 		cmd.Stderr = &heard{Capture: &paddock.Capture{Max: maxHeard}, w: cmd.Stderr}
 	}
 	if tty {

@@ -221,3 +221,10 @@ func TestErrorsBeforeTheTerminalIsRaw(t *testing.T) {
 		t.Errorf("the error was written to a raw terminal: %q", s.text())
 	}
 }
+
+// At a terminal both streams are one, and what failed is explained all the same.
+func TestHintsAtATerminal(t *testing.T) {
+	s := startTerminal(t, "run", "--", "sh", "-c", "echo npm error errno EAI_AGAIN >&2; exit 1")
+	s.expect(`npm error errno EAI_AGAIN\r\npaddock: perhaps denied: network: none`)
+	s.exit(1)
+}
