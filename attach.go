@@ -52,7 +52,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 func attachError(what string, err error) error {
 	if errors.Is(err, backend.ErrGone) {
 		return &Error{Message: "cannot " + what + ": " + err.Error(), Code: wire.CodeGone,
-			Hint: "a sandbox lives as long as the process that opened it, and is known to who has its directory of state"}
+			Hint: "paddock list shows those that run; a sandbox lives as long as the process that opened it, and is known to who has its directory of state"}
 	}
 	return agentError(what, err)
 }

@@ -42,3 +42,13 @@ func takeUnreported(dir string, end bool) []unreported {
 	}
 	return list
 }
+
+// running finds the sandboxes that run, without their specs.
+func running(dir string) ([]Running, error) {
+	found, err := state.List(dir)
+	list := make([]Running, len(found))
+	for i, r := range found {
+		list[i] = Running{ID: r.ID, Backend: r.Backend, Since: r.Created, Ready: r.Isolation != nil}
+	}
+	return list, err
+}

@@ -25,6 +25,10 @@ var guesses = []struct {
 	{"Could not resolve host", noNetwork, withoutNetwork},
 	{"network is unreachable", noNetwork, withoutNetwork},
 	{"EAI_AGAIN", noNetwork, withoutNetwork},
+	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
+	{"(from versions: none)", noNetwork, withoutNetwork}, // pip
+	{"you're using offline mode (--offline)", noNetwork, withoutNetwork},
+	{"--offline was specified", noNetwork, withoutNetwork},
 	{"Permission denied", Denial{Layer: "command", Rule: "execute", Hint: "of programs, those in commands.allow alone can be executed, and nothing that commands can change"},
 		func(s Spec) bool { return s.Commands != nil }},
 	{"Permission denied", Denial{Layer: "landlock", Rule: "files", Hint: "paths that were not named are out of reach: --ro or --rw makes them visible"},

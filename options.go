@@ -54,6 +54,15 @@ type Options struct {
 	// Dir is where relative paths of the spec start. Default: the current
 	// directory.
 	Dir string
+	// ID is the id of the sandbox, of [backend.NewID], for who must know it before there
+	// is one. Default: a new one.
+	ID string
+	// Path is a PATH, the caller's say, whose directories PATH inside begins with: those
+	// that are visible there at the same place, and that no command of a sandbox can
+	// write or ever could. [Plan] says which were left out, and why. It counts for the
+	// linux backend, with the host's own root file system, where the spec neither sets
+	// PATH nor says which programs may be called. Default: PATH is fixed.
+	Path string
 	// Own are files of the caller's own that commands must not change, beside
 	// Paddock's programs and its state: where privileges are kept, say. One that
 	// lies in what commands may write is covered, or the sandbox refused.
@@ -109,6 +118,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
+	home, _ := os.UserHomeDir() // without one nothing lies below it
 	agent, err := o.agentPath()
 	if err != nil {
 		return nil, backend.Request{}, err
@@ -124,7 +134,7 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds it itself
 		spec.Env = withGitUser(spec)
 	}
-	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
+	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
 }
 
 // own are Paddock's own files beside the programs: what the door has named, and the

@@ -51,6 +51,9 @@ type Agent struct {
 	reaper  *reaper
 	trees   *trees
 	env     map[string]string
+	// ownPath says that PATH was chosen for what is visible behind these walls, and
+	// is not what the files of login shells say.
+	ownPath bool
 	limits  confine.Rlimits // of each process of every command
 	// addressSpace is one more of them, in bytes.
 	addressSpace uint64

@@ -154,6 +154,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		reaper:     s.reaper,
 		trees:      s.trees,
 		env:        boot.Plan.Env,
+		ownPath:    true,
 		limits:     boot.Plan.Rlimits,
 		workspace:  boot.Plan.Workspace,
 		isolation:  boot.Plan.Isolation(skipped),

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -100,15 +101,25 @@ func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
 		return nil, err
 	}
 	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: a.rlimits(r.Limits)}
-	if len(r.Argv) == 0 {
-		c.Argv = []string{"/bin/sh", "-lc", r.Command}
-	}
 	for k, v := range env {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	sort.Strings(c.Env)
+	if len(r.Argv) == 0 {
+		c.Argv = a.shellArgv(r.Command, c.Env)
+	}
 	c.Path, err = lookPath(c.Argv[0], searchPath(env), dir)
 	return c, err
+}
+
+// shellArgv runs shell text with an environment by a login shell, as the contract has
+// it. Where PATH is our own the files of such shells do not take it away.
+func (a *Agent) shellArgv(text string, env []string) []string {
+	i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	if a.ownPath && i >= 0 {
+		text = "PATH='" + strings.ReplaceAll(env[i][len("PATH="):], "'", `'\''`) + "'; " + text
+	}
+	return []string{"/bin/sh", "-lc", text}
 }
 
 // environment is a command's whole environment.

@@ -192,7 +192,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		return nil, werr
 	}
 	r := g.Rlimits
-	a := &Agent{env: env, addressSpace: r.AddressSpace,
+	a := &Agent{env: env, ownPath: true, addressSpace: r.AddressSpace,
 		limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
 	if len(g.Isolation) > 0 {
 		if err := json.Unmarshal(g.Isolation, &a.isolation); err != nil {

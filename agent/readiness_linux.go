@@ -196,7 +196,7 @@ func (a *Agent) commandReadiness(r *readiness, fields map[string]any) error {
 	r.limit = commandLimit
 	r.look = func(ctx context.Context, program *clone.Command) bool {
 		c := *program
-		c.Argv = []string{"/bin/sh", "-lc", command}
+		c.Argv = a.shellArgv(command, c.Env)
 		return a.succeeds(ctx, &c)
 	}
 	return nil

@@ -76,11 +76,12 @@ func (a *Agent) serviceCommand(command string, cwd filePath, own map[string]stri
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.text, Message: "cannot use " + cwd.text + " as working directory: " + err.Error()}
 	}
 	dir := a.real(cwd)
-	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-lc", command}, Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: a.rlimits(nil)}
+	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: a.rlimits(nil)}
 	for k, v := range a.baseEnv(dir, own) {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	slices.Sort(c.Env)
+	c.Argv = a.shellArgv(command, c.Env)
 	return c, handle, nil
 }
 

@@ -8,10 +8,12 @@ package backend
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,14 +40,25 @@ type Backend interface {
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }
 
+// NewID returns a random id for a sandbox, that no other one has.
+func NewID() string { return "pd-" + strings.ToLower(rand.Text()[:13]) }
+
 // Request is what a sandbox is started from.
 type Request struct {
+	// ID is the sandbox's id, of [NewID]. Empty: the backend makes one.
+	ID   string
 	Spec policy.Spec
 	// Agent is the path of the paddock-agent binary.
 	Agent string
 	// StateDir is the root of Paddock's state (see DefaultStateDir in the
 	// root package); the sandbox gets a directory below it.
 	StateDir string
+	// Home is the caller's home; mounts below it are found below HOME inside, too, where
+	// the backend can have it so. Empty: there is none.
+	Home string
+	// Path is the PATH of the caller, which PATH inside follows as far as that is safe,
+	// where the backend knows what is visible there. Empty: PATH is [policy.SearchPath].
+	Path string
 	// Guards are what of the writable mounts commands must not change. Of a mount
 	// of such a path itself, or of something in it, they say nothing.
 	Guards []Guard

@@ -39,6 +39,9 @@ type Plan struct {
 	Rlimits Rlimits `json:"rlimits,omitzero"`
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
+	// LeftOut are the directories of the caller's PATH that PATH in Env lacks. They
+	// do not cross to the new process.
+	LeftOut []LeftOut `json:"path_left_out,omitempty"`
 	// Workspace is the directory inside where commands start.
 	Workspace string `json:"workspace"`
 	// Scratch is a directory of the host for the sandbox's private files, with
@@ -47,6 +50,12 @@ type Plan struct {
 	Scratch string `json:"scratch,omitempty"`
 	// Holds is what will be true once the plan is applied.
 	Holds policy.Isolation `json:"holds"`
+}
+
+// LeftOut is a directory in which programs are not looked for, and why.
+type LeftOut struct {
+	Dir string `json:"dir"`
+	Why string `json:"why"`
 }
 
 // Rlimits are resource limits of a process (setrlimit(2)). 0: none.

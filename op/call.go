@@ -13,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -89,6 +90,7 @@ type call struct {
 	lost    bool // what was done could not be put on record, and must not be acknowledged
 
 	mu        sync.Mutex
+	planned   string // the id of the sandbox that the call is about to open, until it does
 	sandboxes []string
 	denied    bool
 }
@@ -104,6 +106,15 @@ func (c *call) opened(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sandboxes = append(c.sandboxes, id)
+}
+
+// nextID gives the id of the next sandbox that the call opens, "" where it is to have
+// a new one.
+func (c *call) nextID() (id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, c.planned = c.planned, ""
+	return id
 }
 
 // refuse takes note that something was denied, and did not fail.
@@ -127,7 +138,10 @@ func (c *call) begin(ctx context.Context) error {
 	if c.op.Hints.ReadOnly && !c.durable() {
 		return nil
 	}
-	r, err := c.append(ctx, audit.Record{Kind: audit.KindBegin, Args: c.args})
+	if c.op.Opens {
+		c.planned = backend.NewID()
+	}
+	r, err := c.append(ctx, audit.Record{Kind: audit.KindBegin, Args: c.args, Sandbox: c.planned})
 	switch {
 	case err == nil:
 		c.begun = r.Seq

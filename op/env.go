@@ -98,6 +98,8 @@ type Stream struct {
 	Signals <-chan string
 	// Terminal is the caller's terminal; nil where there is none.
 	Terminal Terminal
+	// Typed says that both standard input and standard output are a terminal.
+	Typed bool
 
 	early []string // signals that came before there was a command to get them
 }

@@ -38,6 +38,7 @@ type keptExec struct {
 	command string // what is remembered of it
 	began   time.Time
 	cmd     *paddock.Cmd
+	where   lookup
 	limit   timeLimit
 	end     context.CancelFunc // kills the whole tree
 	killed  bool               // by exec_kill; of execs.mu
@@ -132,12 +133,13 @@ func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*ke
 		x.out.store.remove(x.out)
 		return nil, err
 	}
-	x.cmd = h.Command(ctx, argv[0], argv[1:]...)
+	x.cmd, x.where = h.Command(ctx, argv[0], argv[1:]...), env.lookupIn(ctx, h.Sandbox)
 	x.limit = env.within(in.limit(h.Spec()))
 	x.cmd.Dir, x.cmd.AddEnv, x.cmd.Timeout = in.Cwd, in.Env, x.limit.span
 	x.cmd.Stdout, x.cmd.Stderr = outputSide{x.out, 0}, outputSide{x.out, 1}
 	x.cmd.Stdin = in.stdin(h, stream)
 	if err := x.cmd.Start(); err != nil {
+		err = x.where.explain(err, argv[0])
 		end()
 		x.err = err
 		close(x.done)
@@ -163,8 +165,9 @@ func (in ExecInput) stdin(h *held, stream *Stream) io.Reader {
 // watch brings the command to its end.
 func (x *keptExec) watch(h *held) {
 	err := brokenStream(x.cmd.Wait())
-	x.end()
 	x.result = x.cmd.Result()
+	x.where.guess(x.result, x.cmd.Stderr)
+	x.end()
 	if x.result == nil || err != nil && !cancelled(err) {
 		x.err = h.explain(err)
 	}

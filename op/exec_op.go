@@ -81,7 +81,7 @@ func (in ExecInput) check(env *Env) error {
 	case env.Sandboxes == nil && (in.Background || in.YieldAfter != nil):
 		return &policy.FieldError{Field: "background", Reason: "only a server keeps what runs on"}
 	case env.Sandboxes == nil && in.Sandbox == "":
-		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs; paddock run makes one for a command"}
+		return &policy.FieldError{Field: "sandbox", Reason: "it is missing", Hint: "name a sandbox that runs, see paddock list; paddock run makes one for a command"}
 	}
 	return in.Env.check()
 }
@@ -100,7 +100,7 @@ func execCommand(ctx context.Context, env *Env, in ExecInput, stream *Stream) (o
 			return err
 		}
 		if stream.Stdout != nil {
-			out, err = h.followed(ctx, argv, in, stream)
+			out, err = h.followed(ctx, env, argv, in, stream)
 			return err
 		}
 		x, err := h.start(env, argv, in, stream)
@@ -234,13 +234,13 @@ func label(text string) string {
 }
 
 // followed passes the command's streams on as they come.
-func (h *held) followed(ctx context.Context, argv []string, in ExecInput, stream *Stream) (ExecAnswer, error) {
+func (h *held) followed(ctx context.Context, env *Env, argv []string, in ExecInput, stream *Stream) (ExecAnswer, error) {
 	cmd := h.Command(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.AddEnv, cmd.Stdin = in.Cwd, in.Env, in.stdin(h, stream)
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	run, err := follow(cmd, policy.Spec{}, false, stream)
+	run, err := follow(env.lookupIn(ctx, h.Sandbox), cmd, policy.Spec{}, false, stream)
 	out := ExecAnswer{Sandbox: h.called(), State: stateExited}
 	out.ended(run)
 	return out, errors.Join(err, tellDenials(stream.Stderr, run.Denials, run.ExitStatus()))

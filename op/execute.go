@@ -34,6 +34,7 @@ func executeOp() Op {
 
   # the settings of an older server, and the result as one JSON object
   paddock execute --config config.json --format json 'ls -la'`,
+		Opens:   true,
 		Profile: ProfileRun,
 		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{Out: true},

@@ -3,6 +3,10 @@ package op
 import (
 	"fmt"
 	"io"
+	"os"
+	"reflect"
+
+	"github.com/paddock-dev/paddock"
 )
 
 // head passes on the head of a stream and counts the rest.
@@ -34,3 +38,36 @@ func (h *head) tell(w io.Writer, name string) error {
 	_, err := fmt.Fprintf(w, "paddock: the %s was cut after %d of %d bytes (max-output)\n", name, h.passed, h.passed+h.dropped)
 	return err
 }
+
+// maxHeard bounds what is looked through of an error output that is passed on.
+const maxHeard = 64 << 10
+
+// heard passes a stream on and keeps its beginning and its end, which are looked
+// through where the command fails.
+type heard struct {
+	*paddock.Capture
+	w io.Writer
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	_, _ = h.Capture.Write(p) // it never fails
+	return h.w.Write(p)
+}
+
+// separate reports whether an error output can be heard: it is one of its own, and not
+// the output's pipe, through which both go as they come, in the order in which they were printed.
+func separate(stdout, stderr io.Writer) bool {
+	if t := reflect.TypeOf(stderr); t == nil || !t.Comparable() || stderr == stdout {
+		return false
+	}
+	out, isFile := stdout.(*os.File)
+	err, both := stderr.(*os.File)
+	if !isFile || !both {
+		return true
+	}
+	a, aerr := out.Stat()
+	b, berr := err.Stat()
+	return aerr == nil && berr == nil && (a.Mode()&os.ModeNamedPipe == 0 || !os.SameFile(a, b))
+}
+
+var _ paddock.Kept = &heard{}

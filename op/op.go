@@ -46,6 +46,10 @@ type Desc struct {
 	Lasting bool
 	// Local operations are for the terminal of this host alone: no other door has them.
 	Local bool
+	// Opens says that it opens a sandbox of its own, whose id its first record has.
+	Opens bool
+	// Alias is another name of its command.
+	Alias string
 	// Profile is the smallest set of tools in which models are offered it.
 	Profile Profile
 	Hints   Hints
@@ -159,7 +163,7 @@ func Groups() map[string]string {
 // It is built on each call: nothing is done for a program that asks nothing.
 func Table() []Op {
 	return slices.Concat(
-		[]Op{runOp(), executeOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), []Op{fileSearchOp()}, sessionOps(),
+		[]Op{runOp(), executeOp(), listOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), []Op{fileSearchOp()}, sessionOps(),
 		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
 		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
 		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),

@@ -53,6 +53,9 @@ func plan(ctx context.Context, env *Env, in PlanInput, _ *Stream) (PlanOutput, e
 	if err != nil {
 		return PlanOutput{}, err
 	}
+	if env.Ceiling != nil {
+		p.LeftOut = nil // where programs of the operator's lie is not for who asks
+	}
 	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec)}, nil
 }
 
@@ -84,6 +87,12 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 	}
 	for _, m := range p.GIDs {
 		fmt.Fprintf(&b, "gid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
+	}
+	if search := p.Env["PATH"]; search != "" {
+		b.WriteString("PATH        " + search + "\n")
+	}
+	for _, left := range p.LeftOut {
+		fmt.Fprintf(&b, "  without   %s: %s\n", orNone(visible(left.Dir)), left.Why)
 	}
 	if len(p.Command) > 0 {
 		b.WriteString("\nthe wall\n")

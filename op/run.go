@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -23,11 +26,13 @@ func runOp() Op {
   # another workspace, a tool's files read-only, at most a minute
   paddock run -w ~/src/app --ro ~/go/pkg/mod --timeout 1m -- make
 
-  # an interactive shell
-  paddock run -t bash
+  # an interactive shell; other programs get a terminal with -t
+  paddock run bash
+  paddock run -t top
 
   # the result as one JSON object
   paddock run --json -- sh -c 'echo out; exit 7'`,
+		Opens:   true,
 		Profile: ProfileRun,
 		Hints:   Hints{Destructive: true, LongRunning: true, OpenWorld: true},
 		Streams: Streams{In: true, Out: true},
@@ -40,9 +45,12 @@ The command finds the workspace at /workspace and may change it: the current
 directory, unless --workspace says another. A home, what holds one, /etc and
 /usr are a workspace only where they are named. The system directories are read-only,
 HOME and /tmp are private and empty, and there is no network. --network=host gives
-the host's. Nothing of the caller's environment is passed on. --env sets a
-variable, and --env-pass hands one on; what is written with --env can be read in
-the list of processes, so secrets belong in --env-pass. Git has the user's name and
+the host's. Nothing of the caller's environment is passed on, but for the
+directories of PATH that are visible inside and that commands cannot write
+(paddock plan says which are not). --env sets a variable, and --env-pass
+hands one on; what is written with --env can be read in the list of processes, so
+secrets belong in --env-pass.
+Git has the user's name and
 address, and a copy of the repository's configuration: what commands add to it is
 printed at the end, and "paddock git accept" takes it over.
 
@@ -68,7 +76,8 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 // run opens the sandbox, runs the command and closes the sandbox; it returns
 // when the kernel has confirmed that nothing is left.
 func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOutput, err error) {
-	if err := in.check(env, stream); err != nil {
+	tty := in.terminal(stream)
+	if err := in.check(env, stream, tty); err != nil {
 		return RunOutput{}, err
 	}
 	spec, err := in.spec(ctx, env)
@@ -78,7 +87,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err := allowed(spec, in.Argv); err != nil {
 		return RunOutput{}, err
 	}
-	if term, ok := env.lookup("TERM"); ok && in.TTY {
+	if term, ok := env.lookup("TERM"); ok && tty {
 		if _, written := spec.Env["TERM"]; !written {
 			spec.Env["TERM"] = term
 		}
@@ -97,7 +106,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	}
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
-		out.Left = newLeft(sandbox)
+		out.Sandbox, out.Left = sandbox.ID(), newLeft(sandbox)
 		err = errors.Join(err, out.Left.tell(notes))
 	}()
 	if err := tellLost(notes, sandbox.Isolation()); err != nil {
@@ -107,10 +116,11 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	cmd.Timeout = limit.span
+	where := env.lookupIn(ctx, sandbox)
 	if stream.Stdout == nil {
-		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = capture(env, where, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = follow(cmd, spec, in.TTY, stream)
+		out, err = follow(where, cmd, spec, tty, stream)
 		err = errors.Join(err, tellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
@@ -142,7 +152,7 @@ func tellDenials(w io.Writer, list []paddock.Denial, status int) error {
 		if d.Object != "" {
 			what += ", " + d.Object
 		}
-		if _, err := fmt.Fprintf(w, "paddock: denied: %s (%s)\n", what, d.Hint); err != nil {
+		if _, err := fmt.Fprintf(w, "paddock: %sdenied: %s (%s)\n", map[bool]string{true: "perhaps "}[d.Guess], what, d.Hint); err != nil {
 			return err
 		}
 	}
@@ -162,7 +172,27 @@ func tellLost(w io.Writer, iso policy.Isolation) error {
 	return nil
 }
 
-func (in RunInput) check(env *Env, stream *Stream) error {
+// terminal reports whether the command gets a terminal: where that was asked for, and
+// for a shell that somebody is about to type into.
+func (in RunInput) terminal(stream *Stream) bool {
+	if in.TTY != nil {
+		return *in.TTY
+	}
+	if stream.Terminal == nil || !stream.Typed || stream.Stdout == nil || len(in.Argv) == 0 {
+		return false
+	}
+	switch path.Base(in.Argv[0]) {
+	case "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh":
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(in.Argv[1:], func(arg string) bool { // a script, or a command
+		long := strings.HasPrefix(arg, "--")
+		return !strings.HasPrefix(arg, "-") || long && strings.HasPrefix(arg, "--c") || !long && strings.Contains(arg, "c")
+	})
+}
+
+func (in RunInput) check(env *Env, stream *Stream, tty bool) error {
 	switch {
 	case len(in.Argv) == 0:
 		return &paddock.Error{
@@ -173,9 +203,9 @@ func (in RunInput) check(env *Env, stream *Stream) error {
 		return &paddock.Error{Message: "cannot run: the command is empty"}
 	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
 		return &policy.FieldError{Field: "timeout", Value: in.Timeout.String(), Reason: "it must be above 0", Hint: "leave it out for the default"}
-	case in.TTY && stream.Stdout == nil:
+	case tty && stream.Stdout == nil:
 		return &paddock.Error{Message: "cannot run with a terminal: the output is captured"}
-	case in.TTY && stream.Terminal == nil:
+	case tty && stream.Terminal == nil:
 		return &paddock.Error{
 			Message: "cannot run with a terminal: standard input is not one",
 			Hint:    "leave out --tty, or start it from a terminal",
@@ -186,10 +216,10 @@ func (in RunInput) check(env *Env, stream *Stream) error {
 
 // capture keeps the command's output, bounded by the library, or by the budget
 // of answers.
-func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
+func capture(env *Env, where lookup, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
 	k := env.keep(cmd, bound)
 	stop := stream.beat(cmd.Timeout, k.whole.printed)
-	out, err := finish(cmd, stream)
+	out, err := finish(where, cmd, stream)
 	stop()
 	if out.Command == nil {
 		k.drop()
@@ -204,12 +234,15 @@ func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput
 
 // follow passes the command's output on as it comes. spec is the caller's own
 // word: the default bound is for captured output alone.
-func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
+func follow(where lookup, cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
 	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
 	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
 	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
 	if spec.Limits.Output > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
+	}
+	if separate(cmd.Stdout, cmd.Stderr) {
+		cmd.Stderr = &heard{Capture: &paddock.Capture{Max: maxHeard}, w: cmd.Stderr}
 	}
 	if tty {
 		rows, cols, err := stream.Terminal.Size()
@@ -218,13 +251,13 @@ func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOu
 		}
 		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
 	}
-	out, err := finish(cmd, stream)
+	out, err := finish(where, cmd, stream)
 	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
 	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
 }
 
 // finish starts the command and brings it to its end.
-func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
+func finish(where lookup, cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 	if cmd.TTY != nil {
 		restore, err := stream.Terminal.Raw()
 		if err != nil {
@@ -233,7 +266,7 @@ func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 		defer restore()
 	}
 	if err := cmd.Start(); err != nil {
-		return RunOutput{}, err
+		return RunOutput{}, where.explain(err, cmd.Args[0])
 	}
 	stop := handOn(cmd, stream)
 	defer stop()
@@ -242,6 +275,7 @@ func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 	if result == nil {
 		return RunOutput{}, err
 	}
+	where.guess(result, cmd.Stderr)
 	return newRunOutput(cmd.Args, result), brokenStream(err)
 }
 

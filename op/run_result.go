@@ -11,7 +11,7 @@ import (
 type RunInput struct {
 	SpecInput
 	Cwd   string   `json:"cwd,omitempty" flag:"cwd" arg:"DIR" help:"working directory inside, relative to the workspace or absolute (default: the workspace)"`
-	TTY   bool     `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input"`
+	TTY   *bool    `json:"tty,omitempty" flag:"tty" only:"cli" short:"t" help:"give the command a terminal, made inside the sandbox; needs one on standard input (default: for a shell without a command, where standard input and output are one)"`
 	Quiet bool     `json:"quiet,omitempty" flag:"quiet" only:"cli" short:"q" help:"print no notes of Paddock's own on standard error, errors aside"`
 	Argv  []string `json:"argv" arg:"CMD [ARG]..." help:"the command and its arguments"`
 }
@@ -19,6 +19,7 @@ type RunInput struct {
 // RunOutput is how the command ended.
 type RunOutput struct {
 	Command         []string `json:"command"`
+	Sandbox         string   `json:"sandbox"`   // its id
 	ExitCode        int      `json:"exit_code"` // -N where signal N ended the command, 124 where it timed out
 	Signal          string   `json:"signal,omitempty"`
 	TimedOut        bool     `json:"timed_out"`

@@ -26,6 +26,9 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 		}
 	}
 	opts.Planted, opts.Unreported = e.tellOfPlanted, e.tellOfUnreported
+	if e.call != nil {
+		opts.ID = e.call.nextID()
+	}
 	sandbox, err := paddock.Open(ctx, spec, opts)
 	if err == nil && e.call != nil {
 		e.call.opened(sandbox.ID())

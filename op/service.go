@@ -65,7 +65,7 @@ func (e *Env) stays(where InSandbox) error {
 		return nil
 	}
 	return &policy.FieldError{Field: "sandbox", Reason: "it is missing: services end with their sandbox, and one of this call's own would end with it",
-		Hint: "name a sandbox that runs"}
+		Hint: "name a sandbox that runs, see paddock list"}
 }
 
 func serviceStatus(ctx context.Context, env *Env, in ServiceNameInput, _ *Stream) (out ServiceOutput, err error) {

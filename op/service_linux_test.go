@@ -207,3 +207,23 @@ func TestServiceList(t *testing.T) {
 		t.Errorf("%d are shown, %d not, in %d bytes", len(out.Services), out.NotShown, len(mustJSON(t, out)))
 	}
 }
+
+// A service finds programs where exec does: the files of login shells, which it is
+// started by, do not take its PATH away.
+func TestServiceKeepsItsPath(t *testing.T) {
+	env := lasting(t)
+	env.Options.Path = "/usr/share:/usr/lib"
+	exec := well[ExecAnswer](t, env, "exec", fields{"command": `echo "$PATH"`})
+	if !strings.HasPrefix(exec.Stdout, "/usr/share:/usr/lib:/") {
+		t.Fatalf("%+v", exec)
+	}
+	for name, own := range map[string]fields{exec.Stdout: {}, "/it's/own\n": {"PATH": "/it's/own"}} {
+		well[ServiceOutput](t, env, "service_start", fields{"name": "path", "command": `echo "$PATH" > path.new; /bin/mv path.new path; exec /bin/sleep 60`, "env": own, "ready_file": "path", "timeout": "2m"})
+		file := filepath.Join(env.Default.Workspace.Source, "path")
+		if text, err := os.ReadFile(file); err != nil || string(text) != name {
+			t.Errorf("PATH of a service is %q (%v), want %q", text, err, name)
+		}
+		well[ServiceStopOutput](t, env, "service_stop", fields{"name": "path"})
+		_ = os.Remove(file)
+	}
+}

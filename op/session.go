@@ -59,6 +59,7 @@ Exit status: the last command's, with --json 0; 125 Paddock could not open the s
   # for programs
   printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`,
 		Local:   true,
+		Opens:   true,
 		Hints:   Hints{Destructive: true, LongRunning: true},
 		Streams: Streams{In: true, Out: true, Lines: true, Interrupts: true},
 	}, session, func(io.Writer, SessionOutput) error { return nil })

@@ -64,6 +64,7 @@ func (t *talk) ask(ctx context.Context, text []byte) (id json.RawMessage, out an
 		return id, nil, err
 	}
 	out, err = o.Call(ctx, t.env, input, nil)
+	o.NameFields(err, input, JSONName)
 	return id, out, err
 }
 

@@ -70,3 +70,26 @@ func isEnvName(name string) bool {
 	}
 	return name != ""
 }
+
+// OfflineEnv returns variables by which package managers fail at once, rather than
+// after a minute of new attempts, in a sandbox without a network, and take what their
+// caches have. It is empty with a network, and lacks what [Spec.Env] sets, npm's in
+// capitals too. Registries on loopback still work, but for those of go and cargo.
+func (s Spec) OfflineEnv() map[string]string {
+	if s.Network != "none" {
+		return nil
+	}
+	env := map[string]string{
+		"npm_config_fetch_retries":  "0",
+		"npm_config_prefer_offline": "true",
+		"PIP_RETRIES":               "0",
+		"CARGO_NET_OFFLINE":         "true",
+		"GOPROXY":                   "off",
+	}
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		_, set := s.Env[name]
+		_, capitals := s.Env[strings.ToUpper(name)]
+		return set || capitals
+	})
+	return env
+}

@@ -12,16 +12,16 @@ func (r *resolver) mounts(mounts []Mount) []Mount {
 		return nil
 	}
 	mounts = slices.Clone(mounts)
-	first := make(map[string]string, len(mounts)) // target: the field that has it
+	first := make(map[string]string, len(mounts)) // target: what is mounted there
 	for i := range mounts {
 		field := index("mounts", i)
 		r.mount(field, &mounts[i])
 		target := mounts[i].Target
 		if other, taken := first[target]; taken && target != "" {
-			r.refuse(field+".target", target, "it is the target of "+other+" too", "")
+			r.refuse(field+".target", target, "another mount has it, of "+quoteShort(other), "")
 			continue
 		}
-		first[target] = field
+		first[target] = mounts[i].Source
 	}
 	slices.SortStableFunc(mounts, func(a, b Mount) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")

@@ -83,8 +83,8 @@ type Mount struct {
 	// Source is a host file or directory; it is made absolute, and "~" is
 	// the caller's home.
 	Source string `json:"source"`
-	// Target is an absolute path inside; "~" is the caller's home on the
-	// host, not the HOME inside. Default: the absolute source.
+	// Target is an absolute path inside; "~" is the caller's home on the host, which
+	// the linux backend shows below HOME inside, too. Default: the absolute source.
 	Target string `json:"target,omitempty"`
 	// Mode is "ro" (default) or "rw".
 	Mode string `json:"mode,omitempty"`

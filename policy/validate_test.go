@@ -144,7 +144,7 @@ func TestResolveErrors(t *testing.T) {
 		{target("/tmp"), `mounts[0].target "/tmp": it would cover the sandbox's own /tmp`},
 		{target("/a\nb"), `mounts[0].target "/a\nb": it contains a line break`},
 		{Spec{Mounts: []Mount{{Source: "/x", Target: "/home/u/b"}, {Source: "/a"}, {Source: "/c", Target: "~/b"}}},
-			`mounts[2].target "/home/u/b": it is the target of mounts[0] too`},
+			`mounts[2].target "/home/u/b": another mount has it, of "/x"`},
 
 		{limits(Limits{Timeout: -1}), `limits.timeout "-1ns": it must not be negative`},
 		{limits(Limits{Timeout: 1}), `limits.timeout "1ns": it is less than 1ms`},

@@ -4,6 +4,7 @@ package codex
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -100,6 +101,7 @@ func (w *wall) guest() wire.Guest {
 		},
 		Env: map[string]string{},
 	}
+	maps.Copy(g.Env, w.req.Spec.OfflineEnv())
 	if w.temporary {
 		g.Env["TMPDIR"], g.Env["HOME"] = w.home.scratch, w.home.scratch
 	}

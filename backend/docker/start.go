@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 	"time"
@@ -116,6 +117,7 @@ func isPlainName(name string) bool {
 // guestEnv is the environment of commands: the image's, and the spec's over it.
 func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 	env := map[string]string{"PATH": policy.SearchPath}
+	maps.Copy(env, spec.OfflineEnv())
 	for _, kv := range img.Config.Env {
 		if name, value, ok := strings.Cut(kv, "="); ok && isPlainName(name) {
 			env[name] = value

@@ -5,10 +5,12 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -54,6 +56,7 @@ func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []u
 	if err := b.outOfReach(req, scratch); err != nil {
 		return nil, err
 	}
+	b.searchPath(req)
 	b.plan.Holds = holds(spec, id, nil)
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}
@@ -151,14 +154,12 @@ func (b *builder) outOfReach(req backend.Request, scratch string) error {
 
 // landlockEnvironment is the base environment of commands.
 func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[string]string {
-	env := environment(policy.Spec{})
+	env := environment(spec)
 	env["HOME"], env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
 	if u, err := user.LookupId(strconv.FormatUint(uint64(id.uid), 10)); err == nil {
 		env["USER"], env["LOGNAME"] = u.Username, u.Username
 	}
-	for k, v := range spec.Env {
-		env[k] = v
-	}
+	maps.Copy(env, spec.Env)
 	return env
 }
 
@@ -198,12 +199,29 @@ func (d *stateDir) scratchPath() string {
 	return filepath.Join(d.Path, "scratch")
 }
 
-// makeScratch makes them, for the identity that is to use them.
-func (d *stateDir) makeScratch(id identity) error {
+// makeScratch makes them, for the identity that is to use them, with links in HOME.
+func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 	d.scratch = d.scratchPath()
-	for _, dir := range []string{"", scratchHome, scratchTmp, confine.ScratchState, confine.ScratchSecrets} {
-		at := filepath.Join(d.scratch, dir)
-		err := os.Mkdir(at, 0o700)
+	names := []string{"", scratchHome, scratchTmp, confine.ScratchState, confine.ScratchSecrets}
+	texts := map[string]string{}
+	for _, l := range links {
+		at := path.Join(scratchHome, l.rel)
+		texts[at] = l.text
+		above := []string{at}
+		for dir := path.Dir(at); dir != scratchHome && !slices.Contains(names, dir); dir = path.Dir(dir) {
+			above = append(above, dir)
+		}
+		slices.Reverse(above)
+		names = append(names, above...)
+	}
+	for _, name := range names {
+		at := filepath.Join(d.scratch, name)
+		var err error
+		if text, link := texts[name]; link {
+			err = os.Symlink(text, at)
+		} else {
+			err = os.Mkdir(at, 0o700)
+		}
 		if err == nil && os.Geteuid() == 0 {
 			err = os.Lchown(at, int(id.uid), int(id.gid))
 		}

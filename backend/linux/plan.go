@@ -53,6 +53,7 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMo
 		Env:        environment(spec),
 		Workspace:  workspaceDir,
 	}}
+	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
 	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
 	if err := b.limits(spec.Limits); err != nil {
@@ -66,6 +67,9 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMo
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
+	for _, l := range homeLinks(req.Home, mounts) { // behind all mounts, none of which passes through one
+		b.add(confine.Step{Do: confine.OpSymlink, Source: l.text, Target: path.Join(homeDir, l.rel), Why: "what is mounted below the caller's home is found below HOME, too"})
+	}
 	if err := b.guard(req); err != nil {
 		return nil, err
 	}
@@ -95,6 +99,7 @@ func environment(spec policy.Spec) map[string]string {
 		"SHELL":   "/bin/sh",
 		"LANG":    "C.UTF-8",
 	}
+	maps.Copy(env, spec.OfflineEnv())
 	maps.Copy(env, spec.Env)
 	return env
 }

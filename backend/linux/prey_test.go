@@ -147,7 +147,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := newStateDir(req.StateDir)
+	dir, err := newStateDir(req.StateDir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 	id, err := chooseIdentity()
 	if m.level == policy.LevelLandlock {
 		id, err = landlockIdentity(req.Spec, mounts)
-		err = errors.Join(err, dir.makeScratch(id))
+		err = errors.Join(err, dir.makeScratch(id, nil))
 	} else if err == nil && id.kind == idmap {
 		id.uid, err = dir.lendUID()
 		id.gid = id.uid

@@ -29,7 +29,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newStateDir(req.StateDir)
+	dir, err := newStateDir(req.StateDir, req.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount) (*sandbox, error) {
 	id, err := landlockIdentity(req.Spec, mounts)
 	if err == nil {
-		err = dir.makeScratch(id)
+		err = dir.makeScratch(id, homeLinks(req.Home, mounts))
 	}
 	if err != nil {
 		return nil, err

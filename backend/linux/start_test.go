@@ -123,7 +123,7 @@ func TestSwappedSource(t *testing.T) {
 		if err := errors.Join(os.Rename(filepath.Join(dir, link), dir+"/gone"), os.Symlink(dir+"/other", filepath.Join(dir, link))); err != nil {
 			t.Fatal(err)
 		}
-		made, err := newStateDir(req.StateDir)
+		made, err := newStateDir(req.StateDir, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,8 +40,8 @@ type stateDir struct {
 // that it has one.
 const settle = 10 * time.Second
 
-func newStateDir(root string) (*stateDir, error) {
-	d, err := state.New(root, func(path string, r *state.Record) bool { return sweepOne(root, path, r) })
+func newStateDir(root, id string) (*stateDir, error) {
+	d, err := state.New(root, id, func(path string, r *state.Record) bool { return sweepOne(root, path, r) })
 	if err != nil {
 		return nil, err
 	}

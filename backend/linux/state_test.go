@@ -98,7 +98,7 @@ func TestLendUID(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "state")
 	seen := map[uint32]bool{}
 	for range 20 {
-		d, err := newStateDir(root)
+		d, err := newStateDir(root, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestLendUID(t *testing.T) {
 // whoever sweeps meanwhile.
 func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "state")
-	d, err := newStateDir(root)
+	d, err := newStateDir(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}

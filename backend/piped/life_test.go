@@ -169,7 +169,7 @@ func kill(t *testing.T, choose func(owner, keeper int) int, argv ...string) {
 	boxtest.AwaitNone(t, tag, 2*time.Second)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	dir, err := state.New(req.StateDir, nil)
+	dir, err := state.New(req.StateDir, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 	if err != nil {
 		return nil, err
 	}
-	dir, err := state.New(req.StateDir, nil)
+	dir, err := state.New(req.StateDir, req.ID, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// isID says whether a text is a name that [New] could have given.
+// isID reports whether a text could be an id of [backend.NewID].
 func isID(text string) bool {
 	random, ok := strings.CutPrefix(text, "pd-")
 	return ok && len(random) == 13 && strings.Trim(random, "abcdefghijklmnopqrstuvwxyz234567") == ""

@@ -15,13 +15,11 @@
 package state
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -68,9 +66,9 @@ type Dir struct {
 
 const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 
-// New makes a directory with a random name, after it has swept those that
-// others have left. sweeper may be nil, see [Sweep].
-func New(root string, sweeper Sweeper) (*Dir, error) {
+// New makes the directory of a sandbox of this id ([backend.NewID]; empty: a new one),
+// after it has swept those that others have left. sweeper may be nil, see [Sweep].
+func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	const writable = "choose a writable directory with PADDOCK_STATE_DIR"
 	if err := os.MkdirAll(filepath.Join(root, "sandboxes"), 0o700); err != nil {
 		return nil, fail("create", root, err, writable)
@@ -79,7 +77,11 @@ func New(root string, sweeper Sweeper) (*Dir, error) {
 		return nil, err
 	}
 	Sweep(root, sweeper)
-	id := "pd-" + strings.ToLower(rand.Text()[:13])
+	if id == "" {
+		id = backend.NewID()
+	} else if !isID(id) {
+		return nil, fail("create", id, errors.New("it is not the id of a sandbox"), "")
+	}
 	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, "sandboxes", id)}
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return nil, fail("create", d.Path, err, writable)

@@ -58,7 +58,7 @@ func abandon(t *testing.T, root, id string, r *Record, age time.Duration) string
 
 // What a record says is what another process reads.
 func TestRecord(t *testing.T) {
-	d, err := New(filepath.Join(t.TempDir(), "state"), nil)
+	d, err := New(filepath.Join(t.TempDir(), "state"), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestSweepRefuses(t *testing.T) {
 
 // The directory goes after what it names, and its record before.
 func TestRemoveOrder(t *testing.T) {
-	d, err := New(filepath.Join(t.TempDir(), "state"), nil)
+	d, err := New(filepath.Join(t.TempDir(), "state"), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestStateDirPermissions(t *testing.T) {
 		if err := os.Chmod(root, mode.Perm()); err != nil {
 			t.Fatal(err)
 		}
-		d, err := New(root, nil)
+		d, err := New(root, "", nil)
 		if (err == nil) != ok {
 			t.Errorf("%#o: %v", mode, err)
 		}
@@ -285,7 +285,7 @@ func TestStateDirOfAnother(t *testing.T) {
 	if err := os.Chown(root, 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
-	_, err := New(root, nil)
+	_, err := New(root, "", nil)
 	if e := startError(t, err); e.Stage != "state" || !strings.Contains(e.Cause, "12345") {
 		t.Errorf("%+v", e)
 	}
@@ -294,7 +294,7 @@ func TestStateDirOfAnother(t *testing.T) {
 func TestStateDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	_, err := New(filepath.Join(file, "state"), nil)
+	_, err := New(filepath.Join(file, "state"), "", nil)
 	if e := startError(t, err); e.Stage != "state" || e.Errno != int(unix.ENOTDIR) || e.Hint == "" {
 		t.Errorf("%+v", e)
 	}

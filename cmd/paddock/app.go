@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -45,6 +46,7 @@ type app struct {
 }
 
 func (a *app) root(args []string) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "paddock",
 		Short: "An agent sandbox runtime: run commands inside real walls",
@@ -56,7 +58,11 @@ may change, a read-only system around it, and no network unless it is given.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch ops := op.Table(); {
+			case len(args) > 0:
+			case version:
+				return a.call(ops[slices.IndexFunc(ops, func(o op.Op) bool { return o.Name == "version" })], []byte("{}"), false)
+			default:
 				return cmd.Help()
 			}
 			return &paddock.Error{
@@ -65,9 +71,11 @@ may change, a read-only system around it, and no network unless it is given.`,
 			}
 		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
 	root.SetFlagErrorFunc(flagError)
 	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
+	group(root)
 	return root
 }
 
@@ -80,6 +88,9 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 		Long:    o.Doc,
 		Example: o.Examples,
 		Args:    cobra.ArbitraryArgs,
+	}
+	if o.Alias != "" {
+		cmd.Aliases = []string{o.Alias}
 	}
 	if !withFlags {
 		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
@@ -113,6 +124,7 @@ func (a *app) call(o op.Op, input []byte, asJSON bool) error {
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
 	out, err := o.Call(d.ctx, env, input, &d.stream)
+	o.NameFields(err, input, flagName)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone
 	}

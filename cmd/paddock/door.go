@@ -54,7 +54,7 @@ func openDoor(s op.Streams, captured bool) *door {
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		d.terminal = &terminal{fd: int(os.Stdin.Fd())}
-		d.stream.Terminal = d.terminal
+		d.stream.Terminal, d.stream.Typed = d.terminal, term.IsTerminal(int(os.Stdout.Fd()))
 	}
 	d.watchSignals()
 	return d

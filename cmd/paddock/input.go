@@ -115,3 +115,12 @@ func (v *value) Type() string {
 
 // String is empty, for help texts to show no default: Help names it.
 func (v *value) String() string { return "" }
+
+// flagName is what a field is called here: its flag, or its argument.
+func flagName(f op.Field) string {
+	if f.Flag == "" {
+		name, _, _ := strings.Cut(f.Arg, " ")
+		return strings.Trim(name, "[].")
+	}
+	return "--" + f.Flag
+}

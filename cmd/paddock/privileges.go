@@ -41,7 +41,7 @@ func (a *app) env() (*op.Env, error) {
 	}
 	where := a.where()
 	return &op.Env{
-		Options:  paddock.Options{Own: a.ownFiles(where), GitUser: true},
+		Options:  paddock.Options{Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH")},
 		Backends: backends(),
 		Audit:    log,
 		Warn:     warn,

@@ -33,7 +33,7 @@ func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 func commandOf(ops []op.Op, args []string) []string {
 	var wanted []string
 	for _, o := range ops {
-		if startsWith(args, o.CLI) && len(o.CLI) > len(wanted) {
+		if (startsWith(args, o.CLI) || o.Alias != "" && startsWith(args, []string{o.Alias})) && len(o.CLI) > len(wanted) {
 			wanted = o.CLI
 		}
 	}
@@ -75,5 +75,29 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return &paddock.Error{
 		Message: "cannot do " + strconv.Quote(path) + ": there is no such command",
 		Hint:    cmd.CommandPath() + " --help",
+	}
+}
+
+// groups are the parts of the help text. Commands that none of them names come last.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list"}},
+	{"Work with the files of a workspace:", []string{"file", "patch", "workspace"}},
+	{"Serve models:", []string{"mcp", "token"}},
+	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit"}},
+	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},
+}
+
+// group puts the commands below root into their groups.
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(g.commands, cmd.Name()) {
+				cmd.GroupID = g.title
+			}
+		}
 	}
 }

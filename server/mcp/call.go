@@ -77,6 +77,7 @@ func wait(ctx context.Context, name string, done <-chan answer) answer {
 func (v *view) do(ctx context.Context, o *op.Op, input []byte, p *progress) (a answer) {
 	defer v.recovered(o.Name, &a.err)
 	a.out, a.err = o.Call(ctx, v.env, input, p.stream())
+	o.NameFields(a.err, input, op.JSONName)
 	if errors.Is(a.err, context.Canceled) && ctx.Err() != nil {
 		a.err = errors.Join(&paddock.Error{Message: "cannot finish " + o.Name + ": it was cancelled"}, a.err)
 	}

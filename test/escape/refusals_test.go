@@ -90,20 +90,20 @@ func TestRefusedSpecs(t *testing.T) {
 	write(t, spec, "workspace: {access: ro}\n", 0o644)
 	h.values = append(h.values, "{spec}", spec)
 	h.refused(t, []refusal{
-		{"swap without memory", []string{"--swap", "1MiB"}, []string{"limits.swap", "give limits.memory too"}},
-		{"more high than memory", []string{"--memory", "64MiB", "--memory-high", "65MiB"}, []string{"limits.memory_high", "more than limits.memory"}},
-		{"memory below what a program takes", []string{"--memory", "1MiB"}, []string{"limits.memory", "less than"}},
-		{"more memory than the host has", []string{"--memory", "1000000GiB"}, []string{"limits.memory", "this host has"}},
-		{"more processors than the host has", []string{"--cpus", "100000"}, []string{"limits.cpus", "this process may use"}},
+		{"swap without memory", []string{"--swap", "1MiB"}, []string{"--swap", "give --memory too"}},
+		{"more high than memory", []string{"--memory", "64MiB", "--memory-high", "65MiB"}, []string{"--memory-high", "more than --memory"}},
+		{"memory below what a program takes", []string{"--memory", "1MiB"}, []string{"--memory", "less than"}},
+		{"more memory than the host has", []string{"--memory", "1000000GiB"}, []string{"--memory", "this host has"}},
+		{"more processors than the host has", []string{"--cpus", "100000"}, []string{"--cpus", "this process may use"}},
 		{"no processes", []string{"--processes", "0"}, []string{"processes"}},
-		{"fewer processes than the agent takes", []string{"--processes", "3"}, []string{"limits.processes"}},
+		{"fewer processes than the agent takes", []string{"--processes", "3"}, []string{"--processes"}},
 		{"no memory", []string{"--memory", "0"}, []string{"memory"}},
-		{"a disk that cannot be bounded", []string{"--disk", "64MiB"}, []string{"limits.disk", "--allow-degraded=disk"}},
+		{"a disk that cannot be bounded", []string{"--disk", "64MiB"}, []string{"--disk", "--allow-degraded=disk"}},
 		{"a copy that is read-only", []string{"--workspace-mode", "copy", "--spec", "{spec}"}, []string{"workspace.access", "use mode bind"}},
 		{"a level that does not exist", []string{"--level", "none"}, []string{"none"}},
 		{"a degradation that does not exist", []string{"--allow-degraded", "walls"}, []string{"walls"}},
 		{"the state as workspace", []string{"--workspace", h.state}, []string{"Paddock's own state"}},
-		{"the host's root", []string{"--workspace", "/"}, []string{"workspace.source"}},
+		{"the host's root", []string{"--workspace", "/"}, []string{"--workspace"}},
 		{"the kernel's files", []string{"--workspace", "/proc"}, []string{"belongs to the kernel"}},
 		{"the host's root as root file system", []string{"--rootfs", "/"}, []string{"rootfs"}},
 		{"a root file system that commands can change", []string{"--rootfs", h.inside}, []string{"rootfs"}},
@@ -117,10 +117,10 @@ func TestRefusedByTheLandlockLevel(t *testing.T) {
 	level := func(args ...string) []string { return append([]string{"--level", "landlock"}, args...) }
 	h.refused(t, []refusal{
 		{"a name", level("--hostname", "x"), []string{"hostname", "use level full"}},
-		{"a copy", level("--workspace-mode", "copy"), []string{"workspace.mode", "use level full"}},
+		{"a copy", level("--workspace-mode", "copy"), []string{"--workspace-mode", "use level full"}},
 		{"another root", level("--rootfs", "/opt"), []string{"rootfs", "use level full"}},
 		{"a mount elsewhere", level("--ro", h.tools+":/mnt/x"), []string{"target", "use level full"}},
-		{"a bound of temporary files", level("--tmp", "16MiB"), []string{"limits.tmp", "use level full"}},
+		{"a bound of temporary files", level("--tmp", "16MiB"), []string{"--tmp", "use level full"}},
 		{"the state in the workspace", level("--workspace", h.dir), []string{"Paddock's own state", "PADDOCK_STATE_DIR"}},
 		{"the programs in what is writable", level("--rw", h.programs), []string{"commands could change", "Paddock's own program", "use level full"}},
 	})

@@ -123,6 +123,34 @@ func TestTerminal(t *testing.T) {
 	s.exit(3)
 }
 
+func TestShellsHaveATerminal(t *testing.T) {
+	for _, shell := range [][]string{{"sh"}, {"bash", "--norc", "-i"}, {"/bin/sh", "-"}} {
+		s := startTerminal(t, append([]string{"run", "--"}, shell...)...)
+		s.send("test -t 0 && test -t 1 && test -t 2 && stty size && echo end of size\rexit 3\r")
+		s.expect(`30 97\r\nend of size\r\n`)
+		s.exit(3)
+	}
+}
+
+func TestNoTerminalUnasked(t *testing.T) {
+	for name, args := range map[string][]string{
+		"a command":     {"run", "--", "sh", "-c", "test -t 0 || echo none"},
+		"login":         {"run", "--", "bash", "-lc", "test -t 0 || echo none"},
+		"another":       {"run", "--", "env", "sh", "-c", "test -t 0 || echo none"},
+		"a script":      {"run", "--", "sh", "/dev/stdin"},
+		"refused":       {"run", "-t=false", "sh"},
+		"not shown":     {"run", "--json", "sh"},
+		"a script, too": {"run", "sh", "-e", "/dev/stdin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startTerminal(t, args...)
+			s.send("test -t 0 && test -t 1 && echo both || echo none\n\x04")
+			s.expect(`[^ ]none`)
+			s.exit(0)
+		})
+	}
+}
+
 func TestTerminalCols(t *testing.T) {
 	if _, err := exec.LookPath("tput"); err != nil {
 		t.Skip("tput is not installed")
@@ -192,4 +220,11 @@ func TestErrorsBeforeTheTerminalIsRaw(t *testing.T) {
 	if strings.Contains(strings.ReplaceAll(s.text(), "\r\n", ""), "\n") {
 		t.Errorf("the error was written to a raw terminal: %q", s.text())
 	}
+}
+
+// At a terminal both streams are one, and what failed is explained all the same.
+func TestHintsAtATerminal(t *testing.T) {
+	s := startTerminal(t, "run", "--", "sh", "-c", "echo npm error errno EAI_AGAIN >&2; exit 1")
+	s.expect(`npm error errno EAI_AGAIN\r\npaddock: perhaps denied: network: none`)
+	s.exit(1)
 }
