@@ -26,7 +26,9 @@ func ProtectedPaths() []string {
 // A list of paths has limits. Read-only is what exists at the start of a
 // sandbox, and only as long as its parents stay in place, which is for a
 // backend to see to.
-func Inventory() []Obeyed { return slices.Clone(inventory()) }
+//
+// All callers get the same list, which they must not change.
+func Inventory() []Obeyed { return slices.Clip(inventory()) }
 
 var (
 	inventoryOnce sync.Once

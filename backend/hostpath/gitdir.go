@@ -205,10 +205,9 @@ func (p *protector) openedIn(dir string) bool {
 // submodules and of linked worktrees.
 func (p *protector) findHeld() error {
 	defer func() { p.beyond = false }()
-	buf := make([]byte, 32<<10)
 	for ; p.held < len(p.repositories); p.held++ {
 		r := p.repositories[p.held]
-		for _, o := range readOnly() {
+		for _, o := range inventory().readOnly {
 			top, info, err := p.resolve(filepath.Join(r.dir, o.Path))
 			if !o.Repositories || err != nil || !info.IsDir() || !p.below(top) {
 				continue
@@ -216,7 +215,7 @@ func (p *protector) findHeld() error {
 			p.beyond = r.beyond || p.opened(o.Name())
 			queue := []string{top}
 			for searched := 0; searched < len(queue); searched++ {
-				names, err := p.names(queue[searched], buf)
+				names, err := p.names(queue[searched])
 				if err == nil && names.head && searched > 0 {
 					if err := p.addHeld(queue[searched]); err != nil {
 						return err
@@ -266,7 +265,6 @@ func (p *protector) findNested(top string) error {
 	}
 	defer func() { p.beyond = false }()
 	queue, looked := []place{{dir: top}}, 0
-	buf := make([]byte, 32<<10)
 	for searched := 1; len(queue) > 0 && p.ctx.Err() == nil; searched++ {
 		here := queue[0]
 		queue = queue[1:]
@@ -274,7 +272,7 @@ func (p *protector) findNested(top string) error {
 		if !p.beyond {
 			looked++
 		}
-		names, err := p.names(here.dir, buf)
+		names, err := p.names(here.dir)
 		if err != nil {
 			p.lose(fmt.Sprintf("cannot look for repositories in %s: %s: what the host runs there is not protected", here.dir, Reason(err)))
 		}
@@ -311,7 +309,7 @@ func (p *protector) findNested(top string) error {
 
 // names reads a directory that commands could have made. One that the caller
 // cannot enter holds nothing that the caller's git obeys.
-func (p *protector) names(dir string, buf []byte) (dirNames, error) {
+func (p *protector) names(dir string) (dirNames, error) {
 	if known := p.tree.below(p.ctx, dir); known != nil {
 		return known.dirNames(), nil
 	}
@@ -324,7 +322,7 @@ func (p *protector) names(dir string, buf []byte) (dirNames, error) {
 		return n, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	err = eachName(fd, buf, func(name []byte, kind byte) bool {
+	err = eachName(fd, func(name []byte, kind byte) bool {
 		p.searchedNames++
 		if n.note(name); string(name) == ".git" {
 			return true
@@ -367,7 +365,7 @@ func (p *protector) guardRepository(r *repository) error {
 	if r.beyond {
 		return nil // the comparison comes there
 	}
-	for _, o := range readOnly() {
+	for _, o := range inventory().readOnly {
 		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) || r.nested && !slices.Contains(nestedGuards, o.Path) {
 			continue
 		}
@@ -387,7 +385,7 @@ func (p *protector) guardRepository(r *repository) error {
 	for _, root := range r.roots {
 		encloses := slices.ContainsFunc(p.mounts, func(m Mount) bool { _, in := Within(m.Source, root); return in })
 		if at := filepath.Join(root, ".git"); encloses && root != r.dir && p.below(at) {
-			if err := p.guardEntry(policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}, at); err != nil {
+			if err := p.guardEntry(&policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}, at); err != nil {
 				return err
 			}
 		}

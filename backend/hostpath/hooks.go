@@ -15,7 +15,7 @@ type hookDir struct {
 	beyond bool // what links in it lead to is watched, and not guarded
 }
 
-// hookDirs are names of the inventory that hold hooks, beside the repository's own.
+// hookDirs are read-only entries of the inventory that hold hooks, beside the repository's own.
 var hookDirs = []string{".husky", ".githooks", ".git-hooks", ".lefthook", ".github/hooks", ".clinerules/hooks"}
 
 // addHooks adds a directory of hooks to those whose links are looked at.
@@ -31,6 +31,9 @@ func (p *protector) hookLinks() error {
 	for i := range p.mounts {
 		_ = above(p.mounts[i].Source, func(dir string) error {
 			for _, name := range hookDirs {
+				if !p.mayHave(dir, name) {
+					continue
+				}
 				p.addHooks(filepath.Join(dir, name), name, false, false)
 			}
 			return nil

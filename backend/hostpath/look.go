@@ -261,7 +261,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 	defer func() { _ = unix.Close(fd) }()
 	in := place{fd: fd, root: p.root, rel: path.Join(p.rel, name), dev: p.dev, trusted: p.trusted}
 	var names []string
-	err = eachName(fd, make([]byte, 8<<10), func(b []byte, _ byte) bool {
+	err = eachName(fd, func(b []byte, _ byte) bool {
 		names = append(names, string(b))
 		return l.entries.Add(1) <= maxEntries
 	})

@@ -34,13 +34,17 @@ var intoGit = &policy.Obeyed{Class: policy.Unasked, Everywhere: true, Tool: "git
 type matcher struct {
 	root, nested, repository map[string][]*policy.Obeyed
 	git, home                []*policy.Obeyed
+	// readOnly are the entries that are read-only, and parts the names that their
+	// paths consist of, in small letters.
+	readOnly []*policy.Obeyed
+	parts    map[string]bool
 }
 
 // inventory is the matcher of all that there is.
 var inventory = sync.OnceValue(func() *matcher { return newMatcher(policy.Inventory()) })
 
 func newMatcher(inventory []policy.Obeyed) *matcher {
-	m := &matcher{root: map[string][]*policy.Obeyed{}, nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{}}
+	m := &matcher{root: map[string][]*policy.Obeyed{}, nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{}, parts: map[string]bool{}}
 	for i := range inventory {
 		o := &inventory[i]
 		first, _, _ := strings.Cut(o.Path, "/")
@@ -55,6 +59,12 @@ func newMatcher(inventory []policy.Obeyed) *matcher {
 			}
 		case policy.Home:
 			m.home = append(m.home, o)
+		}
+		if o.ReadOnly() {
+			m.readOnly = append(m.readOnly, o)
+			for part := range strings.SplitSeq(strings.ToLower(o.Path), "/") {
+				m.parts[part] = true
+			}
 		}
 	}
 	return m

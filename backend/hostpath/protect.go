@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
@@ -62,7 +61,7 @@ type protector struct {
 	parse  Parse
 	homes  users
 	seen   statCache
-	listed map[string]listing
+	listed map[string]map[string]bool
 	guards map[string]bool
 	told   map[string]bool // mounts of protected paths that Opened tells of
 	out    Protection
@@ -88,7 +87,7 @@ type protector struct {
 // always is. parse may be nil: there is no git.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}, told: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, told: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
@@ -134,16 +133,11 @@ func above(dir string, f func(dir string) error) error {
 	}
 }
 
-// readOnly lists the inventory's entries that are read-only.
-var readOnly = sync.OnceValue(func() []policy.Obeyed {
-	return slices.DeleteFunc(policy.Inventory(), func(o policy.Obeyed) bool { return !o.ReadOnly() })
-})
-
 // entries gives those that count in a directory of the host.
-func (p *protector) entries(dir string) iter.Seq[policy.Obeyed] {
+func (p *protector) entries(dir string) iter.Seq[*policy.Obeyed] {
 	home, git := p.homes.has(dir), p.isGitDir(dir)
-	return func(yield func(policy.Obeyed) bool) {
-		for _, o := range readOnly() {
+	return func(yield func(*policy.Obeyed) bool) {
+		for _, o := range inventory().readOnly {
 			if (o.Under == policy.Home && !home || o.Under == policy.GitDir && !git) || yield(o) {
 				continue
 			}
@@ -223,7 +217,7 @@ func (p *protector) inventory() error {
 // home guards what the links of the user's own home lead to in a mount: files
 // that are kept elsewhere, under version control say.
 func (p *protector) home() error {
-	for _, o := range readOnly() {
+	for _, o := range inventory().readOnly {
 		if o.Under != policy.Home || p.homes.own == "" || !p.mayHave(p.homes.own, o.Path) {
 			continue
 		}
@@ -237,7 +231,7 @@ func (p *protector) home() error {
 // guardEntry guards an entry of the inventory, if it exists. What is no link
 // and not there is left to the comparison. So is a link of a project's or a home's
 // that commands could replace: what it leads to is guarded, and results tell of it.
-func (p *protector) guardEntry(o policy.Obeyed, at string) error {
+func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	if p.opened(o.Name()) {
 		return nil
 	}

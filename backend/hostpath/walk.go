@@ -109,16 +109,12 @@ func (l *look) tree(ctx context.Context, top place, was *node) *node {
 }
 
 func (w *walk) work(ctx context.Context) {
-	var buf []byte
 	for {
 		t, ok := w.next(ctx)
 		if !ok {
 			return
 		}
-		if buf == nil {
-			buf = make([]byte, 32<<10)
-		}
-		kids := w.directory(ctx, t, buf)
+		kids := w.directory(ctx, t)
 		w.mu.Lock()
 		for _, k := range kids {
 			if w.waiting += len(k.rel); w.waiting > maxPaths {
@@ -167,7 +163,7 @@ func (w *walk) next(ctx context.Context) (task, bool) {
 
 // directory looks at one directory, and returns those in it that are to be
 // looked at in turn.
-func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
+func (w *walk) directory(ctx context.Context, t task) []task {
 	fd, err := openBelow(w.root, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		w.missed(w.path, t.rel, err)
@@ -181,7 +177,7 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 	}
 	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
 		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
-	} else if err := w.read(t, fd, &st, buf); err != nil {
+	} else if err := w.read(t, fd, &st); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
@@ -201,13 +197,13 @@ func (n *node) unchanged(st *unix.Stat_t) bool {
 }
 
 // read reads the names of a directory.
-func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
+func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	n := t.now
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
 	n.stable = w.trusted && n.dev == w.dev && w.settled(st)
 	firsts := w.matcher.firsts(t.what, true)
-	err := eachName(fd, buf, func(name []byte, kind byte) bool {
+	err := eachName(fd, func(name []byte, kind byte) bool {
 		n.note(name)
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))
@@ -236,7 +232,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 			return err
 		}
 		t.what = modules
-		return w.read(t, fd, st, buf)
+		return w.read(t, fd, st)
 	}
 	return err
 }
