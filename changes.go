@@ -77,16 +77,13 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 	return w
 }
 
-// before looks at what is there while the backend starts.
-func before(ctx context.Context, req backend.Request, p hostpath.Protection) <-chan *hostpath.Snapshot {
-	done := make(chan *hostpath.Snapshot, 1)
+// before looks at what is there while the backend starts, until wait returns.
+func before(ctx context.Context, req backend.Request, p hostpath.Protection) (wait func() *hostpath.Snapshot) {
 	watch := watchOf(req, p) // what was seen is the backend's from here on
 	if watch == nil {
-		done <- nil
-		return done
+		return func() *hostpath.Snapshot { return nil }
 	}
-	go func() { done <- p.Take(ctx, *watch) }()
-	return done
+	return p.Take(ctx, *watch)
 }
 
 // compare tells what has changed, once nothing runs inside any more.

@@ -3,6 +3,7 @@ package hostpath
 import (
 	"context"
 	"errors"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -72,7 +73,8 @@ type task struct {
 // walk looks at one tree, breadth first, so that what a bound cuts off lies deepest.
 type walk struct {
 	*look
-	root    int // handle
+	first   *node // the root
+	root    int   // handle
 	path    string
 	dev     uint64
 	trusted bool // keepsCtime, for directories of that device
@@ -87,29 +89,35 @@ type walk struct {
 	others  sync.WaitGroup
 }
 
-func newWalk(l *look, top place) *walk {
-	w := &walk{look: l, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
+// newWalk begins to look at a directory and all below it. was is what an earlier
+// look has found, nil for the first one.
+func newWalk(l *look, top place, was *node) *walk {
+	w := &walk{look: l, first: &node{}, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
 	w.more.L = &w.mu
-	return w
-}
-
-// tree looks at a directory and all below it. was is what an earlier look has
-// found, nil for the first one.
-func (l *look) tree(ctx context.Context, top place, was *node) *node {
-	w := newWalk(l, top)
-	first := &node{}
 	what := plain
 	if path.Base(top.root) == ".git" {
 		what = gitDir
 	}
-	w.queue = append(w.queue, task{what: what, was: was, now: first})
-	w.work(ctx)
-	w.others.Wait()
-	return first
+	w.queue = append(w.queue, task{what: what, was: was, now: w.first})
+	return w
 }
 
-func (w *walk) work(ctx context.Context) {
-	for {
+// all looks at all that is left.
+func (w *walk) all(ctx context.Context) {
+	w.work(ctx, math.MaxInt)
+	w.others.Wait()
+}
+
+// done reports whether nothing is left.
+func (w *walk) done() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) == 0 && w.running == 0
+}
+
+// work looks at so many directories, or at all that are left.
+func (w *walk) work(ctx context.Context, dirs int) {
+	for range dirs {
 		t, ok := w.next(ctx)
 		if !ok {
 			return
@@ -125,7 +133,7 @@ func (w *walk) work(ctx context.Context) {
 		}
 		if len(w.queue) > crowd && w.hired < workers-1 {
 			w.hired++
-			w.others.Go(func() { w.work(ctx) })
+			w.others.Go(func() { w.work(ctx, math.MaxInt) })
 		}
 		w.running--
 		w.mu.Unlock()
