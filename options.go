@@ -109,15 +109,15 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	state, list, err := o.stateDir()
+	state, seen, err := o.stateDir()
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	way, err := o.trustAgent(list, agent)
+	way, err := o.trustAgent(seen, agent)
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
+	return be, backend.Request{Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Own: o.own(), Seen: seen}, nil
 }
 
 // own are Paddock's own files beside the programs: what the door has named, and the
@@ -168,11 +168,11 @@ func (o Options) probeAgent() backend.Feature {
 	if err != nil {
 		return feature("agent program", path, err, "")
 	}
-	_, list, err := o.stateDir()
+	_, seen, err := o.stateDir()
 	if err != nil {
 		return feature("agent program", path, nil, "") // the state's own line tells
 	}
-	way, err := o.trustAgent(list, path)
+	way, err := o.trustAgent(seen, path)
 	if err == nil {
 		path = way.Path + groupNote(way)
 	}

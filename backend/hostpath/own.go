@@ -62,7 +62,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		if own.Path == "" || own.Spare && !own.Dir && apart(own.Path, mounts, all) {
 			continue
 		}
-		way, err := Follow(own.Path)
+		way, err := s.follow(own.Path)
 		switch {
 		case err != nil:
 		case own.Dir: // of state, whose links were judged, or which is not in use now
@@ -234,12 +234,12 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			err = errors.Join(err, os.MkdirAll(c.Path, 0o700))
 		}
 	}
-	state := req.StateDir
+	state, s := req.StateDir, seenBy(req)
 	if err == nil {
-		err = remember(state, seenBy(req).list, dirs)
+		err = remember(state, s.list, dirs)
 	}
-	if usual, uerr := usualList(seenBy(req).list); shared && err == nil && uerr == nil && usual != state {
-		state, err = usual, remember(usual, seenBy(req).list, dirs)
+	if usual, uerr := s.usualList(); shared && err == nil && uerr == nil && usual != state {
+		state, err = usual, remember(usual, s.list, dirs)
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"

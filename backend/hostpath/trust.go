@@ -18,10 +18,13 @@ import (
 // believed or executed. It is refused where commands of a sandbox could have
 // changed it, by the list of the directory of state, or where any other user of
 // this host could. A file that is not there yet is judged by where it would be.
-func Trust(list *Written, own backend.OwnFile) (*Way, error) {
-	way, err := locateOwn(own)
+func Trust(list *Written, own backend.OwnFile) (*Way, error) { return NewSeen(list).Trust(own) }
+
+// Trust is [Trust] for the start that has seen this.
+func (s *Seen) Trust(own backend.OwnFile) (*Way, error) {
+	way, err := s.locateOwn(own)
 	if err == nil {
-		err = trust(way, own, list)
+		err = trust(way, own, s.list)
 	}
 	if err != nil {
 		return nil, err
@@ -30,21 +33,21 @@ func Trust(list *Written, own backend.OwnFile) (*Way, error) {
 }
 
 // locateOwn follows the path of one of Paddock's own files, unjudged.
-func locateOwn(own backend.OwnFile) (*Way, error) {
+func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 	name, err := Abs(own.Path)
 	if err != nil {
 		return nil, unusable(own, err)
 	}
-	way, err := Follow(name)
+	way, err := s.follow(name)
 	if err != nil {
 		return nil, unusable(own, err)
 	}
 	return way, nil
 }
 
-// TrustState is Trust for a directory of state, and gives its path free of links,
-// and the list that is kept for it, nil where there is none. named says that
-// somebody has named it.
+// TrustState is Trust for a directory of state, with which a start begins: it gives
+// its path free of links, and what was seen, with the list that is kept for it, nil
+// where there is none. named says that somebody has named it.
 //
 // The list that judges the links in its path lies behind them. Who could replace one
 // could so choose an empty list. Therefore the list in the usual place counts too:
@@ -52,26 +55,27 @@ func locateOwn(own backend.OwnFile) (*Way, error) {
 // a link on the way there lies. Where no list can be kept there, nobody knows, and a
 // place that was named is taken without links of this user's alone. Without any list
 // no sandbox was ever started, and such links are followed.
-func TrustState(own backend.OwnFile, named bool) (string, *Written, error) {
-	way, err := locateOwn(own)
+func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
+	s := NewSeen(nil)
+	way, err := s.locateOwn(own)
 	if err != nil {
 		return "", nil, err
 	}
 	list, err := readLists(way.Path)
-	known := list
+	s.list = list
 	if errors.Is(err, fs.ErrNotExist) {
-		known = &Written{}
+		list = &Written{}
 	}
-	lists := []*Written{known}
+	lists := []*Written{list}
 	if named {
-		if _, err := usualList(known); err != nil {
+		if _, err := s.usualList(); err != nil {
 			lists = append(lists, nil)
 		}
 	}
 	if err := trust(way, own, lists...); err != nil {
 		return "", nil, err
 	}
-	return way.Path, list, nil
+	return way.Path, s, nil
 }
 
 func trust(way *Way, own backend.OwnFile, lists ...*Written) error {

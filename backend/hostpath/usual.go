@@ -94,15 +94,16 @@ func unreachable(err error) bool {
 // usualList finds the usual directory of state for the list of a start that uses
 // another one. The error says why none can be kept there: the place cannot be made
 // or written to, or commands of a sandbox could have chosen it.
-func usualList(list *Written) (string, error) {
+func (s *Seen) usualList() (string, error) {
 	usual, err := UsualState()
 	if err != nil {
 		return "", err
 	}
-	way, err := Follow(usual)
+	way, err := s.follow(usual)
 	if err != nil {
 		return "", err
 	}
+	list := s.list
 	if list == nil {
 		list = &Written{}
 	}
@@ -118,6 +119,6 @@ func usualList(list *Written) (string, error) {
 // UsualList reports why starts that use this directory of state cannot keep their
 // list in the usual one as well, nil where they can.
 func UsualList(state string) error {
-	_, err := usualList(List(state))
+	_, err := NewSeen(List(state)).usualList()
 	return err
 }
