@@ -18,8 +18,8 @@ import (
 // read takes the hash of a file, or, of one that has not changed, what it was.
 func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	i.weak = !p.trusted || p.dev != uint64(st.Dev) //nolint:unconvert // differs between platforms
-	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh {
-		i.sum, i.perm, i.to, i.harmless = was.sum, was.perm, was.to, was.harmless
+	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh && (was.to != "" || was.repository == "") {
+		i.sum, i.perm, i.to, i.repository, i.harmless = was.sum, was.perm, was.to, was.repository, was.harmless
 		return
 	}
 	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {

@@ -22,6 +22,11 @@ var caches = map[string]bool{
 // whose names, or content, commands can choose.
 var writtenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
 
+// heldDirs are directories of a repository's own that hold its content, in many
+// directories, or are entries of the inventory themselves. What lies there is looked
+// at where a file of git's leads there.
+var heldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
+
 // writtenThrough stands for a link in a repository's own directory that is no
 // path of the inventory.
 var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link, and git writes through it"}

@@ -160,18 +160,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, n
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
-	for i := 0; i < len(l.links); i++ {
-		to := l.links[i]
-		for root, p := range roots {
-			if rel, ok := Within(to.to, root); ok {
-				p.rel = rel
-				l.led(ctx, p, to)
-			}
-		}
-		if p, ok := files[to.to]; ok {
-			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
-		}
-	}
+	l.followAll(ctx, roots, files)
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
 	return s
 }

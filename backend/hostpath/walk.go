@@ -39,7 +39,7 @@ type kind uint8
 const (
 	plain   kind = iota
 	gitDir       // a repository's own directory
-	modules      // holds repositories' own directories, at any depth: .git/modules, .git/worktrees
+	modules      // may hold repositories' own directories, at any depth: .git/modules, .git/worktrees, what tools make in .git
 	written      // below a repository's own, and git writes in it: .git/logs
 )
 
@@ -64,7 +64,7 @@ type task struct {
 	depth int
 	what  kind
 	cache bool  // only what counts everywhere counts here
-	git   bool  // git writes in it, below a bare repository
+	git   bool  // git writes in it, below a bare repository; where what is modules, its objects
 	top   bool  // it is .git/modules or .git/worktrees itself, which no HEAD makes a repository
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
@@ -260,14 +260,17 @@ func (w *walk) kids(t task, fd int) []task {
 				k.what, k.top = modules, true
 			case writtenDirs[kid.name]:
 				k.what = written
-			default:
+			case heldDirs[kid.name]:
 				continue
+			default:
+				k.what = modules
 			}
 		case t.what == modules && t.now.bare && writtenDirs[kid.name]:
 			k.what = written
-		case t.what == modules && path.Base(t.rel) == "objects" && isObjects(kid.name):
+		case t.what == modules && t.git && isObjects(kid.name):
 			continue
 		case t.what == modules:
+			k.git = t.now.bare && kid.name == "objects"
 			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
 		case kid.name == ".git":
 			k.what = gitDir
