@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // setting is a key of git's configuration with its value, as git lists them:
@@ -170,4 +171,6 @@ func parseList(text []byte) []setting {
 }
 
 // interpreter matches programs that execute the file that an operand names.
-var interpreter = regexp.MustCompile(`^(.*/)?(env|(ba|da|z|k|fi)?sh|python[0-9.]*|perl|ruby|node|nodejs|deno|bun|php|lua|awk|make|source|exec|\.)$`)
+var interpreter = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(.*/)?(env|(ba|da|z|k|fi)?sh|python[0-9.]*|perl|ruby|node|nodejs|deno|bun|php|lua|awk|make|source|exec|\.)$`)
+})

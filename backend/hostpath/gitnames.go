@@ -243,7 +243,7 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 	}
 	words := shellWords(value)
 	for i, w := range words[:min(len(words), maxWords)] {
-		operand := strings.Contains(w, "/") || slices.ContainsFunc(words[:i], interpreter.MatchString) && (!strings.HasPrefix(words[i-1], "-") || !strings.HasSuffix(words[i-1], "="+w))
+		operand := strings.Contains(w, "/") || slices.ContainsFunc(words[:i], interpreter().MatchString) && (!strings.HasPrefix(words[i-1], "-") || !strings.HasSuffix(words[i-1], "="+w))
 		p.out.Relative = p.out.Relative || f.of == nil && k.Class == policy.Unasked && operand && !strings.HasPrefix(w, "-") && !filepath.IsAbs(p.homes.expand(w))
 		if err := p.eachRoot(f, w, func(at string) error { return p.word(f, k, w, at, i == 0) }); err != nil {
 			return err

@@ -49,7 +49,8 @@ type matcher struct {
 var inventory = sync.OnceValue(func() *matcher { return newMatcher(policy.Inventory()) })
 
 func newMatcher(inventory []policy.Obeyed) *matcher {
-	m := &matcher{root: map[string][]*policy.Obeyed{}, nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{}, parts: map[string]bool{}}
+	m := &matcher{root: make(map[string][]*policy.Obeyed, len(inventory)), nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{},
+		parts: make(map[string]bool, len(inventory))}
 	for i := range inventory {
 		o := &inventory[i]
 		first, _, _ := strings.Cut(o.Path, "/")

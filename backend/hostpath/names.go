@@ -57,7 +57,7 @@ func readNames(ctx context.Context, roots []string) *names {
 	rest := func() {
 		defer close(n.done)
 		for _, w := range walks {
-			w.all(ctx)
+			_ = w.all(ctx)
 			_ = unix.Close(w.root)
 		}
 	}

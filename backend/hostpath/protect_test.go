@@ -325,6 +325,7 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 		"a link in the repository":   {append(repo("ws/.git")[:3:3], "ws/.git/config=[core]\n", "ws/.git/hooks -> ../githooks", "ws/githooks/x/"), []string{"ws/githooks", "ws/githooks/x"}, ".git/hooks"},
 		"a link of a project":        {append(ws, "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/x/"), []string{"ws/cfg/vscode", "ws/cfg/vscode/x"}, ".vscode"},
 		"a link of a home":           {[]string{"home/.config/fish -> ../dot/fish", "home/dot/fish/conf.d/"}, []string{"home/dot/fish", "home/dot/fish/conf.d"}, ".config/fish"},
+		"behind a link of a home":    {[]string{"home/.config -> dot/config", "home/dot/config/fish/conf.d/"}, []string{"home/dot/config/fish", "home/dot/config/fish/conf.d"}, ".config/fish"},
 		"the user's configuration":   {append(ws, "home/.gitconfig=[init]\ntemplateDir = $ROOT/ws/tmpl\n", "ws/tmpl/hooks/"), []string{"ws/tmpl", "ws/tmpl/hooks"}, ".gitconfig"},
 		"below core.hooksPath":       {append(repo("ws/.git", "hooksPath = tools/hooks\n"), "ws/tools/hooks/x/"), []string{"ws/tools/hooks/x"}, ".git/config"},
 		"a file that is included":    {append(repo("ws/.git", "[include]\npath = ../team.inc\n"), "ws/team.inc=[core]\n"), []string{"ws/team.inc"}, ".git/config"},

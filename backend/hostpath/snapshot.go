@@ -150,9 +150,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, n
 				s.trees[root] = known.tops[root]
 				l.meetAll(ctx, top, known.tops[root])
 			} else {
-				w := newWalk(l, top, was)
-				w.all(ctx)
-				s.trees[root] = w.first
+				s.trees[root] = newWalk(l, top, was).all(ctx)
 			}
 		}
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)

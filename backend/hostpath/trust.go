@@ -90,7 +90,7 @@ func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
 			return refuse("commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
 				"look at it, and move it outside of "+d.Path)
 		}
-		if way.Exists && !way.IsDir() && list.find(Dir{Path: way.Path, Identity: way.Identity}) != nil {
+		if way.Exists && !way.IsDir() && list.has(Dir{Path: way.Path, Identity: way.Identity}) {
 			return refuse("commands of a sandbox could have written it, as a mount of its own", "make it anew, or look at it and copy it")
 		}
 	}

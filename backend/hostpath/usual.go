@@ -65,8 +65,7 @@ func readLists(state string) (*Written, error) {
 		case all == nil:
 			all = w
 		default:
-			all.learn(w.entries)
-			all.state = ""
+			all.usual = w
 		}
 	}
 	if all == nil {

@@ -102,10 +102,11 @@ func newWalk(l *look, top place, was *node) *walk {
 	return w
 }
 
-// all looks at all that is left.
-func (w *walk) all(ctx context.Context) {
+// all looks at all that is left, and returns the root.
+func (w *walk) all(ctx context.Context) *node {
 	w.work(ctx, math.MaxInt)
 	w.others.Wait()
+	return w.first
 }
 
 // done reports whether nothing is left.

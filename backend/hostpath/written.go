@@ -1,10 +1,12 @@
 package hostpath
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,9 +49,9 @@ type entry struct {
 // Written is the list of directories that commands of sandboxes could ever
 // change. nil is no list: nothing is known.
 type Written struct {
-	state   string // the directory that it lies in, "" for what two lists say together
+	state   string // the directory that it lies in
 	entries []entry
-	at      map[uint64][]int // by inode
+	usual   *Written // the list in the usual place, which counts too; nil: this is the only one
 }
 
 // ReadWritten reads the list in a directory of state. Without one the error is
@@ -59,7 +61,7 @@ func ReadWritten(state string) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Written{state: state, at: map[uint64][]int{}}
+	w := &Written{state: state, entries: make([]entry, 0, min(bytes.Count(text, []byte("\n")), maxListed))}
 	rest, ok := strings.CutPrefix(string(text), writtenHead)
 	if !ok {
 		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, writtenName))
@@ -69,7 +71,7 @@ func ReadWritten(state string) (*Written, error) {
 		if !ok || len(w.entries) == maxListed {
 			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, writtenName), len(w.entries)+2)
 		}
-		w.add(e)
+		w.entries = append(w.entries, e)
 	}
 	return w, nil
 }
@@ -102,31 +104,43 @@ func readOwn(state, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxWritten))
 }
 
-func (w *Written) add(e entry) {
-	w.at[e.Ino] = append(w.at[e.Ino], len(w.entries))
-	w.entries = append(w.entries, e)
-}
-
-// find gives the entry of a directory, nil where there is none. Numbers of
-// devices may change when the host starts anew: a directory at the path of the
-// entry needs none.
+// find gives the entry of a directory in this list alone, nil where there is none.
+// Numbers of devices may change when the host starts anew: a directory at the path of
+// the entry needs none.
 func (w *Written) find(d Dir) *entry {
-	if w == nil {
-		return nil
-	}
-	for _, i := range w.at[d.Ino] {
+	for i := range w.entries {
 		e := &w.entries[i]
-		if e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0) {
+		if e.Ino == d.Ino && (e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0)) {
 			return e
 		}
 	}
 	return nil
 }
 
+// each gives the entries of a directory, in the usual list as well.
+func (w *Written) each(d Dir) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for ; w != nil; w = w.usual {
+			if e := w.find(d); e != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// has reports whether commands could ever change a directory, or a file that was a
+// mount of its own.
+func (w *Written) has(d Dir) bool {
+	for range w.each(d) {
+		return true
+	}
+	return false
+}
+
 // above gives the last of these directories that is in the list.
 func (w *Written) above(dirs []Dir) (Dir, bool) {
 	for _, d := range slices.Backward(dirs) {
-		if w.find(d) != nil {
+		if w.has(d) {
 			return d, true
 		}
 	}
@@ -138,13 +152,11 @@ func (w *Written) above(dirs []Dir) (Dir, bool) {
 // it was not, it names a directory by which commands could reach it.
 func (w *Written) keeps(dirs []Dir, file string) (Dir, bool) {
 	for _, d := range dirs {
-		e := w.find(d)
-		if e == nil {
-			continue
-		}
 		rel, _ := Within(file, d.Path)
-		if !slices.ContainsFunc(e.kept, func(k string) bool { _, ok := Within("/"+rel, "/"+k); return ok }) {
-			return d, false
+		for e := range w.each(d) {
+			if !slices.ContainsFunc(e.kept, func(k string) bool { _, ok := Within("/"+rel, "/"+k); return ok }) {
+				return d, false
+			}
 		}
 	}
 	return Dir{}, true
@@ -212,7 +224,7 @@ func (w *Written) learn(dirs []entry) {
 	for _, d := range dirs {
 		e := w.find(Dir{Path: d.path, Identity: d.Identity})
 		if e == nil {
-			w.add(d)
+			w.entries = append(w.entries, d)
 			continue
 		}
 		e.kept = slices.DeleteFunc(e.kept, func(k string) bool { return !slices.Contains(d.kept, k) })
@@ -253,7 +265,10 @@ func (e *entry) gone() bool {
 // commands can change them. Nothing is written where the list, as it was read for
 // this start, says it already: what it says is never taken back while a directory is there.
 func remember(state string, w *Written, dirs []entry) error {
-	if w == nil || w.state != state { // it is of two lists
+	for w != nil && w.state != state {
+		w = w.usual
+	}
+	if w == nil {
 		w, _ = ReadWritten(state) // what is wrong with it is told below
 	}
 	if w != nil && w.holds(dirs) {
@@ -278,7 +293,7 @@ func remember(state string, w *Written, dirs []entry) error {
 	w, err = ReadWritten(state)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		w = &Written{at: map[uint64][]int{}}
+		w = &Written{}
 	case err != nil:
 		return err
 	case w.holds(dirs): // another process did it meanwhile

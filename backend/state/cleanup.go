@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -31,7 +32,9 @@ var EngineVariables = []string{
 }
 
 // engineCleanup is what follows an engine's program.
-var engineCleanup = regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
+var engineCleanup = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
+})
 
 // cleanUp runs the commands that end what a killed keeper has left elsewhere,
 // and says whether all could be run. Their status says little: most find
@@ -90,7 +93,7 @@ func checkCleanup(root string, argv []string) error {
 			}
 		}
 	}
-	if len(argv) < 2 || !engineCleanup.MatchString(strings.Join(argv[1:], " ")) {
+	if len(argv) < 2 || !engineCleanup().MatchString(strings.Join(argv[1:], " ")) {
 		return fmt.Errorf("no backend writes %q", argv)
 	}
 	return trusted(root, argv[0])
