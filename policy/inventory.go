@@ -120,7 +120,7 @@ func gitDirEntries() []Obeyed {
 		unasked(GitDir, "git", "it selects the filters and drivers that git runs for files", "info/attributes"),
 		unasked(GitDir, "git", "git reads objects from the directories it names", "objects/info/alternates"),
 		unasked(GitDir, "git", "git fetches objects from the places it names", "objects/info/http-alternates"),
-		compared(unaskedDirs(GitDir, "git", "git finds remotes there, and what runs on their side, where the configuration has none of the name", "remotes", "branches")),
+		namedDirs(GitDir, "git", "git fetches from and pushes to the places it names", "remotes", "branches"),
 		named(GitDir, "git", "git checks out what it selects", "info/sparse-checkout"),
 		named(GitDir, "git", "git replaces commits by what it says", "info/grafts"),
 		resumed(slices.Concat(

@@ -49,21 +49,16 @@ func target(text, dir string) string {
 	return filepath.Clean(text)
 }
 
-// lead notes a path that is to be looked at.
+// lead notes a path that is to be looked at, unless programs do not reach it.
 func (l *look) lead(to link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case to.hops > maxHops:
-		l.unseen[to.to] = "more than " + num(maxHops) + " links lead there, one to the next"
-	case len(l.links) >= maxItems:
-		l.unseen[to.to] = "more than " + num(maxItems) + " links were followed before"
-	default:
+	case len(l.links) < maxItems:
 		l.links = append(l.links, to)
-		return
-	}
-	if len(l.unseen) > maxItems {
-		delete(l.unseen, to.to)
+	case len(l.unseen) < maxItems:
+		l.unseen[to.to] = "more than " + num(maxItems) + " links were followed before"
 	}
 }
 
@@ -161,4 +156,3 @@ func isSymref(dir int, name string) bool {
 	n, err := unix.Readlinkat(dir, name, buf)
 	return err == nil && strings.HasPrefix(string(buf[:n]), "refs/") && !strings.Contains(string(buf[:n]), "..")
 }
-

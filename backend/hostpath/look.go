@@ -87,14 +87,14 @@ type look struct {
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
 
-	mu     sync.Mutex
-	items  map[string]item
-	links  []link // that lead on
+	mu    sync.Mutex
+	items map[string]item
+	links []link // that lead on
 	// repositories are directories that git's own files name.
 	repositories []string
-	unseen map[string]string
-	depth  int // of the directories that were not looked at any more; 0: there are none
-	why    string
+	unseen       map[string]string
+	depth        int // of the directories that were not looked at any more; 0: there are none
+	why          string
 }
 
 // place is an open directory.

@@ -82,7 +82,7 @@ func TestCompare(t *testing.T) {
 		{"a link into a repository's own directory", gitInit + "mkdir a; ln -s .git/hooks a/old", "mkdir -p .git/x/app; ln -s .git/x/app app", ".git/x/app app", ""},
 		{"a worktree with configuration of its own, of a repository that has programs run", gitInit + "echo '[core] hooksPath = tools/hooks' >> .git/config", "mkdir -p .git/worktrees/w w; cd .git/worktrees/w; echo x > HEAD; mkdir refs; echo ../.. > commondir; echo '[core] worktree = ../../../w' > config; echo gitdir: ../.git/worktrees/w > ../../../w/.git", "w/.git", ""},
 		{"a repository that works where nobody can tell", "", gitInit + "echo '[core] worktree = /a/../b' >> .git/config", ".git/config", ""},
-		{"a .git file that leads over a link now", "mkdir -p store/mod/objects store/mod/refs app; echo x > store/mod/HEAD; echo '[core] worktree = ../../app' > store/mod/config; echo gitdir: ../store/mod > app/.git", "mkdir other; mv store/mod other; rmdir store; ln -s other store; echo '[core] pager = x' >> other/mod/config", "app/.git other/mod/HEAD", ""},
+		{"a .git file that leads over a link now", "mkdir -p store/mod/objects store/mod/refs app; echo x > store/mod/HEAD; echo '[core] worktree = ../../app' > store/mod/config; echo gitdir: ../store/mod > app/.git", "mkdir other; mv store/mod other; rmdir store; ln -s other store; echo '[core] pager = x' >> other/mod/config", "app/.git other/mod/HEAD store", ""},
 		{"a repository without anything", "", "mkdir .git; echo ref: refs/heads/x > .git/HEAD", ".git", ""},
 		{"a nested repository", "mkdir -p a/b", "cd a/b; " + gitInit + "echo x > .git/config; echo x > .git/hooks/update", "a/b/.git/config a/b/.git/hooks", ""},
 		{"a nested hook", "mkdir -p a/b; cd a/b; " + gitInit, "echo x > a/b/.git/hooks/pre-commit", "a/b/.git/hooks/pre-commit", ""},
@@ -152,11 +152,10 @@ func TestCompare(t *testing.T) {
 		{"the directory of submodules as a repository", gitInit + "mkdir .git/modules a; cp .git/config .git/HEAD .git/modules; echo gitdir: ../.git/modules > a/.git", "mkdir .git/modules/hooks; echo x > .git/modules/hooks/update", ".git/modules/hooks", ""},
 		{"a repository that looks like a sample", gitInit, "mkdir -p .git/hooks/r.sample; cp .git/HEAD .git/hooks/r.sample; echo x > .git/hooks/x.sample", ".git/hooks/r.sample/HEAD", ""},
 		{"a repository that others push to", gitInit, "mkdir -p .git/foo/e.git/objects .git/foo/e.git/refs .git/foo/e.git/hooks; cp .git/HEAD .git/foo/e.git; echo x > .git/foo/e.git/hooks/update; mkdir sub; cd sub; " + gitInit + "echo '[remote \"origin\"] url = ../.git/foo/e.git' >> .git/config", ".git/foo/e.git/hooks sub/.git/config", ""},
-		{"remotes in the older form", gitInit, "mkdir .git/remotes .git/branches; echo URL: .git/foo/e.git > .git/remotes/origin; echo .git/foo/e.git > .git/branches/b", ".git/branches .git/remotes", ""},
+		{"remotes in the older form", gitInit, "mkdir .git/remotes .git/branches; echo URL: .git/foo/e.git > .git/remotes/origin; echo .git/foo/e.git > .git/branches/b", "", ".git/branches .git/remotes"},
 		{"a .git file that the text alone does not tell", "mkdir -p m/objects m/refs s a; ln -s ../m s/l; echo x > m/HEAD; echo gitdir: ../s/l/../m > a/.git", "mkdir m/hooks; echo x > m/hooks/update", "m/hooks", ""},
 		{"a link over a link and back", "mkdir -p other/deep .vscode; ln -s other/deep c; echo x > other/t.json; ln -s ../c/../t.json .vscode/tasks.json", "echo y > other/t.json", "other/t.json", ""},
 		{"a link over many links", "mkdir .vscode c; echo x > c/r; ln -s r c/l1; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do ln -s l$i c/l$((i+1)); done; ln -s ../c/l13 .vscode/tasks.json", "echo y > c/r", "c/r", ""},
-		{"a link whose text goes another way", "mkdir -p d .vscode sub; ln -s . alias; echo x > d/t.json; ln -s $PWD/alias/d/t.json sub/Makefile; ln -s $PWD/alias/d/t.json .vscode/tasks.json", "echo y > d/t.json", "d/t.json", ""},
 		{"workflows", "mkdir -p .github/workflows", "echo x > .github/workflows/ci.yml", "", ".github/workflows/ci.yml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -219,6 +218,23 @@ func TestCompareAround(t *testing.T) {
 		host(t, dir, gitInit)
 		if got := found(kept.CompareWith(t.Context(), map[string]*Snapshot{}), dir, policy.Unasked); got != ".git/config .git/hooks" {
 			t.Errorf("%q", got)
+		}
+	})
+	t.Run("links that lead in over a link of the host's", func(t *testing.T) {
+		dir := t.TempDir()
+		ws := filepath.Join(dir, "ws")
+		host(t, dir, "ln -s ws alias; mkdir -p ws/d ws/sub ws/.vscode; cd ws; echo x | tee d/t.json > d/mk; ln -s "+dir+"/alias/d/t.json .vscode/tasks.json; ln -s ../../alias/d/mk sub/Makefile; ln -s /proc/self/root"+ws+"/d/x .envrc")
+		before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+		host(t, ws, "echo y > d/x; echo y > d/t.json; echo y > d/mk")
+		c := before.Compare(t.Context())
+		if got := found(c, ws, policy.Unasked); got != "d/t.json d/x" {
+			t.Errorf("%q", got)
+		}
+		if got := found(c, ws, policy.WhenNamed); got != "d/mk" {
+			t.Errorf("%q", got)
+		}
+		if len(c.Unseen) != 1 || !strings.Contains(c.Unseen[0], "/proc/self/root") {
+			t.Errorf("%q", c.Unseen)
 		}
 	})
 	t.Run("files", func(t *testing.T) {
