@@ -15,7 +15,7 @@ import (
 // Program refuses a program of the host, an engine or a wrapper, that is about to
 // be executed outside of every wall: one that commands of a sandbox could have
 // written, by the list in a directory of state ("": the usual one), one that they can
-// write through these mounts, or one that every user of this host could. name is how it
+// write through these mounts, or one that another user of this host could. name is how it
 // was asked for, path where it was found, which must be absolute. The error is a
 // *backend.StartError of this stage.
 func Program(stage, state, name, path string, mounts []Mount) error {
@@ -72,5 +72,8 @@ func judgeProgram(state, path string, mounts []Mount) error {
 	if err := way.placed(own, list); err != nil {
 		return err
 	}
-	return way.guarded(own)
+	if err := way.guarded(own); err != nil {
+		return err
+	}
+	return way.ofStranger(own)
 }

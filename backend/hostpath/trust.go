@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,56 @@ func Trust(list *Written, own backend.OwnFile) (*Way, error) {
 	}
 	return way, nil
 }
+
+// TrustProgram is Trust for a program of Paddock's own that is about to be executed.
+// It, and the directories above it, must belong to root, the caller, or the owner of
+// the program that runs: what sandboxes of others could write is on lists of theirs.
+func TrustProgram(list *Written, own backend.OwnFile) (*Way, error) {
+	way, err := Trust(list, own)
+	if err == nil {
+		err = way.ofStranger(own)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return way, nil
+}
+
+// ofStranger refuses a program that another user owns, or could put another in the
+// place of, by the owners of the directories above it and above the links to it.
+func (w *Way) ofStranger(own backend.OwnFile) error {
+	found := Dir{Path: w.Path, UID: w.UID}
+	known := func(uid uint32) bool {
+		return uid == 0 || uid == uint32(os.Geteuid()) || uid == programOwner() || uid == nobody && nobodyUnmapped()
+	}
+	for _, dirs := range w.walked() {
+		if i := slices.IndexFunc(dirs, func(d Dir) bool { return !known(d.UID) }); i >= 0 {
+			found = dirs[i]
+			break
+		}
+	}
+	if known(found.UID) {
+		return nil
+	}
+	return refuseOwn(own, fmt.Sprintf("%s belongs to uid %d, whose sandboxes could have put another in its place", found.Path, found.UID),
+		"copy it to a directory of your own or root's, as a file of your own, and name that")
+}
+
+// nobodyUnmapped reports whether this process's user namespace lacks the user who is
+// shown instead of those whom it lacks, as the host's root in a sandbox.
+var nobodyUnmapped = sync.OnceValue(func() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false // no Linux
+	}
+	for line := range strings.Lines(string(text)) {
+		var first, outside, count uint64
+		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil || nobody >= first && nobody-first < count {
+			return false
+		}
+	}
+	return true
+})
 
 // locateOwn follows the path of one of Paddock's own files, unjudged.
 func locateOwn(own backend.OwnFile) (*Way, error) {
