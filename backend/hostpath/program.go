@@ -51,8 +51,9 @@ func judgeProgram(state, path string, mounts []Mount) error {
 	}
 	list, err := readLists(state)
 	if errors.Is(err, fs.ErrNotExist) {
-		list = &Written{} // no sandbox was started
-	} else if err != nil {
+		list, err = readLent() // no sandbox of this user's was started
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	more := writable(mounts)

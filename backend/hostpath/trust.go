@@ -111,7 +111,7 @@ func TrustState(own backend.OwnFile, named bool) (string, *Written, error) {
 	list, err := readLists(way.Path)
 	known := list
 	if errors.Is(err, fs.ErrNotExist) {
-		known = &Written{}
+		known = unlisted()
 	}
 	lists := []*Written{known}
 	if named {

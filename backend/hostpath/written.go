@@ -55,28 +55,33 @@ type Written struct {
 // ReadWritten reads the list in a directory of state. Without one the error is
 // fs.ErrNotExist; a list that others could have written is not believed.
 func ReadWritten(state string) (*Written, error) {
-	text, err := readOwn(state, writtenName)
+	return readList(state, writtenName, func(uid uint32) bool { return int(uid) == os.Geteuid() })
+}
+
+// readList reads the list of this name, which one of these owners keeps.
+func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
+	text, err := readOwn(state, name, owner)
 	if err != nil {
 		return nil, err
 	}
 	w := &Written{state: state, at: map[uint64][]int{}}
 	rest, ok := strings.CutPrefix(string(text), writtenHead)
 	if !ok {
-		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, writtenName))
+		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, name))
 	}
 	for line := range strings.Lines(rest) {
 		e, ok := parseEntry(line)
 		if !ok || len(w.entries) == maxListed {
-			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, writtenName), len(w.entries)+2)
+			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, name), len(w.entries)+2)
 		}
 		w.add(e)
 	}
 	return w, nil
 }
 
-// readOwn reads a file of a directory of state that nobody but this user, and
+// readOwn reads a file of a directory of state that nobody but its owner, and
 // root, can have written.
-func readOwn(state, name string) ([]byte, error) {
+func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -92,7 +97,7 @@ func readOwn(state, name string) ([]byte, error) {
 	}
 	for _, info := range []fs.FileInfo{dir, file} {
 		st := info.Sys().(*syscall.Stat_t)
-		if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		if !owner(st.Uid) || info.Mode().Perm()&0o022 != 0 {
 			return nil, fmt.Errorf("cannot believe %s: others could have written it", f.Name())
 		}
 	}
@@ -249,12 +254,13 @@ func (e *entry) gone() bool {
 	return !st.same(e.Identity)
 }
 
-// remember adds directories to the list in a directory of state, before
+// remember adds directories to the list of this name in a directory of state, before
 // commands can change them. Nothing is written where the list, as it was read for
 // this start, says it already: what it says is never taken back while a directory is there.
-func remember(state string, w *Written, dirs []entry) error {
+func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) error {
+	own := func(uid uint32) bool { return int(uid) == os.Geteuid() }
 	if w == nil || w.state != state { // it is of two lists
-		w, _ = ReadWritten(state) // what is wrong with it is told below
+		w, _ = readList(state, list, own) // what is wrong with it is told below
 	}
 	if w != nil && w.holds(dirs) {
 		return nil
@@ -275,7 +281,7 @@ func remember(state string, w *Written, dirs []entry) error {
 			break
 		}
 	}
-	w, err = ReadWritten(state)
+	w, err = readList(state, list, own)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		w = &Written{at: map[uint64][]int{}}
@@ -288,8 +294,11 @@ func remember(state string, w *Written, dirs []entry) error {
 	if err := w.prune(); err != nil {
 		return err
 	}
-	name := filepath.Join(state, writtenName)
-	if err := os.WriteFile(name+".new", []byte(w.String()), 0o600); err != nil {
+	name := filepath.Join(state, list)
+	if err := os.WriteFile(name+".new", []byte(w.String()), mode); err != nil {
+		return err
+	}
+	if err := os.Chmod(name+".new", mode); err != nil { // whatever the umask
 		return err
 	}
 	return os.Rename(name+".new", name)
