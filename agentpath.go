@@ -44,7 +44,7 @@ func (o Options) agentPath() (string, error) {
 }
 
 // trustAgent resolves the agent's path, and refuses a program that commands of a
-// sandbox, or any user of this host, could have put there.
+// sandbox, or another user of this host, could have put there.
 func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, error) {
 	own := backend.OwnFile{Path: path, What: "the agent"}
 	switch {
@@ -53,7 +53,7 @@ func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, er
 	case os.Getenv(AgentEnv) != "":
 		own.Field = AgentEnv
 	}
-	return seen.Trust(own)
+	return seen.TrustProgram(own)
 }
 
 func namedAgent(path, from string) (string, error) {

@@ -153,7 +153,17 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 	if err != nil {
 		return backend.Report{}, err
 	}
-	report := be.Probe(ctx)
+	probe := be.Probe
+	if e, ok := be.(backend.Executor); ok {
+		dir, _, err := opts.stateDir()
+		probe = func(ctx context.Context) backend.Report {
+			if err != nil { // whose list would judge what is executed
+				return backend.Report{Backend: be.Name()}
+			}
+			return e.ProbeIn(ctx, dir)
+		}
+	}
+	report := probe(ctx)
 	own := []backend.Feature{opts.probeAgent(), opts.probeState()}
 	for _, f := range own {
 		report.Usable = report.Usable && f.OK

@@ -38,6 +38,14 @@ type Backend interface {
 	Start(ctx context.Context, req Request) (Sandbox, error)
 }
 
+// Executor is a backend that executes programs of the host outside of every wall.
+// They are judged by the list of what sandboxes could write in a directory of state,
+// for which Probe takes the usual one.
+type Executor interface {
+	// ProbeIn is Probe with the list in this directory of state.
+	ProbeIn(ctx context.Context, state string) Report
+}
+
 // Request is what a sandbox is started from.
 type Request struct {
 	Spec policy.Spec

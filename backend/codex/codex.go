@@ -76,7 +76,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 		return nil, err
 	}
 	s, err := piped.Start(ctx, req, piped.Wall{
-		Backend: b.Name(), Argv: w.command(), Env: h.env(), Dir: w.dir, Agent: req.Agent, Guest: w.guest(),
+		Backend: b.Name(), Argv: w.command(), Env: w.home.env(), Dir: w.dir, Agent: req.Agent, Guest: w.guest(),
 		Cleanup: [][]string{{"rm", "-rf", "--", h.base}}, StartTimeout: startTimeout, Verify: w.verify,
 	})
 	started = err == nil

@@ -24,6 +24,8 @@ type home struct {
 	// sandboxes of a state directory: there it counts who needs the mount
 	// points that it makes in a workspace.
 	shared string
+	// path is the PATH of the CLI, without directories that commands could write.
+	path string
 }
 
 // homesDir holds the homes, below Paddock's directory of state.

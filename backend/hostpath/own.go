@@ -236,10 +236,19 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	}
 	state, s := req.StateDir, seenBy(req)
 	if err == nil {
-		err = remember(state, s.list, dirs)
+		err = remember(state, writtenName, 0o600, s.list, dirs)
 	}
-	if usual, uerr := s.usualList(); shared && err == nil && uerr == nil && usual != state {
-		state, err = usual, remember(usual, s.list, dirs)
+	if usual, uerr := s.usualList(); shared && err == nil && uerr == nil {
+		if usual != state {
+			state, err = usual, remember(usual, writtenName, 0o600, s.list, dirs)
+		}
+		if err == nil && os.Geteuid() == 0 {
+			err = lend(usual, req, mounts, dirs)
+		}
+	}
+	if _, lerr := readLent(); err == nil && lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
+		return &backend.StartError{Stage: "state", Op: "read", Object: filepath.Join(RootState, LentName), Cause: Reason(lerr),
+			Hint: "it lists what root's sandboxes could write of other users' directories: have root look at it, and remove it where it cannot be mended"}
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"

@@ -137,7 +137,7 @@ func TestWrittenAndUsual(t *testing.T) {
 		"the program uncovered": {listed("app"), true, false},
 	} {
 		w := listed("app", "bin")
-		w.usual = tt.usual
+		w.more = tt.usual
 		if err := w.Judge(link, nil); (err == nil) != tt.follows {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -35,7 +35,8 @@ func UsualState() (string, error) {
 }
 
 // List is what the list in a directory of state and that in the usual place say
-// together. It is nil without a list, or where one of them cannot be trusted.
+// together, and for others than root what root's sandboxes could write of other users'
+// directories. It is nil without a list, or where one of them cannot be trusted.
 func List(state string) *Written {
 	w, err := readLists(state)
 	if err != nil {
@@ -65,12 +66,24 @@ func readLists(state string) (*Written, error) {
 		case all == nil:
 			all = w
 		default:
-			all.usual = w
+			all.more = w
 		}
 	}
 	if all == nil {
 		return nil, fs.ErrNotExist
 	}
+	lent, err := readLent()
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := all
+	for last.more != nil {
+		last = last.more
+	}
+	last.more = lent
 	return all, nil
 }
 
@@ -104,7 +117,7 @@ func (s *Seen) usualList() (string, error) {
 	}
 	list := s.list
 	if list == nil {
-		list = &Written{}
+		list = unlisted()
 	}
 	if err := list.Judge(way, nil); err != nil {
 		return "", err

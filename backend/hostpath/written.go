@@ -51,34 +51,39 @@ type entry struct {
 type Written struct {
 	state   string // the directory that it lies in
 	entries []entry
-	usual   *Written // the list in the usual place, which counts too; nil: this is the only one
+	more    *Written // another list, which counts too: that in the usual place, or what root lent; nil: there is none
 }
 
 // ReadWritten reads the list in a directory of state. Without one the error is
 // fs.ErrNotExist; a list that others could have written is not believed.
 func ReadWritten(state string) (*Written, error) {
-	text, err := readOwn(state, writtenName)
+	return readList(state, writtenName, func(uid uint32) bool { return int(uid) == os.Geteuid() })
+}
+
+// readList reads the list of this name, which one of these owners keeps.
+func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
+	text, err := readOwn(state, name, owner)
 	if err != nil {
 		return nil, err
 	}
 	w := &Written{state: state, entries: make([]entry, 0, min(bytes.Count(text, []byte("\n")), maxListed))}
 	rest, ok := strings.CutPrefix(string(text), writtenHead)
 	if !ok {
-		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, writtenName))
+		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, name))
 	}
 	for line := range strings.Lines(rest) {
 		e, ok := parseEntry(line)
 		if !ok || len(w.entries) == maxListed {
-			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, writtenName), len(w.entries)+2)
+			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, name), len(w.entries)+2)
 		}
 		w.entries = append(w.entries, e)
 	}
 	return w, nil
 }
 
-// readOwn reads a file of a directory of state that nobody but this user, and
+// readOwn reads a file of a directory of state that nobody but its owner, and
 // root, can have written.
-func readOwn(state, name string) ([]byte, error) {
+func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -94,7 +99,7 @@ func readOwn(state, name string) ([]byte, error) {
 	}
 	for _, info := range []fs.FileInfo{dir, file} {
 		st := info.Sys().(*syscall.Stat_t)
-		if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		if !owner(st.Uid) || info.Mode().Perm()&0o022 != 0 {
 			return nil, fmt.Errorf("cannot believe %s: others could have written it", f.Name())
 		}
 	}
@@ -117,10 +122,10 @@ func (w *Written) find(d Dir) *entry {
 	return nil
 }
 
-// each gives the entries of a directory, in the usual list as well.
+// each gives the entries of a directory, in the other lists as well.
 func (w *Written) each(d Dir) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
-		for ; w != nil; w = w.usual {
+		for ; w != nil; w = w.more {
 			if e := w.find(d); e != nil && !yield(e) {
 				return
 			}
@@ -261,15 +266,16 @@ func (e *entry) gone() bool {
 	return !st.same(e.Identity)
 }
 
-// remember adds directories to the list in a directory of state, before
+// remember adds directories to the list of this name in a directory of state, before
 // commands can change them. Nothing is written where the list, as it was read for
 // this start, says it already: what it says is never taken back while a directory is there.
-func remember(state string, w *Written, dirs []entry) error {
+func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) error {
+	own := func(uid uint32) bool { return int(uid) == os.Geteuid() }
 	for w != nil && w.state != state {
-		w = w.usual
+		w = w.more
 	}
 	if w == nil {
-		w, _ = ReadWritten(state) // what is wrong with it is told below
+		w, _ = readList(state, list, own) // what is wrong with it is told below
 	}
 	if w != nil && w.holds(dirs) {
 		return nil
@@ -290,7 +296,7 @@ func remember(state string, w *Written, dirs []entry) error {
 			break
 		}
 	}
-	w, err = ReadWritten(state)
+	w, err = readList(state, list, own)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		w = &Written{}
@@ -303,8 +309,11 @@ func remember(state string, w *Written, dirs []entry) error {
 	if err := w.prune(); err != nil {
 		return err
 	}
-	name := filepath.Join(state, writtenName)
-	if err := os.WriteFile(name+".new", []byte(w.String()), 0o600); err != nil {
+	name := filepath.Join(state, list)
+	if err := os.WriteFile(name+".new", []byte(w.String()), mode); err != nil {
+		return err
+	}
+	if err := os.Chmod(name+".new", mode); err != nil { // whatever the umask
 		return err
 	}
 	return os.Rename(name+".new", name)

@@ -103,8 +103,10 @@ func trusted(root, program string) error {
 	if !filepath.IsAbs(program) {
 		return fmt.Errorf("%s is no absolute path", program)
 	}
-	_, err := hostpath.Trust(hostpath.List(root), backend.OwnFile{Path: program, What: "a program"})
-	return err
+	if e := (*backend.StartError)(nil); errors.As(hostpath.Program("state", root, program, program, nil), &e) {
+		return fmt.Errorf("cannot execute %s: %s", e.Object, e.Cause)
+	}
+	return nil
 }
 
 // Refused tells of the directories below root whose records name clean-up commands

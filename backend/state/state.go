@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -94,7 +96,8 @@ func New(root string, sweeper Sweeper) (*Dir, error) {
 }
 
 // private refuses a state directory that others could change, and closes one
-// that others could read.
+// that others could read. They pass through it where it holds [hostpath.LentName]; what
+// else is in it is private by itself.
 func private(root string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -106,10 +109,14 @@ func private(root string) error {
 	if st.Mode&0o022 != 0 {
 		return fail("use", root, errors.New("others can write to it"), elsewhere+", or chmod 700 one that holds nothing of theirs")
 	}
-	if st.Mode&0o077 == 0 {
+	mode := fs.FileMode(0o700)
+	if Exists(filepath.Join(root, hostpath.LentName)) {
+		mode = 0o711
+	}
+	if fs.FileMode(st.Mode)&0o077&^mode == 0 {
 		return nil
 	}
-	if err := os.Chmod(root, 0o700); err != nil {
+	if err := os.Chmod(root, mode); err != nil {
 		return fail("chmod", root, err, "")
 	}
 	return nil

@@ -1,0 +1,80 @@
+package hostpath
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Program refuses a program of the host, an engine or a wrapper, that is about to
+// be executed outside of every wall: one that commands of a sandbox could have
+// written, by the list in a directory of state ("": the usual one), one that they can
+// write through these mounts, or one that another user of this host could. name is how it
+// was asked for, path where it was found, which must be absolute. The error is a
+// *backend.StartError of this stage.
+func Program(stage, state, name, path string, mounts []Mount) error {
+	err := judgeProgram(state, path, mounts)
+	if err == nil {
+		return nil
+	}
+	refused := &backend.StartError{Stage: stage, Op: "execute", Object: path, Cause: Reason(err), Hint: "name another program"}
+	if !strings.Contains(name, "/") {
+		refused.Hint = "take " + Printable(filepath.Dir(path)) + " out of PATH, or name another program by its path"
+	}
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		refused.Cause = e.Reason
+	}
+	return refused
+}
+
+// SearchPath is a PATH for programs of the host that look for further ones there:
+// without relative directories, and without those in which [Program] trusts none. Where
+// nothing is left, it is policy.SearchPath.
+func SearchPath(state, list string, mounts []Mount) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(list), func(dir string) bool {
+		return !filepath.IsAbs(dir) || judgeProgram(state, filepath.Join(dir, "program"), mounts) != nil
+	})
+	return cmp.Or(strings.Join(dirs, string(filepath.ListSeparator)), policy.SearchPath)
+}
+
+func judgeProgram(state, path string, mounts []Mount) error {
+	own := backend.OwnFile{Path: path, What: "the program"}
+	way, err := NewSeen(nil).locateOwn(own)
+	if err != nil {
+		return err
+	}
+	list, err := readLists(state)
+	if errors.Is(err, fs.ErrNotExist) {
+		list, err = readLent() // no sandbox of this user's was started
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	more := writable(mounts)
+	for _, l := range way.Links {
+		if d, ok := list.above(l.Dirs); ok {
+			return way.refused(l, "and commands of a sandbox could have made it: "+d.Path+" was writable for them")
+		}
+		if err := way.changeable(l, more); err != nil {
+			return err
+		}
+	}
+	for _, m := range mounts {
+		if m.Writable && (way.Exists && way.same(m.ID) || slices.ContainsFunc(way.Dirs, func(d Dir) bool { return d.same(m.ID) })) {
+			return Refuse(own.What, path, "commands of this sandbox can write to "+m.Source, "")
+		}
+	}
+	if err := way.placed(own, list); err != nil {
+		return err
+	}
+	if err := way.guarded(own); err != nil {
+		return err
+	}
+	return way.ofStranger(own)
+}
