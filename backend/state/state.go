@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -35,6 +36,8 @@ import (
 const (
 	SocketName = "agent.sock"
 	LogName    = "agent.log"
+	// ScratchName is the directory of private files of the landlock level.
+	ScratchName = "scratch"
 
 	lockName   = "lock"
 	recordName = "state.json"
@@ -72,15 +75,21 @@ const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 // others have left. sweeper may be nil, see [Sweep].
 func New(root string, sweeper Sweeper) (*Dir, error) {
 	const writable = "choose a writable directory with PADDOCK_STATE_DIR"
-	if err := os.MkdirAll(filepath.Join(root, "sandboxes"), 0o700); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fail("create", root, err, writable)
 	}
 	if err := private(root); err != nil {
 		return nil, err
 	}
+	if err := os.Mkdir(filepath.Join(root, sandboxesDir), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fail("create", filepath.Join(root, sandboxesDir), err, writable)
+	}
+	if err := Check(root); err != nil {
+		return nil, err
+	}
 	Sweep(root, sweeper)
 	id := "pd-" + strings.ToLower(rand.Text()[:13])
-	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, "sandboxes", id)}
+	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, sandboxesDir, id)}
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return nil, fail("create", d.Path, err, writable)
 	}
@@ -117,8 +126,16 @@ func private(root string) error {
 
 // takeLock takes the lock of a sandbox's directory, EWOULDBLOCK where its
 // owner lives.
-func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+func takeLock(path string) (*os.File, error) {
+	dir, err := OpenDir(filepath.Split(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if info, err := dir.Lstat(lockName); err == nil && !info.Mode().IsRegular() {
+		return nil, hostpath.ErrNotRegular
+	}
+	f, err := dir.OpenFile(lockName, os.O_CREATE|os.O_RDWR|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -168,15 +185,18 @@ func (d *Dir) Remove(more func()) {
 // done now.
 func (d *Dir) Abandon() { _ = d.lock.Close() }
 
+// errDamaged is a record that was not written whole.
+var errDamaged = errors.New("it is damaged")
+
 // Read reads the record of a sandbox's directory.
 func Read(path string) (*Record, error) {
-	text, err := os.ReadFile(filepath.Join(path, recordName))
+	text, err := Text(path)
 	if err != nil {
 		return nil, err
 	}
 	r := &Record{}
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", filepath.Join(path, recordName), err)
+		return nil, fmt.Errorf("cannot read %s: %w: %v", filepath.Join(path, recordName), errDamaged, err)
 	}
 	return r, nil
 }
