@@ -288,9 +288,5 @@ func remember(state string, w *Written, dirs []entry) error {
 	if err := w.prune(); err != nil {
 		return err
 	}
-	name := filepath.Join(state, writtenName)
-	if err := os.WriteFile(name+".new", []byte(w.String()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return Replace(filepath.Join(state, writtenName), []byte(w.String()))
 }

@@ -188,9 +188,9 @@ func tidies(path string, r *state.Record) bool {
 		return false
 	}
 	seen := filepath.Join(path, "orphaned") // since when that is known
-	info, err := os.Stat(seen)
+	info, err := os.Lstat(seen)
 	if err != nil {
-		return os.WriteFile(seen, nil, 0o600) == nil
+		return hostpath.Replace(seen, nil) == nil
 	}
 	return time.Since(info.ModTime()) < 2*tidyTime
 }

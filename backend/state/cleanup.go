@@ -38,7 +38,7 @@ var engineCleanup = regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume 
 // nothing to do.
 func cleanUp(root, path string, commands [][]string) bool {
 	tried := filepath.Join(path, "tried") // and in vain
-	if info, err := os.Stat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
+	if info, err := os.Lstat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
 		return false
 	}
 	for _, argv := range commands {
@@ -53,8 +53,7 @@ func cleanUp(root, path string, commands [][]string) bool {
 		cancel()
 		var exit *exec.ExitError
 		if failed || err != nil && !errors.As(err, &exit) {
-			_ = os.Remove(tried)
-			_ = os.WriteFile(tried, nil, 0o600)
+			_ = hostpath.Replace(tried, nil)
 			return false
 		}
 	}

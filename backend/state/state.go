@@ -153,11 +153,7 @@ func (d *Dir) Save(r Record) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(d.Path, recordName)
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
+	return hostpath.Replace(filepath.Join(d.Path, recordName), text)
 }
 
 // Empty removes what nobody needs of a sandbox that is about to end. What says
