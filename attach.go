@@ -65,6 +65,9 @@ func writeSpec(state, id string, spec Spec) error {
 	if err == nil {
 		err = hostpath.Replace(filepath.Join(state, "sandboxes", id, specName), text)
 	}
+	if hint := hostpath.RoomHint(err, state); hint != "" {
+		return &Error{Message: "cannot keep the spec of sandbox " + id + ": " + err.Error(), Hint: hint}
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot keep the spec of sandbox %s: %w", id, err)
 	}

@@ -30,3 +30,17 @@ func Replace(path string, text []byte) error {
 	}
 	return err
 }
+
+// Full reports whether an error says that there is no room left for a file.
+func Full(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+}
+
+// RoomHint is the remedy of an error of writing to a directory of state that is full,
+// "" of any other error.
+func RoomHint(err error, dir string) string {
+	if !Full(err) {
+		return ""
+	}
+	return "make room in " + dir + ", or choose another directory with PADDOCK_STATE_DIR"
+}

@@ -55,7 +55,7 @@ func newStateDir(root string) (*stateDir, error) {
 func (d *stateDir) lendUID() (uint32, error) {
 	dir := filepath.Join(d.Root, state.IDsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fail("identity", "create", dir, err, "")
+		return 0, fail("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
 	}
 	for range 64 {
 		n, err := rand.Int(rand.Reader, big.NewInt(lentCount))
@@ -68,7 +68,7 @@ func (d *stateDir) lendUID() (uint32, error) {
 			continue
 		}
 		if err != nil {
-			return 0, fail("identity", "create", dir, err, "")
+			return 0, fail("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
 		}
 		_, err = f.WriteString(d.ID + "\n")
 		d.uid = uid
@@ -76,7 +76,7 @@ func (d *stateDir) lendUID() (uint32, error) {
 			err = cerr
 		}
 		if err != nil {
-			return 0, fail("identity", "write", dir, err, "")
+			return 0, fail("identity", "write", dir, err, hostpath.RoomHint(err, d.Root))
 		}
 		return uid, nil
 	}

@@ -15,6 +15,7 @@
 package state
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -199,7 +200,7 @@ func Read(path string) (*Record, error) {
 
 // fail makes a StartError of an operation that failed.
 func fail(op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: hint}
+	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint)}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		e.Errno = int(errno)
