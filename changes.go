@@ -168,6 +168,9 @@ func (s *Sandbox) keepBefore(dir string) error {
 	}
 	kept, err := keepUnreported(dir, s.ID(), s.before.Encode())
 	if err != nil {
+		if hint := hostpath.RoomHint(err, dir); hint != "" {
+			return &Error{Message: "cannot keep what was there before sandbox " + s.ID() + ": " + err.Error(), Hint: hint}
+		}
 		return fmt.Errorf("cannot keep what was there before sandbox %s: %w", s.ID(), err)
 	}
 	s.kept = kept

@@ -205,6 +205,9 @@ func (o Options) probeState() backend.Feature {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
+		if err == nil {
+			err = checkState(dir)
+		}
 		way, werr := hostpath.Follow(dir)
 		if err == nil && werr == nil {
 			detail += groupNote(way)
@@ -213,7 +216,7 @@ func (o Options) probeState() backend.Feature {
 			}
 		}
 		for _, r := range refusedRecords(dir) {
-			detail += " (left as it is, because its record names a command that Paddock does not write: " + r + "; look at it, and remove the directory)"
+			detail += " (left as it is, because Paddock writes no such record: " + r + "; look at it, and remove the directory)"
 		}
 		if lost := hostpath.UsualList(dir); err == nil && lost != nil && o.StateDir == "" && os.Getenv(StateDirEnv) != "" {
 			detail += " (it alone lists what sandboxes could write: " + lost.Error() + ")"
@@ -233,6 +236,9 @@ func feature(name, detail string, err error, remedy string) backend.Feature {
 	}
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
 		f.Remedy = e.Hint
+	}
+	if e := (*backend.StartError)(nil); errors.As(err, &e) {
+		f.Detail, f.Remedy = e.Object+": "+e.Reason(), e.Hint
 	}
 	return f
 }

@@ -147,15 +147,19 @@ func Interrupted(ctx context.Context, stage, object string) *StartError {
 
 // Error says what could not be done and why.
 func (e *StartError) Error() string {
-	cause := e.Cause
-	if cause == "" && e.Errno != 0 {
-		cause = syscall.Errno(e.Errno).Error()
-	}
 	what := e.Op
 	if e.Object != "" {
 		what += " " + e.Object
 	}
-	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, cause)
+	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, e.Reason())
+}
+
+// Reason is the cause alone, or the kernel's words for Errno.
+func (e *StartError) Reason() string {
+	if e.Cause == "" && e.Errno != 0 {
+		return syscall.Errno(e.Errno).Error()
+	}
+	return e.Cause
 }
 
 // Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works, or what

@@ -4,6 +4,7 @@ package codex
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,6 +55,9 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 // Start attempts the wall, starts the agent behind it and looks at that.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	h, err := stateHome(req.StateDir)
+	if e := (*backend.StartError)(nil); errors.As(err, &e) {
+		return nil, e
+	}
 	if err != nil {
 		return nil, &backend.StartError{Stage: "state", Op: "create", Object: filepath.Join(req.StateDir, homesDir), Cause: err.Error(),
 			Hint: "choose a writable directory with PADDOCK_STATE_DIR"}

@@ -370,6 +370,9 @@ func (p *protector) guardRepository(r *repository) error {
 			continue
 		}
 		at := filepath.Join(r.dir, o.Path)
+		if err := p.closed(at); err != nil {
+			return err
+		}
 		err := p.guardEntry(o, at)
 		switch {
 		case err == nil:

@@ -203,6 +203,9 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		l.follow(p, name, "", o, hops)
 	case mode == unix.S_IFDIR && o.Path == ".git":
 		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
+		if st.Mode&0o100 == 0 {
+			i.id += " closed" // to its owner: no later start can protect what is in it
+		}
 	case mode == unix.S_IFDIR && o.Dir:
 		l.add(full, item{kind: isDir, by: o, top: full})
 		if !o.Repositories { // which the walk goes through

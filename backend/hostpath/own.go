@@ -253,6 +253,10 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
 		switch {
+		case Full(err) && state != req.StateDir:
+			hint = "make room in " + state + ": the list is kept in the usual place as well, whatever PADDOCK_STATE_DIR says"
+		case Full(err):
+			hint = RoomHint(err, state)
 		case Unwritable(err):
 			hint = "choose a writable directory with PADDOCK_STATE_DIR"
 		case errors.Is(err, errTooMany):

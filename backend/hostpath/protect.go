@@ -54,17 +54,18 @@ const maxLost = 8
 
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
-	ctx    context.Context
-	open   []string
-	byName bool // mounts of protected paths are the operator's
-	mounts []Mount
-	parse  Parse
-	homes  users
-	seen   statCache
-	listed map[string]map[string]bool
-	guards map[string]bool
-	told   map[string]bool // mounts of protected paths that Opened tells of
-	out    Protection
+	ctx     context.Context
+	open    []string
+	byName  bool // mounts of protected paths are the operator's
+	mounts  []Mount
+	parse   Parse
+	homes   users
+	seen    statCache
+	listed  map[string]map[string]bool
+	guards  map[string]bool
+	entered map[string]bool // directories that their owners may enter, see closed
+	told    map[string]bool // mounts of protected paths that Opened tells of
+	out     Protection
 
 	repositories []*repository
 	hooks        []hookDir
@@ -87,7 +88,7 @@ type protector struct {
 // always is. parse may be nil: there is no git.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, told: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, told: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
@@ -262,22 +263,6 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	return p.guard(found, c)
 }
 
-// unguarded is the error for a path that cannot be protected.
-func (p *protector) unguarded(at, name string, err error) error {
-	m := p.mountOf(at)
-	rel, inside := Within(at, m.Source)
-	if !inside {
-		rel = at
-	}
-	var link *changeableLinkError
-	if !errors.As(err, &link) {
-		return &backend.StartError{Stage: "plan", Op: "protect", Object: Printable(rel), Cause: Reason(err)}
-	}
-	m = p.mountOf(link.at)
-	where, _ := Within(link.at, m.Source)
-	return Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
-}
-
 // mountOf is the mount that holds a path, or the first.
 func (p *protector) mountOf(at string) *Mount {
 	for i := range p.mounts {
@@ -322,6 +307,9 @@ func (p *protector) guard(found string, c claim) error {
 		return err
 	}
 	if p.below(found) && !p.guarded(found) {
+		if err := p.closed(found); err != nil {
+			return err
+		}
 		p.guards[found] = true
 		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why})
 	}

@@ -309,12 +309,5 @@ func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) er
 	if err := w.prune(); err != nil {
 		return err
 	}
-	name := filepath.Join(state, list)
-	if err := os.WriteFile(name+".new", []byte(w.String()), mode); err != nil {
-		return err
-	}
-	if err := os.Chmod(name+".new", mode); err != nil { // whatever the umask
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return Replace(filepath.Join(state, list), mode, []byte(w.String()))
 }

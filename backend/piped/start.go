@@ -93,7 +93,7 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 	}
 	s.record.Isolation = &s.isolation
 	if err := s.dir.Save(s.record); err != nil {
-		return fail("state", "save", s.dir.Path, err, "")
+		return fail("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
 	}
 	return nil
 }

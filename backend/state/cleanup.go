@@ -41,7 +41,7 @@ var engineCleanup = sync.OnceValue(func() *regexp.Regexp {
 // nothing to do.
 func cleanUp(root, path string, commands [][]string) bool {
 	tried := filepath.Join(path, "tried") // and in vain
-	if info, err := os.Stat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
+	if info, err := os.Lstat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
 		return false
 	}
 	for _, argv := range commands {
@@ -56,8 +56,7 @@ func cleanUp(root, path string, commands [][]string) bool {
 		cancel()
 		var exit *exec.ExitError
 		if failed || err != nil && !errors.As(err, &exit) {
-			_ = os.Remove(tried)
-			_ = os.WriteFile(tried, nil, 0o600)
+			_ = hostpath.Replace(tried, 0o600, nil)
 			return false
 		}
 	}
@@ -73,9 +72,14 @@ func cleanUp(root, path string, commands [][]string) bool {
 // with programs that no sandbox could have written.
 func checkCleanup(root string, argv []string) error {
 	if len(argv) == 4 && filepath.Base(argv[0]) == "rm" && argv[1] == "-rf" && argv[2] == "--" {
-		name, ok := strings.CutPrefix(argv[3], filepath.Join(root, "codex", "sandbox-"))
+		name, ok := strings.CutPrefix(argv[3], filepath.Join(root, HomesDir, "sandbox-"))
 		if !ok || strings.Contains(name, "/") {
 			return fmt.Errorf("%s is no directory of a sandbox", argv[3])
+		}
+		if dir, err := OpenDir(root, HomesDir); err == nil {
+			_ = dir.Close()
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 		return trusted(root, argv[0])
 	}
@@ -109,14 +113,19 @@ func trusted(root, program string) error {
 	return nil
 }
 
-// Refused tells of the directories below root whose records name clean-up commands
-// that are not run, because no backend writes such.
+// Refused tells of the directories below root that stay as they are: their records
+// name clean-up commands that no backend writes, or are no files.
 func Refused(root string) []string {
 	var told []string
-	paths, _ := filepath.Glob(filepath.Join(root, "sandboxes", "*"))
-	for _, path := range paths {
+	for _, path := range paths(root) {
 		r, err := Read(path)
-		if err != nil || !r.Kept {
+		if err != nil {
+			if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
+				told = append(told, hostpath.Printable(path+": "+recordName+": "+hostpath.Reason(err)))
+			}
+			continue
+		}
+		if !r.Kept {
 			continue
 		}
 		for _, argv := range r.Cleanup {

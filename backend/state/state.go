@@ -15,6 +15,7 @@
 package state
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,8 @@ import (
 const (
 	SocketName = "agent.sock"
 	LogName    = "agent.log"
+	// ScratchName is the directory of private files of the landlock level.
+	ScratchName = "scratch"
 
 	lockName   = "lock"
 	recordName = "state.json"
@@ -74,15 +77,21 @@ const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 // others have left. sweeper may be nil, see [Sweep].
 func New(root string, sweeper Sweeper) (*Dir, error) {
 	const writable = "choose a writable directory with PADDOCK_STATE_DIR"
-	if err := os.MkdirAll(filepath.Join(root, "sandboxes"), 0o700); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fail("create", root, err, writable)
 	}
 	if err := private(root); err != nil {
 		return nil, err
 	}
+	if err := os.Mkdir(filepath.Join(root, sandboxesDir), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fail("create", filepath.Join(root, sandboxesDir), err, writable)
+	}
+	if err := Check(root); err != nil {
+		return nil, err
+	}
 	Sweep(root, sweeper)
 	id := "pd-" + strings.ToLower(rand.Text()[:13])
-	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, "sandboxes", id)}
+	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, sandboxesDir, id)}
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return nil, fail("create", d.Path, err, writable)
 	}
@@ -124,8 +133,16 @@ func private(root string) error {
 
 // takeLock takes the lock of a sandbox's directory, EWOULDBLOCK where its
 // owner lives.
-func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+func takeLock(path string) (*os.File, error) {
+	dir, err := OpenDir(filepath.Split(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if info, err := dir.Lstat(lockName); err == nil && !info.Mode().IsRegular() {
+		return nil, hostpath.ErrNotRegular
+	}
+	f, err := dir.OpenFile(lockName, os.O_CREATE|os.O_RDWR|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +160,7 @@ func (d *Dir) Save(r Record) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(d.Path, recordName)
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
+	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
 // Empty removes what nobody needs of a sandbox that is about to end. What says
@@ -175,22 +188,25 @@ func (d *Dir) Remove(more func()) {
 // done now.
 func (d *Dir) Abandon() { _ = d.lock.Close() }
 
+// errDamaged is a record that was not written whole.
+var errDamaged = errors.New("it is damaged")
+
 // Read reads the record of a sandbox's directory.
 func Read(path string) (*Record, error) {
-	text, err := os.ReadFile(filepath.Join(path, recordName))
+	text, err := Text(path)
 	if err != nil {
 		return nil, err
 	}
 	r := &Record{}
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", filepath.Join(path, recordName), err)
+		return nil, fmt.Errorf("cannot read %s: %w: %v", filepath.Join(path, recordName), errDamaged, err)
 	}
 	return r, nil
 }
 
 // fail makes a StartError of an operation that failed.
 func fail(op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: hint}
+	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint)}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		e.Errno = int(errno)
