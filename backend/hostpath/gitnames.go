@@ -112,12 +112,12 @@ func (p *protector) userConfiguration() []configFile {
 // readConfig reads a file of configuration, and what it includes.
 func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
-		return nil
+		f.nested, f.beyond = true, true
 	}
 	if f.settings != nil {
 		return p.obeyAll(f, f.settings, "/")
 	}
-	found, _, err := p.resolve(f.path)
+	found, _, err := p.find(f.path, f.opens)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.depth > 0 {
 			p.watch(found)
@@ -350,51 +350,4 @@ func (p *protector) made(file string) bool {
 		}
 	}
 	return true
-}
-
-// shellWords cuts a command line into what may be paths: words, without quotes,
-// and what stands behind "=" in them. What is quoted is cut once more, since it
-// may be a command line itself.
-func shellWords(line string) []string {
-	var words []string
-	add := func(w string) {
-		if w == "" || strings.ContainsRune(w, 0) || len(w) > maxPath {
-			return
-		}
-		words = append(words, w)
-		if _, value, ok := strings.Cut(w, "="); ok && value != "" {
-			words = append(words, value)
-		}
-	}
-	var b strings.Builder
-	quote := rune(0)
-	end := func(quoted bool) {
-		w := b.String()
-		b.Reset()
-		add(w)
-		if quoted && strings.ContainsAny(w, " \t\n;|&") {
-			for _, part := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()`\"'", r) }) {
-				add(part)
-			}
-		}
-	}
-	quoted := false
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
-			quote, quoted = r, true
-		case quote == 0 && strings.ContainsRune(" \t\n;|&<>()`", r):
-			end(quoted)
-			quoted = false
-		default:
-			b.WriteRune(r)
-		}
-		if len(words) > maxWords {
-			break
-		}
-	}
-	end(quoted)
-	return words
 }
