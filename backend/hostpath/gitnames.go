@@ -43,7 +43,7 @@ type configFile struct {
 // configuration reads all of git's configuration that the user's git would
 // obey, whatever its conditions, and guards what it names in the mounts.
 func (p *protector) configuration() error {
-	var near, far []string // worktrees of repositories that are guarded, and others
+	var near, nested, far []string // worktrees: in and above mounts, nested ones that are guarded, and others
 	p.looks = maxLooks
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
@@ -55,23 +55,26 @@ func (p *protector) configuration() error {
 				}
 			}
 		}
-		if r.beyond {
-			far = append(far, r.roots...)
-		} else {
+		switch {
+		case !r.nested:
 			near = append(near, r.roots...)
+		case r.beyond:
+			far = append(far, r.roots...)
+		default:
+			nested = append(nested, r.roots...)
 		}
 	}
 	for i := range p.mounts {
 		near = append(near, p.mounts[i].Source)
 	}
-	slices.Sort(near)
-	near = slices.Compact(near)
 	for _, f := range append(p.userConfiguration(), p.environment()...) {
-		f.roots, p.looks = near, maxUserLooks
-		if err := p.readConfig(f); err != nil {
-			return err
-		}
-		if f.roots, f.nested, f.beyond = far, true, true; len(far) > 0 {
+		p.looks = maxUserLooks
+		for _, of := range []configFile{{roots: near}, {roots: nested, nested: true}, {roots: far, nested: true, beyond: true}} {
+			if len(of.roots) == 0 {
+				continue
+			}
+			slices.Sort(of.roots)
+			f.roots, f.nested, f.beyond = slices.Compact(of.roots), of.nested, of.beyond
 			if err := p.readConfig(f); err != nil {
 				return err
 			}

@@ -158,6 +158,8 @@ func TestProtect(t *testing.T) {
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "in the user's configuration, for what tools make", files: append(append(ws, repo("ws/vendor/x/.git")...), "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/vendor/x/.h/"), guards: git, watch: []string{"ws/.h", "ws/vendor/x/.h"}},
+		{name: "there, over a link of a nested repository's", files: append(append(ws, repo("ws/a/b/sub/.git")...), "home/.gitconfig=[core]\nhooksPath = .githooks\nfsmonitor = x/fm\n", "ws/a/b/sub/.githooks -> ../../../h", "ws/h/", "ws/a/b/sub/x -> ../../../h", "ws/h/fm"),
+			guards: append(git, "ws/a/b/sub/.git/config", "ws/a/b/sub/.git/hooks"), watch: []string{"ws/.githooks", "ws/a/b/sub/.githooks", "ws/a/b/sub/x", "ws/h/fm", "ws/x/fm"}},
 		{name: "there, for what core.worktree names", files: append(repo("store", "worktree = ../ws\n"), "store/x/", "ws/deep/.git=gitdir: ../../store\n", "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/sub/", "ws/.h/"), workspace: "ws",
 			guards: []string{"ws/.h"}, watch: []string{"ws/deep/.h"}},
 		{name: "for what core.worktree names elsewhere", files: append(append(ws, repo("store", "hooksPath = .h\n")...), "store/config.worktree=[core]\nworktree = ../ws/tree\n", "ws/deep/.git=gitdir: ../../store\n", "ws/tree/.h/", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/tree/attr"),
