@@ -72,7 +72,7 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 		w.Homes = hostpath.Homes()
 	}
 	for _, at := range p.Watch {
-		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a hook is a link to it"})
+		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"})
 	}
 	return w
 }

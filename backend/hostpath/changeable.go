@@ -133,6 +133,23 @@ func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	return filepath.Join(append([]string{at}, rest...)...), info, err
 }
 
+// find is resolve for what is only compared where the operator has opened it: then it
+// goes over links that commands can replace, too.
+func (p *protector) find(name, opens string) (string, fs.FileInfo, error) {
+	found, info, err := p.resolve(name)
+	var link *changeableLinkError
+	if !p.opened(opens) || !errors.As(err, &link) {
+		return found, info, err
+	}
+	p.watch(link.at)
+	end := Real(name)
+	if end == "" {
+		return found, nil, fs.ErrNotExist
+	}
+	info, err = os.Lstat(end)
+	return end, info, err
+}
+
 // users are the homes of the host, by who has them.
 type users struct {
 	own  string

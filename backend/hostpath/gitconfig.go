@@ -3,9 +3,7 @@ package hostpath
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strings"
-	"sync"
 )
 
 // setting is a key of git's configuration with its value, as git lists them:
@@ -169,8 +167,3 @@ func parseList(text []byte) []setting {
 	}
 	return all
 }
-
-// interpreter matches programs that execute the file that an operand names.
-var interpreter = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(.*/)?(env|(ba|da|z|k|fi)?sh|python[0-9.]*|perl|ruby|node|nodejs|deno|bun|php|lua|awk|make|source|exec|\.)$`)
-})

@@ -85,11 +85,8 @@ func (p *protector) findRepositories() error {
 // dotGit adds the repository of a directory's ".git", if it has one: a
 // directory, or a file that says where one is.
 func (p *protector) dotGit(dir string, nested bool) error {
-	if p.opened(".git") {
-		return nil
-	}
 	at := filepath.Join(dir, ".git")
-	found, info, err := p.resolve(at)
+	found, info, err := p.find(at, ".git")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -102,7 +99,7 @@ func (p *protector) dotGit(dir string, nested bool) error {
 	if err != nil {
 		return p.doubtful(at, ".git", nested, err)
 	}
-	to, info, err = p.resolve(absolute(to, filepath.Dir(found)))
+	to, info, err = p.find(absolute(to, filepath.Dir(found)), ".git")
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
 		return nil // git refuses it
@@ -120,7 +117,7 @@ func (p *protector) doubtful(at, name string, nested bool, err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES):
 		return nil // which holds for the user's git, too
-	case nested || !p.below(at) && !errors.As(err, &link):
+	case nested || p.opened(name) || !p.below(at) && !errors.As(err, &link):
 		p.out.Unread = append(p.out.Unread, at)
 		p.watch(at)
 		return nil
@@ -155,7 +152,7 @@ func absolute(path, base string) string {
 // addRepository adds a repository, and the one that it has in common with
 // other worktrees.
 func (p *protector) addRepository(dir, root string, nested bool) error {
-	beyond := p.beyond || nested && (p.nested >= maxNested || p.openedIn(dir))
+	beyond := p.beyond || p.opened(".git") || nested && (p.nested >= maxNested || p.openedIn(dir))
 	if i := slices.IndexFunc(p.repositories, func(r *repository) bool { return r.dir == dir }); i >= 0 {
 		r := p.repositories[i]
 		r.beyond = r.beyond && (beyond || r.held)

@@ -43,7 +43,7 @@ type configFile struct {
 // configuration reads all of git's configuration that the user's git would
 // obey, whatever its conditions, and guards what it names in the mounts.
 func (p *protector) configuration() error {
-	var near, far []string // worktrees of repositories that are guarded, and others
+	var near, nested, far []string // worktrees: in and above mounts, nested ones that are guarded, and others
 	p.looks = maxLooks
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
@@ -55,23 +55,26 @@ func (p *protector) configuration() error {
 				}
 			}
 		}
-		if r.beyond {
-			far = append(far, r.roots...)
-		} else {
+		switch {
+		case !r.nested:
 			near = append(near, r.roots...)
+		case r.beyond:
+			far = append(far, r.roots...)
+		default:
+			nested = append(nested, r.roots...)
 		}
 	}
 	for i := range p.mounts {
 		near = append(near, p.mounts[i].Source)
 	}
-	slices.Sort(near)
-	near = slices.Compact(near)
 	for _, f := range append(p.userConfiguration(), p.environment()...) {
-		f.roots, p.looks = near, maxUserLooks
-		if err := p.readConfig(f); err != nil {
-			return err
-		}
-		if f.roots, f.nested, f.beyond = far, true, true; len(far) > 0 {
+		p.looks = maxUserLooks
+		for _, of := range []configFile{{roots: near}, {roots: nested, nested: true}, {roots: far, nested: true, beyond: true}} {
+			if len(of.roots) == 0 {
+				continue
+			}
+			slices.Sort(of.roots)
+			f.roots, f.nested, f.beyond = slices.Compact(of.roots), of.nested, of.beyond
 			if err := p.readConfig(f); err != nil {
 				return err
 			}
@@ -112,12 +115,12 @@ func (p *protector) userConfiguration() []configFile {
 // readConfig reads a file of configuration, and what it includes.
 func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
-		return nil
+		f.nested, f.beyond = true, true
 	}
 	if f.settings != nil {
 		return p.obeyAll(f, f.settings, "/")
 	}
-	found, _, err := p.resolve(f.path)
+	found, _, err := p.find(f.path, f.opens)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.depth > 0 {
 			p.watch(found)
@@ -350,51 +353,4 @@ func (p *protector) made(file string) bool {
 		}
 	}
 	return true
-}
-
-// shellWords cuts a command line into what may be paths: words, without quotes,
-// and what stands behind "=" in them. What is quoted is cut once more, since it
-// may be a command line itself.
-func shellWords(line string) []string {
-	var words []string
-	add := func(w string) {
-		if w == "" || strings.ContainsRune(w, 0) || len(w) > maxPath {
-			return
-		}
-		words = append(words, w)
-		if _, value, ok := strings.Cut(w, "="); ok && value != "" {
-			words = append(words, value)
-		}
-	}
-	var b strings.Builder
-	quote := rune(0)
-	end := func(quoted bool) {
-		w := b.String()
-		b.Reset()
-		add(w)
-		if quoted && strings.ContainsAny(w, " \t\n;|&") {
-			for _, part := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()`\"'", r) }) {
-				add(part)
-			}
-		}
-	}
-	quoted := false
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
-			quote, quoted = r, true
-		case quote == 0 && strings.ContainsRune(" \t\n;|&<>()`", r):
-			end(quoted)
-			quoted = false
-		default:
-			b.WriteRune(r)
-		}
-		if len(words) > maxWords {
-			break
-		}
-	}
-	end(quoted)
-	return words
 }

@@ -41,11 +41,14 @@ func (p *protector) hookLinks() error {
 	}
 	done := map[string]bool{}
 	for _, h := range p.hooks {
-		if done[h.dir] || p.opened(h.opens) {
+		if done[h.dir] {
 			continue
 		}
 		done[h.dir] = true
-		found, info, err := p.resolve(h.dir)
+		if p.opened(h.opens) {
+			h.nested, h.beyond = true, true
+		}
+		found, info, err := p.find(h.dir, h.opens)
 		if err != nil || !info.IsDir() {
 			continue
 		}

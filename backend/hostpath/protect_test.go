@@ -91,14 +91,17 @@ func protectWith(ctx context.Context, t *testing.T, root string, change func(*ba
 	return Protect(ctx, req, found, nil)
 }
 
-// relative are the paths below root of a protection.
+// relative are the paths below root of a protection: what is read-only, what is
+// compared alone, and what could not be read.
 func relative(root string, p Protection) (guards, watch, unread []string) {
 	cut := func(s string) string { return strings.TrimPrefix(s, root+"/") }
 	for _, g := range p.Guards {
 		guards = append(guards, cut(g.File))
 	}
 	for _, w := range p.Watch {
-		watch = append(watch, cut(w))
+		if !slices.Contains(guards, cut(w)) {
+			watch = append(watch, cut(w))
+		}
 	}
 	for _, u := range p.Unread {
 		unread = append(unread, cut(u))
@@ -132,7 +135,7 @@ func TestProtect(t *testing.T) {
 		{name: "a mount of the repository alone", files: append(repo("other/.git"), "ws/"), mounts: []string{"other/.git"}, guards: []string{"other/.git/config", "other/.git/hooks"}},
 		{name: "a part of a home", files: []string{"home/.config/git/config", "home/.config/fish/", "home/.config/other/"}, workspace: "home/.config", guards: []string{"home/.config/fish", "home/.config/git"}},
 		{name: "a home", files: []string{"home/.bashrc", "home/.ssh/", "home/.cargo/config.toml", "home/.cache/"}, workspace: "home", guards: []string{"home/.bashrc", "home/.cargo/config.toml", "home/.ssh"}},
-		{name: "what a home's links lead to", files: []string{"ws/bashrc", "ws/config/fish/", "home/.bashrc -> ../ws/bashrc", "home/.config -> ../ws/config"}, guards: []string{"ws/bashrc", "ws/config/fish"}},
+		{name: "what a home's links lead to", files: []string{"ws/bashrc", "ws/config/fish/", "home/.bashrc -> ../ws/bashrc", "home/.config/fish -> ../../ws/config/fish"}, guards: []string{"ws/bashrc", "ws/config/fish"}},
 		{name: "where people work", files: []string{"ws/.claude/worktrees/x/.envrc", "ws/.claude/settings.json"}, workspace: "ws/.claude/worktrees/x", guards: []string{"ws/.claude/worktrees/x/.envrc"}},
 
 		{name: "a hook that is a link", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), guards: append(git, "ws/scripts/pc")},
@@ -155,6 +158,8 @@ func TestProtect(t *testing.T) {
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "in the user's configuration, for what tools make", files: append(append(ws, repo("ws/vendor/x/.git")...), "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/vendor/x/.h/"), guards: git, watch: []string{"ws/.h", "ws/vendor/x/.h"}},
+		{name: "there, over a link of a nested repository's", files: append(append(ws, repo("ws/a/b/sub/.git")...), "home/.gitconfig=[core]\nhooksPath = .githooks\nfsmonitor = x/fm\n", "ws/a/b/sub/.githooks -> ../../../h", "ws/h/", "ws/a/b/sub/x -> ../../../h", "ws/h/fm"),
+			guards: append(git, "ws/a/b/sub/.git/config", "ws/a/b/sub/.git/hooks"), watch: []string{"ws/.githooks", "ws/a/b/sub/.githooks", "ws/a/b/sub/x", "ws/h/fm", "ws/x/fm"}},
 		{name: "there, for what core.worktree names", files: append(repo("store", "worktree = ../ws\n"), "store/x/", "ws/deep/.git=gitdir: ../../store\n", "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/sub/", "ws/.h/"), workspace: "ws",
 			guards: []string{"ws/.h"}, watch: []string{"ws/deep/.h"}},
 		{name: "for what core.worktree names elsewhere", files: append(append(ws, repo("store", "hooksPath = .h\n")...), "store/config.worktree=[core]\nworktree = ../ws/tree\n", "ws/deep/.git=gitdir: ../../store\n", "ws/tree/.h/", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/tree/attr"),
@@ -201,10 +206,55 @@ func TestProtect(t *testing.T) {
 				t.Errorf("guards %q\nwant   %q\nwatch %q, want %q\nunread %q, want %q", guards, want, watch, tt.watch, unread, tt.unread)
 			}
 			all, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{"*"} }, tt.workspace, tt.mounts...)
-			if err != nil || len(all.Guards)+len(all.Watch)+len(all.Unread) > 0 {
+			if err != nil || len(all.Guards)+len(all.Unread)+len(all.Opened)+len(all.Lost) > 0 {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
+			host, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Backend = policy.BackendHost }, tt.workspace, tt.mounts...)
+			if err != nil || !slices.Equal(host.Watch, all.Watch) || len(host.Guards) > 0 {
+				t.Errorf("without walls: %+v, %v", host, err)
+			}
+			if len(tt.unread) == 0 {
+				compareAll(t, root, append(guards, watch...), map[string]Protection{"as it is": p, "all of it opened": all}, append(tt.mounts, tt.workspace)...)
+			}
 		})
+	}
+}
+
+// compareAll changes what is protected, as commands can where no mount is made for
+// it, and looks for all of it in what a comparison finds.
+func compareAll(t *testing.T, root string, paths []string, by map[string]Protection, writable ...string) {
+	t.Helper()
+	before := map[string]*Snapshot{}
+	for name, p := range by {
+		w := Watch{Homes: p.Homes, Relative: true}
+		for _, dir := range writable {
+			w.Roots = append(w.Roots, filepath.Join(root, dir))
+		}
+		for _, at := range p.Watch {
+			w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked})
+		}
+		before[name] = Take(t.Context(), w)
+	}
+	for _, path := range paths {
+		at := filepath.Join(root, path)
+		if info, err := os.Stat(at); err == nil && info.IsDir() {
+			plant(t, root, path+"/planted=x")
+		} else {
+			plant(t, root, path+"=planted")
+		}
+	}
+	for name, s := range before {
+		found := s.Compare(t.Context()).List
+		for _, path := range paths {
+			at := Real(filepath.Join(root, path))
+			if !slices.ContainsFunc(found, func(c Change) bool {
+				_, in := Within(c.Path, at)
+				_, holds := Within(at, c.Path)
+				return in || holds
+			}) {
+				t.Errorf("%s: it is not told that %s has changed: %+v", name, path, found)
+			}
+		}
 	}
 }
 

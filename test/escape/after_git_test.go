@@ -174,6 +174,8 @@ func nestedAttacks() []later {
 		row("a nested repository's rebase gets a program", "rebase-merge", nested+`; cd vendor/lib; git commit -q --allow-empty -m b; git commit -q --allow-empty -m c; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q -i HEAD~1`,
 			`printf 'exec : >"%s"\n' "$CANARY" >>vendor/lib/.git/rebase-merge/git-rebase-todo`, `git -C vendor/lib rebase --continue`),
 		row("a nested repository is made, where a program of the user's is relative", "tools/new/.git", `mkdir tools; git config --global core.fsmonitor tools/x`, `git init -q tools/new; evil tools/new/tools/x`, `git -C tools/new status`),
+		{name: "a nested repository's hooks are a link, by the user's configuration", want: wantTold, tells: "h/pre-commit", runs: true, prepare: `git config --global core.hooksPath .githooks; git init -q a/b/sub; ln -s ../../../h a/b/sub/.githooks; mkdir h`,
+			attack: `evil h/pre-commit`, trigger: `git -C a/b/sub commit -q --allow-empty -m x`},
 		row("a clone is made, whose remote is a command", "tools/new/.git", `mkdir tools; git config --global protocol.ext.allow always`, `git clone -q . tools/new; git -C tools/new config remote.origin.url "ext::sh -c :>$CANARY"`, `git -C tools/new fetch`),
 		row("a clone is made, which works elsewhere", "tools/new/.git", `mkdir tools`, `git clone -q . tools/new; cd tools/new; echo x >canary; git add canary; git commit -q -m x; git config core.worktree "$DIR"`, `cd tools/new/.git; git checkout -q -f HEAD; git -C .. checkout -q -f HEAD`),
 		row("a nested repository is made", "tools/new/.git", `mkdir tools`, `git init -q tools/new; evil x; git -C tools/new config core.fsmonitor "$WS/x"`, `git -C tools/new status`),
