@@ -41,10 +41,24 @@ type configFile struct {
 }
 
 // configuration reads all of git's configuration that the user's git would
-// obey, whatever its conditions, and guards what it names in the mounts.
+// obey, whatever its conditions, and guards what it names in the mounts: first
+// what the user's names in the mounts and in repositories around them.
 func (p *protector) configuration() error {
-	var near, nested, far []string // worktrees: in and above mounts, nested ones that are guarded, and others
-	p.looks = maxLooks
+	user := append(p.userConfiguration(), p.environment()...)
+	var near []string
+	for i := range p.mounts {
+		near = append(near, p.mounts[i].Source)
+	}
+	for _, r := range p.repositories {
+		if !r.nested {
+			near = append(near, r.roots...)
+		}
+	}
+	if err := p.userNames(user, configFile{roots: near}); err != nil {
+		return err
+	}
+	var more, nested, far []string // worktrees that configuration adds, of nested repositories that are guarded, and others
+	p.budget = budget{looks: maxLooks}
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
 			known = len(r.roots)
@@ -57,27 +71,33 @@ func (p *protector) configuration() error {
 		}
 		switch {
 		case !r.nested:
-			near = append(near, r.roots...)
+			more = append(more, r.roots...)
 		case r.beyond:
 			far = append(far, r.roots...)
 		default:
 			nested = append(nested, r.roots...)
 		}
 	}
-	for i := range p.mounts {
-		near = append(near, p.mounts[i].Source)
+	more = slices.DeleteFunc(more, func(root string) bool { return slices.Contains(near, root) })
+	for _, of := range []configFile{{roots: more}, {roots: nested, nested: true}, {roots: far, nested: true, beyond: true}} {
+		if err := p.userNames(user, of); err != nil {
+			return err
+		}
 	}
-	for _, f := range append(p.userConfiguration(), p.environment()...) {
-		p.looks = maxUserLooks
-		for _, of := range []configFile{{roots: near}, {roots: nested, nested: true}, {roots: far, nested: true, beyond: true}} {
-			if len(of.roots) == 0 {
-				continue
-			}
-			slices.Sort(of.roots)
-			f.roots, f.nested, f.beyond = slices.Compact(of.roots), of.nested, of.beyond
-			if err := p.readConfig(f); err != nil {
-				return err
-			}
+	return nil
+}
+
+// userNames guards what the user's configuration names in worktrees.
+func (p *protector) userNames(user []configFile, of configFile) error {
+	if len(of.roots) == 0 {
+		return nil
+	}
+	roots := slices.Compact(slices.Sorted(slices.Values(of.roots)))
+	p.budget = budget{}
+	for _, f := range user {
+		f.roots, f.nested, f.beyond, p.looks = roots, of.nested, of.beyond, maxUserLooks
+		if err := p.readConfig(f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -201,6 +221,9 @@ func (p *protector) obeyAll(f configFile, settings []setting, dir string) error 
 
 // parseByGit has git itself read what is not plain.
 func (p *protector) parseByGit(text []byte) ([]setting, error) {
+	if known, ok := p.plain[string(text)]; ok {
+		return known, nil
+	}
 	if p.parsed++; p.parse == nil || p.parsed > maxParsed {
 		return nil, errNotPlain
 	}
@@ -208,7 +231,8 @@ func (p *protector) parseByGit(text []byte) ([]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseList(out), nil
+	p.plain[string(text)] = parseList(out)
+	return p.plain[string(text)], nil
 }
 
 // obeyed guards, or watches, what one setting names.

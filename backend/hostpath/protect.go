@@ -50,6 +50,15 @@ const maxNamed = 256
 // maxLost bounds what is told of places that were not looked at.
 const maxLost = 8
 
+// budget bounds the reading of configuration. Repositories have one together, and
+// the user's own has one for each kind of worktree that it is read for: no
+// repository keeps the user's from being read.
+type budget struct {
+	files  int // that were read
+	parsed int // of these, how many git has parsed
+	looks  int // at what they name, that are left
+}
+
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
 	ctx     context.Context
@@ -68,10 +77,9 @@ type protector struct {
 
 	repositories []*repository
 	hooks        []hookDir
-	files        int // of configuration that were read
-	parsed       int // of these, how many git has parsed
-	looks        int // at what they name, that are left
-	named        int // guards that are not of the inventory
+	budget                            // for configuration that is read now
+	plain        map[string][]setting // what git has said of texts
+	named        int                  // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now
 	nested        int  // nested repositories that are guarded
@@ -89,7 +97,7 @@ type protector struct {
 // compared, and nothing else.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, told: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]setting{}, told: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {

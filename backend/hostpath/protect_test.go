@@ -604,6 +604,51 @@ func TestProtectManyNames(t *testing.T) {
 	}
 }
 
+// What commands have made keeps no configuration of the user's from being read, nor
+// what it names from being guarded.
+func TestProtectUserFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		repositories, many int
+		each               string // of many lines of configuration
+		made               string // what the line names
+	}{
+		"more repositories than are read": {maxRepositories + 6, 0, "", ""},
+		"more than git parses":            {maxParsed + 4, 1, "pager = \\\nless%d\n", ""},
+		"more names than are guarded":     {maxNested, 5, "hooksPath = h%d\n", "h%d/"},
+		"more files than are read":        {1, maxConfigFiles, "[include]\npath = %d\n", ".git/%d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := append(repo("ws/.git"), "ws/hk/pre-commit", "home/.gitconfig=[core]\n\thooksPath = $ROOT/ws/\\\nhk\n")
+			for i := range tt.repositories {
+				config := fmt.Sprintf("# %d\n", i)
+				for n := range tt.many {
+					config += fmt.Sprintf(tt.each, n)
+					if tt.made != "" {
+						files = append(files, fmt.Sprintf("ws/v%d/"+tt.made, i, n))
+					}
+				}
+				files = append(files, repo(fmt.Sprintf("ws/v%d/.git", i), config)...)
+			}
+			root := tree(t, files...)
+			req := backend.Request{Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, "ws"), Mode: policy.ModeBind, Access: "rw"}}}
+			mounts, err := Mounts(req, policy.WorkspacePath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Protect(t.Context(), req, mounts, func(_ context.Context, text []byte) ([]byte, error) {
+				if strings.Contains(string(text), "hooksPath") {
+					return []byte("core.hookspath\n" + root + "/ws/hk\x00"), nil
+				}
+				return nil, nil
+			})
+			guards, _, unread := relative(root, p)
+			if err != nil || !slices.Contains(guards, "ws/hk") || slices.Contains(unread, "home/.gitconfig") {
+				t.Errorf("unread %q, %d guards, %v", unread, len(guards), err)
+			}
+		})
+	}
+}
+
 // A word of the user's configuration that may be a file of the repository has
 // each new repository matter; options, and what lies outside, do not.
 func TestProtectRelative(t *testing.T) {

@@ -65,6 +65,7 @@ func gitAttacks() []later {
 		hooks("in a file that an included file includes", `printf '[core]\n\thooksPath = tools/hooks\n' >"$DIR/inc2"; printf '[include]\n\tpath = inc2\n' >"$DIR/inc"; git config include.path "$DIR/inc"`),
 		hooks("in a file that is included on a condition", `printf '[core]\n\thooksPath = tools/hooks\n' >"$DIR/inc"; git config "includeIf.onbranch:main.path" "$DIR/inc"`),
 		hooks("in config.worktree", `git config extensions.worktreeConfig true; git config --worktree core.hooksPath tools/hooks`),
+		hooks("in the user's configuration, beside more that git must read", `printf '[core]\n\thooksPath = %s/tools/\\\nhooks\n' "$WS" >"$HOME/.gitconfig"; for i in $(seq 20); do git init -q v/$i; printf '[user]\n\tname = \\\n%s\n' $i >>v/$i/.git/config; done`),
 		hooks("on a continued line", `printf '[core]\n\thooksPath = tools/\\\nhooks\n' >>.git/config`),
 		hooks("after a line over 64 KiB", `{ printf '# '; head -c 70000 /dev/zero | tr '\0' x; printf '\n[core]\n\thooksPath = tools/hooks\n'; } >>.git/config`),
 		hooks("in quotes, with escapes", `printf '[core]\n\thooksPath = "tools\\"\\"/hooks" ; comment\n' >>.git/config; sed -i 's/\\"\\"//' .git/config`),
