@@ -5,15 +5,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// errPointer is why a file that names a repository was not read.
+var errPointer = errors.New("the repository that it names was not looked at: it is too large, or one of too many")
 
 // read takes the hash of a file, or, of one that has not changed, what it was.
 func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
@@ -22,7 +27,12 @@ func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 		i.sum, i.perm, i.to, i.repository, i.harmless = was.sum, was.perm, was.to, was.repository, was.harmless
 		return
 	}
-	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {
+	names := i.by.Path == ".git" || i.by.Path == "commondir" // a repository
+	switch {
+	case names && (st.Size > maxGitFile || l.pointers.Add(1) > maxPointers):
+		l.missed(p.root, path.Join(p.rel, name), errPointer)
+		return
+	case !names && (st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum):
 		return
 	}
 	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)

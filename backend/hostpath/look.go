@@ -23,6 +23,7 @@ const (
 	maxHashed     = 1 << 20  // bytes of one file
 	maxHashedSum  = 64 << 20 // bytes of all
 	maxHashedMany = 512      // files
+	maxPointers   = 1 << 14  // files that name a repository, read beside these
 	maxItems      = 1 << 16  // paths
 	maxUnseen     = 16       // paths that are told of
 	maxTree       = 16       // directories below an entry that is one
@@ -86,6 +87,7 @@ type look struct {
 
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
+	pointers            atomic.Int64
 
 	mu    sync.Mutex
 	items map[string]item

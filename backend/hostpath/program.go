@@ -3,10 +3,14 @@ package hostpath
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
@@ -17,9 +21,9 @@ import (
 // written, by the list in a directory of state ("": the usual one), one that they can
 // write through these mounts, or one that another user of this host could. name is how it
 // was asked for, path where it was found, which must be absolute. The error is a
-// *backend.StartError of this stage.
+// *backend.StartError of this stage. Of a script the interpreter counts as well.
 func Program(stage, state, name, path string, mounts []Mount) error {
-	err := judgeProgram(state, path, mounts)
+	err := judgeProgram(state, path, mounts, 0)
 	if err == nil {
 		return nil
 	}
@@ -38,12 +42,12 @@ func Program(stage, state, name, path string, mounts []Mount) error {
 // nothing is left, it is policy.SearchPath.
 func SearchPath(state, list string, mounts []Mount) string {
 	dirs := slices.DeleteFunc(filepath.SplitList(list), func(dir string) bool {
-		return !filepath.IsAbs(dir) || judgeProgram(state, filepath.Join(dir, "program"), mounts) != nil
+		return !filepath.IsAbs(dir) || judgeProgram(state, filepath.Join(dir, "program"), mounts, 0) != nil
 	})
 	return cmp.Or(strings.Join(dirs, string(filepath.ListSeparator)), policy.SearchPath)
 }
 
-func judgeProgram(state, path string, mounts []Mount) error {
+func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	own := backend.OwnFile{Path: path, What: "the program"}
 	way, err := NewSeen(nil).locateOwn(own)
 	if err != nil {
@@ -76,5 +80,33 @@ func judgeProgram(state, path string, mounts []Mount) error {
 	if err := way.guarded(own); err != nil {
 		return err
 	}
-	return way.ofStranger(own)
+	if err := way.ofStranger(own); err != nil {
+		return err
+	}
+	if interpreter := interpreterOf(way.Path); interpreter != "" && scripts < maxScripts {
+		return judgeProgram(state, interpreter, mounts, scripts+1)
+	}
+	return nil
+}
+
+// maxScripts is how many scripts the kernel lets be each other's interpreters, and more.
+const maxScripts = 8
+
+// interpreterOf is the absolute path of the program that a script has the kernel
+// execute, "" where it is no script. It is for files that were judged.
+func interpreterOf(file string) string {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256) // as much as the kernel reads
+	n, _ := io.ReadFull(f, head)
+	line, ok := strings.CutPrefix(string(head[:n]), "#!")
+	line, _, _ = strings.Cut(line, "\n")
+	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	if !ok || len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return ""
+	}
+	return words[0]
 }

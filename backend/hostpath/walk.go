@@ -271,7 +271,7 @@ func (w *walk) kids(t task, fd int) []task {
 		case t.what == modules && t.git && isObjects(kid.name):
 			continue
 		case t.what == modules:
-			k.git = t.now.bare && kid.name == "objects"
+			k.git = t.now.marks.bare() && kid.name == "objects"
 			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
 		case kid.name == ".git":
 			k.what = gitDir
