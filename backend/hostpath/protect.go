@@ -81,6 +81,7 @@ type protector struct {
 	named        int                  // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now
+	alleged       bool // a repository says itself where the worktree that is added is
 	nested        int  // nested repositories that are guarded
 	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
