@@ -128,7 +128,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	p.out.Unread = slices.Compact(p.out.Unread)
 	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
 	if slices.Contains(p.open, "*") {
-		p.out.Unread, p.out.Lost = nil, nil
+		p.out.Unread, p.out.Lost, p.out.Relative = nil, nil, true // nothing that is made is left out
 	}
 	return p.out, nil
 }
