@@ -19,10 +19,11 @@ import (
 // repository, the directory of a linked worktree or of a submodule.
 type repository struct {
 	dir    string
-	roots  []string // of its worktrees, as far as they are known: git runs programs there
-	nested bool     // it lies somewhere in a mount, and encloses none
-	held   bool     // it lies in the modules or worktrees of another
-	beyond bool     // nothing is guarded for it: what it names is watched
+	roots  []string        // of its worktrees, as far as they are known: git runs programs there
+	own    map[string]bool // those in which it was found, and which it has not made up
+	nested bool            // it lies somewhere in a mount, and encloses none
+	held   bool            // it lies in the modules or worktrees of another
+	beyond bool            // nothing is guarded for it: what it names is watched
 }
 
 // Bounds of the search for nested repositories, which goes breadth first: of
@@ -159,12 +160,13 @@ func (p *protector) addRepository(dir, root string, nested bool) error {
 		if !slices.Contains(r.roots, root) {
 			r.roots = append(r.roots, root)
 		}
+		r.own[root] = r.own[root] || !p.alleged
 		return nil
 	}
 	if nested && !beyond {
 		p.nested++
 	}
-	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested, beyond: beyond})
+	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, own: map[string]bool{root: !p.alleged}, nested: nested, beyond: beyond})
 	at := filepath.Join(dir, "commondir")
 	found, _, err := p.resolve(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -244,7 +246,9 @@ func (p *protector) addHeld(dir string) error {
 		root = filepath.Dir(file)
 	}
 	n := len(p.repositories)
+	p.alleged = true
 	err := p.addRepository(dir, root, true)
+	p.alleged = false
 	if n < len(p.repositories) {
 		p.repositories[n].held = true
 	}

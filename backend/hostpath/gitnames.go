@@ -34,7 +34,8 @@ type configFile struct {
 	of     *repository // nil: of the user
 	roots  []string    // where git runs what it names
 	nested bool
-	beyond bool // what it names is watched, and not guarded
+	own    map[string]bool // as in claim
+	beyond bool            // what it names is watched, and not guarded
 	depth  int
 
 	settings []setting // of no file, but of the environment
@@ -57,13 +58,14 @@ func (p *protector) configuration() error {
 	if err := p.userNames(user, configFile{roots: near}); err != nil {
 		return err
 	}
+	own := map[string]bool{}
 	var more, nested, far []string // worktrees that configuration adds, of nested repositories that are guarded, and others
 	p.budget = budget{looks: maxLooks}
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
 			known = len(r.roots)
 			for _, name := range []string{"config", "config.worktree"} {
-				f := configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, of: r, roots: r.roots, nested: r.nested, beyond: r.beyond}
+				f := configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, of: r, roots: r.roots, nested: r.nested, own: r.own, beyond: r.beyond}
 				if err := p.readConfig(f); err != nil {
 					return err
 				}
@@ -76,10 +78,13 @@ func (p *protector) configuration() error {
 			far = append(far, r.roots...)
 		default:
 			nested = append(nested, r.roots...)
+			for root, found := range r.own {
+				own[root] = own[root] || found
+			}
 		}
 	}
 	more = slices.DeleteFunc(more, func(root string) bool { return slices.Contains(near, root) })
-	for _, of := range []configFile{{roots: more}, {roots: nested, nested: true}, {roots: far, nested: true, beyond: true}} {
+	for _, of := range []configFile{{roots: more}, {roots: nested, nested: true, own: own}, {roots: far, nested: true, beyond: true}} {
 		if err := p.userNames(user, of); err != nil {
 			return err
 		}
@@ -95,7 +100,7 @@ func (p *protector) userNames(user []configFile, of configFile) error {
 	roots := slices.Compact(slices.Sorted(slices.Values(of.roots)))
 	p.budget = budget{}
 	for _, f := range user {
-		f.roots, f.nested, f.beyond, p.looks = roots, of.nested, of.beyond, maxUserLooks
+		f.roots, f.nested, f.own, f.beyond, p.looks = roots, of.nested, of.own, of.beyond, maxUserLooks
 		if err := p.readConfig(f); err != nil {
 			return err
 		}
@@ -164,7 +169,7 @@ func (p *protector) readConfig(f configFile) error {
 		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
 	}
 	if f.depth > 0 {
-		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested, beyond: f.beyond}); err != nil {
+		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond}); err != nil {
 			return err
 		}
 	}
@@ -333,9 +338,9 @@ func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 		return Refuse(m.Field, m.Source, "git runs hooks from it, because core.hooksPath in "+f.path+" names it", p.remedy(f.opens, "name another directory"))
 	default:
 		if k.Name == "core.hookspath" {
-			p.addHooks(found, f.opens, f.nested, f.beyond)
+			p.addHooks(found, f.opens, f.nested, f.own, f.beyond)
 		}
-		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond})
 	}
 	return nil
 }
@@ -360,7 +365,7 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 		}
 	case err != nil: // there is no file that it could name
 	case k.Class == policy.Unasked && info.Mode().IsRegular() && !p.made(found):
-		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond})
 	case info.Mode().IsRegular():
 		p.watch(found)
 	}

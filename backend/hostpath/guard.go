@@ -84,10 +84,11 @@ func lies(at string, in map[string]bool) bool {
 type claim struct {
 	at     string // what leads to it: its own name, a link, or a file of configuration
 	why    string
-	opens  string   // what in Unprotected lets commands change it
-	except []string // names directly below it that are not meant
-	nested bool     // commands may have made it so
-	beyond bool     // it is only watched
+	opens  string          // what in Unprotected lets commands change it
+	except []string        // names directly below it that are not meant
+	nested bool            // commands may have made it so
+	own    map[string]bool // directories beyond which what is nested names nothing to be guarded
+	beyond bool            // it is only watched
 }
 
 // guard has a path read-only, where commands could change it.
@@ -110,7 +111,7 @@ func (p *protector) guard(found string, c claim) error {
 // there where the host replaces it.
 func (p *protector) guardNamed(found string, c claim) error {
 	p.watch(found)
-	if c.beyond {
+	if c.beyond || c.nested && (c.own[found] || !lies(found, c.own)) {
 		return p.refuseMounted(found, c)
 	}
 	if p.below(found) && !p.guarded(found) {

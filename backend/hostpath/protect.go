@@ -82,6 +82,7 @@ type protector struct {
 	named        int                  // guards that are not of the inventory
 
 	beyond        bool // nothing is guarded where repositories are looked for now
+	alleged       bool // a repository says itself where the worktree that is added is
 	nested        int  // nested repositories that are guarded
 	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
@@ -128,7 +129,7 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	p.out.Unread = slices.Compact(p.out.Unread)
 	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
 	if slices.Contains(p.open, "*") {
-		p.out.Unread, p.out.Lost = nil, nil
+		p.out.Unread, p.out.Lost, p.out.Relative = nil, nil, true // nothing that is made is left out
 	}
 	return p.out, nil
 }
