@@ -137,5 +137,5 @@ func HarmlessGit(key, value string) bool {
 	scheme, _, hasScheme := strings.Cut(value, "://")
 	return slices.ContainsFunc(harmlessURLs, matches) && value != "" && !strings.HasPrefix(value, "-") && !strings.Contains(value, "::") && !strings.Contains(value, "://-") &&
 		(!hasScheme || slices.Contains([]string{"https", "http", "ssh", "git", "file"}, scheme)) &&
-		!strings.Contains("/"+value, "/.git/") && !(hasScheme && strings.Contains(value, "%")) // which git decodes
+		!strings.Contains("/"+value, "/.git/") && (!hasScheme || !strings.Contains(value, "%")) // which git decodes
 }

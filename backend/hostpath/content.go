@@ -88,11 +88,18 @@ func linkText(dir int, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// leadsIntoGit reports whether the text of a link has ".git" among its names.
+// leadsIntoGit reports whether the text of a link has ".git" among its names. One of
+// git-annex's, to the content of a file, does not count.
 func leadsIntoGit(dir int, name string) bool {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
-	return err == nil && slices.Contains(strings.Split(string(buf[:n]), "/"), ".git")
+	text := string(buf[:max(n, 0)])
+	if err != nil || !slices.Contains(strings.Split(text, "/"), ".git") {
+		return false
+	}
+	var st unix.Stat_t
+	return !strings.Contains(text, ".git/annex/objects/") || leadsBy(text, "/") == "" ||
+		unix.Fstatat(dir, name, &st, 0) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG
 }
 
 // settled reports whether any later change would have another time.

@@ -221,9 +221,10 @@ func (p *protector) findHeld() error {
 					}
 					// What it holds itself is looked for in its turn. A HEAD is soon made, and
 					// hides no other repository.
-					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool {
-						return writtenDirs[name] || slices.Contains([]string{"objects", "hooks", "modules", "worktrees", "lfs"}, name)
-					})
+					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool { return writtenDirs[name] || name == "modules" || name == "worktrees" })
+				}
+				if dir := queue[searched]; filepath.Base(dir) == "objects" {
+					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool { return isObjects(name) && !p.seen.exists(filepath.Join(dir, name, "HEAD")) })
 				}
 				if err != nil || searched > maxSearched || p.searchedNames > maxSearchedNames || len(p.repositories) >= maxRepositories {
 					p.lose("cannot look at all repositories in " + top + ": what git's configuration in the others names is not protected")

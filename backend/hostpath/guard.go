@@ -115,7 +115,12 @@ func (p *protector) guardNamed(found string, c claim) error {
 		return p.refuseMounted(found, c)
 	}
 	if p.below(found) && !p.guarded(found) {
-		if p.named++; p.named > maxNamed {
+		count := &p.named
+		if c.nested {
+			count = &p.nestedNamed
+		}
+		if *count++; *count > maxNamed {
+			p.lose("more than " + num(maxNamed) + " paths that git's configuration and links name: " + found + " is compared, and not read-only")
 			return p.refuseMounted(found, c)
 		}
 	}

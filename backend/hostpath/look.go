@@ -209,9 +209,10 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 			i.id += " closed" // to its owner: no later start can protect what is in it
 		}
 	case mode == unix.S_IFDIR && o.Dir:
-		l.add(full, item{kind: isDir, by: o, top: full})
-		if !o.Repositories { // which the walk goes through
-			l.below(ctx, p, name, i, 0)
+		i = item{kind: isDir, by: o, top: full}
+		holds := !o.Repositories && l.below(ctx, p, name, i, 0) > 0 // the walk goes through repositories
+		if holds || o.Class == policy.Unasked || o.Under != policy.GitDir {
+			l.add(i.top, i)
 		}
 		return
 	case o.Class == policy.WhenNamed && (mode != unix.S_IFREG || o.Dir):
@@ -244,20 +245,21 @@ func (l *look) add(full string, i item) {
 	}
 }
 
-// below looks at all files of an entry that is a directory.
-func (l *look) below(ctx context.Context, p place, name string, top item, depth int) {
+// below looks at all files of an entry that is a directory, and gives how many names
+// are in it.
+func (l *look) below(ctx context.Context, p place, name string, top item, depth int) int {
 	if ctx.Err() != nil {
 		l.cut(1, "there was no time for more")
-		return
+		return 0
 	}
 	if depth > maxTree {
 		l.cut(strings.Count(p.rel, "/")+2, "there are directories deeper than "+num(maxTree)+" levels in "+top.by.Path)
-		return
+		return 0
 	}
 	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		l.missed(p.root, path.Join(p.rel, name), err)
-		return
+		return 0
 	}
 	defer func() { _ = unix.Close(fd) }()
 	in := place{fd: fd, root: p.root, rel: path.Join(p.rel, name), dev: p.dev, trusted: p.trusted}
@@ -290,6 +292,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		}
 		l.add(in.path(n), i)
 	}
+	return len(names)
 }
 
 func num(n int) string { return strconv.Itoa(n) }

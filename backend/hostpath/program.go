@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -83,8 +84,13 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 	if err := way.ofStranger(own); err != nil {
 		return err
 	}
-	if interpreter := interpreterOf(way.Path); interpreter != "" && scripts < maxScripts {
-		return judgeProgram(state, interpreter, mounts, scripts+1)
+	for _, word := range interpreterOf(way.Path) {
+		if scripts == maxScripts || !filepath.IsAbs(word) {
+			return errors.New("of its interpreter, " + strconv.Quote(word) + ", nobody can tell who could have written it")
+		}
+		if err := judgeProgram(state, word, mounts, scripts+1); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -92,12 +98,12 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 // maxScripts is how many scripts the kernel lets be each other's interpreters, and more.
 const maxScripts = 8
 
-// interpreterOf is the absolute path of the program that a script has the kernel
-// execute, "" where it is no script. It is for files that were judged.
-func interpreterOf(file string) string {
+// interpreterOf is the program that a script has the kernel execute, and its operand
+// where that is a path too; nothing where it is no script. It is for files that were judged.
+func interpreterOf(file string) []string {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer f.Close()
 	head := make([]byte, 256) // as much as the kernel reads
@@ -105,8 +111,11 @@ func interpreterOf(file string) string {
 	line, ok := strings.CutPrefix(string(head[:n]), "#!")
 	line, _, _ = strings.Cut(line, "\n")
 	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
-	if !ok || len(words) == 0 || !filepath.IsAbs(words[0]) {
-		return ""
+	switch {
+	case !ok || len(words) == 0:
+		return nil
+	case len(words) > 1 && filepath.IsAbs(words[1]):
+		return words[:2]
 	}
-	return words[0]
+	return words[:1]
 }

@@ -80,6 +80,7 @@ type protector struct {
 	budget                            // for configuration that is read now
 	plain        map[string][]setting // what git has said of texts
 	named        int                  // guards that are not of the inventory
+	nestedNamed  int                  // those of nested repositories
 
 	beyond        bool // nothing is guarded where repositories are looked for now
 	alleged       bool // a repository says itself where the worktree that is added is

@@ -75,7 +75,7 @@ func (s *Snapshot) dropQuiet(of map[string][]Change, until time.Time) {
 			first, _ := slices.BinarySearch(tops[n:], top+"/")
 			last, _ := slices.BinarySearch(tops[n:], top+"0") // what follows a "/"
 			quiet = i.kind == isDir && !slices.ContainsFunc(tops[n+first:n+last], func(other string) bool { return of[other] != nil })
-		case git && (i.by.Path == "hooks" || i.by.Path == "branches"):
+		case git && i.by.Path == "hooks":
 			quiet = i.kind == isDir // and nothing is in it but samples
 		case git && i.by.Path == "config", i.by.Path == "HEAD" && i.kind == isMarker:
 			quiet = s.harmless(dir)

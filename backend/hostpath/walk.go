@@ -269,7 +269,11 @@ func (w *walk) kids(t task, fd int) []task {
 		case t.what == modules && t.now.bare && writtenDirs[kid.name]:
 			k.what = written
 		case t.what == modules && t.git && isObjects(kid.name):
-			continue
+			var st unix.Stat_t
+			if fd >= 0 && unix.Fstatat(fd, kid.name+"/HEAD", &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+				continue
+			}
+			k.what = modules
 		case t.what == modules:
 			k.git = t.now.marks.bare() && kid.name == "objects"
 			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
