@@ -44,8 +44,8 @@ func (o Options) agentPath() (string, error) {
 }
 
 // trustAgent resolves the agent's path, and refuses a program that commands of a
-// sandbox, or any user of this host, could have put there.
-func (o Options) trustAgent(list *hostpath.Written, path string) (*hostpath.Way, error) {
+// sandbox, or another user of this host, could have put there.
+func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, error) {
 	own := backend.OwnFile{Path: path, What: "the agent"}
 	switch {
 	case o.Agent != "":
@@ -53,7 +53,7 @@ func (o Options) trustAgent(list *hostpath.Written, path string) (*hostpath.Way,
 	case os.Getenv(AgentEnv) != "":
 		own.Field = AgentEnv
 	}
-	return hostpath.Trust(list, own)
+	return seen.TrustProgram(own)
 }
 
 func namedAgent(path, from string) (string, error) {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -39,7 +39,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 		return nil, attachError(what, err)
 	}
 	s := &Sandbox{wall: wall, client: wire.Client{Dial: wall.Dial}, attached: true, stopped: make(chan struct{})}
-	if s.spec, err = readSpec(state, id); err == nil {
+	if s.spec, err = readSpec(ctx, state, id); err == nil {
 		_, err = s.client.Hello(ctx)
 	}
 	if err != nil {
@@ -63,7 +63,10 @@ func writeSpec(state, id string, spec Spec) error {
 	spec.Env = nil
 	text, err := json.Marshal(spec)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(state, "sandboxes", id, specName), text, 0o600)
+		err = hostpath.Replace(filepath.Join(state, "sandboxes", id, specName), 0o600, text)
+	}
+	if hint := hostpath.RoomHint(err, state); hint != "" {
+		return &Error{Message: "cannot keep the spec of sandbox " + id + ": " + err.Error(), Hint: hint}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot keep the spec of sandbox %s: %w", id, err)
@@ -71,9 +74,12 @@ func writeSpec(state, id string, spec Spec) error {
 	return nil
 }
 
-func readSpec(state, id string) (Spec, error) {
+// maxSpec bounds a spec, in bytes.
+const maxSpec = 16 << 20
+
+func readSpec(ctx context.Context, state, id string) (Spec, error) {
 	var spec Spec
-	text, err := os.ReadFile(filepath.Join(state, "sandboxes", id, specName))
+	text, err := hostpath.Read(ctx, state, filepath.Join("sandboxes", id, specName), maxSpec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return spec, backend.ErrGone // it is there before Open returns
 	}

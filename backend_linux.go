@@ -18,6 +18,9 @@ func attach(dir, id string) (backend.Sandbox, error) {
 	return a, nil
 }
 
+// checkState refuses a directory of state in which a start would be refused.
+func checkState(dir string) error { return state.Check(dir) }
+
 // refusedRecords tells of sandboxes that are not cleaned up, see [state.Refused].
 func refusedRecords(dir string) []string { return state.Refused(dir) }
 

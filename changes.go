@@ -85,21 +85,18 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 		w.Homes = hostpath.Homes()
 	}
 	for _, at := range p.Watch {
-		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a hook is a link to it"})
+		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"})
 	}
 	return w
 }
 
-// before looks at what is there while the backend starts.
-func before(ctx context.Context, req backend.Request, p hostpath.Protection) <-chan *hostpath.Snapshot {
-	done := make(chan *hostpath.Snapshot, 1)
+// before looks at what is there while the backend starts, until wait returns.
+func before(ctx context.Context, req backend.Request, p hostpath.Protection) (wait func() *hostpath.Snapshot) {
 	watch := watchOf(req, p) // what was seen is the backend's from here on
 	if watch == nil {
-		done <- nil
-		return done
+		return func() *hostpath.Snapshot { return nil }
 	}
-	go func() { done <- p.Take(ctx, *watch) }()
-	return done
+	return p.Take(ctx, *watch)
 }
 
 // compare tells what has changed, once nothing runs inside any more.
@@ -184,6 +181,9 @@ func (s *Sandbox) keepBefore(dir string) error {
 	}
 	kept, err := keepUnreported(dir, s.ID(), s.before.Encode())
 	if err != nil {
+		if hint := hostpath.RoomHint(err, dir); hint != "" {
+			return &Error{Message: "cannot keep what was there before sandbox " + s.ID() + ": " + err.Error(), Hint: hint}
+		}
 		return fmt.Errorf("cannot keep what was there before sandbox %s: %w", s.ID(), err)
 	}
 	s.kept = kept

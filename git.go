@@ -124,7 +124,7 @@ func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 		slices.Contains(w.Unprotected, ".git") || slices.Contains(w.Unprotected, "*") {
 		return spec, nil // Open says so
 	}
-	_, list, err := opts.stateDir()
+	_, seen, err := opts.stateDir()
 	dir := hostpath.Real(w.Source)
 	if err != nil || dir == "" {
 		return spec, nil // likewise
@@ -137,7 +137,7 @@ func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitWait)
 	defer cancel()
-	tree, err := hostpath.LinkedWorktree(ctx, list, dir, shown)
+	tree, err := seen.LinkedWorktree(ctx, dir, shown)
 	if err != nil || tree == nil {
 		return spec, err
 	}

@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -21,7 +22,7 @@ type Running struct {
 
 // List returns the sandboxes that run, the oldest first. Backends whose sandboxes have
 // no directory of state are not in it.
-func List(opts Options) ([]Running, error) {
+func List(ctx context.Context, opts Options) ([]Running, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func List(opts Options) ([]Running, error) {
 		return nil, fmt.Errorf("cannot list the sandboxes: %w", err)
 	}
 	for i := range list {
-		if spec, err := readSpec(state, list[i].ID); err == nil && list[i].Ready {
+		if spec, err := readSpec(ctx, state, list[i].ID); err == nil && list[i].Ready {
 			list[i].Spec = spec
 		} else {
 			list[i].Ready = false

@@ -123,18 +123,18 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	state, list, err := o.stateDir()
+	state, seen, err := o.stateDir()
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
-	way, err := o.trustAgent(list, agent)
+	way, err := o.trustAgent(seen, agent)
 	if err != nil {
 		return nil, backend.Request{}, err
 	}
 	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds it itself
 		spec.Env = withGitUser(spec)
 	}
-	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: hostpath.NewSeen(list)}, nil
+	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
 }
 
 // own are Paddock's own files beside the programs: what the door has named, and the
@@ -170,7 +170,17 @@ func Probe(ctx context.Context, opts Options) (backend.Report, error) {
 	if err != nil {
 		return backend.Report{}, err
 	}
-	report := be.Probe(ctx)
+	probe := be.Probe
+	if e, ok := be.(backend.Executor); ok {
+		dir, _, err := opts.stateDir()
+		probe = func(ctx context.Context) backend.Report {
+			if err != nil { // whose list would judge what is executed
+				return backend.Report{Backend: be.Name()}
+			}
+			return e.ProbeIn(ctx, dir)
+		}
+	}
+	report := probe(ctx)
 	own := []backend.Feature{opts.probeAgent(), opts.probeState()}
 	for _, f := range own {
 		if f.OK {
@@ -192,11 +202,11 @@ func (o Options) probeAgent() backend.Feature {
 	if err != nil {
 		return feature("agent program", path, err, "")
 	}
-	_, list, err := o.stateDir()
+	_, seen, err := o.stateDir()
 	if err != nil {
 		return feature("agent program", path, nil, "") // the state's own line tells
 	}
-	way, err := o.trustAgent(list, path)
+	way, err := o.trustAgent(seen, path)
 	if err == nil {
 		path = way.Path + groupNote(way)
 	}
@@ -219,6 +229,9 @@ func (o Options) probeState() backend.Feature {
 		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
+		if err == nil {
+			err = checkState(dir)
+		}
 		way, werr := hostpath.Follow(dir)
 		if err == nil && werr == nil {
 			detail += groupNote(way)
@@ -227,7 +240,7 @@ func (o Options) probeState() backend.Feature {
 			}
 		}
 		for _, r := range refusedRecords(dir) {
-			detail += " (left as it is, because its record names a command that Paddock does not write: " + r + "; look at it, and remove the directory)"
+			detail += " (left as it is, because Paddock writes no such record: " + r + "; look at it, and remove the directory)"
 		}
 		if lost := hostpath.UsualList(dir); err == nil && lost != nil && o.StateDir == "" && os.Getenv(StateDirEnv) != "" {
 			detail += " (it alone lists what sandboxes could write: " + lost.Error() + ")"
@@ -247,6 +260,9 @@ func feature(name, detail string, err error, remedy string) backend.Feature {
 	}
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
 		f.Remedy = e.Hint
+	}
+	if e := (*backend.StartError)(nil); errors.As(err, &e) {
+		f.Detail, f.Remedy = e.Object+": "+e.Reason(), e.Hint
 	}
 	return f
 }

@@ -18,18 +18,46 @@ import (
 const protectWait = 30 * time.Second
 
 // protect finds what commands must not change of what the host executes or
-// obeys, and puts it into the request.
+// obeys, and puts it into the request. Where nothing is to be protected, nothing
+// that goes wrong holds up the start.
 func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Protection, error) {
-	if req.Spec.Backend == policy.BackendHost || req.Spec.Workspace.Source == "" {
-		return hostpath.Protection{Relative: true}, nil // there is no wall, or no workspace of this host
+	unknown := hostpath.Protection{Relative: true}
+	if req.Spec.Workspace.Source == "" {
+		return unknown, nil // no workspace of this host
+	}
+	host := req.Spec.Backend == policy.BackendHost
+	open := host || slices.Contains(req.Spec.Workspace.Unprotected, "*")
+	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
+	switch {
+	case err != nil && open:
+		return unknown, nil // the backend says so
+	case err != nil:
+		return unknown, err
+	}
+	var parse hostpath.Parse // nil for the backend without walls, which must not need any
+	if !host {
+		parse = gitParser{agent: req.Agent, state: req.StateDir}.parse
 	}
 	ctx, cancel := context.WithTimeout(ctx, protectWait)
 	defer cancel()
-	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
-	if err != nil {
-		return hostpath.Protection{}, err
+	if open {
+		found := make(chan hostpath.Protection, 1)
+		look := *req
+		go func() {
+			p, err := hostpath.Protect(ctx, look, mounts, parse)
+			if err != nil {
+				p = unknown
+			}
+			found <- p
+		}()
+		select {
+		case p := <-found:
+			return p, nil
+		case <-ctx.Done():
+			return unknown, nil
+		}
 	}
-	p, err := hostpath.Protect(ctx, *req, mounts, gitParser{agent: req.Agent, state: req.StateDir}.parse)
+	p, err := hostpath.Protect(ctx, *req, mounts, parse)
 	if ctx.Err() != nil {
 		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
 			Hint: "look for a file system that does not answer, or allow changes with --unprotect '*'"}

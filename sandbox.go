@@ -56,9 +56,9 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	if err := opts.remember(req); err != nil {
 		return nil, err
 	}
-	looking := before(ctx, req, protection)
+	wait := before(ctx, req, protection)
 	wall, err := be.Start(ctx, req)
-	found := <-looking
+	found := wait()
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ func DefaultStateDir() (string, error) {
 	return dir, err
 }
 
-// stateDir is the directory asked for, or the default one, with its list.
-func (o Options) stateDir() (string, *hostpath.Written, error) {
+// stateDir is the directory asked for, or the default one, with what was seen of it.
+func (o Options) stateDir() (string, *hostpath.Seen, error) {
 	if o.StateDir != "" {
 		return trustState(o.StateDir, "Options.StateDir")
 	}
@@ -47,12 +47,12 @@ func (o Options) stateDir() (string, *hostpath.Written, error) {
 
 // trustState resolves a directory of state, and refuses one that others could
 // have put there. field says who named it, "" that nobody did.
-func trustState(dir, field string) (string, *hostpath.Written, error) {
-	path, list, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
+func trustState(dir, field string) (string, *hostpath.Seen, error) {
+	path, seen, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
 	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
 		e.Hint = "choose a directory of your own with " + StateDirEnv
 	}
-	return path, list, err
+	return path, seen, err
 }
 
 func absolute(dir, from string) (string, error) {

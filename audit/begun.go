@@ -51,27 +51,33 @@ func parseMark(name string) (seq uint64, p Process, ok bool) {
 // mark notes that the operation of a begin record runs. Where that fails, [Verify]
 // alone misses its end.
 func (d *dir) mark(r *Record) {
-	for range 2 {
-		f, err := d.root.OpenFile(r.Process.markName(r.Seq), os.O_CREATE|os.O_WRONLY, 0o600)
-		if err == nil {
-			_ = f.Close()
-			return
-		}
-		if !errors.Is(err, fs.ErrNotExist) || d.root.Mkdir(begunDir, 0o700) != nil {
-			return
-		}
+	if err := d.root.Mkdir(begunDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) || !d.ownBegun() {
+		return
 	}
+	f, err := d.root.OpenFile(r.Process.markName(r.Seq), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		_ = f.Close()
+	}
+}
+
+// ownBegun reports whether the directory of marks is one of this user's, and no link.
+func (d *dir) ownBegun() bool {
+	info, err := d.root.Lstat(begunDir)
+	return err == nil && info.IsDir() && private(filepath.Join(d.path, begunDir)) == nil
 }
 
 // unmark notes that an operation of this process has ended.
 func (d *dir) unmark(seq uint64) {
-	if p := self(); p != nil {
+	if p := self(); p != nil && d.ownBegun() {
 		_ = d.root.Remove(p.markName(seq)) // it may never have been made
 	}
 }
 
 // lost lists the operations that began and whose process is gone.
 func (d *dir) lost() (seqs []uint64, marks []string) {
+	if !d.ownBegun() {
+		return nil, nil
+	}
 	f, err := d.root.Open(begunDir)
 	if err != nil {
 		return nil, nil

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,6 +177,29 @@ func TestBegunRecordsAreJSON(t *testing.T) {
 		got, _ := json.Marshal(back)
 		if string(got) != string(want) || strings.Count(string(line), "\n") != 1 {
 			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestMarksBehindALink: a link in the place of the marks is not followed.
+func TestMarksBehindALink(t *testing.T) {
+	for name, linked := range map[string]bool{"a directory": false, "a link": true} {
+		log, dir := newLog(t, 1)
+		end(t, log, begin(t, log))
+		at := filepath.Join(dir, begunDir)
+		gone := Process{PID: 1 << 22, Start: 1, Namespace: self().Namespace, Boot: self().Boot}
+		mark := filepath.Join(dir, "real", filepath.Base(gone.markName(1)))
+		if !linked {
+			mark = filepath.Join(at, filepath.Base(mark))
+		} else if err := errors.Join(os.RemoveAll(at), os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", at)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		end(t, At(dir, Options{}), begin(t, At(dir, Options{})))
+		if _, err := os.Lstat(mark); (err == nil) != linked {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -26,6 +26,9 @@ type dir struct {
 
 // makeDir opens the log's directory, and makes it where it is missing.
 func makeDir(path string) (*dir, error) {
+	if err := noLink(path); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
@@ -48,6 +51,9 @@ func makeDir(path string) (*dir, error) {
 
 // openDir opens a log for readers.
 func openDir(path string) (*dir, error) {
+	if err := noLink(path); err != nil {
+		return nil, err
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
@@ -65,6 +71,15 @@ func (d *dir) close() {
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
+}
+
+// noLink refuses a link in the place of the log's directory: it may lead to where
+// commands can write.
+func noLink(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a symbolic link", path)
+	}
+	return nil
 }
 
 // private refuses a directory that others could change.

@@ -21,6 +21,9 @@ type head struct {
 	bare bool
 }
 
+// maxSearched bounds a file of which more than the end is read, in bytes.
+const maxSearched = 1 << 30
+
 // headOf finds the last record of a file. Its hash is empty where there is none.
 func headOf(f *os.File) (head, error) {
 	info, err := f.Stat()
@@ -35,6 +38,9 @@ func headOf(f *os.File) (head, error) {
 		if found, err := h.near(f, n); found || err != nil {
 			return h, err
 		}
+	}
+	if h.size > maxSearched {
+		return h, errors.New("its end is no record, and it is too large to be searched: look at it, and move it away")
 	}
 	err = h.search(f)
 	return h, err

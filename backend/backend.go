@@ -43,6 +43,14 @@ type Backend interface {
 // NewID returns a random id for a sandbox, that no other one has.
 func NewID() string { return "pd-" + strings.ToLower(rand.Text()[:13]) }
 
+// Executor is a backend that executes programs of the host outside of every wall.
+// They are judged by the list of what sandboxes could write in a directory of state,
+// for which Probe takes the usual one.
+type Executor interface {
+	// ProbeIn is Probe with the list in this directory of state.
+	ProbeIn(ctx context.Context, state string) Report
+}
+
 // Request is what a sandbox is started from.
 type Request struct {
 	// ID is the sandbox's id, of [NewID]. Empty: the backend makes one.
@@ -165,15 +173,19 @@ func Interrupted(ctx context.Context, stage, object string) *StartError {
 
 // Error says what could not be done and why.
 func (e *StartError) Error() string {
-	cause := e.Cause
-	if cause == "" && e.Errno != 0 {
-		cause = syscall.Errno(e.Errno).Error()
-	}
 	what := e.Op
 	if e.Object != "" {
 		what += " " + e.Object
 	}
-	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, cause)
+	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, e.Reason())
+}
+
+// Reason is the cause alone, or the kernel's words for Errno.
+func (e *StartError) Reason() string {
+	if e.Cause == "" && e.Errno != 0 {
+		return syscall.Errno(e.Errno).Error()
+	}
+	return e.Cause
 }
 
 // Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works, or what

@@ -76,7 +76,7 @@ func comparing(name, dir string) *benchCase {
 		if err != nil {
 			return 0, err
 		}
-		before := p.Take(ctx, hostpath.Watch{Workspace: dir, Roots: []string{dir}, Homes: p.Homes})
+		before := p.Take(ctx, hostpath.Watch{Workspace: dir, Roots: []string{dir}, Homes: p.Homes})()
 		text := before.Encode()
 		found := before.Compare(ctx)
 		took := time.Since(began)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -161,7 +160,7 @@ func unrecordedHint(err error) string {
 		return "choose a writable directory with " + paddock.StateDirEnv
 	}
 	hint := "choose another directory with " + paddock.StateDirEnv + "; with --audit best-effort operations run without a record"
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+	if hostpath.Full(err) {
 		return "make room there, or " + hint
 	}
 	return hint

@@ -68,7 +68,7 @@ that opened it.`,
 }
 
 func list(ctx context.Context, env *Env, _ struct{}, _ *Stream) (ListOutput, error) {
-	running, err := paddock.List(env.Options)
+	running, err := paddock.List(ctx, env.Options)
 	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running))}
 	var wait sync.WaitGroup
 	for i, r := range running {

@@ -127,7 +127,8 @@ var (
 
 // HarmlessGit reports whether a setting of a repository, with its key in the
 // form in which git lists it, is one that git itself writes when a repository is
-// made, and that has no program run.
+// made, and that has no program run. A place in a ".git", whose hooks a push runs,
+// is not.
 func HarmlessGit(key, value string) bool {
 	matches := func(name string) bool { return GitKey{Name: name}.Matches(key) }
 	if slices.ContainsFunc(harmlessKeys, matches) {
@@ -135,5 +136,6 @@ func HarmlessGit(key, value string) bool {
 	}
 	scheme, _, hasScheme := strings.Cut(value, "://")
 	return slices.ContainsFunc(harmlessURLs, matches) && value != "" && !strings.HasPrefix(value, "-") && !strings.Contains(value, "::") && !strings.Contains(value, "://-") &&
-		(!hasScheme || slices.Contains([]string{"https", "http", "ssh", "git", "file"}, scheme))
+		(!hasScheme || slices.Contains([]string{"https", "http", "ssh", "git", "file"}, scheme)) &&
+		!strings.Contains("/"+value, "/.git/") && (!hasScheme || !strings.Contains(value, "%")) // which git decodes
 }

@@ -26,7 +26,9 @@ func ProtectedPaths() []string {
 // A list of paths has limits. Read-only is what exists at the start of a
 // sandbox, and only as long as its parents stay in place, which is for a
 // backend to see to.
-func Inventory() []Obeyed { return slices.Clone(inventory()) }
+//
+// All callers get the same list, which they must not change.
+func Inventory() []Obeyed { return slices.Clip(inventory()) }
 
 var (
 	inventoryOnce sync.Once
@@ -118,6 +120,7 @@ func gitDirEntries() []Obeyed {
 		unasked(GitDir, "git", "it selects the filters and drivers that git runs for files", "info/attributes"),
 		unasked(GitDir, "git", "git reads objects from the directories it names", "objects/info/alternates"),
 		unasked(GitDir, "git", "git fetches objects from the places it names", "objects/info/http-alternates"),
+		namedDirs(GitDir, "git", "git fetches from and pushes to the places it names", "remotes", "branches"),
 		named(GitDir, "git", "git checks out what it selects", "info/sparse-checkout"),
 		named(GitDir, "git", "git replaces commits by what it says", "info/grafts"),
 		resumed(slices.Concat(

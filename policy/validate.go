@@ -172,6 +172,9 @@ func (r *resolver) unprotected(paths []string) {
 // opened refuses what is no protected path. Of those that there are it shows
 // the ones below the same directory.
 func (r *resolver) opened(field string, paths []string) {
+	if len(paths) == 0 {
+		return
+	}
 	known := ProtectedPaths()
 	for i, p := range paths {
 		if p == "*" || slices.Contains(known, p) || NestedRepository(p) {

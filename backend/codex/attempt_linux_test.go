@@ -135,9 +135,10 @@ func TestDialectOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer remove()
+	h.path = os.Getenv("PATH")
 	ask := func(want dialect, asked int) {
 		t.Helper()
-		id, err := find(binary)
+		id, err := find(binary, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ package codex
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -58,6 +59,9 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 // Start attempts the wall, starts the agent behind it and looks at that.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	h, err := stateHome(req.StateDir)
+	if e := (*backend.StartError)(nil); errors.As(err, &e) {
+		return nil, e
+	}
 	if err != nil {
 		return nil, &backend.StartError{Stage: "state", Op: "create", Object: filepath.Join(req.StateDir, homesDir), Cause: err.Error(),
 			Hint: "choose a writable directory with PADDOCK_STATE_DIR"}
@@ -83,7 +87,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 		return nil, err
 	}
 	s, err := piped.Start(ctx, req, piped.Wall{
-		Backend: b.Name(), Argv: w.command(), Env: h.env(), Dir: w.dir, Agent: req.Agent, Guest: w.guest(),
+		Backend: b.Name(), Argv: w.command(), Env: w.home.env(), Dir: w.dir, Agent: req.Agent, Guest: w.guest(),
 		Cleanup: [][]string{{"rm", "-rf", "--", h.base}}, StartTimeout: startTimeout, Verify: w.verify,
 	})
 	started = err == nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // binaryID tells one installed version from another.
@@ -26,13 +27,17 @@ type binaryID struct {
 var dialects sync.Map // of dialect, by version
 
 // find resolves the CLI's name. A script that starts the real program (as the
-// npm package has it) is followed to itself alone.
-func find(binary string) (binaryID, error) {
+// npm package has it) is followed to itself alone. One that commands of a sandbox
+// could have written, or can through these mounts, is refused.
+func find(binary, state string, mounts []hostpath.Mount) (binaryID, error) {
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		return binaryID{}, &missingError{binary: binary}
 	}
 	if path, err = filepath.Abs(path); err != nil {
+		return binaryID{}, err
+	}
+	if err := hostpath.Program("codex", state, binary, path, mounts); err != nil {
 		return binaryID{}, err
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {

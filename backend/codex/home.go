@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/paddock-dev/paddock/backend/state"
 )
 
 // home are the private directories of one sandbox, or of one look at the CLI.
@@ -24,10 +27,12 @@ type home struct {
 	// sandboxes of a state directory: there it counts who needs the mount
 	// points that it makes in a workspace.
 	shared string
+	// path is the PATH of the CLI, without directories that commands could write.
+	path string
 }
 
 // homesDir holds the homes, below Paddock's directory of state.
-const homesDir = "codex"
+const homesDir = state.HomesDir
 
 // newHome makes the directories below an empty directory of this user alone.
 func newHome(base, shared string) (home, error) {
@@ -53,7 +58,9 @@ func stateHome(root string) (home, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return home{}, err
 	}
-	sweepHomes(root)
+	if err := sweepHomes(root); err != nil {
+		return home{}, err
+	}
 	base, err := os.MkdirTemp(dir, "sandbox-")
 	if err != nil {
 		return home{}, err
@@ -86,30 +93,24 @@ const abandoned = 10 * time.Minute
 
 // sweepHomes removes what starts have left that were killed before there was a
 // record of them; all others are removed with their sandbox.
-func sweepHomes(root string) {
-	homes, _ := filepath.Glob(filepath.Join(root, homesDir, "sandbox-*"))
+func sweepHomes(root string) error {
+	dir, err := state.OpenDir(root, homesDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	var records []byte
-	for _, home := range homes {
-		info, err := os.Lstat(home)
-		if err != nil || time.Since(info.ModTime()) < abandoned {
+	for _, name := range state.Names(dir) {
+		info, err := dir.Lstat(name)
+		if err != nil || !strings.HasPrefix(name, "sandbox-") || time.Since(info.ModTime()) < abandoned {
 			continue
 		}
 		if records == nil {
-			records = allRecords(root)
+			records = append(bytes.Join(state.Records(root), []byte{'\n'}), '\n')
 		}
-		if !bytes.Contains(records, []byte(home)) {
-			_ = os.RemoveAll(home)
+		if !bytes.Contains(records, []byte(filepath.Join(root, homesDir, name))) {
+			_ = dir.RemoveAll(name) // which follows no link
 		}
 	}
-}
-
-// allRecords are the records of all sandboxes, one after the other.
-func allRecords(root string) []byte {
-	all := []byte{'\n'}
-	files, _ := filepath.Glob(filepath.Join(root, "sandboxes", "*", "state.json"))
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // it may have gone with its sandbox
-		all = append(all, text...)
-	}
-	return all
+	return nil
 }

@@ -4,10 +4,12 @@ package codex
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -19,13 +21,19 @@ const (
 
 // Probe looks for the CLI and tries its sandbox on a directory of its own,
 // with the agent's program that lies beside this one, as far as there is one.
-func (b *Backend) Probe(ctx context.Context) backend.Report {
+func (b *Backend) Probe(ctx context.Context) backend.Report { return b.ProbeIn(ctx, "") }
+
+// ProbeIn is Probe with the list in a directory of state.
+func (b *Backend) ProbeIn(ctx context.Context, state string) backend.Report {
 	r := backend.Report{Backend: b.Name()}
 	defer r.Judge(canSandbox, canNetwork)
 	cli := backend.Feature{Name: "codex CLI", NeededBy: []string{canSandbox, canNetwork}}
-	id, err := find("codex")
+	id, err := find("codex", state, nil)
 	if err != nil {
 		cli.Detail, cli.Remedy = err.Error(), "npm install -g @openai/codex"
+		if e := (*backend.StartError)(nil); errors.As(err, &e) {
+			cli.Detail, cli.Remedy = e.Object+": "+e.Cause, e.Hint
+		}
 		r.Features = append(r.Features, cli)
 		return r
 	}
@@ -36,6 +44,7 @@ func (b *Backend) Probe(ctx context.Context) backend.Report {
 		return r
 	}
 	defer remove()
+	h.path = hostpath.SearchPath(state, os.Getenv("PATH"), nil)
 	platform, err := platform(platformAuto)
 	var d dialect
 	if err == nil {
@@ -47,13 +56,13 @@ func (b *Backend) Probe(ctx context.Context) backend.Report {
 	}
 	r.Features = append(r.Features, cli)
 	if cli.OK {
-		r.Features = append(r.Features, tryDefault(ctx, h))
+		r.Features = append(r.Features, tryDefault(ctx, h, state))
 	}
 	return r
 }
 
 // tryDefault tries out the wall that a spec without settings gets.
-func tryDefault(ctx context.Context, h home) backend.Feature {
+func tryDefault(ctx context.Context, h home, state string) backend.Feature {
 	f := backend.Feature{Name: "codex sandbox", NeededBy: []string{canSandbox, canNetwork}, Remedy: hintPanic}
 	agent, err := besideThis()
 	if err != nil {
@@ -66,7 +75,7 @@ func tryDefault(ctx context.Context, h home) backend.Feature {
 		return f
 	}
 	spec := policy.Spec{Backend: policy.BackendCodex, Workspace: policy.Workspace{Source: workspace}, Network: "none"}
-	w, err := newWall(ctx, backend.Request{Spec: spec, Agent: agent}, h)
+	w, err := newWall(ctx, backend.Request{Spec: spec, Agent: agent, StateDir: state}, h)
 	if err == nil {
 		var found *reached
 		if found, err = w.attempt(ctx); err == nil {

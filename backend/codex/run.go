@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -75,11 +74,7 @@ func run(ctx context.Context, h home, dir, input string, argv []string) (*printe
 // env is the environment of the CLI itself, which commands do not get: little
 // of the caller's, and its files in directories of the sandbox.
 func (h home) env() []string {
-	env := []string{"CODEX_HOME=" + h.dir, "HOME=" + h.dir, "TMPDIR=" + h.shared, "RUST_BACKTRACE=0", "LC_ALL=C"}
-	if path, ok := os.LookupEnv("PATH"); ok {
-		env = append(env, "PATH="+path)
-	}
-	return env
+	return []string{"CODEX_HOME=" + h.dir, "HOME=" + h.dir, "TMPDIR=" + h.shared, "RUST_BACKTRACE=0", "LC_ALL=C", "PATH=" + h.path}
 }
 
 // said is the line of what a program printed that says most about its end: the

@@ -123,7 +123,7 @@ func TestTwice(t *testing.T) {
 func TestSweepHomes(t *testing.T) {
 	root := t.TempDir()
 	old, used := filepath.Join(root, homesDir, "sandbox-1"), filepath.Join(root, homesDir, "sandbox-2")
-	record := filepath.Join(root, "sandboxes", "pd-x")
+	record := filepath.Join(root, "sandboxes", "pd-xaaaaaaaaaaaa")
 	for _, dir := range []string{old, used, record} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)

@@ -52,6 +52,7 @@ func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.path = hostpath.SearchPath(req.StateDir, os.Getenv("PATH"), places)
 	w := &wall{req: req, home: h, workspace: places[0].Source, places: places}
 	if w.platform, err = platform(o.Platform); err != nil {
 		return nil, &policy.FieldError{Field: "codex.platform", Value: o.Platform, Reason: err.Error()}
@@ -60,7 +61,7 @@ func newWall(ctx context.Context, req backend.Request, h home) (*wall, error) {
 		return nil, err
 	}
 	w.custom = w.written.own() || slices.ContainsFunc([]string{keyMode, keyRoots, keySlashTmp, keyTmpdir}, func(k string) bool { return w.written[k] != "" })
-	if w.id, err = find(cmp.Or(o.Binary, "codex")); err != nil {
+	if w.id, err = find(cmp.Or(o.Binary, "codex"), req.StateDir, places); err != nil {
 		return nil, err
 	}
 	if w.dialect, err = askDialect(ctx, h, w.id, w.platform); err != nil {

@@ -133,7 +133,7 @@ func TestClientEnv(t *testing.T) {
 }
 
 func TestNoClient(t *testing.T) {
-	_, err := findClient(policy.Docker{Binary: "no-such-engine"})
+	_, err := findClient(policy.Docker{Binary: "no-such-engine"}, "", nil)
 	const want = "Docker execution policy requires the 'no-such-engine' CLI to be installed and available on PATH."
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -42,8 +43,10 @@ func clientEnv(environ []string) []string {
 	return env
 }
 
-// findClient looks for the command line that a spec names.
-func findClient(o policy.Docker) (*client, error) {
+// findClient looks for the command line that a spec names, and refuses one that
+// commands of a sandbox could have written, by the list in a directory of state, or
+// can through these mounts.
+func findClient(o policy.Docker, state string, mounts []hostpath.Mount) (*client, error) {
 	name := o.Binary
 	if name == "" {
 		name = "docker"
@@ -57,7 +60,16 @@ func findClient(o policy.Docker) (*client, error) {
 			Cause: fmt.Sprintf("Docker execution policy requires the '%s' CLI to be installed and available on PATH.", name),
 			Hint:  "install docker, podman or nerdctl, or name the program with --engine"}
 	}
-	return &client{binary: found, name: name, env: clientEnv(os.Environ())}, nil
+	if err := hostpath.Program("engine", state, name, found, mounts); err != nil {
+		return nil, err
+	}
+	env := clientEnv(os.Environ())
+	for i, kv := range env { // engines look for their helpers there
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			env[i] = "PATH=" + hostpath.SearchPath(state, list, mounts)
+		}
+	}
+	return &client{binary: found, name: name, env: env}, nil
 }
 
 // value is a variable of the client's environment.

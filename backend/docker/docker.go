@@ -30,6 +30,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -43,12 +45,16 @@ func New() *Backend { return &Backend{} }
 func (*Backend) Name() string { return policy.BackendDocker }
 
 // open finds the engine that a spec names and the image in it.
-func open(ctx context.Context, spec policy.Spec) (*engine, *image, error) {
-	o := options(spec)
+func open(ctx context.Context, req backend.Request) (*engine, *image, error) {
+	o := options(req.Spec)
 	if err := checkImage(o.Image); err != nil {
 		return nil, nil, err
 	}
-	c, err := findClient(o)
+	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := findClient(o, req.StateDir, mounts)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,16 +24,25 @@ func (b *Backend) Probe(ctx context.Context) backend.Report {
 
 // ProbeWith is Probe for an engine and an image of the caller's choice.
 func (b *Backend) ProbeWith(ctx context.Context, o policy.Docker) backend.Report {
+	return b.probe(ctx, o, "")
+}
+
+// ProbeIn is Probe with the list in a directory of state.
+func (b *Backend) ProbeIn(ctx context.Context, state string) backend.Report {
+	return b.probe(ctx, policy.Docker{}, state)
+}
+
+func (b *Backend) probe(ctx context.Context, o policy.Docker, state string) backend.Report {
 	o = options(policy.Spec{Docker: &o})
 	r := backend.Report{Backend: b.Name()}
-	r.Features = probe(ctx, o)
+	r.Features = probe(ctx, o, state)
 	r.Judge(canRun, canMemory, canSwap, canCPUs, canPids)
 	return r
 }
 
-func probe(ctx context.Context, o policy.Docker) []backend.Feature {
+func probe(ctx context.Context, o policy.Docker, state string) []backend.Feature {
 	cli := backend.Feature{Name: "engine's command line", NeededBy: []string{canRun}}
-	c, err := findClient(o)
+	c, err := findClient(o, state, nil)
 	if err != nil {
 		return []backend.Feature{verdict(cli, err, "")}
 	}

@@ -377,7 +377,7 @@ func TestKeptContainer(t *testing.T) {
 func TestLookAtProcess(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engines.Engine) {
 		b := start(t, request(t, e))
-		c, err := findClient(policy.Docker{Binary: e.Binary})
+		c, err := findClient(policy.Docker{Binary: e.Binary}, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,7 +421,7 @@ func TestProbe(t *testing.T) {
 	})
 	t.Run("no engine", func(t *testing.T) {
 		t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-		if _, err := findClient(policy.Docker{}); err != nil {
+		if _, err := findClient(policy.Docker{}, "", nil); err != nil {
 			t.Skip("SKIPPED ALOUD: no engine: docker is not installed here")
 		}
 		r := New().Probe(t.Context())

@@ -20,7 +20,7 @@ import (
 
 // Plan asks the engine what it can do, and says what Start would run.
 func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan, error) {
-	e, img, err := open(ctx, req.Spec)
+	e, img, err := open(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 // Start runs a container, has the agent in it answer, and looks at what the
 // engine made before it returns.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
-	e, img, err := open(ctx, req.Spec)
+	e, img, err := open(ctx, req)
 	if err != nil {
 		return nil, err
 	}

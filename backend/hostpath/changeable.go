@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -47,25 +48,47 @@ func (c statCache) exists(at string) bool {
 	return err == nil
 }
 
-// listing are the names in a directory; nil where there are too many.
-type listing map[string]bool
-
-// mayHave reports whether a directory can have a path: whether its first
-// component is there.
+// mayHave reports whether a directory can have the path of a read-only entry: by
+// the names in it and in those below it, in whatever case, since a file system may
+// make no difference. Behind a link, and where there are too many names, it can.
 func (p *protector) mayHave(dir, rel string) bool {
-	names, ok := p.listed[dir]
-	if !ok {
-		entries, err := readDir(dir)
-		if err == nil && len(entries) < maxDirEntries {
-			names = make(listing, len(entries))
-			for _, e := range entries {
-				names[e.Name()] = true
-			}
+	for {
+		part, rest, more := strings.Cut(rel, "/")
+		names, ok := p.listed[dir]
+		if !ok {
+			names = listParts(dir)
+			p.listed[dir] = names
 		}
-		p.listed[dir] = names
+		if names == nil || !more {
+			return names == nil || names[strings.ToLower(part)]
+		}
+		if !names[strings.ToLower(part)] {
+			return false
+		}
+		dir, rel = filepath.Join(dir, part), rest
 	}
-	first, _, _ := strings.Cut(rel, "/")
-	return names == nil || names[first]
+}
+
+// listParts lists the names in a directory of which paths of read-only entries
+// consist, in small letters, nil where it cannot.
+func listParts(dir string) map[string]bool {
+	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	names, all, parts := map[string]bool{}, 0, inventory().parts
+	err = eachName(fd, func(name []byte, _ byte) bool {
+		if low := bytes.ToLower(name); parts[string(low)] {
+			names[string(low)] = true
+		}
+		all++
+		return all < maxDirEntries
+	})
+	if err != nil || all == maxDirEntries {
+		return nil
+	}
+	return names
 }
 
 // resolve follows the links of an absolute path as far as commands cannot
@@ -110,22 +133,21 @@ func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	return filepath.Join(append([]string{at}, rest...)...), info, err
 }
 
-// below reports whether a path lies in a writable mount, and is not one itself.
-func (p *protector) below(at string) bool {
-	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
-		rel, ok := Within(at, m.Source)
-		return ok && rel != ""
-	})
-}
-
-// guarded reports whether a path is guarded, or lies in what is.
-func (p *protector) guarded(at string) bool {
-	for ; at != "/"; at = filepath.Dir(at) {
-		if p.guards[at] {
-			return true
-		}
+// find is resolve for what is only compared where the operator has opened it: then it
+// goes over links that commands can replace, too.
+func (p *protector) find(name, opens string) (string, fs.FileInfo, error) {
+	found, info, err := p.resolve(name)
+	var link *changeableLinkError
+	if !p.opened(opens) || !errors.As(err, &link) {
+		return found, info, err
 	}
-	return false
+	p.watch(link.at)
+	end := Real(name)
+	if end == "" {
+		return found, nil, fs.ErrNotExist
+	}
+	info, err = os.Lstat(end)
+	return end, info, err
 }
 
 // users are the homes of the host, by who has them.

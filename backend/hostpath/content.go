@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,14 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errPointer is why a file that names a repository was not read.
+var errPointer = errors.New("the repository that it names was not looked at: it is too large, or one of too many")
+
 // read takes the hash of a file, or, of one that has not changed, what it was.
 func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	i.weak = !p.trusted || p.dev != uint64(st.Dev) //nolint:unconvert // differs between platforms
-	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh {
-		i.sum, i.perm, i.to, i.harmless = was.sum, was.perm, was.to, was.harmless
+	if was, there := l.before[p.path(name)]; there && !i.weak && was.kind == isFile && was.id == i.id && !was.fresh && (was.to != "" || was.repository == "") {
+		i.sum, i.perm, i.to, i.repository, i.harmless = was.sum, was.perm, was.to, was.repository, was.harmless
 		return
 	}
-	if st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum {
+	names := i.by.Path == ".git" || i.by.Path == "commondir" // a repository
+	switch {
+	case names && (st.Size > maxGitFile || l.pointers.Add(1) > maxPointers):
+		l.missed(p.root, path.Join(p.rel, name), errPointer)
+		return
+	case !names && (st.Size > maxHashed || l.hashed.Add(1) > maxHashedMany || l.hashedBytes.Add(st.Size) > maxHashedSum):
 		return
 	}
 	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
@@ -78,11 +88,18 @@ func linkText(dir int, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// leadsIntoGit reports whether the text of a link has ".git" among its names.
+// leadsIntoGit reports whether the text of a link has ".git" among its names. One of
+// git-annex's, to the content of a file, does not count.
 func leadsIntoGit(dir int, name string) bool {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
-	return err == nil && slices.Contains(strings.Split(string(buf[:n]), "/"), ".git")
+	text := string(buf[:max(n, 0)])
+	if err != nil || !slices.Contains(strings.Split(text, "/"), ".git") {
+		return false
+	}
+	var st unix.Stat_t
+	return !strings.Contains(text, ".git/annex/objects/") || leadsBy(text, "/") == "" ||
+		unix.Fstatat(dir, name, &st, 0) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG
 }
 
 // settled reports whether any later change would have another time.

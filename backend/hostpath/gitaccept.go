@@ -105,7 +105,7 @@ func AcceptGit(state, dir string) ([]GitAccepted, error) {
 	var done []GitAccepted
 	var used []string
 	for _, name := range names {
-		text, err := readOwn(filepath.Join(state, keptDir), name)
+		text, err := readOwn(filepath.Join(state, keptDir), name, ownedByCaller)
 		var list []GitKept
 		if err == nil && len(text) > maxKeptSize {
 			err = ErrTooLarge

@@ -3,7 +3,6 @@ package hostpath
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strings"
 )
 
@@ -168,6 +167,3 @@ func parseList(text []byte) []setting {
 	}
 	return all
 }
-
-// interpreter matches programs that execute the file that an operand names.
-var interpreter = regexp.MustCompile(`^(.*/)?(env|(ba|da|z|k|fi)?sh|python[0-9.]*|perl|ruby|node|nodejs|deno|bun|php|lua|awk|make|source|exec|\.)$`)

@@ -18,10 +18,11 @@ import (
 // repository, the directory of a linked worktree or of a submodule.
 type repository struct {
 	dir    string
-	roots  []string // of its worktrees, as far as they are known: git runs programs there
-	nested bool     // it lies somewhere in a mount, and encloses none
-	held   bool     // it lies in the modules or worktrees of another
-	beyond bool     // nothing is guarded for it: what it names is watched
+	roots  []string        // of its worktrees, as far as they are known: git runs programs there
+	own    map[string]bool // those in which it was found, and which it has not made up
+	nested bool            // it lies somewhere in a mount, and encloses none
+	held   bool            // it lies in the modules or worktrees of another
+	beyond bool            // nothing is guarded for it: what it names is watched
 }
 
 // Bounds of the search for nested repositories, which goes breadth first: of
@@ -84,11 +85,8 @@ func (p *protector) findRepositories() error {
 // dotGit adds the repository of a directory's ".git", if it has one: a
 // directory, or a file that says where one is.
 func (p *protector) dotGit(dir string, nested bool) error {
-	if p.opened(".git") {
-		return nil
-	}
 	at := filepath.Join(dir, ".git")
-	found, info, err := p.resolve(at)
+	found, info, err := p.find(at, ".git")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -101,7 +99,7 @@ func (p *protector) dotGit(dir string, nested bool) error {
 	if err != nil {
 		return p.doubtful(at, ".git", nested, err)
 	}
-	to, info, err = p.resolve(absolute(to, filepath.Dir(found)))
+	to, info, err = p.find(absolute(to, filepath.Dir(found)), ".git")
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
 		return nil // git refuses it
@@ -119,7 +117,7 @@ func (p *protector) doubtful(at, name string, nested bool, err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES):
 		return nil // which holds for the user's git, too
-	case nested || !p.below(at) && !errors.As(err, &link):
+	case nested || p.opened(name) || !p.below(at) && !errors.As(err, &link):
 		p.out.Unread = append(p.out.Unread, at)
 		p.watch(at)
 		return nil
@@ -150,19 +148,20 @@ func absolute(path, base string) string {
 // addRepository adds a repository, and the one that it has in common with
 // other worktrees.
 func (p *protector) addRepository(dir, root string, nested bool) error {
-	beyond := p.beyond || nested && (p.nested >= maxNested || p.openedIn(dir))
+	beyond := p.beyond || p.opened(".git") || nested && (p.nested >= maxNested || p.openedIn(dir))
 	if i := slices.IndexFunc(p.repositories, func(r *repository) bool { return r.dir == dir }); i >= 0 {
 		r := p.repositories[i]
 		r.beyond = r.beyond && (beyond || r.held)
 		if !slices.Contains(r.roots, root) {
 			r.roots = append(r.roots, root)
 		}
+		r.own[root] = r.own[root] || !p.alleged
 		return nil
 	}
 	if nested && !beyond {
 		p.nested++
 	}
-	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, nested: nested, beyond: beyond})
+	p.repositories = append(p.repositories, &repository{dir: dir, roots: []string{root}, own: map[string]bool{root: !p.alleged}, nested: nested, beyond: beyond})
 	at := filepath.Join(dir, "commondir")
 	found, _, err := p.resolve(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,10 +199,9 @@ func (p *protector) openedIn(dir string) bool {
 // submodules and of linked worktrees.
 func (p *protector) findHeld() error {
 	defer func() { p.beyond = false }()
-	buf := make([]byte, 32<<10)
 	for ; p.held < len(p.repositories); p.held++ {
 		r := p.repositories[p.held]
-		for _, o := range readOnly() {
+		for _, o := range inventory().readOnly {
 			top, info, err := p.resolve(filepath.Join(r.dir, o.Path))
 			if !o.Repositories || err != nil || !info.IsDir() || !p.below(top) {
 				continue
@@ -211,16 +209,17 @@ func (p *protector) findHeld() error {
 			p.beyond = r.beyond || p.opened(o.Name())
 			queue := []string{top}
 			for searched := 0; searched < len(queue); searched++ {
-				names, err := p.names(queue[searched], buf)
+				names, err := p.names(queue[searched])
 				if err == nil && names.head && searched > 0 {
 					if err := p.addHeld(queue[searched]); err != nil {
 						return err
 					}
 					// What it holds itself is looked for in its turn. A HEAD is soon made, and
 					// hides no other repository.
-					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool {
-						return writtenDirs[name] || slices.Contains([]string{"objects", "hooks", "modules", "worktrees", "lfs"}, name)
-					})
+					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool { return writtenDirs[name] || name == "modules" || name == "worktrees" })
+				}
+				if dir := queue[searched]; filepath.Base(dir) == "objects" {
+					names.dirs = slices.DeleteFunc(names.dirs, func(name string) bool { return isObjects(name) && !p.seen.exists(filepath.Join(dir, name, "HEAD")) })
 				}
 				if err != nil || searched > maxSearched || p.searchedNames > maxSearchedNames || len(p.repositories) >= maxRepositories {
 					p.lose("cannot look at all repositories in " + top + ": what git's configuration in the others names is not protected")
@@ -243,7 +242,9 @@ func (p *protector) addHeld(dir string) error {
 		root = filepath.Dir(file)
 	}
 	n := len(p.repositories)
+	p.alleged = true
 	err := p.addRepository(dir, root, true)
+	p.alleged = false
 	if n < len(p.repositories) {
 		p.repositories[n].held = true
 	}
@@ -261,7 +262,6 @@ func (p *protector) findNested(top string) error {
 	}
 	defer func() { p.beyond = false }()
 	queue, looked := []place{{dir: top}}, 0
-	buf := make([]byte, 32<<10)
 	for searched := 1; len(queue) > 0 && p.ctx.Err() == nil; searched++ {
 		here := queue[0]
 		queue = queue[1:]
@@ -269,7 +269,7 @@ func (p *protector) findNested(top string) error {
 		if !p.beyond {
 			looked++
 		}
-		names, err := p.names(here.dir, buf)
+		names, err := p.names(here.dir)
 		if err != nil {
 			p.lose(fmt.Sprintf("cannot look for repositories in %s: %s: what the host runs there is not protected", here.dir, Reason(err)))
 		}
@@ -306,7 +306,7 @@ func (p *protector) findNested(top string) error {
 
 // names reads a directory that commands could have made. One that the caller
 // cannot enter holds nothing that the caller's git obeys.
-func (p *protector) names(dir string, buf []byte) (dirNames, error) {
+func (p *protector) names(dir string) (dirNames, error) {
 	if known := p.tree.below(p.ctx, dir); known != nil {
 		return known.dirNames(), nil
 	}
@@ -319,7 +319,7 @@ func (p *protector) names(dir string, buf []byte) (dirNames, error) {
 		return n, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	err = eachName(fd, buf, func(name []byte, kind byte) bool {
+	err = eachName(fd, func(name []byte, kind byte) bool {
 		p.searchedNames++
 		if n.note(name); string(name) == ".git" {
 			return true
@@ -362,11 +362,14 @@ func (p *protector) guardRepository(r *repository) error {
 	if r.beyond {
 		return nil // the comparison comes there
 	}
-	for _, o := range readOnly() {
+	for _, o := range inventory().readOnly {
 		if o.Under != policy.GitDir || !p.mayHave(r.dir, o.Path) || r.nested && !slices.Contains(nestedGuards, o.Path) {
 			continue
 		}
 		at := filepath.Join(r.dir, o.Path)
+		if err := p.closed(at); err != nil {
+			return err
+		}
 		err := p.guardEntry(o, at)
 		switch {
 		case err == nil:
@@ -382,7 +385,7 @@ func (p *protector) guardRepository(r *repository) error {
 	for _, root := range r.roots {
 		encloses := slices.ContainsFunc(p.mounts, func(m Mount) bool { _, in := Within(m.Source, root); return in })
 		if at := filepath.Join(root, ".git"); encloses && root != r.dir && p.below(at) {
-			if err := p.guardEntry(policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}, at); err != nil {
+			if err := p.guardEntry(&policy.Obeyed{Path: ".git", Under: policy.Project, Why: "git finds the repository through it"}, at); err != nil {
 				return err
 			}
 		}

@@ -34,47 +34,75 @@ type configFile struct {
 	of     *repository // nil: of the user
 	roots  []string    // where git runs what it names
 	nested bool
-	beyond bool // what it names is watched, and not guarded
+	own    map[string]bool // as in claim
+	beyond bool            // what it names is watched, and not guarded
 	depth  int
 
 	settings []setting // of no file, but of the environment
 }
 
 // configuration reads all of git's configuration that the user's git would
-// obey, whatever its conditions, and guards what it names in the mounts.
+// obey, whatever its conditions, and guards what it names in the mounts: first
+// what the user's names in the mounts and in repositories around them.
 func (p *protector) configuration() error {
-	var near, far []string // worktrees of repositories that are guarded, and others
-	p.looks = maxLooks
+	user := append(p.userConfiguration(), p.environment()...)
+	var near []string
+	for i := range p.mounts {
+		near = append(near, p.mounts[i].Source)
+	}
+	for _, r := range p.repositories {
+		if !r.nested {
+			near = append(near, r.roots...)
+		}
+	}
+	if err := p.userNames(user, configFile{roots: near}); err != nil {
+		return err
+	}
+	own := map[string]bool{}
+	var more, nested, far []string // worktrees that configuration adds, of nested repositories that are guarded, and others
+	p.budget = budget{looks: maxLooks}
 	for _, r := range p.repositories {
 		for known := -1; known < len(r.roots); { // core.worktree names more of them
 			known = len(r.roots)
 			for _, name := range []string{"config", "config.worktree"} {
-				f := configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, of: r, roots: r.roots, nested: r.nested, beyond: r.beyond}
+				f := configFile{path: filepath.Join(r.dir, name), opens: ".git/" + name, of: r, roots: r.roots, nested: r.nested, own: r.own, beyond: r.beyond}
 				if err := p.readConfig(f); err != nil {
 					return err
 				}
 			}
 		}
-		if r.beyond {
+		switch {
+		case !r.nested:
+			more = append(more, r.roots...)
+		case r.beyond:
 			far = append(far, r.roots...)
-		} else {
-			near = append(near, r.roots...)
+		default:
+			nested = append(nested, r.roots...)
+			for root, found := range r.own {
+				own[root] = own[root] || found
+			}
 		}
 	}
-	for i := range p.mounts {
-		near = append(near, p.mounts[i].Source)
-	}
-	slices.Sort(near)
-	near = slices.Compact(near)
-	for _, f := range append(p.userConfiguration(), p.environment()...) {
-		f.roots, p.looks = near, maxUserLooks
-		if err := p.readConfig(f); err != nil {
+	more = slices.DeleteFunc(more, func(root string) bool { return slices.Contains(near, root) })
+	for _, of := range []configFile{{roots: more}, {roots: nested, nested: true, own: own}, {roots: far, nested: true, beyond: true}} {
+		if err := p.userNames(user, of); err != nil {
 			return err
 		}
-		if f.roots, f.nested, f.beyond = far, true, true; len(far) > 0 {
-			if err := p.readConfig(f); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// userNames guards what the user's configuration names in worktrees.
+func (p *protector) userNames(user []configFile, of configFile) error {
+	if len(of.roots) == 0 {
+		return nil
+	}
+	roots := slices.Compact(slices.Sorted(slices.Values(of.roots)))
+	p.budget = budget{}
+	for _, f := range user {
+		f.roots, f.nested, f.own, f.beyond, p.looks = roots, of.nested, of.own, of.beyond, maxUserLooks
+		if err := p.readConfig(f); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -112,12 +140,12 @@ func (p *protector) userConfiguration() []configFile {
 // readConfig reads a file of configuration, and what it includes.
 func (p *protector) readConfig(f configFile) error {
 	if p.opened(f.opens) {
-		return nil
+		f.nested, f.beyond = true, true
 	}
 	if f.settings != nil {
 		return p.obeyAll(f, f.settings, "/")
 	}
-	found, _, err := p.resolve(f.path)
+	found, _, err := p.find(f.path, f.opens)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.depth > 0 {
 			p.watch(found)
@@ -141,7 +169,7 @@ func (p *protector) readConfig(f configFile) error {
 		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
 	}
 	if f.depth > 0 {
-		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested, beyond: f.beyond}); err != nil {
+		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond}); err != nil {
 			return err
 		}
 	}
@@ -198,6 +226,9 @@ func (p *protector) obeyAll(f configFile, settings []setting, dir string) error 
 
 // parseByGit has git itself read what is not plain.
 func (p *protector) parseByGit(text []byte) ([]setting, error) {
+	if known, ok := p.plain[string(text)]; ok {
+		return known, nil
+	}
 	if p.parsed++; p.parse == nil || p.parsed > maxParsed {
 		return nil, errNotPlain
 	}
@@ -205,7 +236,8 @@ func (p *protector) parseByGit(text []byte) ([]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseList(out), nil
+	p.plain[string(text)] = parseList(out)
+	return p.plain[string(text)], nil
 }
 
 // obeyed guards, or watches, what one setting names.
@@ -243,7 +275,7 @@ func (p *protector) obeyed(f configFile, k policy.GitKey, s setting, dir string)
 	}
 	words := shellWords(value)
 	for i, w := range words[:min(len(words), maxWords)] {
-		operand := strings.Contains(w, "/") || slices.ContainsFunc(words[:i], interpreter.MatchString) && (!strings.HasPrefix(words[i-1], "-") || !strings.HasSuffix(words[i-1], "="+w))
+		operand := strings.Contains(w, "/") || slices.ContainsFunc(words[:i], interpreter().MatchString) && (!strings.HasPrefix(words[i-1], "-") || !strings.HasSuffix(words[i-1], "="+w))
 		p.out.Relative = p.out.Relative || f.of == nil && k.Class == policy.Unasked && operand && !strings.HasPrefix(w, "-") && !filepath.IsAbs(p.homes.expand(w))
 		if err := p.eachRoot(f, w, func(at string) error { return p.word(f, k, w, at, i == 0) }); err != nil {
 			return err
@@ -306,9 +338,9 @@ func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 		return Refuse(m.Field, m.Source, "git runs hooks from it, because core.hooksPath in "+f.path+" names it", p.remedy(f.opens, "name another directory"))
 	default:
 		if k.Name == "core.hookspath" {
-			p.addHooks(found, f.opens, f.nested, f.beyond)
+			p.addHooks(found, f.opens, f.nested, f.own, f.beyond)
 		}
-		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond})
 	}
 	return nil
 }
@@ -333,7 +365,7 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 		}
 	case err != nil: // there is no file that it could name
 	case k.Class == policy.Unasked && info.Mode().IsRegular() && !p.made(found):
-		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, beyond: f.beyond})
+		return p.guardNamed(found, claim{at: f.path, why: k.Why, opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond})
 	case info.Mode().IsRegular():
 		p.watch(found)
 	}
@@ -350,51 +382,4 @@ func (p *protector) made(file string) bool {
 		}
 	}
 	return true
-}
-
-// shellWords cuts a command line into what may be paths: words, without quotes,
-// and what stands behind "=" in them. What is quoted is cut once more, since it
-// may be a command line itself.
-func shellWords(line string) []string {
-	var words []string
-	add := func(w string) {
-		if w == "" || strings.ContainsRune(w, 0) || len(w) > maxPath {
-			return
-		}
-		words = append(words, w)
-		if _, value, ok := strings.Cut(w, "="); ok && value != "" {
-			words = append(words, value)
-		}
-	}
-	var b strings.Builder
-	quote := rune(0)
-	end := func(quoted bool) {
-		w := b.String()
-		b.Reset()
-		add(w)
-		if quoted && strings.ContainsAny(w, " \t\n;|&") {
-			for _, part := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()`\"'", r) }) {
-				add(part)
-			}
-		}
-	}
-	quoted := false
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
-			quote, quoted = r, true
-		case quote == 0 && strings.ContainsRune(" \t\n;|&<>()`", r):
-			end(quoted)
-			quoted = false
-		default:
-			b.WriteRune(r)
-		}
-		if len(words) > maxWords {
-			break
-		}
-	}
-	end(quoted)
-	return words
 }

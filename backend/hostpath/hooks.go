@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 )
 
 // hookDir is a directory whose files git runs as hooks, itself in a mount or
@@ -12,37 +13,55 @@ type hookDir struct {
 	dir    string
 	opens  string // what in Unprotected lets commands change it
 	nested bool
-	beyond bool // what links in it lead to is watched, and not guarded
+	own    map[string]bool // as in claim
+	beyond bool            // what links in it lead to is watched, and not guarded
 }
 
-// hookDirs are names of the inventory that hold hooks, beside the repository's own.
+// hookDirs are read-only entries of the inventory that hold hooks, beside the repository's own.
 var hookDirs = []string{".husky", ".githooks", ".git-hooks", ".lefthook", ".github/hooks", ".clinerules/hooks"}
 
 // addHooks adds a directory of hooks to those whose links are looked at.
-func (p *protector) addHooks(dir, opens string, nested, beyond bool) {
-	p.hooks = append(p.hooks, hookDir{dir, opens, nested, beyond})
+func (p *protector) addHooks(dir, opens string, nested bool, own map[string]bool, beyond bool) {
+	if p.opened(opens) {
+		nested, beyond = true, true
+	}
+	p.hooks = append(p.hooks, hookDir{dir, opens, nested, own, beyond})
 }
 
 // hookLinks guards what hooks that are links lead to in a mount.
 func (p *protector) hookLinks() error {
 	for _, r := range p.repositories {
-		p.addHooks(filepath.Join(r.dir, "hooks"), ".git/hooks", r.nested, r.beyond)
+		p.addHooks(filepath.Join(r.dir, "hooks"), ".git/hooks", r.nested, r.own, r.beyond)
 	}
 	for i := range p.mounts {
 		_ = above(p.mounts[i].Source, func(dir string) error {
 			for _, name := range hookDirs {
-				p.addHooks(filepath.Join(dir, name), name, false, false)
+				if !p.mayHave(dir, name) {
+					continue
+				}
+				p.addHooks(filepath.Join(dir, name), name, false, nil, false)
 			}
 			return nil
 		})
 	}
+	weaker := func(h hookDir) int {
+		switch {
+		case h.beyond:
+			return 2
+		case h.nested:
+			return 1
+		}
+		return 0
+	}
+	// Who names a directory as well takes nothing from it.
+	slices.SortStableFunc(p.hooks, func(a, b hookDir) int { return weaker(a) - weaker(b) })
 	done := map[string]bool{}
 	for _, h := range p.hooks {
-		if done[h.dir] || p.opened(h.opens) {
+		if done[h.dir] {
 			continue
 		}
 		done[h.dir] = true
-		found, info, err := p.resolve(h.dir)
+		found, info, err := p.find(h.dir, h.opens)
 		if err != nil || !info.IsDir() {
 			continue
 		}
@@ -77,7 +96,7 @@ func (p *protector) hookLink(h hookDir, at string) error {
 	case err != nil:
 		p.watch(found)
 	case info.Mode().IsRegular() && !p.made(found):
-		return p.guardNamed(found, claim{at: at, why: "the hook " + filepath.Base(at) + " is a link to it", opens: h.opens, nested: h.nested, beyond: h.beyond})
+		return p.guardNamed(found, claim{at: at, why: "the hook " + filepath.Base(at) + " is a link to it", opens: h.opens, nested: h.nested, own: h.own, beyond: h.beyond})
 	default:
 		p.watch(found)
 	}

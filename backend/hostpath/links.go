@@ -103,7 +103,7 @@ func Locate(state, name string) (*Way, error) {
 func LocateOwn(state, name string) (*Way, error) {
 	list, err := readLists(state)
 	if errors.Is(err, fs.ErrNotExist) {
-		list = &Written{}
+		list = unlisted()
 	}
 	way, err := locate(list, name)
 	if err != nil {

@@ -23,9 +23,9 @@ const (
 	maxHashed     = 1 << 20  // bytes of one file
 	maxHashedSum  = 64 << 20 // bytes of all
 	maxHashedMany = 512      // files
+	maxPointers   = 1 << 14  // files that name a repository, read beside these
 	maxItems      = 1 << 16  // paths
 	maxUnseen     = 16       // paths that are told of
-	maxHops       = 8        // links from one to the next
 	maxTree       = 16       // directories below an entry that is one
 )
 
@@ -51,10 +51,10 @@ type item struct {
 	// where it leads. Empty: the content was not read.
 	sum string
 
-	// to is where a file of git's leads, and harmless says that configuration has
-	// git run nothing.
-	to       string
-	harmless bool
+	// to is where a file of git's leads, by its text alone, repository the directory
+	// that it leads to now, and harmless says that configuration has git run nothing.
+	to, repository string
+	harmless       bool
 
 	// by is the entry of the inventory, and top the path that it was found at:
 	// below that where the entry is a directory.
@@ -87,21 +87,16 @@ type look struct {
 
 	entries, dirs       atomic.Int64
 	hashed, hashedBytes atomic.Int64
+	pointers            atomic.Int64
 
-	mu     sync.Mutex
-	items  map[string]item
-	links  []link // that lead on
-	unseen map[string]string
-	depth  int // of the directories that were not looked at any more; 0: there are none
-	why    string
-}
-
-// link is a path that counts as an entry of the inventory, since a link leads
-// there, or git's configuration.
-type link struct {
-	to   string // absolute
-	by   *policy.Obeyed
-	hops int
+	mu    sync.Mutex
+	items map[string]item
+	links []link // that lead on
+	// repositories are directories that git's own files name.
+	repositories []string
+	unseen       map[string]string
+	depth        int // of the directories that were not looked at any more; 0: there are none
+	why          string
 }
 
 // place is an open directory.
@@ -210,10 +205,14 @@ func (l *look) at(ctx context.Context, p place, name string, o *policy.Obeyed, h
 		l.follow(p, name, "", o, hops)
 	case mode == unix.S_IFDIR && o.Path == ".git":
 		i = item{kind: isGit, id: strconv.FormatUint(st.Ino, 10), by: o, top: full}
+		if st.Mode&0o100 == 0 {
+			i.id += " closed" // to its owner: no later start can protect what is in it
+		}
 	case mode == unix.S_IFDIR && o.Dir:
-		l.add(full, item{kind: isDir, by: o, top: full})
-		if !o.Repositories { // which the walk goes through
-			l.below(ctx, p, name, i, 0)
+		i = item{kind: isDir, by: o, top: full}
+		holds := !o.Repositories && l.below(ctx, p, name, i, 0) > 0 // the walk goes through repositories
+		if holds || o.Class == policy.Unasked || o.Under != policy.GitDir {
+			l.add(i.top, i)
 		}
 		return
 	case o.Class == policy.WhenNamed && (mode != unix.S_IFREG || o.Dir):
@@ -241,27 +240,31 @@ func (l *look) add(full string, i item) {
 		return
 	}
 	l.items[full] = i
+	if i.repository != "" {
+		l.repositories = append(l.repositories, i.repository)
+	}
 }
 
-// below looks at all files of an entry that is a directory.
-func (l *look) below(ctx context.Context, p place, name string, top item, depth int) {
+// below looks at all files of an entry that is a directory, and gives how many names
+// are in it.
+func (l *look) below(ctx context.Context, p place, name string, top item, depth int) int {
 	if ctx.Err() != nil {
 		l.cut(1, "there was no time for more")
-		return
+		return 0
 	}
 	if depth > maxTree {
 		l.cut(strings.Count(p.rel, "/")+2, "there are directories deeper than "+num(maxTree)+" levels in "+top.by.Path)
-		return
+		return 0
 	}
 	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		l.missed(p.root, path.Join(p.rel, name), err)
-		return
+		return 0
 	}
 	defer func() { _ = unix.Close(fd) }()
 	in := place{fd: fd, root: p.root, rel: path.Join(p.rel, name), dev: p.dev, trusted: p.trusted}
 	var names []string
-	err = eachName(fd, make([]byte, 8<<10), func(b []byte, _ byte) bool {
+	err = eachName(fd, func(b []byte, _ byte) bool {
 		names = append(names, string(b))
 		return l.entries.Add(1) <= maxEntries
 	})
@@ -269,11 +272,9 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		l.missed(p.root, in.rel, err)
 	}
 	for _, n := range names {
-		if depth == 0 && slices.Contains(top.by.Except, n) || top.by.Under == policy.GitDir && top.by.Path == "hooks" && strings.HasSuffix(n, ".sample") {
-			continue
-		}
 		var st unix.Stat_t
-		if unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if depth == 0 && slices.Contains(top.by.Except, n) || unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) != nil ||
+			top.by.Under == policy.GitDir && top.by.Path == "hooks" && strings.HasSuffix(n, ".sample") && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			continue
 		}
 		i := item{kind: isFile, perm: uint32(st.Mode & 0o7777), id: identity(&st), fresh: !l.settled(&st), by: top.by, top: top.top} //nolint:unconvert // differs between platforms
@@ -291,71 +292,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		}
 		l.add(in.path(n), i)
 	}
-}
-
-// follow notes where a link leads, and rest below that: what lies there, where
-// commands can write, is obeyed as well.
-func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(p.fd, name, buf)
-	if err != nil || n <= 0 {
-		return
-	}
-	to := string(buf[:n])
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(filepath.Dir(p.path(name)), to)
-	}
-	l.lead(link{to: filepath.Join(to, rest), by: o, hops: hops + 1})
-}
-
-// isSymref reports whether a link is a HEAD as git makes it where
-// core.preferSymlinkRefs is set.
-func isSymref(dir int, name string) bool {
-	if name != "HEAD" {
-		return false
-	}
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(dir, name, buf)
-	return err == nil && strings.HasPrefix(string(buf[:n]), "refs/") && !strings.Contains(string(buf[:n]), "..")
-}
-
-func (l *look) lead(to link) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if to.hops <= maxHops && len(l.links) < maxItems {
-		l.links = append(l.links, to)
-	}
-}
-
-// led looks at a path that a link leads to, or that is watched by name, below
-// the root that holds it.
-func (l *look) led(ctx context.Context, p place, to link) {
-	dir, name := path.Split(p.rel)
-	p.rel = ""
-	opened := -1
-	defer func() { _ = unix.Close(opened) }()
-	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
-		if part == "" {
-			continue
-		}
-		fd, err := open(p.fd, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
-		if err != nil {
-			if errors.Is(linkError(p.fd, part, err), unix.ELOOP) {
-				full := p.path(part)
-				l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
-				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full})
-			} else {
-				l.missed(p.root, path.Join(p.rel, part), err)
-			}
-			return
-		}
-		_ = unix.Close(opened)
-		opened, p.fd, p.rel = fd, fd, path.Join(p.rel, part)
-	}
-	if name == "" {
-		name = "." // the root itself
-	}
-	l.at(ctx, p, name, to.by, to.hops)
+	return len(names)
 }
 
 func num(n int) string { return strconv.Itoa(n) }

@@ -22,6 +22,11 @@ var caches = map[string]bool{
 // whose names, or content, commands can choose.
 var writtenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
 
+// heldDirs are directories of a repository's own that hold its content, in many
+// directories, or are entries of the inventory themselves. What lies there is looked
+// at where a file of git's leads there.
+var heldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
+
 // writtenThrough stands for a link in a repository's own directory that is no
 // path of the inventory.
 var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link, and git writes through it"}
@@ -34,13 +39,18 @@ var intoGit = &policy.Obeyed{Class: policy.Unasked, Everywhere: true, Tool: "git
 type matcher struct {
 	root, nested, repository map[string][]*policy.Obeyed
 	git, home                []*policy.Obeyed
+	// readOnly are the entries that are read-only, and parts the names that their
+	// paths consist of, in small letters.
+	readOnly []*policy.Obeyed
+	parts    map[string]bool
 }
 
 // inventory is the matcher of all that there is.
 var inventory = sync.OnceValue(func() *matcher { return newMatcher(policy.Inventory()) })
 
 func newMatcher(inventory []policy.Obeyed) *matcher {
-	m := &matcher{root: map[string][]*policy.Obeyed{}, nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{}}
+	m := &matcher{root: make(map[string][]*policy.Obeyed, len(inventory)), nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{},
+		parts: make(map[string]bool, len(inventory))}
 	for i := range inventory {
 		o := &inventory[i]
 		first, _, _ := strings.Cut(o.Path, "/")
@@ -55,6 +65,12 @@ func newMatcher(inventory []policy.Obeyed) *matcher {
 			}
 		case policy.Home:
 			m.home = append(m.home, o)
+		}
+		if o.ReadOnly() {
+			m.readOnly = append(m.readOnly, o)
+			for part := range strings.SplitSeq(strings.ToLower(o.Path), "/") {
+				m.parts[part] = true
+			}
 		}
 	}
 	return m

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +160,11 @@ func (m *Mount) locate(source string) (*Way, error) {
 	m.Source, m.Dir, m.UID, m.GID, m.ID = way.Path, kind == unix.S_IFDIR, way.UID, way.GID, way.Identity
 	m.dirs = way.Dirs
 	if err := readable(m.Source, m.Dir); err != nil {
-		return nil, Refuse(m.Field, source, Reason(err), "the caller must be able to read it")
+		hint := "the caller must be able to read it"
+		if errors.Is(err, unix.EACCES) && int(way.UID) == os.Geteuid() {
+			hint = Printable("look at it, and give it back: chmod u+rwx " + m.Source)
+		}
+		return nil, Refuse(m.Field, source, Reason(err), hint)
 	}
 	return way, nil
 }

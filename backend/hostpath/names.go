@@ -39,20 +39,33 @@ type names struct {
 	tops map[string]*node // by root
 }
 
-// readNames begins to read them. What cannot be read, or lies beyond a bound, is
-// missing, and is read anew by whom it matters to.
+// readNames begins to read them, and has read all of small trees when it returns.
+// What cannot be read, or lies beyond a bound, is missing, and is read anew by whom
+// it matters to.
 func readNames(ctx context.Context, roots []string) *names {
 	n := &names{done: make(chan struct{}), tops: map[string]*node{}}
 	n.look = &look{matcher: inventory(), began: time.Now(), namesOnly: true, unseen: map[string]string{}}
-	go func() {
-		defer close(n.done)
-		for _, root := range outermost(roots) {
-			if p, err := openRoot(root); err == nil {
-				n.tops[root] = n.look.tree(ctx, p, nil)
-				_ = unix.Close(p.fd)
-			}
+	var walks []*walk
+	small := true
+	for _, root := range outermost(roots) {
+		if p, err := openRoot(root); err == nil {
+			w := newWalk(n.look, p, nil)
+			w.work(ctx, crowd)
+			walks, small, n.tops[root] = append(walks, w), small && w.done(), w.first
 		}
-	}()
+	}
+	rest := func() {
+		defer close(n.done)
+		for _, w := range walks {
+			_ = w.all(ctx)
+			_ = unix.Close(w.root)
+		}
+	}
+	if small {
+		rest()
+	} else {
+		go rest()
+	}
 	return n
 }
 
@@ -110,7 +123,7 @@ func openRoot(root string) (place, error) {
 // meetAll looks at what a tree whose names are known holds of the inventory, breadth
 // first.
 func (l *look) meetAll(ctx context.Context, top place, first *node) {
-	w := newWalk(l, top)
+	w := newWalk(l, top, nil)
 	for queue := []task{{what: first.what, now: first}}; len(queue) > 0; queue = queue[1:] {
 		t := queue[0]
 		t.what = t.now.what

@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
+// nameBuffers are room for names: for those of most directories at once.
+var nameBuffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
+
 // eachName calls visit for each name of an open directory but "." and "..",
 // with its type (DT_DIR, …; DT_UNKNOWN where the file system does not tell), until
-// that returns false. buf is room for names, which are valid within visit alone.
-func eachName(dir int, buf []byte, visit func(name []byte, kind byte) bool) error {
+// that returns false. A name is valid within visit alone.
+func eachName(dir int, visit func(name []byte, kind byte) bool) error {
+	buf := nameBuffers.Get().(*[8 << 10]byte)
+	defer nameBuffers.Put(buf)
 	for {
-		n, err := unix.Getdents(dir, buf)
+		n, err := unix.Getdents(dir, buf[:])
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

@@ -13,7 +13,7 @@ import (
 
 // eachName calls visit for each name of an open directory, with its type
 // (DT_DIR, …), until that returns false.
-func eachName(dir int, _ []byte, visit func(name []byte, kind byte) bool) error {
+func eachName(dir int, visit func(name []byte, kind byte) bool) error {
 	own, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err

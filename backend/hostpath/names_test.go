@@ -42,7 +42,7 @@ func treeOf(t *testing.T) (ws string, p Protection) {
 func TestTakeByNames(t *testing.T) {
 	ws, p := treeOf(t)
 	watch := Watch{Workspace: ws, Roots: []string{ws}}
-	by, own := p.Take(t.Context(), watch), Take(t.Context(), watch)
+	by, own := p.Take(t.Context(), watch)(), Take(t.Context(), watch)
 	if !slices.Equal(slices.Sorted(maps.Keys(by.items)), slices.Sorted(maps.Keys(own.items))) || len(own.items) < 10 {
 		t.Fatalf("by names %d paths, else %d", len(by.items), len(own.items))
 	}
@@ -69,7 +69,7 @@ func TestTakeByNamesChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := p.Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+	before := p.Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})()
 	if _, there := before.items[at("plain/.envrc")]; there {
 		t.Error("a link was followed")
 	}
@@ -90,7 +90,7 @@ func TestTakeByNamesOfAnother(t *testing.T) {
 	if err := errors.Join(os.Rename(ws, ws+".moved"), os.Mkdir(ws, 0o755), os.WriteFile(ws+"/.envrc", nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	s := p.Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+	s := p.Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})()
 	if i := s.items[ws+"/.envrc"]; len(s.items) != 1 || i.by == nil || i.by.Class != policy.Unasked {
 		t.Errorf("%+v", s.items)
 	}

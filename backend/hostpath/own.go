@@ -62,7 +62,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		if own.Path == "" || own.Spare && !own.Dir && apart(own.Path, mounts, all) {
 			continue
 		}
-		way, err := Follow(own.Path)
+		way, err := s.follow(own.Path)
 		switch {
 		case err != nil:
 		case own.Dir: // of state, whose links were judged, or which is not in use now
@@ -245,16 +245,29 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			err = errors.Join(err, os.MkdirAll(c.Path, 0o700))
 		}
 	}
-	state := req.StateDir
+	state, s := req.StateDir, seenBy(req)
 	if err == nil {
-		err = remember(state, seenBy(req).list, dirs)
+		err = remember(state, writtenName, 0o600, s.list, dirs)
 	}
-	if usual, uerr := usualList(seenBy(req).list); shared && err == nil && uerr == nil && usual != state {
-		state, err = usual, remember(usual, seenBy(req).list, dirs)
+	if usual, uerr := s.usualList(); shared && err == nil && uerr == nil {
+		if usual != state {
+			state, err = usual, remember(usual, writtenName, 0o600, s.list, dirs)
+		}
+		if err == nil && os.Geteuid() == 0 {
+			err = lend(usual, req, mounts, dirs)
+		}
+	}
+	if _, lerr := readLent(); err == nil && lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
+		return &backend.StartError{Stage: "state", Op: "read", Object: filepath.Join(RootState, LentName), Cause: Reason(lerr),
+			Hint: "it lists what root's sandboxes could write of other users' directories: have root look at it, and remove it where it cannot be mended"}
 	}
 	if err != nil {
 		hint := "it lists the directories that sandboxes could ever write; where it cannot be mended, remove it"
 		switch {
+		case Full(err) && state != req.StateDir:
+			hint = "make room in " + state + ": the list is kept in the usual place as well, whatever PADDOCK_STATE_DIR says"
+		case Full(err):
+			hint = RoomHint(err, state)
 		case Unwritable(err):
 			hint = "choose a writable directory with PADDOCK_STATE_DIR"
 		case errors.Is(err, errTooMany):

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
@@ -22,9 +20,8 @@ type Protection struct {
 	// Guards are the paths to be made read-only: what exists of the unasked
 	// entries of [policy.Inventory], and what git's configuration and links name.
 	Guards []backend.Guard
-	// Watch are paths in writable mounts that are obeyed and cannot be read-only,
-	// because they do not exist or daily work changes them: to be compared,
-	// beside what the inventory says.
+	// Watch are paths in writable mounts that git's configuration or links name, whether
+	// they are in Guards or not: to be compared, beside what the inventory says.
 	Watch []string
 	// Unread is git's configuration that could not be read: then everything in
 	// the mounts may be named there.
@@ -53,28 +50,40 @@ const maxNamed = 256
 // maxLost bounds what is told of places that were not looked at.
 const maxLost = 8
 
+// budget bounds the reading of configuration. Repositories have one together, and
+// the user's own has one for each kind of worktree that it is read for: no
+// repository keeps the user's from being read.
+type budget struct {
+	files  int // that were read
+	parsed int // of these, how many git has parsed
+	looks  int // at what they name, that are left
+}
+
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
-	ctx    context.Context
-	open   []string
-	byName bool // mounts of protected paths are the operator's
-	mounts []Mount
-	parse  Parse
-	homes  users
-	seen   statCache
-	listed map[string]listing
-	guards map[string]bool
-	told   map[string]bool // mounts of protected paths that Opened tells of
-	out    Protection
+	ctx     context.Context
+	open    []string
+	byName  bool // mounts of protected paths are the operator's
+	mounts  []Mount
+	parse   Parse
+	homes   users
+	seen    statCache
+	listed  map[string]map[string]bool
+	guards  map[string]bool
+	entered map[string]bool // directories that their owners may enter, see closed
+	met     map[string]bool // those that a comparison meets by their names
+	told    map[string]bool // mounts of protected paths that Opened tells of
+	out     Protection
 
 	repositories []*repository
 	hooks        []hookDir
-	files        int // of configuration that were read
-	parsed       int // of these, how many git has parsed
-	looks        int // at what they name, that are left
-	named        int // guards that are not of the inventory
+	budget                            // for configuration that is read now
+	plain        map[string][]setting // what git has said of texts
+	named        int                  // guards that are not of the inventory
+	nestedNamed  int                  // those of nested repositories
 
 	beyond        bool // nothing is guarded where repositories are looked for now
+	alleged       bool // a repository says itself where the worktree that is added is
 	nested        int  // nested repositories that are guarded
 	held          int  // repositories whose modules and worktrees were looked for
 	searchedNames int
@@ -85,10 +94,12 @@ type protector struct {
 // mounts, wherever in the tree of the host they begin: what lies above a mount
 // counts as much as what lies in it. A mount of a protected path is refused,
 // unless the operator has opened it; a workspace that is one, or lies in one,
-// always is. parse may be nil: there is no git.
+// always is. parse may be nil: there is no git. Where nothing is protected, since
+// the operator has opened all of it or the backend has no walls, it says what is to be
+// compared, and nothing else.
 func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: findUsers(), seen: statCache{}, listed: map[string]listing{}, guards: map[string]bool{}, told: map[string]bool{}}
+		homes: findUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]setting{}, told: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
@@ -98,8 +109,11 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 			}
 		}
 	}
-	if len(p.mounts) == 0 || slices.Contains(p.open, "*") {
+	if len(p.mounts) == 0 {
 		return Protection{Relative: true}, nil
+	}
+	if req.Spec.Backend == policy.BackendHost {
+		p.open = []string{"*"}
 	}
 	reading, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -115,13 +129,16 @@ func Protect(ctx context.Context, req backend.Request, mounts []Mount, parse Par
 	slices.Sort(p.out.Unread)
 	p.out.Unread = slices.Compact(p.out.Unread)
 	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
+	if slices.Contains(p.open, "*") {
+		p.out.Unread, p.out.Lost, p.out.Relative = nil, nil, true // nothing that is made is left out
+	}
 	return p.out, nil
 }
 
-// opened reports whether the spec opens a protected path; ".git" opens all of the
-// repository's own.
+// opened reports whether the spec opens a protected path, which is then compared
+// alone; ".git" opens all of the repository's own.
 func (p *protector) opened(name string) bool {
-	return slices.Contains(p.open, name) || under(name, ".git") && slices.Contains(p.open, ".git")
+	return slices.Contains(p.open, name) || slices.Contains(p.open, "*") || under(name, ".git") && slices.Contains(p.open, ".git")
 }
 
 // above calls f with a directory and all those above it, itself first.
@@ -134,16 +151,11 @@ func above(dir string, f func(dir string) error) error {
 	}
 }
 
-// readOnly lists the inventory's entries that are read-only.
-var readOnly = sync.OnceValue(func() []policy.Obeyed {
-	return slices.DeleteFunc(policy.Inventory(), func(o policy.Obeyed) bool { return !o.ReadOnly() })
-})
-
 // entries gives those that count in a directory of the host.
-func (p *protector) entries(dir string) iter.Seq[policy.Obeyed] {
+func (p *protector) entries(dir string) iter.Seq[*policy.Obeyed] {
 	home, git := p.homes.has(dir), p.isGitDir(dir)
-	return func(yield func(policy.Obeyed) bool) {
-		for _, o := range readOnly() {
+	return func(yield func(*policy.Obeyed) bool) {
+		for _, o := range inventory().readOnly {
 			if (o.Under == policy.Home && !home || o.Under == policy.GitDir && !git) || yield(o) {
 				continue
 			}
@@ -223,7 +235,7 @@ func (p *protector) inventory() error {
 // home guards what the links of the user's own home lead to in a mount: files
 // that are kept elsewhere, under version control say.
 func (p *protector) home() error {
-	for _, o := range readOnly() {
+	for _, o := range inventory().readOnly {
 		if o.Under != policy.Home || p.homes.own == "" || !p.mayHave(p.homes.own, o.Path) {
 			continue
 		}
@@ -232,56 +244,6 @@ func (p *protector) home() error {
 		}
 	}
 	return nil
-}
-
-// guardEntry guards an entry of the inventory, if it exists. What is no link
-// and not there is left to the comparison. So is a link of a project's or a home's
-// that commands could replace: what it leads to is guarded, and results tell of it.
-func (p *protector) guardEntry(o policy.Obeyed, at string) error {
-	if p.opened(o.Name()) {
-		return nil
-	}
-	found, info, err := p.resolve(at)
-	var link *changeableLinkError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil && !p.below(at) && !errors.As(err, &link):
-		return nil // the host's programs cannot use it either
-	case errors.As(err, &link) && o.Under != policy.GitDir && o.Path != ".git":
-		p.watch(link.at)
-		found = Real(at)
-		if info, err = os.Lstat(found); err != nil || info.IsDir() && !o.Dir {
-			return nil //nolint:nilerr // what is not there is compared alone
-		}
-		rel, _ := Within(link.at, p.mountOf(link.at).Source)
-		p.lose(rel + " is a symbolic link, which commands can replace: it is compared when they have ended")
-	case err != nil:
-		return p.unguarded(at, o.Name(), err)
-	case info.IsDir() && !o.Dir:
-		return nil
-	}
-	c := claim{at: at, why: o.Why, opens: o.Name(), except: o.Except, copy: o.Under == policy.GitDir && o.Path == "config" && info.Mode().IsRegular()}
-	if o.Repositories {
-		return p.refuseMounted(found, c)
-	}
-	return p.guard(found, c)
-}
-
-// unguarded is the error for a path that cannot be protected.
-func (p *protector) unguarded(at, name string, err error) error {
-	m := p.mountOf(at)
-	rel, inside := Within(at, m.Source)
-	if !inside {
-		rel = at
-	}
-	var link *changeableLinkError
-	if !errors.As(err, &link) {
-		return &backend.StartError{Stage: "plan", Op: "protect", Object: Printable(rel), Cause: Reason(err)}
-	}
-	m = p.mountOf(link.at)
-	where, _ := Within(link.at, m.Source)
-	return Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
 }
 
 // mountOf is the mount that holds a path, or the first.
@@ -294,90 +256,10 @@ func (p *protector) mountOf(at string) *Mount {
 	return &p.mounts[0]
 }
 
-// claim says why a path is protected.
-type claim struct {
-	at     string // what leads to it: its own name, a link, or a file of configuration
-	why    string
-	opens  string   // what in Unprotected lets commands change it
-	except []string // names directly below it that are not meant
-	nested bool     // commands may have made it so
-	beyond bool     // it is only watched
-	copy   bool     // commands are to change a copy of it
-}
-
-// guard has a path read-only, where commands could change it.
-func (p *protector) guard(found string, c claim) error {
-	if err := p.refuseMounted(found, c); err != nil {
-		return err
-	}
-	if p.below(found) && !p.guarded(found) {
-		p.guards[found] = true
-		p.out.Guards = append(p.out.Guards, backend.Guard{File: found, Why: c.why, Copy: c.copy})
-	}
-	return nil
-}
-
-// guardNamed is guard for what configuration or a link names.
-func (p *protector) guardNamed(found string, c claim) error {
-	if c.beyond {
-		p.watch(found)
-		return p.refuseMounted(found, c)
-	}
-	if p.below(found) && !p.guarded(found) {
-		if p.named++; p.named > maxNamed {
-			p.out.Watch = append(p.out.Watch, found)
-			return p.refuseMounted(found, c)
-		}
-	}
-	return p.guard(found, c)
-}
-
-// refuseMounted refuses mounts that are a protected path, or lie in one, by
-// whatever name the host comes there. What the operator has mounted, and what
-// only a nested repository says of a mount, is told and compared instead.
-func (p *protector) refuseMounted(found string, c claim) error {
-	for i := range p.mounts {
-		m := &p.mounts[i]
-		rel, in := Within(m.Source, found)
-		first, _, _ := strings.Cut(rel, "/")
-		if !in || rel != "" && slices.Contains(c.except, first) {
-			continue
-		}
-		if !c.nested && (m.Field != "mounts" || !p.byName) {
-			how := "it is protected: "
-			if c.at != m.Source {
-				how = c.at + " leads to it, which is protected: "
-			}
-			return Refuse(m.Field, m.Source, how+c.why, p.remedy(c.opens, "name another path"))
-		}
-		if !p.told[m.Source] { // else it is compared by its name
-			p.out.Watch = append(p.out.Watch, m.Source)
-		}
-		p.openedBy(m, c.why)
-	}
-	return nil
-}
-
-// openedBy tells once that commands can change what the host obeys, because a
-// mount says so.
-func (p *protector) openedBy(m *Mount, why string) {
-	if p.told[m.Source] {
-		return
-	}
-	p.told[m.Source] = true
-	p.out.Opened = append(p.out.Opened, Printable(m.Source+" can be changed, because it is mounted: "+why))
-}
-
-// lose tells of a place that was not looked at, as often as a person may read.
-func (p *protector) lose(why string) {
-	why = Printable(why)
-	if len(p.out.Lost) < maxLost && !slices.Contains(p.out.Lost, why) {
-		p.out.Lost = append(p.out.Lost, why)
-	}
-}
-
-func (p *protector) watch(at string) {
-	if p.below(at) && !p.guarded(at) {
-		p.out.Watch = append(p.out.Watch, at)
-	}
+// below reports whether a path lies in a writable mount, and is not one itself.
+func (p *protector) below(at string) bool {
+	return slices.ContainsFunc(p.mounts, func(m Mount) bool {
+		rel, ok := Within(at, m.Source)
+		return ok && rel != ""
+	})
 }

@@ -91,14 +91,17 @@ func protectWith(ctx context.Context, t *testing.T, root string, change func(*ba
 	return Protect(ctx, req, found, nil)
 }
 
-// relative are the paths below root of a protection.
+// relative are the paths below root of a protection: what is read-only, what is
+// compared alone, and what could not be read.
 func relative(root string, p Protection) (guards, watch, unread []string) {
 	cut := func(s string) string { return strings.TrimPrefix(s, root+"/") }
 	for _, g := range p.Guards {
 		guards = append(guards, cut(g.File))
 	}
 	for _, w := range p.Watch {
-		watch = append(watch, cut(w))
+		if !slices.Contains(guards, cut(w)) {
+			watch = append(watch, cut(w))
+		}
 	}
 	for _, u := range p.Unread {
 		unread = append(unread, cut(u))
@@ -132,12 +135,14 @@ func TestProtect(t *testing.T) {
 		{name: "a mount of the repository alone", files: append(repo("other/.git"), "ws/"), mounts: []string{"other/.git"}, guards: []string{"other/.git/config", "other/.git/hooks"}},
 		{name: "a part of a home", files: []string{"home/.config/git/config", "home/.config/fish/", "home/.config/other/"}, workspace: "home/.config", guards: []string{"home/.config/fish", "home/.config/git"}},
 		{name: "a home", files: []string{"home/.bashrc", "home/.ssh/", "home/.cargo/config.toml", "home/.cache/"}, workspace: "home", guards: []string{"home/.bashrc", "home/.cargo/config.toml", "home/.ssh"}},
-		{name: "what a home's links lead to", files: []string{"ws/bashrc", "ws/config/fish/", "home/.bashrc -> ../ws/bashrc", "home/.config -> ../ws/config"}, guards: []string{"ws/bashrc", "ws/config/fish"}},
+		{name: "what a home's links lead to", files: []string{"ws/bashrc", "ws/config/fish/", "home/.bashrc -> ../ws/bashrc", "home/.config/fish -> ../../ws/config/fish"}, guards: []string{"ws/bashrc", "ws/config/fish"}},
 		{name: "where people work", files: []string{"ws/.claude/worktrees/x/.envrc", "ws/.claude/settings.json"}, workspace: "ws/.claude/worktrees/x", guards: []string{"ws/.claude/worktrees/x/.envrc"}},
 
 		{name: "a hook that is a link", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), guards: append(git, "ws/scripts/pc")},
 		{name: "of a repository outside", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"), workspace: "ws/scripts", guards: []string{"ws/scripts/pc"}},
 		{name: "over links that stay", files: append(ws, "ws/scripts/pc", "ws/.git/hooks/a -> ../../scripts/pc", "ws/.git/hooks/pre-commit -> a"), guards: append(git, "ws/scripts/pc")},
+		{name: "and a nested repository names its directory, too", files: append(append(ws, repo("ws/x/.git", "hooksPath = $ROOT/ws/.git/hooks\n")...), "ws/scripts/pc", "ws/.git/hooks/pre-commit -> ../../scripts/pc"),
+			guards: append(git, "ws/scripts/pc", "ws/x/.git/config", "ws/x/.git/hooks")},
 		{name: "that is not there yet", files: append(ws, "ws/.git/hooks/pre-commit -> ../../scripts/pc"), guards: git, watch: []string{"ws/scripts/pc"}},
 		{name: "of husky", files: append(ws, "ws/pc", "ws/.husky/pre-commit -> ../pc"), guards: append(git, "ws/.husky", "ws/pc")},
 		{name: "into what is made anew", files: append(ws, "ws/node_modules/x/y", "ws/.husky/pre-commit -> ../node_modules/x/y"), guards: append(git, "ws/.husky"), watch: []string{"ws/node_modules/x/y"}},
@@ -155,10 +160,12 @@ func TestProtect(t *testing.T) {
 		{name: "there, as a link", files: append(ws, "dot/git=[core]\nhooksPath = ~/../ws/h\n", "home/.gitconfig -> ../dot/git", "ws/h/"), guards: append(git, "ws/h")},
 		{name: "in the XDG configuration", files: append(ws, "home/.config/git/config=[core]\nhooksPath = .h\n", "ws/.h/"), guards: append(git, "ws/.h")},
 		{name: "in the user's configuration, for what tools make", files: append(append(ws, repo("ws/vendor/x/.git")...), "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/vendor/x/.h/"), guards: git, watch: []string{"ws/.h", "ws/vendor/x/.h"}},
+		{name: "there, over a link of a nested repository's", files: append(append(ws, repo("ws/a/b/sub/.git")...), "home/.gitconfig=[core]\nhooksPath = .githooks\nfsmonitor = x/fm\n", "ws/a/b/sub/.githooks -> ../../../h", "ws/h/", "ws/a/b/sub/x -> ../../../h", "ws/h/fm"),
+			guards: append(git, "ws/a/b/sub/.git/config", "ws/a/b/sub/.git/hooks"), watch: []string{"ws/.githooks", "ws/a/b/sub/.githooks", "ws/a/b/sub/x", "ws/h/fm", "ws/x/fm"}},
 		{name: "there, for what core.worktree names", files: append(repo("store", "worktree = ../ws\n"), "store/x/", "ws/deep/.git=gitdir: ../../store\n", "home/.gitconfig=[core]\nhooksPath = .h\n", "ws/sub/", "ws/.h/"), workspace: "ws",
 			guards: []string{"ws/.h"}, watch: []string{"ws/deep/.h"}},
 		{name: "for what core.worktree names elsewhere", files: append(append(ws, repo("store", "hooksPath = .h\n")...), "store/config.worktree=[core]\nworktree = ../ws/tree\n", "ws/deep/.git=gitdir: ../../store\n", "ws/tree/.h/", "home/.gitconfig=[core]\nattributesFile = attr\n", "ws/tree/attr"),
-			guards: append(git, "ws/tree/.h", "ws/tree/attr"), watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr"}},
+			guards: git, watch: []string{"ws/attr", "ws/deep/.h", "ws/deep/attr", "ws/tree/.h", "ws/tree/attr"}},
 		{name: "below the prefix", files: append(repo("ws/.git", "hooksPath = %(prefix)/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "that is optional", files: append(repo("ws/.git", "hooksPath = :(optional)h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
 		{name: "by way of a process", files: append(repo("ws/.git", "hooksPath = /proc/self/cwd/h\n"), "ws/h/"), guards: git, unread: []string{"ws/.git/config"}},
@@ -176,10 +183,16 @@ func TestProtect(t *testing.T) {
 
 		{name: "a nested repository", files: append(append(ws, repo("ws/a/b/.git", "hooksPath = h\n")...), "ws/a/b/h/", "ws/a/b/.envrc"), guards: append(git, "ws/a/b/.git/config", "ws/a/b/.git/hooks", "ws/a/b/h")},
 		{name: "a submodule", files: append(append(ws, repo("ws/.git/modules/s")...), "ws/s/.git=gitdir: ../.git/modules/s\n"), guards: append(git, "ws/.git/modules/s/config", "ws/.git/modules/s/hooks")},
-		{name: "a submodule of a submodule", files: append(append(append(ws, repo("ws/.git/modules/d/s", "worktree = ../../../../s\nhooksPath = h\n")...), repo("ws/.git/modules/d/s/modules/t")...), "ws/s/h/", "ws/.git/modules/d/s/commondir=.\n", "ws/.git/modules/d/s/info/attributes"),
+		{name: "a submodule of a submodule", files: append(append(append(ws, repo("ws/.git/modules/d/s", "worktree = ../../../../s\nhooksPath = h\n")...), repo("ws/.git/modules/d/s/modules/t")...), "ws/s/.git=gitdir: ../.git/modules/d/s\n", "ws/s/h/", "ws/.git/modules/d/s/commondir=.\n", "ws/.git/modules/d/s/info/attributes"),
 			guards: append(git, "ws/.git/modules/d/s/config", "ws/.git/modules/d/s/hooks", "ws/.git/modules/d/s/modules/t/config", "ws/.git/modules/d/s/modules/t/hooks", "ws/s/h"), watch: []string{"ws/.git/modules/d/s/h"}},
 		{name: "linked worktrees in it and beside it", files: append(ws, "ws/.git/worktrees/w/HEAD=x\n", "ws/.git/worktrees/w/commondir=../..\n", "ws/.git/worktrees/w/gitdir=../../../wt/.git\n", "ws/wt/.git=gitdir: ../.git/worktrees/w\n", "ws/.git/worktrees/v/HEAD=x\n", "ws/.git/worktrees/v/commondir=../..\n",
-			"ws/.git/worktrees/v/config.worktree=[core]\nhooksPath = h\n", "ws/.git/worktrees/v/gitdir=$ROOT/ws/far/.git\n", "ws/far/h/"), guards: append(git, "ws/.git/worktrees/v/config.worktree", "ws/far/h")},
+			"ws/.git/worktrees/v/config.worktree=[core]\nhooksPath = h\n", "ws/.git/worktrees/v/gitdir=$ROOT/ws/far/.git\n", "ws/far/.git=gitdir: ../.git/worktrees/v\n", "ws/far/h/"), guards: append(git, "ws/.git/worktrees/v/config.worktree", "ws/far/h")},
+		{name: "a nested repository that names what is not its own", files: append(append(ws, repo("ws/x/.git", "hooksPath = $ROOT/ws/src\nfsmonitor = ../fm\n[include]\npath = $ROOT/ws/.git/index\npath = ../inc\n")...),
+			"ws/.git/index=[core]\n", "ws/fm", "ws/run", "ws/src/a", "ws/x/.git/hooks/pre-commit -> ../../../run", "ws/x/inc=[core]\nhooksPath = h\neditor = ../../ws/x/ed\n", "ws/x/h/", "ws/x/ed"),
+			guards: append(git, "ws/x/.git/config", "ws/x/.git/hooks", "ws/x/ed", "ws/x/h", "ws/x/inc"), watch: []string{"ws/.git/index", "ws/fm", "ws/run", "ws/src"}},
+		{name: "a nested repository that names its worktree", files: append(append(append(ws, repo("ws/x/.git", "worktree = ../../src\nhooksPath = lib\n")...), repo("ws/y/.git")...), "ws/src/lib/", "ws/x/lib/",
+			"ws/y/.git/worktrees/v/HEAD=x\n", "ws/y/.git/worktrees/v/commondir=../..\n", "ws/y/.git/worktrees/v/gitdir=$ROOT/ws/src/.git\n", "ws/y/.git/worktrees/v/config.worktree=[core]\nhooksPath = doc\n", "ws/src/doc/"),
+			guards: append(git, "ws/x/.git/config", "ws/x/.git/hooks", "ws/x/lib", "ws/y/.git/config", "ws/y/.git/hooks", "ws/y/.git/worktrees/v/config.worktree"), watch: []string{"ws/src/doc", "ws/src/lib"}},
 		{name: "in what is made anew", files: append(ws, repo("ws/vendor/x/.git", "hooksPath = h\n")...), guards: git, watch: []string{"ws/vendor/x/h"}},
 		{name: "below what is made anew", files: append(append(ws, repo("ws/deps/a/b/c/d/e/repo/.git", "hooksPath = h\nfsmonitor = tools/x\n")...), "ws/deps/a/b/c/d/e/repo/h/", "ws/deps/a/b/c/d/e/repo/tools/x"), guards: git,
 			watch: []string{"ws/deps/a/b/c/d/e/repo/h", "ws/deps/a/b/c/d/e/repo/tools/x"}},
@@ -201,10 +214,55 @@ func TestProtect(t *testing.T) {
 				t.Errorf("guards %q\nwant   %q\nwatch %q, want %q\nunread %q, want %q", guards, want, watch, tt.watch, unread, tt.unread)
 			}
 			all, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Workspace.Unprotected = []string{"*"} }, tt.workspace, tt.mounts...)
-			if err != nil || len(all.Guards)+len(all.Watch)+len(all.Unread) > 0 {
+			if err != nil || len(all.Guards)+len(all.Unread)+len(all.Opened)+len(all.Lost) > 0 {
 				t.Errorf("all of it opened: %+v, %v", all, err)
 			}
+			host, err := protectIn(t, root, func(r *backend.Request) { r.Spec.Backend = policy.BackendHost }, tt.workspace, tt.mounts...)
+			if err != nil || !slices.Equal(host.Watch, all.Watch) || len(host.Guards) > 0 {
+				t.Errorf("without walls: %+v, %v", host, err)
+			}
+			if len(tt.unread) == 0 {
+				compareAll(t, root, append(guards, watch...), map[string]Protection{"as it is": p, "all of it opened": all}, append(tt.mounts, tt.workspace)...)
+			}
 		})
+	}
+}
+
+// compareAll changes what is protected, as commands can where no mount is made for
+// it, and looks for all of it in what a comparison finds.
+func compareAll(t *testing.T, root string, paths []string, by map[string]Protection, writable ...string) {
+	t.Helper()
+	before := map[string]*Snapshot{}
+	for name, p := range by {
+		w := Watch{Homes: p.Homes, Relative: true}
+		for _, dir := range writable {
+			w.Roots = append(w.Roots, filepath.Join(root, dir))
+		}
+		for _, at := range p.Watch {
+			w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked})
+		}
+		before[name] = Take(t.Context(), w)
+	}
+	for _, path := range paths {
+		at := filepath.Join(root, path)
+		if info, err := os.Stat(at); err == nil && info.IsDir() {
+			plant(t, root, path+"/planted=x")
+		} else {
+			plant(t, root, path+"=planted")
+		}
+	}
+	for name, s := range before {
+		found := s.Compare(t.Context()).List
+		for _, path := range paths {
+			at := Real(filepath.Join(root, path))
+			if !slices.ContainsFunc(found, func(c Change) bool {
+				_, in := Within(c.Path, at)
+				_, holds := Within(at, c.Path)
+				return in || holds
+			}) {
+				t.Errorf("%s: it is not told that %s has changed: %+v", name, path, found)
+			}
+		}
 	}
 }
 
@@ -325,6 +383,7 @@ func TestProtectRefusesWhatLeads(t *testing.T) {
 		"a link in the repository":   {append(repo("ws/.git")[:3:3], "ws/.git/config=[core]\n", "ws/.git/hooks -> ../githooks", "ws/githooks/x/"), []string{"ws/githooks", "ws/githooks/x"}, ".git/hooks"},
 		"a link of a project":        {append(ws, "ws/.vscode -> cfg/vscode", "ws/cfg/vscode/x/"), []string{"ws/cfg/vscode", "ws/cfg/vscode/x"}, ".vscode"},
 		"a link of a home":           {[]string{"home/.config/fish -> ../dot/fish", "home/dot/fish/conf.d/"}, []string{"home/dot/fish", "home/dot/fish/conf.d"}, ".config/fish"},
+		"behind a link of a home":    {[]string{"home/.config -> dot/config", "home/dot/config/fish/conf.d/"}, []string{"home/dot/config/fish", "home/dot/config/fish/conf.d"}, ".config/fish"},
 		"the user's configuration":   {append(ws, "home/.gitconfig=[init]\ntemplateDir = $ROOT/ws/tmpl\n", "ws/tmpl/hooks/"), []string{"ws/tmpl", "ws/tmpl/hooks"}, ".gitconfig"},
 		"below core.hooksPath":       {append(repo("ws/.git", "hooksPath = tools/hooks\n"), "ws/tools/hooks/x/"), []string{"ws/tools/hooks/x"}, ".git/config"},
 		"a file that is included":    {append(repo("ws/.git", "[include]\npath = ../team.inc\n"), "ws/team.inc=[core]\n"), []string{"ws/team.inc"}, ".git/config"},
@@ -548,6 +607,51 @@ func TestProtectManyNames(t *testing.T) {
 			}
 			if len(p.Watch) > 2*maxLooks {
 				t.Errorf("%d paths are watched", len(p.Watch))
+			}
+		})
+	}
+}
+
+// What commands have made keeps no configuration of the user's from being read, nor
+// what it names from being guarded.
+func TestProtectUserFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		repositories, many int
+		each               string // of many lines of configuration
+		made               string // what the line names
+	}{
+		"more repositories than are read": {maxRepositories + 6, 0, "", ""},
+		"more than git parses":            {maxParsed + 4, 1, "pager = \\\nless%d\n", ""},
+		"more names than are guarded":     {maxNested, 5, "hooksPath = h%d\n", "h%d/"},
+		"more files than are read":        {1, maxConfigFiles, "[include]\npath = %d\n", ".git/%d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := append(repo("ws/.git"), "ws/hk/pre-commit", "home/.gitconfig=[core]\n\thooksPath = $ROOT/ws/\\\nhk\n")
+			for i := range tt.repositories {
+				config := fmt.Sprintf("# %d\n", i)
+				for n := range tt.many {
+					config += fmt.Sprintf(tt.each, n)
+					if tt.made != "" {
+						files = append(files, fmt.Sprintf("ws/v%d/"+tt.made, i, n))
+					}
+				}
+				files = append(files, repo(fmt.Sprintf("ws/v%d/.git", i), config)...)
+			}
+			root := tree(t, files...)
+			req := backend.Request{Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, "ws"), Mode: policy.ModeBind, Access: "rw"}}}
+			mounts, err := Mounts(req, policy.WorkspacePath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Protect(t.Context(), req, mounts, func(_ context.Context, text []byte) ([]byte, error) {
+				if strings.Contains(string(text), "hooksPath") {
+					return []byte("core.hookspath\n" + root + "/ws/hk\x00"), nil
+				}
+				return nil, nil
+			})
+			guards, _, unread := relative(root, p)
+			if err != nil || !slices.Contains(guards, "ws/hk") || slices.Contains(unread, "home/.gitconfig") {
+				t.Errorf("unread %q, %d guards, %v", unread, len(guards), err)
 			}
 		})
 	}

@@ -17,10 +17,10 @@ func (i *item) leads(full, text string) {
 	switch name := i.by.Path; {
 	case name == ".git":
 		if to, ok := strings.CutPrefix(strings.TrimRight(text, "\r\n"), "gitdir: "); ok {
-			i.to = leadsBy(to, dir)
+			i.names(to, dir)
 		}
 	case name == "commondir":
-		i.to = leadsBy(strings.TrimRight(text, "\r\n"), dir)
+		i.names(strings.TrimRight(text, "\r\n"), dir)
 	case name == "config" && i.by.Under == policy.GitDir:
 		settings, err := parsePlain([]byte(text))
 		i.harmless = err == nil
@@ -33,6 +33,14 @@ func (i *item) leads(full, text string) {
 			i.harmless = i.harmless && policy.HarmlessGit(s.key, s.value)
 		}
 	}
+}
+
+// names takes the repository that a file of git's names, in a text that git ends at
+// a NUL.
+func (i *item) names(text, dir string) {
+	i.to = leadsBy(text, dir)
+	text, _, _ = strings.Cut(text, "\x00")
+	i.repository = target(text, dir)
 }
 
 // leadsBy is the path that git finds where a file in this directory says so, "" where
@@ -131,16 +139,19 @@ func takeResumed(of map[string][]Change) []Change {
 // shorten drops what another change tells as well. The list is sorted.
 func shorten(list []Change, repositories map[string]bool, until time.Time) []Change {
 	all := slices.Clone(list)
-	made := "" // a directory that was not there before
+	made := map[string]policy.Class{} // directories that were not there before
 	return slices.DeleteFunc(list, func(c Change) bool {
 		if time.Now().After(until) {
 			return false
 		}
-		if _, in := Within(c.Path, made); in && made != "" {
-			return true
+		for dir := c.Path; len(made) > 0 && dir != "/" && dir != "."; {
+			dir = filepath.Dir(dir)
+			if class, ok := made[dir]; ok && (class == policy.Unasked || class == c.By.Class) {
+				return true
+			}
 		}
 		if c.Made && c.By.Dir {
-			made = c.Path
+			made[c.Path] = c.By.Class
 		}
 		if c.By.Path == ".git" { // told by what is in it, where it has something
 			n, _ := slices.BinarySearchFunc(all, c.Path+"/", func(o Change, path string) int { return strings.Compare(o.Path, path) })

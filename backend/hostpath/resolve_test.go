@@ -106,6 +106,47 @@ func started(t *testing.T, req backend.Request) {
 	}
 }
 
+// Beside a list of its own a start goes by that of the usual place: what either says
+// could be changed could be, and what one does not say was covered was not.
+func TestWrittenAndUsual(t *testing.T) {
+	root := dirIn(t, "app/bin", "other", "home")
+	linkAt(t, "../home", root+"/other/link")
+	listed := func(dir string, kept ...string) *Written {
+		way, err := Follow(root + "/" + dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Written{entries: []entry{{Identity: way.Identity, path: way.Path, kept: kept}}}
+	}
+	link, err := Follow(root + "/other/link")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := Follow(root + "/app/bin/agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		usual          *Written
+		follows, keeps bool
+	}{
+		"no usual list":         {nil, true, true},
+		"nothing of these":      {listed("home"), true, true},
+		"the link's directory":  {listed("other"), false, true},
+		"the program itself":    {listed("app", "bin/agent"), true, true},
+		"the program uncovered": {listed("app"), true, false},
+	} {
+		w := listed("app", "bin")
+		w.more = tt.usual
+		if err := w.Judge(link, nil); (err == nil) != tt.follows {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, ok := w.keeps(agent.Dirs, agent.Path); ok != tt.keeps {
+			t.Errorf("%s: kept: %v", name, ok)
+		}
+	}
+}
+
 // The list tells the directories apart from others of their name or inode, and
 // knows them where they were moved.
 func TestWritten(t *testing.T) {

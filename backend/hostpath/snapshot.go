@@ -69,10 +69,11 @@ const (
 
 // Take looks at what is there. It never fails: what could not be looked at is
 // told by the comparison.
-func Take(ctx context.Context, watch Watch) *Snapshot { return Protection{}.Take(ctx, watch) }
+func Take(ctx context.Context, watch Watch) *Snapshot { return Protection{}.Take(ctx, watch)() }
 
-// Take is [Take] that goes by what [Protect] has read already.
-func (p Protection) Take(ctx context.Context, watch Watch) *Snapshot {
+// Take begins [Take], going by what [Protect] has read already. The function that it
+// returns waits for the end.
+func (p Protection) Take(ctx context.Context, watch Watch) (wait func() *Snapshot) {
 	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
 		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
 			_, in := Within(home, root)
@@ -84,22 +85,25 @@ func (p Protection) Take(ctx context.Context, watch Watch) *Snapshot {
 }
 
 // take bounds the time of a look, also where a file system does not answer. known
-// are names that were read already; nil: none were.
-func take(ctx context.Context, watch Watch, before *Snapshot, known *names) *Snapshot {
+// are names that were read already; nil: none were. The look goes on beside the
+// caller until wait returns.
+func take(ctx context.Context, watch Watch, before *Snapshot, known *names) (wait func() *Snapshot) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
 	done := make(chan *Snapshot, 1)
 	go func() { done <- takeAll(ctx, watch, before, known, time.Now()) }()
-	select {
-	case s := <-done:
-		return s
-	case <-ctx.Done():
-	}
-	select { // a file system that answers lets it end soon
-	case s := <-done:
-		return s
-	case <-time.After(time.Second):
-		return &Snapshot{watch: watch, depth: 1, why: "the file system does not answer"}
+	return func() *Snapshot {
+		defer cancel()
+		select {
+		case s := <-done:
+			return s
+		case <-ctx.Done():
+		}
+		select { // a file system that answers lets it end soon
+		case s := <-done:
+			return s
+		case <-time.After(time.Second):
+			return &Snapshot{watch: watch, depth: 1, why: "the file system does not answer"}
+		}
 	}
 }
 
@@ -146,7 +150,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, n
 				s.trees[root] = known.tops[root]
 				l.meetAll(ctx, top, known.tops[root])
 			} else {
-				s.trees[root] = l.tree(ctx, top, was)
+				s.trees[root] = newWalk(l, top, was).all(ctx)
 			}
 		}
 		l.links = append(l.links, l.matcher.around(root, watch.Homes)...)
@@ -154,18 +158,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, n
 	for i := range watch.Also {
 		l.links = append(l.links, link{to: watch.Also[i].Path, by: &watch.Also[i]})
 	}
-	for i := 0; i < len(l.links); i++ {
-		to := l.links[i]
-		for root, p := range roots {
-			if rel, ok := Within(to.to, root); ok {
-				p.rel = rel
-				l.led(ctx, p, to)
-			}
-		}
-		if p, ok := files[to.to]; ok {
-			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
-		}
-	}
+	l.followAll(ctx, roots, files)
 	s.items, s.unseen, s.depth, s.why, s.seen = l.items, l.unseen, l.depth, l.why, l.entries.Load()
 	return s
 }
@@ -184,7 +177,7 @@ func outermost(roots []string) []string {
 // Compare looks again, and tells what has become of it. Nothing inside may run
 // any more.
 func (s *Snapshot) Compare(ctx context.Context) Changes {
-	now := take(ctx, s.watch, s, nil)
+	now := take(ctx, s.watch, s, nil)()
 	return s.changes(now, time.Now().Add(lookTime))
 }
 
@@ -193,7 +186,7 @@ func (s *Snapshot) Compare(ctx context.Context) Changes {
 func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot) Changes {
 	key := fmt.Sprintf("%q %q %q %v", s.watch.Workspace, s.watch.Roots, s.watch.Homes, s.watch.Also)
 	if looked[key] == nil {
-		looked[key] = take(ctx, s.watch, nil, nil)
+		looked[key] = take(ctx, s.watch, nil, nil)()
 	}
 	return s.changes(looked[key], time.Now().Add(lookTime))
 }

@@ -82,7 +82,7 @@ func TestCompare(t *testing.T) {
 		{"a link into a repository's own directory", gitInit + "mkdir a; ln -s .git/hooks a/old", "mkdir -p .git/x/app; ln -s .git/x/app app", ".git/x/app app", ""},
 		{"a worktree with configuration of its own, of a repository that has programs run", gitInit + "echo '[core] hooksPath = tools/hooks' >> .git/config", "mkdir -p .git/worktrees/w w; cd .git/worktrees/w; echo x > HEAD; mkdir refs; echo ../.. > commondir; echo '[core] worktree = ../../../w' > config; echo gitdir: ../.git/worktrees/w > ../../../w/.git", "w/.git", ""},
 		{"a repository that works where nobody can tell", "", gitInit + "echo '[core] worktree = /a/../b' >> .git/config", ".git/config", ""},
-		{"a .git file that leads over a link now", "mkdir -p store/mod/objects store/mod/refs app; echo x > store/mod/HEAD; echo '[core] worktree = ../../app' > store/mod/config; echo gitdir: ../store/mod > app/.git", "mkdir other; mv store/mod other; rmdir store; ln -s other store; echo '[core] pager = x' >> other/mod/config", "app/.git other/mod/HEAD", ""},
+		{"a .git file that leads over a link now", "mkdir -p store/mod/objects store/mod/refs app; echo x > store/mod/HEAD; echo '[core] worktree = ../../app' > store/mod/config; echo gitdir: ../store/mod > app/.git", "mkdir other; mv store/mod other; rmdir store; ln -s other store; echo '[core] pager = x' >> other/mod/config", "app/.git other/mod/HEAD store", ""},
 		{"a repository without anything", "", "mkdir .git; echo ref: refs/heads/x > .git/HEAD", ".git", ""},
 		{"a nested repository", "mkdir -p a/b", "cd a/b; " + gitInit + "echo x > .git/config; echo x > .git/hooks/update", "a/b/.git/config a/b/.git/hooks", ""},
 		{"a nested hook", "mkdir -p a/b; cd a/b; " + gitInit, "echo x > a/b/.git/hooks/pre-commit", "a/b/.git/hooks/pre-commit", ""},
@@ -143,6 +143,24 @@ func TestCompare(t *testing.T) {
 		{"a moved directory", "mkdir -p a/b; echo x > a/b/.envrc", "mv a c", "c/b/.envrc", ""},
 		{"where links lead that are run by name", `mkdir d ci; echo x > real.mk; ln -s real.mk Makefile; echo '{"scripts": {"a": "b"}}' > d/p; ln -s d/p package.json; echo '{}' > d/q; mkdir e; ln -s ../d/q e/package.json; ln -s ci .circleci; echo x > ci/a`,
 			`echo y > real.mk; echo '{"scripts": {"a": "c"}}' > d/p; echo '{"dependencies": {"x": "1"}}' > d/q; echo y > ci/a`, "", "ci/a d/p real.mk"},
+		{"what is obeyed unasked in a directory that is run by name", "", "mkdir -p .agents/.vscode .agents/r .ci/a; echo x > .agents/.envrc; echo x > .agents/.vscode/tasks.json; echo x > .ci/b; cd .agents/r; " + gitInit + "echo '[core] fsmonitor = x' >> .git/config; echo x > .git/hooks/update",
+			".agents/.envrc .agents/.vscode .agents/r/.git/config .agents/r/.git/hooks", ".agents .ci"},
+		{"a repository that a .git file finds in .git", gitInit + "mkdir -p .git/own/lib lib; cp .git/config .git/HEAD .git/own/lib; echo gitdir: ../.git/own/lib > lib/.git", "mkdir .git/own/lib/hooks; echo x > .git/own/lib/hooks/pre-commit", ".git/own/lib/hooks", ""},
+		{"repositories where git keeps objects", gitInit + "for d in .git/objects/a .git/modules/objects/ab .git/lfs/objects/ab; do mkdir -p $d/hooks; cp .git/config .git/HEAD $d; echo gitdir: $PWD/$d | tee -a ${d##*/}.f; done; mkdir a b c; mv a.f a/.git; head -1 ab.f > b/.git; tail -1 ab.f > c/.git; rm ab.f",
+			"for d in .git/objects/a .git/modules/objects/ab .git/lfs/objects/ab; do echo x > $d/hooks/update; done", ".git/lfs/objects/ab/hooks/update .git/modules/objects/ab/hooks/update .git/objects/a/hooks/update", ""},
+		{"a worktree of a repository where git keeps objects", gitInit + "mkdir -p .git/objects/a/worktrees/w w; cp .git/config .git/HEAD .git/objects/a; echo x > .git/objects/a/worktrees/w/HEAD; echo ../.. > .git/objects/a/worktrees/w/commondir; echo gitdir: ../.git/objects/a/worktrees/w > w/.git", "echo '[core] pager = x' >> .git/objects/a/config", ".git/objects/a/config", ""},
+		{"a submodule among the objects of what is none", gitInit, "mkdir -p .git/modules/x/objects/ab; cp .git/HEAD .git/modules/x; cp .git/HEAD .git/modules/x/objects/ab; echo x > .git/modules/x/objects/ab/config", ".git/modules", ""},
+		{"a submodule among the objects of what is none, later", gitInit + "mkdir -p .git/modules/x/objects/ab; cp .git/HEAD .git/modules/x; cp .git/HEAD .git/modules/x/objects/ab", "echo x > .git/modules/x/objects/ab/config", ".git/modules/x/objects/ab/config", ""},
+		{"a submodule among the objects of what seems to be a repository", gitInit + "mkdir -p .git/modules/x/objects/ab .git/modules/x/objects/cd .git/modules/x/refs; cp .git/HEAD .git/modules/x; cp .git/HEAD .git/modules/x/objects/ab", "echo x > .git/modules/x/objects/ab/config; echo x > .git/modules/x/objects/cd/config", ".git/modules/x/objects/ab/config", ""},
+		{"files of git-annex's", gitInit + "mkdir -p .git/annex/objects/a/dir; echo x > .git/annex/objects/a/x", "ln -s .git/annex/objects/a/x x; ln -s .git/annex/objects/b y; ln -s .git/annex/objects/a/dir z", ".git/annex/objects/a/dir z", ""},
+		{"a repository behind a .git file, among many files", gitInit + "mkdir -p .git/objects/ab z; cp .git/HEAD .git/objects/ab; for i in $(seq 600); do mkdir d$i; echo x > d$i/.envrc; done; echo gitdir: ../.git/objects/ab > z/.git", "echo x > .git/objects/ab/config", ".git/objects/ab/config", ""},
+		{"the directory of submodules as a repository", gitInit + "mkdir .git/modules a; cp .git/config .git/HEAD .git/modules; echo gitdir: ../.git/modules > a/.git", "mkdir .git/modules/hooks; echo x > .git/modules/hooks/update", ".git/modules/hooks", ""},
+		{"a repository that looks like a sample", gitInit, "mkdir -p .git/hooks/r.sample; cp .git/HEAD .git/hooks/r.sample; echo x > .git/hooks/x.sample", ".git/hooks/r.sample/HEAD", ""},
+		{"a repository that others push to", gitInit, "mkdir -p .git/foo/e.git/objects .git/foo/e.git/refs .git/foo/e.git/hooks; cp .git/HEAD .git/foo/e.git; echo x > .git/foo/e.git/hooks/update; mkdir sub; cd sub; " + gitInit + "echo '[remote \"origin\"] url = ../.git/foo/e.git' >> .git/config", ".git/foo/e.git/hooks sub/.git/config", ""},
+		{"remotes in the older form", gitInit, "mkdir .git/remotes .git/branches; echo URL: .git/foo/e.git > .git/remotes/origin; echo .git/foo/e.git > .git/branches/b", "", ".git/branches .git/remotes"},
+		{"a .git file that the text alone does not tell", "mkdir -p m/objects m/refs s a; ln -s ../m s/l; echo x > m/HEAD; echo gitdir: ../s/l/../m > a/.git", "mkdir m/hooks; echo x > m/hooks/update", "m/hooks", ""},
+		{"a link over a link and back", "mkdir -p other/deep .vscode; ln -s other/deep c; echo x > other/t.json; ln -s ../c/../t.json .vscode/tasks.json", "echo y > other/t.json", "other/t.json", ""},
+		{"a link over many links", "mkdir .vscode c; echo x > c/r; ln -s r c/l1; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do ln -s l$i c/l$((i+1)); done; ln -s ../c/l13 .vscode/tasks.json", "echo y > c/r", "c/r", ""},
 		{"workflows", "mkdir -p .github/workflows", "echo x > .github/workflows/ci.yml", "", ".github/workflows/ci.yml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,6 +223,23 @@ func TestCompareAround(t *testing.T) {
 		host(t, dir, gitInit)
 		if got := found(kept.CompareWith(t.Context(), map[string]*Snapshot{}), dir, policy.Unasked); got != ".git/config .git/hooks" {
 			t.Errorf("%q", got)
+		}
+	})
+	t.Run("links that lead in over a link of the host's", func(t *testing.T) {
+		dir := t.TempDir()
+		ws := filepath.Join(dir, "ws")
+		host(t, dir, "ln -s ws alias; mkdir -p ws/d ws/sub ws/.vscode; cd ws; echo x | tee d/t.json > d/mk; ln -s "+dir+"/alias/d/t.json .vscode/tasks.json; ln -s ../../alias/d/mk sub/Makefile; ln -s /proc/self/root"+ws+"/d/x .envrc")
+		before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})
+		host(t, ws, "echo y > d/x; echo y > d/t.json; echo y > d/mk")
+		c := before.Compare(t.Context())
+		if got := found(c, ws, policy.Unasked); got != "d/t.json d/x" {
+			t.Errorf("%q", got)
+		}
+		if got := found(c, ws, policy.WhenNamed); got != "d/mk" {
+			t.Errorf("%q", got)
+		}
+		if len(c.Unseen) != 1 || !strings.Contains(c.Unseen[0], "/proc/self/root") {
+			t.Errorf("%q", c.Unseen)
 		}
 	})
 	t.Run("files", func(t *testing.T) {

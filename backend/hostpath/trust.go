@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -18,10 +19,13 @@ import (
 // believed or executed. It is refused where commands of a sandbox could have
 // changed it, by the list of the directory of state, or where any other user of
 // this host could. A file that is not there yet is judged by where it would be.
-func Trust(list *Written, own backend.OwnFile) (*Way, error) {
-	way, err := locateOwn(own)
+func Trust(list *Written, own backend.OwnFile) (*Way, error) { return NewSeen(list).Trust(own) }
+
+// Trust is [Trust] for the start that has seen this.
+func (s *Seen) Trust(own backend.OwnFile) (*Way, error) {
+	way, err := s.locateOwn(own)
 	if err == nil {
-		err = trust(way, own, list)
+		err = trust(way, own, s.list)
 	}
 	if err != nil {
 		return nil, err
@@ -29,22 +33,72 @@ func Trust(list *Written, own backend.OwnFile) (*Way, error) {
 	return way, nil
 }
 
+// TrustProgram is Trust for a program of Paddock's own that is about to be executed.
+// It, and the directories above it, must belong to root, the caller, or the owner of
+// the program that runs: what sandboxes of others could write is on lists of theirs.
+func (s *Seen) TrustProgram(own backend.OwnFile) (*Way, error) {
+	way, err := s.Trust(own)
+	if err == nil {
+		err = way.ofStranger(own)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return way, nil
+}
+
+// ofStranger refuses a program that another user owns, or could put another in the
+// place of, by the owners of the directories above it and above the links to it.
+func (w *Way) ofStranger(own backend.OwnFile) error {
+	found := Dir{Path: w.Path, UID: w.UID}
+	known := func(uid uint32) bool {
+		return uid == 0 || uid == uint32(os.Geteuid()) || uid == programOwner() || uid == nobody && nobodyUnmapped()
+	}
+	for _, dirs := range w.walked() {
+		if i := slices.IndexFunc(dirs, func(d Dir) bool { return !known(d.UID) }); i >= 0 {
+			found = dirs[i]
+			break
+		}
+	}
+	if known(found.UID) {
+		return nil
+	}
+	return refuseOwn(own, fmt.Sprintf("%s belongs to uid %d, whose sandboxes could have put another in its place", found.Path, found.UID),
+		"copy it to a directory of your own or root's, as a file of your own, and name that")
+}
+
+// nobodyUnmapped reports whether this process's user namespace lacks the user who is
+// shown instead of those whom it lacks, as the host's root in a sandbox.
+var nobodyUnmapped = sync.OnceValue(func() bool {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false // no Linux
+	}
+	for line := range strings.Lines(string(text)) {
+		var first, outside, count uint64
+		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil || nobody >= first && nobody-first < count {
+			return false
+		}
+	}
+	return true
+})
+
 // locateOwn follows the path of one of Paddock's own files, unjudged.
-func locateOwn(own backend.OwnFile) (*Way, error) {
+func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 	name, err := Abs(own.Path)
 	if err != nil {
 		return nil, unusable(own, err)
 	}
-	way, err := Follow(name)
+	way, err := s.follow(name)
 	if err != nil {
 		return nil, unusable(own, err)
 	}
 	return way, nil
 }
 
-// TrustState is Trust for a directory of state, and gives its path free of links,
-// and the list that is kept for it, nil where there is none. named says that
-// somebody has named it.
+// TrustState is Trust for a directory of state, with which a start begins: it gives
+// its path free of links, and what was seen, with the list that is kept for it, nil
+// where there is none. named says that somebody has named it.
 //
 // The list that judges the links in its path lies behind them. Who could replace one
 // could so choose an empty list. Therefore the list in the usual place counts too:
@@ -52,62 +106,83 @@ func locateOwn(own backend.OwnFile) (*Way, error) {
 // a link on the way there lies. Where no list can be kept there, nobody knows, and a
 // place that was named is taken without links of this user's alone. Without any list
 // no sandbox was ever started, and such links are followed.
-func TrustState(own backend.OwnFile, named bool) (string, *Written, error) {
-	way, err := locateOwn(own)
+func TrustState(own backend.OwnFile, named bool) (string, *Seen, error) {
+	s := NewSeen(nil)
+	way, err := s.locateOwn(own)
 	if err != nil {
 		return "", nil, err
 	}
 	list, err := readLists(way.Path)
-	known := list
+	s.list = list
 	if errors.Is(err, fs.ErrNotExist) {
-		known = &Written{}
+		list = unlisted()
 	}
-	lists := []*Written{known}
+	lists := []*Written{list}
 	if named {
-		if _, err := usualList(known); err != nil {
+		if _, err := s.usualList(); err != nil {
 			lists = append(lists, nil)
 		}
 	}
 	if err := trust(way, own, lists...); err != nil {
 		return "", nil, err
 	}
-	return way.Path, list, nil
+	return way.Path, s, nil
 }
 
 func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
-	refuse := func(why, hint string) error {
-		return Refuse(cmp.Or(own.Field, own.What), own.Path, why, hint)
-	}
 	for _, list := range lists {
 		if err := list.Judge(way, nil); err != nil {
 			return unusable(own, err)
 		}
-		if d, ok := list.keeps(way.Dirs, way.Path); !ok {
-			return refuse("commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
-				"look at it, and move it outside of "+d.Path)
-		}
-		if way.Exists && !way.IsDir() && list.find(Dir{Path: way.Path, Identity: way.Identity}) != nil {
-			return refuse("commands of a sandbox could have written it, as a mount of its own", "make it anew, or look at it and copy it")
+		if err := way.placed(own, list); err != nil {
+			return err
 		}
 	}
-	ways := [][]Dir{way.Dirs}
-	for _, l := range way.Links {
-		ways = append(ways, l.Dirs)
+	return way.guarded(own)
+}
+
+// placed refuses a file that commands could have written, or put where it is, by a list.
+func (w *Way) placed(own backend.OwnFile, list *Written) error {
+	if d, ok := list.keeps(w.Dirs, w.Path); !ok {
+		return refuseOwn(own, "commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
+			"look at it, and move it outside of "+d.Path)
 	}
-	for i, dirs := range ways {
-		owner := way.UID
-		if i > 0 {
-			owner = way.Links[i-1].UID
-		}
-		// A directory of state must be this user's in the end, whoever may replace it.
-		if why := openToAll(dirs, owner, way.Exists || i > 0, own.Dir); why != "" {
-			return refuse(why, "take that away: chmod o-w, or keep it elsewhere")
-		}
-	}
-	if way.Exists && way.Mode&unix.S_IFMT == unix.S_IFREG && way.Mode&0o002 != 0 {
-		return refuse(fmt.Sprintf("every user of this host may write to it (mode %04o)", way.Mode&0o7777), "chmod o-w "+way.Path)
+	if w.Exists && !w.IsDir() && list.has(Dir{Path: w.Path, Identity: w.Identity}) {
+		return refuseOwn(own, "commands of a sandbox could have written it, as a mount of its own", "make it anew, or look at it and copy it")
 	}
 	return nil
+}
+
+// guarded refuses a file that any other user of this host could have written, or put
+// where it is, by the modes of what lies above it.
+func (w *Way) guarded(own backend.OwnFile) error {
+	for i, dirs := range w.walked() {
+		owner := w.UID
+		if i > 0 {
+			owner = w.Links[i-1].UID
+		}
+		// A directory of state must be this user's in the end, whoever may replace it.
+		if why := openToAll(dirs, owner, w.Exists || i > 0, own.Dir); why != "" {
+			return refuseOwn(own, why, "take that away: chmod o-w, or keep it elsewhere")
+		}
+	}
+	if w.Exists && w.Mode&unix.S_IFMT == unix.S_IFREG && w.Mode&0o002 != 0 {
+		return refuseOwn(own, fmt.Sprintf("every user of this host may write to it (mode %04o)", w.Mode&0o7777), "chmod o-w "+w.Path)
+	}
+	return nil
+}
+
+// walked are the directories above the file, and above each link to it.
+func (w *Way) walked() [][]Dir {
+	ways := [][]Dir{w.Dirs}
+	for _, l := range w.Links {
+		ways = append(ways, l.Dirs)
+	}
+	return ways
+}
+
+func refuseOwn(own backend.OwnFile, why, hint string) error {
+	return Refuse(cmp.Or(own.Field, own.What), own.Path, why, hint)
 }
 
 // openToAll says which of the directories above a file of this owner any other

@@ -35,7 +35,8 @@ func UsualState() (string, error) {
 }
 
 // List is what the list in a directory of state and that in the usual place say
-// together. It is nil without a list, or where one of them cannot be trusted.
+// together, and for others than root what root's sandboxes could write of other users'
+// directories. It is nil without a list, or where one of them cannot be trusted.
 func List(state string) *Written {
 	w, err := readLists(state)
 	if err != nil {
@@ -65,13 +66,24 @@ func readLists(state string) (*Written, error) {
 		case all == nil:
 			all = w
 		default:
-			all.learn(w.entries)
-			all.state = ""
+			all.more = w
 		}
 	}
 	if all == nil {
 		return nil, fs.ErrNotExist
 	}
+	lent, err := readLent()
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	last := all
+	for last.more != nil {
+		last = last.more
+	}
+	last.more = lent
 	return all, nil
 }
 
@@ -94,17 +106,18 @@ func unreachable(err error) bool {
 // usualList finds the usual directory of state for the list of a start that uses
 // another one. The error says why none can be kept there: the place cannot be made
 // or written to, or commands of a sandbox could have chosen it.
-func usualList(list *Written) (string, error) {
+func (s *Seen) usualList() (string, error) {
 	usual, err := UsualState()
 	if err != nil {
 		return "", err
 	}
-	way, err := Follow(usual)
+	way, err := s.follow(usual)
 	if err != nil {
 		return "", err
 	}
+	list := s.list
 	if list == nil {
-		list = &Written{}
+		list = unlisted()
 	}
 	if err := list.Judge(way, nil); err != nil {
 		return "", err
@@ -118,6 +131,6 @@ func usualList(list *Written) (string, error) {
 // UsualList reports why starts that use this directory of state cannot keep their
 // list in the usual one as well, nil where they can.
 func UsualList(state string) error {
-	_, err := usualList(List(state))
+	_, err := NewSeen(List(state)).usualList()
 	return err
 }

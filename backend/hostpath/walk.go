@@ -3,6 +3,7 @@ package hostpath
 import (
 	"context"
 	"errors"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ type kind uint8
 const (
 	plain   kind = iota
 	gitDir       // a repository's own directory
-	modules      // holds repositories' own directories, at any depth: .git/modules, .git/worktrees
+	modules      // may hold repositories' own directories, at any depth: .git/modules, .git/worktrees, what tools make in .git
 	written      // below a repository's own, and git writes in it: .git/logs
 )
 
@@ -63,7 +64,7 @@ type task struct {
 	depth int
 	what  kind
 	cache bool  // only what counts everywhere counts here
-	git   bool  // git writes in it, below a bare repository
+	git   bool  // git writes in it, below a bare repository; where what is modules, its objects
 	top   bool  // it is .git/modules or .git/worktrees itself, which no HEAD makes a repository
 	was   *node // what an earlier look found, nil where it found none
 	now   *node // what this look finds, to be filled in
@@ -72,7 +73,8 @@ type task struct {
 // walk looks at one tree, breadth first, so that what a bound cuts off lies deepest.
 type walk struct {
 	*look
-	root    int // handle
+	first   *node // the root
+	root    int   // handle
 	path    string
 	dev     uint64
 	trusted bool // keepsCtime, for directories of that device
@@ -87,38 +89,41 @@ type walk struct {
 	others  sync.WaitGroup
 }
 
-func newWalk(l *look, top place) *walk {
-	w := &walk{look: l, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
+// newWalk begins to look at a directory and all below it. was is what an earlier
+// look has found, nil for the first one.
+func newWalk(l *look, top place, was *node) *walk {
+	w := &walk{look: l, first: &node{}, root: top.fd, path: top.root, dev: top.dev, trusted: keepsCtime(top.fd), files: top.trusted}
 	w.more.L = &w.mu
-	return w
-}
-
-// tree looks at a directory and all below it. was is what an earlier look has
-// found, nil for the first one.
-func (l *look) tree(ctx context.Context, top place, was *node) *node {
-	w := newWalk(l, top)
-	first := &node{}
 	what := plain
 	if path.Base(top.root) == ".git" {
 		what = gitDir
 	}
-	w.queue = append(w.queue, task{what: what, was: was, now: first})
-	w.work(ctx)
-	w.others.Wait()
-	return first
+	w.queue = append(w.queue, task{what: what, was: was, now: w.first})
+	return w
 }
 
-func (w *walk) work(ctx context.Context) {
-	var buf []byte
-	for {
+// all looks at all that is left, and returns the root.
+func (w *walk) all(ctx context.Context) *node {
+	w.work(ctx, math.MaxInt)
+	w.others.Wait()
+	return w.first
+}
+
+// done reports whether nothing is left.
+func (w *walk) done() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) == 0 && w.running == 0
+}
+
+// work looks at so many directories, or at all that are left.
+func (w *walk) work(ctx context.Context, dirs int) {
+	for range dirs {
 		t, ok := w.next(ctx)
 		if !ok {
 			return
 		}
-		if buf == nil {
-			buf = make([]byte, 32<<10)
-		}
-		kids := w.directory(ctx, t, buf)
+		kids := w.directory(ctx, t)
 		w.mu.Lock()
 		for _, k := range kids {
 			if w.waiting += len(k.rel); w.waiting > maxPaths {
@@ -129,7 +134,7 @@ func (w *walk) work(ctx context.Context) {
 		}
 		if len(w.queue) > crowd && w.hired < workers-1 {
 			w.hired++
-			w.others.Go(func() { w.work(ctx) })
+			w.others.Go(func() { w.work(ctx, math.MaxInt) })
 		}
 		w.running--
 		w.mu.Unlock()
@@ -167,7 +172,7 @@ func (w *walk) next(ctx context.Context) (task, bool) {
 
 // directory looks at one directory, and returns those in it that are to be
 // looked at in turn.
-func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
+func (w *walk) directory(ctx context.Context, t task) []task {
 	fd, err := openBelow(w.root, t.rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		w.missed(w.path, t.rel, err)
@@ -181,7 +186,7 @@ func (w *walk) directory(ctx context.Context, t task, buf []byte) []task {
 	}
 	if t.was.unchanged(&st) && (t.was.what == t.what || t.what == written && t.was.what == modules) {
 		*t.now = node{name: t.now.name, what: t.was.what, bare: t.was.bare, marks: t.was.marks, kids: t.was.kids, hits: t.was.hits, links: t.was.links}
-	} else if err := w.read(t, fd, &st, buf); err != nil {
+	} else if err := w.read(t, fd, &st); err != nil {
 		w.missed(w.path, t.rel, err)
 		return nil
 	}
@@ -201,13 +206,13 @@ func (n *node) unchanged(st *unix.Stat_t) bool {
 }
 
 // read reads the names of a directory.
-func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
+func (w *walk) read(t task, fd int, st *unix.Stat_t) error {
 	n := t.now
 	n.what = t.what
 	n.dev, n.ino, n.ctim, n.mtim = uint64(st.Dev), st.Ino, st.Ctim, st.Mtim //nolint:unconvert // differs between platforms
 	n.stable = w.trusted && n.dev == w.dev && w.settled(st)
 	firsts := w.matcher.firsts(t.what, true)
-	err := eachName(fd, buf, func(name []byte, kind byte) bool {
+	err := eachName(fd, func(name []byte, kind byte) bool {
 		n.note(name)
 		if kind == unix.DT_UNKNOWN {
 			kind = kindOf(fd, string(name))
@@ -236,7 +241,7 @@ func (w *walk) read(t task, fd int, st *unix.Stat_t, buf []byte) error {
 			return err
 		}
 		t.what = modules
-		return w.read(t, fd, st, buf)
+		return w.read(t, fd, st)
 	}
 	return err
 }
@@ -256,14 +261,21 @@ func (w *walk) kids(t task, fd int) []task {
 				k.what, k.top = modules, true
 			case writtenDirs[kid.name]:
 				k.what = written
-			default:
+			case heldDirs[kid.name]:
 				continue
+			default:
+				k.what = modules
 			}
 		case t.what == modules && t.now.bare && writtenDirs[kid.name]:
 			k.what = written
-		case t.what == modules && path.Base(t.rel) == "objects" && isObjects(kid.name):
-			continue
+		case t.what == modules && t.git && isObjects(kid.name):
+			var st unix.Stat_t
+			if fd >= 0 && unix.Fstatat(fd, kid.name+"/HEAD", &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+				continue
+			}
+			k.what = modules
 		case t.what == modules:
+			k.git = t.now.marks.bare() && kid.name == "objects"
 			k.what = modules // what seems to be a repository may hold others: a HEAD is soon made
 		case kid.name == ".git":
 			k.what = gitDir

@@ -25,7 +25,8 @@ type Worktree struct {
 // is one that leads to a repository which is not surely meant: which does not lead back,
 // which belongs to somebody else, or where commands of a sandbox could have written
 // what leads back.
-func LinkedWorktree(ctx context.Context, list *Written, workspace string, shown []string) (*Worktree, error) {
+func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []string) (*Worktree, error) {
+	list := s.list
 	at := filepath.Join(workspace, ".git")
 	text, err := Read(ctx, "/", at[1:], maxGitFile)
 	if err != nil {

@@ -62,19 +62,19 @@ func TestLinkedWorktree(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, main, wt)
 			}
-			list := &Written{at: map[uint64][]int{}}
+			list := &Written{}
 			if tt.written != "" {
 				way, err := Follow(filepath.Join(filepath.Dir(wt), tt.written))
 				if err != nil {
 					t.Fatal(err)
 				}
-				list.add(entry{Identity: way.Identity, path: way.Path})
+				list.entries = append(list.entries, entry{Identity: way.Identity, path: way.Path})
 			}
 			var shown []string
 			if tt.shown {
 				shown = append(shown, filepath.Dir(main))
 			}
-			tree, err := LinkedWorktree(t.Context(), list, wt, shown)
+			tree, err := NewSeen(list).LinkedWorktree(t.Context(), wt, shown)
 			switch e := (*policy.FieldError)(nil); {
 			case tt.says == "" && (err != nil || tree == nil || tree.Common != main || tree.Target != main),
 				tt.says == "nothing" && (err != nil || tree != nil):
@@ -92,7 +92,7 @@ func TestLinkedWorktree(t *testing.T) {
 		if err := os.Chown(main, 65532, 65532); err != nil {
 			t.Fatal(err)
 		}
-		if tree, err := LinkedWorktree(t.Context(), &Written{}, wt, nil); err == nil || !strings.Contains(err.Error(), "belongs to uid 65532") {
+		if tree, err := NewSeen(&Written{}).LinkedWorktree(t.Context(), wt, nil); err == nil || !strings.Contains(err.Error(), "belongs to uid 65532") {
 			t.Errorf("%+v, %v", tree, err)
 		}
 	})

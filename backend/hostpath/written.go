@@ -1,10 +1,12 @@
 package hostpath
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,36 +49,44 @@ type entry struct {
 // Written is the list of directories that commands of sandboxes could ever
 // change. nil is no list: nothing is known.
 type Written struct {
-	state   string // the directory that it lies in, "" for what two lists say together
+	state   string // the directory that it lies in
 	entries []entry
-	at      map[uint64][]int // by inode
+	more    *Written // another list, which counts too: that in the usual place, or what root lent; nil: there is none
 }
 
 // ReadWritten reads the list in a directory of state. Without one the error is
 // fs.ErrNotExist; a list that others could have written is not believed.
 func ReadWritten(state string) (*Written, error) {
-	text, err := readOwn(state, writtenName)
+	return readList(state, writtenName, ownedByCaller)
+}
+
+// readList reads the list of this name, which one of these owners keeps.
+func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
+	text, err := readOwn(state, name, owner)
 	if err != nil {
 		return nil, err
 	}
-	w := &Written{state: state, at: map[uint64][]int{}}
+	w := &Written{state: state, entries: make([]entry, 0, min(bytes.Count(text, []byte("\n")), maxListed))}
 	rest, ok := strings.CutPrefix(string(text), writtenHead)
 	if !ok {
-		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, writtenName))
+		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", filepath.Join(state, name))
 	}
 	for line := range strings.Lines(rest) {
 		e, ok := parseEntry(line)
 		if !ok || len(w.entries) == maxListed {
-			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, writtenName), len(w.entries)+2)
+			return nil, fmt.Errorf("cannot read %s: line %d is damaged", filepath.Join(state, name), len(w.entries)+2)
 		}
-		w.add(e)
+		w.entries = append(w.entries, e)
 	}
 	return w, nil
 }
 
-// readOwn reads a file of a directory of state that nobody but this user, and
+// ownedByCaller reports whether this is the caller.
+func ownedByCaller(uid uint32) bool { return int(uid) == os.Geteuid() }
+
+// readOwn reads a file of a directory of state that nobody but its owner, and
 // root, can have written.
-func readOwn(state, name string) ([]byte, error) {
+func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -92,7 +102,7 @@ func readOwn(state, name string) ([]byte, error) {
 	}
 	for _, info := range []fs.FileInfo{dir, file} {
 		st := info.Sys().(*syscall.Stat_t)
-		if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		if !owner(st.Uid) || info.Mode().Perm()&0o022 != 0 {
 			return nil, fmt.Errorf("cannot believe %s: others could have written it", f.Name())
 		}
 	}
@@ -102,31 +112,43 @@ func readOwn(state, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxWritten))
 }
 
-func (w *Written) add(e entry) {
-	w.at[e.Ino] = append(w.at[e.Ino], len(w.entries))
-	w.entries = append(w.entries, e)
-}
-
-// find gives the entry of a directory, nil where there is none. Numbers of
-// devices may change when the host starts anew: a directory at the path of the
-// entry needs none.
+// find gives the entry of a directory in this list alone, nil where there is none.
+// Numbers of devices may change when the host starts anew: a directory at the path of
+// the entry needs none.
 func (w *Written) find(d Dir) *entry {
-	if w == nil {
-		return nil
-	}
-	for _, i := range w.at[d.Ino] {
+	for i := range w.entries {
 		e := &w.entries[i]
-		if e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0) {
+		if e.Ino == d.Ino && (e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0)) {
 			return e
 		}
 	}
 	return nil
 }
 
+// each gives the entries of a directory, in the other lists as well.
+func (w *Written) each(d Dir) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for ; w != nil; w = w.more {
+			if e := w.find(d); e != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// has reports whether commands could ever change a directory, or a file that was a
+// mount of its own.
+func (w *Written) has(d Dir) bool {
+	for range w.each(d) {
+		return true
+	}
+	return false
+}
+
 // above gives the last of these directories that is in the list.
 func (w *Written) above(dirs []Dir) (Dir, bool) {
 	for _, d := range slices.Backward(dirs) {
-		if w.find(d) != nil {
+		if w.has(d) {
 			return d, true
 		}
 	}
@@ -138,13 +160,11 @@ func (w *Written) above(dirs []Dir) (Dir, bool) {
 // it was not, it names a directory by which commands could reach it.
 func (w *Written) keeps(dirs []Dir, file string) (Dir, bool) {
 	for _, d := range dirs {
-		e := w.find(d)
-		if e == nil {
-			continue
-		}
 		rel, _ := Within(file, d.Path)
-		if !slices.ContainsFunc(e.kept, func(k string) bool { _, ok := Within("/"+rel, "/"+k); return ok }) {
-			return d, false
+		for e := range w.each(d) {
+			if !slices.ContainsFunc(e.kept, func(k string) bool { _, ok := Within("/"+rel, "/"+k); return ok }) {
+				return d, false
+			}
 		}
 	}
 	return Dir{}, true
@@ -212,7 +232,7 @@ func (w *Written) learn(dirs []entry) {
 	for _, d := range dirs {
 		e := w.find(Dir{Path: d.path, Identity: d.Identity})
 		if e == nil {
-			w.add(d)
+			w.entries = append(w.entries, d)
 			continue
 		}
 		e.kept = slices.DeleteFunc(e.kept, func(k string) bool { return !slices.Contains(d.kept, k) })
@@ -249,12 +269,15 @@ func (e *entry) gone() bool {
 	return !st.same(e.Identity)
 }
 
-// remember adds directories to the list in a directory of state, before
+// remember adds directories to the list of this name in a directory of state, before
 // commands can change them. Nothing is written where the list, as it was read for
 // this start, says it already: what it says is never taken back while a directory is there.
-func remember(state string, w *Written, dirs []entry) error {
-	if w == nil || w.state != state { // it is of two lists
-		w, _ = ReadWritten(state) // what is wrong with it is told below
+func remember(state, list string, mode fs.FileMode, w *Written, dirs []entry) error {
+	for w != nil && w.state != state {
+		w = w.more
+	}
+	if w == nil {
+		w, _ = readList(state, list, ownedByCaller) // what is wrong with it is told below
 	}
 	if w != nil && w.holds(dirs) {
 		return nil
@@ -275,10 +298,10 @@ func remember(state string, w *Written, dirs []entry) error {
 			break
 		}
 	}
-	w, err = ReadWritten(state)
+	w, err = readList(state, list, ownedByCaller)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		w = &Written{at: map[uint64][]int{}}
+		w = &Written{}
 	case err != nil:
 		return err
 	case w.holds(dirs): // another process did it meanwhile
@@ -288,9 +311,5 @@ func remember(state string, w *Written, dirs []entry) error {
 	if err := w.prune(); err != nil {
 		return err
 	}
-	name := filepath.Join(state, writtenName)
-	if err := os.WriteFile(name+".new", []byte(w.String()), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return Replace(filepath.Join(state, list), mode, []byte(w.String()))
 }

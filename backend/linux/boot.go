@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -92,7 +93,7 @@ func (s *sandbox) save(isolation *policy.Isolation) error {
 		err = s.dir.save(s.pid, start, isolation)
 	}
 	if err != nil {
-		return fail("state", "save", s.dir.Path, err, "")
+		return fail("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
 	}
 	return nil
 }

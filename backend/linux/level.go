@@ -196,7 +196,7 @@ func (d *stateDir) scratchPath() string {
 	if os.Geteuid() == 0 {
 		return filepath.Join(os.TempDir(), scratchPrefix+d.ID)
 	}
-	return filepath.Join(d.Path, "scratch")
+	return filepath.Join(d.Path, state.ScratchName)
 }
 
 // makeScratch makes them, for the identity that is to use them, with links in HOME.

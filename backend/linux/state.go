@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/policy"
@@ -51,9 +53,9 @@ func newStateDir(root, id string) (*stateDir, error) {
 
 // lendUID takes a host id that no other sandbox has.
 func (d *stateDir) lendUID() (uint32, error) {
-	dir := filepath.Join(d.Root, "ids")
+	dir := filepath.Join(d.Root, state.IDsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fail("identity", "create", dir, err, "")
+		return 0, fail("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
 	}
 	for range 64 {
 		n, err := rand.Int(rand.Reader, big.NewInt(lentCount))
@@ -66,7 +68,7 @@ func (d *stateDir) lendUID() (uint32, error) {
 			continue
 		}
 		if err != nil {
-			return 0, fail("identity", "create", dir, err, "")
+			return 0, fail("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
 		}
 		_, err = f.WriteString(d.ID + "\n")
 		d.uid = uid
@@ -74,7 +76,7 @@ func (d *stateDir) lendUID() (uint32, error) {
 			err = cerr
 		}
 		if err != nil {
-			return 0, fail("identity", "write", dir, err, "")
+			return 0, fail("identity", "write", dir, err, hostpath.RoomHint(err, d.Root))
 		}
 		return uid, nil
 	}
@@ -82,7 +84,7 @@ func (d *stateDir) lendUID() (uint32, error) {
 }
 
 func idFile(root string, uid uint32) string {
-	return filepath.Join(root, "ids", strconv.FormatUint(uint64(uid), 10))
+	return filepath.Join(root, state.IDsDir, strconv.FormatUint(uint64(uid), 10))
 }
 
 // save tells later starts what the sandbox is, and, once its isolation is known,
@@ -111,7 +113,7 @@ func removeHeld(r *state.Record, path string) {
 	if r.Cgroup != "" && filepath.Base(r.Cgroup) == groupName(filepath.Base(path)) {
 		removeGroup(r.Cgroup)
 	}
-	if strings.HasPrefix(filepath.Base(r.Scratch), scratchPrefix) || filepath.Dir(r.Scratch) == path {
+	if filepath.Base(r.Scratch) == scratchPrefix+filepath.Base(path) || r.Scratch == filepath.Join(path, state.ScratchName) {
 		removeTree(r.Scratch)
 	}
 }
@@ -186,29 +188,32 @@ func tidies(path string, r *state.Record) bool {
 		return false
 	}
 	seen := filepath.Join(path, "orphaned") // since when that is known
-	info, err := os.Stat(seen)
+	info, err := os.Lstat(seen)
 	if err != nil {
-		return os.WriteFile(seen, nil, 0o600) == nil
+		return hostpath.Replace(seen, 0o600, nil) == nil
 	}
 	return time.Since(info.ModTime()) < 2*tidyTime
 }
 
+// maxBorrower bounds the name of a sandbox in a file, in bytes.
+const maxBorrower = 4096
+
 // sweepIDs takes back host ids whose borrower is gone, or was killed before it
 // was written down that it has one.
 func sweepIDs(root string) {
-	files, err := os.ReadDir(filepath.Join(root, "ids"))
+	dir, err := state.OpenDir(root, state.IDsDir)
 	if err != nil {
-		return
+		return // of a start, state.New refuses
 	}
-	for _, entry := range files {
-		path := filepath.Join(root, "ids", entry.Name())
-		info, err := entry.Info()
-		if err != nil || time.Since(info.ModTime()) < settle {
+	defer dir.Close()
+	for _, name := range state.Names(dir) {
+		info, err := dir.Lstat(name)
+		if uid, nerr := strconv.ParseUint(name, 10, 32); err != nil || nerr != nil || uid < lentFirst || time.Since(info.ModTime()) < settle {
 			continue
 		}
-		borrower, err := os.ReadFile(path)
+		borrower, err := hostpath.Read(context.Background(), root, filepath.Join(state.IDsDir, name), maxBorrower)
 		if id := strings.TrimSpace(string(borrower)); err == nil && (id == "" || !state.Exists(filepath.Join(root, "sandboxes", id))) {
-			_ = os.Remove(path)
+			_ = dir.Remove(name)
 		}
 	}
 }

@@ -58,19 +58,19 @@ func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	const first = lentFirst
 	gone := []string{
-		abandon(t, root, "pd-dead", &state.Record{PID: 1 << 30, Start: 1, UID: first + 1}, 0),
-		lend(t, root, first+1, "pd-dead", 0),
-		abandon(t, root, "pd-never-saved", nil, time.Hour),
-		lend(t, root, first+2, "pd-never-saved", time.Hour),
-		lend(t, root, first+3, "pd-no-such", time.Hour),
-		abandon(t, root, "pd-garbage", nil, time.Hour),
+		abandon(t, root, "pd-deadaaaaaaaaa", &state.Record{PID: 1 << 30, Start: 1, UID: first + 1}, 0),
+		lend(t, root, first+1, "pd-deadaaaaaaaaa", 0),
+		abandon(t, root, "pd-neversavedaaa", nil, time.Hour),
+		lend(t, root, first+2, "pd-neversavedaaa", time.Hour),
+		lend(t, root, first+3, "pd-nosuchaaaaaaa", time.Hour),
+		abandon(t, root, "pd-garbageaaaaaa", nil, time.Hour),
 	}
 	writeFile(t, filepath.Join(gone[5], "state.json"), `{"pid":"one"`)
 	stays := []string{
-		abandon(t, root, "pd-young", nil, 0),
-		abandon(t, root, "pd-alive", &state.Record{PID: 1 << 30, Start: 1, UID: first + 4}, time.Hour),
-		lend(t, root, first+4, "pd-alive", time.Hour),
-		lend(t, root, first+5, "pd-being-made", 0),
+		abandon(t, root, "pd-youngaaaaaaaa", nil, 0),
+		abandon(t, root, "pd-aliveaaaaaaaa", &state.Record{PID: 1 << 30, Start: 1, UID: first + 4}, time.Hour),
+		lend(t, root, first+4, "pd-aliveaaaaaaaa", time.Hour),
+		lend(t, root, first+5, "pd-beingmadeaaaa", 0),
 	}
 	lock, err := os.OpenFile(filepath.Join(stays[1], "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {

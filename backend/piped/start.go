@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/keeper"
 	"github.com/paddock-dev/paddock/policy"
@@ -43,7 +44,7 @@ func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, e
 // executed, and sent, is one file.
 func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (backend.Sandbox, error) {
 	go wire.Warm()
-	order, err := w.order(agent)
+	order, err := w.order(req.StateDir, agent)
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +93,15 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 	}
 	s.record.Isolation = &s.isolation
 	if err := s.dir.Save(s.record); err != nil {
-		return fail("state", "save", s.dir.Path, err, "")
+		return fail("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
 	}
 	return nil
 }
 
-// order is what the keeper is told.
-func (w *Wall) order(agent *os.File) (*keeper.Order, error) {
-	o := &keeper.Order{Env: w.Env, Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
+// order is what the keeper is told. Programs of the host that commands of a sandbox
+// could have written are refused; commands of this one are on the list already.
+func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
+	o := &keeper.Order{Env: slices.Clone(w.Env), Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
 	if o.Env == nil {
 		o.Env = Environment()
 	}
@@ -112,7 +114,7 @@ func (w *Wall) order(agent *os.File) (*keeper.Order, error) {
 	o.Timeout = min(o.Timeout, maxTimeout)
 	var err error
 	for _, argv := range w.Cleanup {
-		path, err := lookPath(argv[0], o.Env)
+		path, err := lookPath(stateDir, argv[0], o.Env)
 		if err != nil {
 			return nil, err
 		}
@@ -128,8 +130,13 @@ func (w *Wall) order(agent *os.File) (*keeper.Order, error) {
 		command = []string{quote(command)}
 	}
 	o.Argv = slices.Concat(w.Argv, command)
-	if o.Path, err = lookPath(o.Argv[0], o.Env); err != nil {
+	if o.Path, err = lookPath(stateDir, o.Argv[0], o.Env); err != nil {
 		return nil, err
+	}
+	for i, kv := range o.Env { // walls look for further programs there
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			o.Env[i] = "PATH=" + hostpath.SearchPath(stateDir, list, nil)
+		}
 	}
 	g := w.Guest
 	g.Version, g.Build, g.Nonce = wire.Version, wire.Build, nonce()
@@ -159,8 +166,9 @@ func quote(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// lookPath finds a program in the PATH of env, in absolute directories alone.
-func lookPath(name string, env []string) (string, error) {
+// lookPath finds a program in the PATH of env, in absolute directories alone, and
+// judges it.
+func lookPath(stateDir, name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		path, err := filepath.Abs(name)
 		if err == nil {
@@ -169,7 +177,7 @@ func lookPath(name string, env []string) (string, error) {
 		if err != nil {
 			return "", fail(keeper.StageWall, "start", name, err, "name a program that exists and can be executed")
 		}
-		return path, nil
+		return path, hostpath.Program(keeper.StageWall, stateDir, name, path, nil)
 	}
 	list := ""
 	for _, kv := range env {
@@ -185,7 +193,7 @@ func lookPath(name string, env []string) (string, error) {
 		path := filepath.Join(dir, name)
 		err := executable(path)
 		if err == nil {
-			return path, nil
+			return path, hostpath.Program(keeper.StageWall, stateDir, name, path, nil)
 		}
 		if _, serr := os.Stat(path); serr == nil { // it is there, and of no use
 			found = err

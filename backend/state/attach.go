@@ -45,8 +45,11 @@ func Attach(root, id string) (*Attached, error) {
 	if !isID(id) {
 		return nil, gone("it is no name of one")
 	}
-	dir := filepath.Join(root, "sandboxes", id)
-	r, err := Read(dir)
+	dir := filepath.Join(root, sandboxesDir, id)
+	r, err := (*Record)(nil), Check(root)
+	if err == nil {
+		r, err = Read(dir)
+	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, gone("there is none of this name")

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -31,14 +32,16 @@ var EngineVariables = []string{
 }
 
 // engineCleanup is what follows an engine's program.
-var engineCleanup = regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
+var engineCleanup = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
+})
 
 // cleanUp runs the commands that end what a killed keeper has left elsewhere,
 // and says whether all could be run. Their status says little: most find
 // nothing to do.
 func cleanUp(root, path string, commands [][]string) bool {
 	tried := filepath.Join(path, "tried") // and in vain
-	if info, err := os.Stat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
+	if info, err := os.Lstat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
 		return false
 	}
 	for _, argv := range commands {
@@ -53,8 +56,7 @@ func cleanUp(root, path string, commands [][]string) bool {
 		cancel()
 		var exit *exec.ExitError
 		if failed || err != nil && !errors.As(err, &exit) {
-			_ = os.Remove(tried)
-			_ = os.WriteFile(tried, nil, 0o600)
+			_ = hostpath.Replace(tried, 0o600, nil)
 			return false
 		}
 	}
@@ -70,9 +72,14 @@ func cleanUp(root, path string, commands [][]string) bool {
 // with programs that no sandbox could have written.
 func checkCleanup(root string, argv []string) error {
 	if len(argv) == 4 && filepath.Base(argv[0]) == "rm" && argv[1] == "-rf" && argv[2] == "--" {
-		name, ok := strings.CutPrefix(argv[3], filepath.Join(root, "codex", "sandbox-"))
+		name, ok := strings.CutPrefix(argv[3], filepath.Join(root, HomesDir, "sandbox-"))
 		if !ok || strings.Contains(name, "/") {
 			return fmt.Errorf("%s is no directory of a sandbox", argv[3])
+		}
+		if dir, err := OpenDir(root, HomesDir); err == nil {
+			_ = dir.Close()
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 		return trusted(root, argv[0])
 	}
@@ -90,7 +97,7 @@ func checkCleanup(root string, argv []string) error {
 			}
 		}
 	}
-	if len(argv) < 2 || !engineCleanup.MatchString(strings.Join(argv[1:], " ")) {
+	if len(argv) < 2 || !engineCleanup().MatchString(strings.Join(argv[1:], " ")) {
 		return fmt.Errorf("no backend writes %q", argv)
 	}
 	return trusted(root, argv[0])
@@ -100,18 +107,25 @@ func trusted(root, program string) error {
 	if !filepath.IsAbs(program) {
 		return fmt.Errorf("%s is no absolute path", program)
 	}
-	_, err := hostpath.Trust(hostpath.List(root), backend.OwnFile{Path: program, What: "a program"})
-	return err
+	if e := (*backend.StartError)(nil); errors.As(hostpath.Program("state", root, program, program, nil), &e) {
+		return fmt.Errorf("cannot execute %s: %s", e.Object, e.Cause)
+	}
+	return nil
 }
 
-// Refused tells of the directories below root whose records name clean-up commands
-// that are not run, because no backend writes such.
+// Refused tells of the directories below root that stay as they are: their records
+// name clean-up commands that no backend writes, or are no files.
 func Refused(root string) []string {
 	var told []string
-	paths, _ := filepath.Glob(filepath.Join(root, "sandboxes", "*"))
-	for _, path := range paths {
+	for _, path := range paths(root) {
 		r, err := Read(path)
-		if err != nil || !r.Kept {
+		if err != nil {
+			if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
+				told = append(told, hostpath.Printable(path+": "+recordName+": "+hostpath.Reason(err)))
+			}
+			continue
+		}
+		if !r.Kept {
 			continue
 		}
 		for _, argv := range r.Cleanup {

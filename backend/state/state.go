@@ -15,9 +15,11 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -26,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -33,6 +36,8 @@ import (
 const (
 	SocketName = "agent.sock"
 	LogName    = "agent.log"
+	// ScratchName is the directory of private files of the landlock level.
+	ScratchName = "scratch"
 
 	lockName   = "lock"
 	recordName = "state.json"
@@ -70,10 +75,16 @@ const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 // after it has swept those that others have left. sweeper may be nil, see [Sweep].
 func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	const writable = "choose a writable directory with PADDOCK_STATE_DIR"
-	if err := os.MkdirAll(filepath.Join(root, "sandboxes"), 0o700); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fail("create", root, err, writable)
 	}
 	if err := private(root); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(filepath.Join(root, sandboxesDir), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fail("create", filepath.Join(root, sandboxesDir), err, writable)
+	}
+	if err := Check(root); err != nil {
 		return nil, err
 	}
 	Sweep(root, sweeper)
@@ -82,7 +93,7 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	} else if !isID(id) {
 		return nil, fail("create", id, errors.New("it is not the id of a sandbox"), "")
 	}
-	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, "sandboxes", id)}
+	d := &Dir{Root: root, ID: id, Path: filepath.Join(root, sandboxesDir, id)}
 	if err := os.Mkdir(d.Path, 0o700); err != nil {
 		return nil, fail("create", d.Path, err, writable)
 	}
@@ -96,7 +107,8 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 }
 
 // private refuses a state directory that others could change, and closes one
-// that others could read.
+// that others could read. They pass through it where it holds [hostpath.LentName]; what
+// else is in it is private by itself.
 func private(root string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -108,10 +120,14 @@ func private(root string) error {
 	if st.Mode&0o022 != 0 {
 		return fail("use", root, errors.New("others can write to it"), elsewhere+", or chmod 700 one that holds nothing of theirs")
 	}
-	if st.Mode&0o077 == 0 {
+	mode := fs.FileMode(0o700)
+	if Exists(filepath.Join(root, hostpath.LentName)) {
+		mode = 0o711
+	}
+	if fs.FileMode(st.Mode)&0o077&^mode == 0 {
 		return nil
 	}
-	if err := os.Chmod(root, 0o700); err != nil {
+	if err := os.Chmod(root, mode); err != nil {
 		return fail("chmod", root, err, "")
 	}
 	return nil
@@ -119,8 +135,16 @@ func private(root string) error {
 
 // takeLock takes the lock of a sandbox's directory, EWOULDBLOCK where its
 // owner lives.
-func takeLock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+func takeLock(path string) (*os.File, error) {
+	dir, err := OpenDir(filepath.Split(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if info, err := dir.Lstat(lockName); err == nil && !info.Mode().IsRegular() {
+		return nil, hostpath.ErrNotRegular
+	}
+	f, err := dir.OpenFile(lockName, os.O_CREATE|os.O_RDWR|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +162,7 @@ func (d *Dir) Save(r Record) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(d.Path, recordName)
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
+	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
 // Empty removes what nobody needs of a sandbox that is about to end. What says
@@ -170,22 +190,25 @@ func (d *Dir) Remove(more func()) {
 // done now.
 func (d *Dir) Abandon() { _ = d.lock.Close() }
 
+// errDamaged is a record that was not written whole.
+var errDamaged = errors.New("it is damaged")
+
 // Read reads the record of a sandbox's directory.
 func Read(path string) (*Record, error) {
-	text, err := os.ReadFile(filepath.Join(path, recordName))
+	text, err := Text(path)
 	if err != nil {
 		return nil, err
 	}
 	r := &Record{}
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", filepath.Join(path, recordName), err)
+		return nil, fmt.Errorf("cannot read %s: %w: %v", filepath.Join(path, recordName), errDamaged, err)
 	}
 	return r, nil
 }
 
 // fail makes a StartError of an operation that failed.
 func fail(op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: hint}
+	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint)}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		e.Errno = int(errno)

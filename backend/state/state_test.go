@@ -89,9 +89,9 @@ func TestSweepCleansUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clean := abandon(t, root, "pd-clean", &Record{Kept: true, Cleanup: [][]string{{rm, "-rf", "--", home}, {rm, "-rf", "--", home}}}, time.Hour)
-	stuck := abandon(t, root, "pd-stuck", &Record{Kept: true, Cleanup: [][]string{{filepath.Join(root, "missing"), "stop", "-t", "0", "paddock-x"}}}, time.Hour)
-	other := abandon(t, root, "pd-other", &Record{Backend: "linux"}, time.Hour)
+	clean := abandon(t, root, "pd-cleanaaaaaaaa", &Record{Kept: true, Cleanup: [][]string{{rm, "-rf", "--", home}, {rm, "-rf", "--", home}}}, time.Hour)
+	stuck := abandon(t, root, "pd-stuckaaaaaaaa", &Record{Kept: true, Cleanup: [][]string{{filepath.Join(root, "missing"), "stop", "-t", "0", "paddock-x"}}}, time.Hour)
+	other := abandon(t, root, "pd-otheraaaaaaaa", &Record{Backend: "linux"}, time.Hour)
 	Sweep(root, nil)
 	if Exists(home) || Exists(clean) {
 		t.Error("the commands were not run, or the directory is left")
@@ -107,7 +107,7 @@ func TestSweepCleansUp(t *testing.T) {
 		swept = append(swept, filepath.Base(path)+" "+r.Backend)
 		return true
 	})
-	if want := []string{"pd-other linux"}; !reflect.DeepEqual(swept, want) || Exists(other) {
+	if want := []string{"pd-otheraaaaaaaa linux"}; !reflect.DeepEqual(swept, want) || Exists(other) {
 		t.Errorf("swept %q, want %q", swept, want)
 	}
 }
@@ -148,7 +148,7 @@ func TestSweepRefuses(t *testing.T) {
 		"a program of all":   {open + "/engine", "stop", "-t", "0", "paddock-x"},
 		"nothing":            {},
 	} {
-		dir := abandon(t, root, "pd-forged", &Record{Kept: true, Cleanup: [][]string{argv}}, time.Hour)
+		dir := abandon(t, root, "pd-forgedaaaaaaa", &Record{Kept: true, Cleanup: [][]string{argv}}, time.Hour)
 		Sweep(root, nil)
 		if told := Refused(root); !Exists(dir) || Exists(made) || !Exists(codex) || len(told) != 1 || !strings.HasPrefix(told[0], dir+": ") {
 			t.Errorf("%s: it was run, or forgotten: %q", name, told)
@@ -161,7 +161,7 @@ func TestSweepRefuses(t *testing.T) {
 		"an engine":   {engine, "rm", "--force", "paddock-x-load"},
 		"as it finds": {env, "-i", "PATH=/bin:/usr/bin", "DOCKER_HOST=unix:///x", engine, "volume", "rm", "--force", "paddock-x"},
 	} {
-		dir := abandon(t, root, "pd-own", &Record{Kept: true, Cleanup: [][]string{argv}}, time.Hour)
+		dir := abandon(t, root, "pd-ownaaaaaaaaaa", &Record{Kept: true, Cleanup: [][]string{argv}}, time.Hour)
 		if told := Refused(root); len(told) != 0 {
 			t.Errorf("%s: %q", name, told)
 		}
@@ -229,13 +229,13 @@ func TestSweepEndsTheRightProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	abandon(t, root, "pd-reused", &Record{Kept: true, PID: victim.Process.Pid, Start: start + 1}, time.Hour)
-	abandon(t, root, "pd-init", &Record{Kept: true, PID: 1, Start: 1}, time.Hour)
+	abandon(t, root, "pd-reusedaaaaaaa", &Record{Kept: true, PID: victim.Process.Pid, Start: start + 1}, time.Hour)
+	abandon(t, root, "pd-initaaaaaaaaa", &Record{Kept: true, PID: 1, Start: 1}, time.Hour)
 	Sweep(root, nil)
 	if err := unix.Kill(victim.Process.Pid, 0); err != nil {
 		t.Fatalf("a process that has the number by chance: %v", err)
 	}
-	abandon(t, root, "pd-agent", &Record{Kept: true, PID: victim.Process.Pid, Start: start}, time.Hour)
+	abandon(t, root, "pd-agentaaaaaaaa", &Record{Kept: true, PID: victim.Process.Pid, Start: start}, time.Hour)
 	Sweep(root, nil)
 	select {
 	case <-ended:

@@ -28,15 +28,17 @@ const (
 type Sweeper func(path string, r *Record) bool
 
 // Sweep removes what killed processes have left below root. A sandbox with a
-// keeper is ended here; others are for sweeper, and stay where that is nil.
+// keeper is ended here; others are for sweeper, and stay where that is nil. What
+// no backend has made stays: see [Refused].
 func Sweep(root string, sweeper Sweeper) {
-	dirs, err := os.ReadDir(filepath.Join(root, "sandboxes"))
+	dir, err := OpenDir(root, sandboxesDir)
 	if err != nil {
-		return
+		return // New refuses
 	}
-	for _, entry := range dirs {
-		path := filepath.Join(root, "sandboxes", entry.Name())
-		if info, err := entry.Info(); err != nil || time.Since(info.ModTime()) < settle && !Exists(filepath.Join(path, recordName)) {
+	defer dir.Close()
+	for _, path := range paths(root) {
+		recorded := Exists(filepath.Join(path, recordName))
+		if info, err := os.Lstat(path); err != nil || !recorded && (time.Since(info.ModTime()) < settle || !halfMade(path)) {
 			continue
 		}
 		lock, err := takeLock(path)
@@ -44,7 +46,7 @@ func Sweep(root string, sweeper Sweeper) {
 			continue
 		}
 		if abandoned(root, path, sweeper) {
-			_ = os.RemoveAll(path)
+			_ = dir.RemoveAll(filepath.Base(path)) // which follows no link
 		}
 		_ = lock.Close()
 	}
@@ -58,8 +60,10 @@ func abandoned(root, path string, sweeper Sweeper) bool {
 		return EndProcess(r.PID, r.Start) && cleanUp(root, path, r.Cleanup)
 	case sweeper == nil:
 		return false
-	case err != nil:
+	case errors.Is(err, os.ErrNotExist) && halfMade(path), errors.Is(err, errDamaged):
 		r = nil
+	case err != nil:
+		return false // Refused tells
 	}
 	return sweeper(path, r)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,12 +43,15 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 	dir := filepath.Join(root, unreportedDir)
 	name := filepath.Join(dir, id)
 	const flags = os.O_CREATE | os.O_EXCL | os.O_RDWR
-	f, err := os.OpenFile(name+".new", flags, 0o600)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(dir, 0o700); err == nil {
-			f, err = os.OpenFile(name+".new", flags, 0o600)
-		}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
 	}
+	below, err := OpenDir(root, unreportedDir)
+	if err != nil {
+		return nil, err
+	}
+	_ = below.Close()
+	f, err := os.OpenFile(name+".new", flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -63,19 +67,18 @@ func KeepUnreported(root, id string, text []byte) (*Unreported, error) {
 		_ = os.Remove(name + ".new")
 		return nil, err
 	}
-	prune(dir, root)
+	prune(root)
 	return &Unreported{id: id, file: f, path: name}, nil
 }
 
 // prune removes what is too much.
-func prune(dir, root string) {
-	d, err := os.Open(dir)
+func prune(root string) {
+	dir, err := OpenDir(root, unreportedDir)
 	if err != nil {
 		return
 	}
-	names, err := d.Readdirnames(-1)
-	_ = d.Close()
-	if err != nil || len(names) <= maxKept {
+	defer dir.Close()
+	if len(Names(dir)) <= maxKept {
 		return
 	}
 	for _, u := range TakeUnreported(root) {
@@ -86,27 +89,32 @@ func prune(dir, root string) {
 // TakeUnreported gives what killed owners have left whose sandboxes have ended,
 // the oldest first. Nobody else is given the same before [Unreported.Release].
 func TakeUnreported(root string) []*Unreported {
-	list, err := os.ReadDir(filepath.Join(root, unreportedDir))
+	dir, err := OpenDir(root, unreportedDir)
 	if err != nil {
-		return nil
+		return nil // New refuses
 	}
+	defer dir.Close()
 	type old struct {
 		u  *Unreported
 		at time.Time
 	}
 	var found []old
-	for _, entry := range list {
+	for _, name := range Names(dir) {
 		if len(found) == maxUnreported {
 			break
 		}
-		u := &Unreported{id: entry.Name(), path: filepath.Join(root, unreportedDir, entry.Name())}
-		if filepath.Ext(u.id) == ".new" {
-			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > settle {
-				_ = os.Remove(u.path)
+		id, half := strings.CutSuffix(name, ".new")
+		if !isID(id) {
+			continue
+		}
+		if half {
+			if info, err := dir.Lstat(name); err == nil && time.Since(info.ModTime()) > settle {
+				_ = dir.Remove(name)
 			}
 			continue
 		}
-		if !over(filepath.Join(root, "sandboxes", u.id)) {
+		u := &Unreported{id: id, path: filepath.Join(root, unreportedDir, id)}
+		if !over(filepath.Join(root, sandboxesDir, id)) {
 			continue
 		}
 		if at, ok := u.take(); ok {

@@ -16,6 +16,7 @@ package wrapper
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"strings"
@@ -45,12 +46,18 @@ var known = []struct{ name, remedy string }{
 
 // Probe says which of the usual wrappers are there. Any command can be one, so
 // none is needed.
-func (b *Backend) Probe(context.Context) backend.Report {
+func (b *Backend) Probe(ctx context.Context) backend.Report { return b.ProbeIn(ctx, "") }
+
+// ProbeIn is Probe with the list in a directory of state.
+func (b *Backend) ProbeIn(_ context.Context, state string) backend.Report {
 	r := backend.Report{Backend: b.Name()}
 	for _, k := range known {
 		f := backend.Feature{Name: k.name, NeededBy: []string{"wrapper " + k.name}, Remedy: k.remedy}
 		if path, err := exec.LookPath(k.name); err == nil {
 			f.OK, f.Detail, f.Remedy = true, path, ""
+			if e := (*backend.StartError)(nil); errors.As(hostpath.Program("wall", state, k.name, path, nil), &e) {
+				f.OK, f.Detail, f.Remedy = false, path+": "+e.Cause, e.Hint
+			}
 		}
 		r.Features = append(r.Features, f)
 	}

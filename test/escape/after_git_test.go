@@ -68,6 +68,7 @@ func gitAttacks() []later {
 		hooks("in a file that an included file includes", `printf '[core]\n\thooksPath = tools/hooks\n' >"$DIR/inc2"; printf '[include]\n\tpath = inc2\n' >"$DIR/inc"; git config include.path "$DIR/inc"`),
 		hooks("in a file that is included on a condition", `printf '[core]\n\thooksPath = tools/hooks\n' >"$DIR/inc"; git config "includeIf.onbranch:main.path" "$DIR/inc"`),
 		hooks("in config.worktree", `git config extensions.worktreeConfig true; git config --worktree core.hooksPath tools/hooks`),
+		hooks("in the user's configuration, beside more that git must read", `printf '[core]\n\thooksPath = %s/tools/\\\nhooks\n' "$WS" >"$HOME/.gitconfig"; for i in $(seq 20); do git init -q v/$i; printf '[user]\n\tname = \\\n%s\n' $i >>v/$i/.git/config; done`),
 		hooks("on a continued line", `printf '[core]\n\thooksPath = tools/\\\nhooks\n' >>.git/config`),
 		hooks("after a line over 64 KiB", `{ printf '# '; head -c 70000 /dev/zero | tr '\0' x; printf '\n[core]\n\thooksPath = tools/hooks\n'; } >>.git/config`),
 		hooks("in quotes, with escapes", `printf '[core]\n\thooksPath = "tools\\"\\"/hooks" ; comment\n' >>.git/config; sed -i 's/\\"\\"//' .git/config`),
@@ -177,6 +178,8 @@ func nestedAttacks() []later {
 		row("a nested repository's rebase gets a program", "rebase-merge", nested+`; cd vendor/lib; git commit -q --allow-empty -m b; git commit -q --allow-empty -m c; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q -i HEAD~1`,
 			`printf 'exec : >"%s"\n' "$CANARY" >>vendor/lib/.git/rebase-merge/git-rebase-todo`, `git -C vendor/lib rebase --continue`),
 		row("a nested repository is made, where a program of the user's is relative", "tools/new/.git", `mkdir tools; git config --global core.fsmonitor tools/x`, `git init -q tools/new; evil tools/new/tools/x`, `git -C tools/new status`),
+		{name: "a nested repository's hooks are a link, by the user's configuration", want: wantTold, tells: "h/pre-commit", runs: true, prepare: `git config --global core.hooksPath .githooks; git init -q a/b/sub; ln -s ../../../h a/b/sub/.githooks; mkdir h`,
+			attack: `evil h/pre-commit`, trigger: `git -C a/b/sub commit -q --allow-empty -m x`},
 		row("a clone is made, whose remote is a command", "tools/new/.git", `mkdir tools; git config --global protocol.ext.allow always`, `git clone -q . tools/new; git -C tools/new config remote.origin.url "ext::sh -c :>$CANARY"`, `git -C tools/new fetch`),
 		row("a clone is made, which works elsewhere", "tools/new/.git", `mkdir tools`, `git clone -q . tools/new; cd tools/new; echo x >canary; git add canary; git commit -q -m x; git config core.worktree "$DIR"`, `cd tools/new/.git; git checkout -q -f HEAD; git -C .. checkout -q -f HEAD`),
 		row("a nested repository is made", "tools/new/.git", `mkdir tools`, `git init -q tools/new; evil x; git -C tools/new config core.fsmonitor "$WS/x"`, `git -C tools/new status`),
@@ -196,6 +199,13 @@ func nestedAttacks() []later {
 			`cd .git/modules; cp -r sub ../objects/evil; evil x; git config -f ../objects/evil/config core.worktree "$WS/sub"; git config -f ../objects/evil/config core.fsmonitor "$WS/.git/modules/x"; touch HEAD; echo ../../objects/evil >sub/commondir`, `git -C sub status`),
 		row("a nested bare repository is made around another", "game/objects/.git", `mkdir -p game/objects`, `evil x; cd game; echo 'ref: refs/heads/main' >HEAD; mkdir refs; printf '[core]\n\tbare = true\n' >config; git init -q objects; git -C objects config core.fsmonitor "$WS/x"`, `cd game/objects; git status`),
 		row("a worktree of the workspace's repository, in it", ".git", `git worktree add -q linked; echo linked >.git/info/exclude`, `git init -q fake; evil fake/.git/hooks/pre-commit; rm linked/.git; echo "gitdir: $WS/fake/.git" >linked/.git`, `cd linked; git commit -q --allow-empty -m x`),
+		row("a repository is made in a new directory that is run by name", ".agents/r/.git", `:`, `mkdir -p .agents/r; git init -q .agents/r; evil x; git -C .agents/r config core.fsmonitor "$WS/x"`, `git -C .agents/r status`),
+		row("a repository in .git that a .git file finds gets hooks", ".git/own/lib/hooks", `mkdir .git/own; git init -q -b main --separate-git-dir="$WS/.git/own/lib" lib; rm -rf .git/own/lib/hooks`, `evil .git/own/lib/hooks/pre-commit`, `git -C lib commit -q --allow-empty -m x`),
+		row("a repository among objects that a .git file finds gets hooks", ".git/objects/lib/hooks", `git init -q -b main --separate-git-dir="$WS/.git/objects/lib" vendor/lib; rm -rf .git/objects/lib/hooks`, `evil .git/objects/lib/hooks/pre-commit`, `git -C vendor/lib commit -q --allow-empty -m x`),
+		row("a submodule of the name of an object gets hooks", "objects/ab/hooks", `git init -q -b main "$DIR/sub"; git -C "$DIR/sub" commit -q --allow-empty -m first; git -c protocol.file.allow=always submodule --quiet add --name objects/ab "$DIR/sub" sub; git commit -q -m sub; rm -rf .git/modules/objects/ab/hooks`,
+			`evil .git/modules/objects/ab/hooks/pre-commit`, `git -C sub commit -q --allow-empty -m x`),
+		row("a repository is made in .git, and one whose remote it is", ".git/foo/e.git/hooks", `:`, `git init -q --bare .git/foo/e.git; evil .git/foo/e.git/hooks/pre-receive; git init -q -b main sub; git -C sub commit -q --allow-empty -m x; git -C sub config remote.origin.url ../.git/foo/e.git`, `cd sub; git push -q origin main`),
+		row("a remote is made in the older form", ".git/remotes", `git init -q --bare .git/objects/e.git`, `evil .git/objects/e.git/hooks/pre-receive; mkdir .git/remotes; echo 'URL: .git/objects/e.git' >.git/remotes/origin`, `git push -q origin main`),
 	}
 	for n := 1; n <= 2; n++ { // more repositories than mounts are made for
 		many := map[int]string{1: "first", 2: "last"}[n]

@@ -80,6 +80,8 @@ npm install --silent --offline --no-audit --no-fund
 echo node_modules >.gitignore; git add .; git commit -q -m packages`
 	)
 	husky := `mkdir .husky; printf '#!/bin/sh\ntest -f src/a.txt\n' >.husky/pre-commit; chmod +x .husky/pre-commit; git config core.hooksPath .husky; git add .; git commit -q -m husky`
+	install := `rm -rf .husky/_; harmless .husky/_/pre-commit; harmless .husky/_/h; git config core.hooksPath .husky/_` + "\n"
+	installed := install + `git add .; git commit -q -m husky`
 	nested := `git clone -q . vendor/lib; git clone -q . vendor/other; harmless vendor/lib/.git/hooks/pre-commit; echo vendor >.gitignore; git add .gitignore; git commit -q -m ignore`
 	return []everyday{
 		{name: "a plain repository", inside: daily + `git gc -q; git repack -q -a -d`, after: goOn},
@@ -87,6 +89,9 @@ echo node_modules >.gitignore; git add .; git commit -q -m packages`
 		{name: "a plain repository, by a model", by: byModelExec, inside: daily, after: goOn},
 		{name: "a plain repository, in a model's session", by: byModelSession, inside: daily, after: goOn},
 		{name: "husky", prepare: husky, inside: daily, after: goOn + `; rm src/a.txt; ! git commit -q -a -m refused 2>/dev/null`},
+		{name: "husky, installed anew", prepare: installed, flags: []string{"--unprotect", ".husky", "--unprotect", ".git/config"}, inside: install + daily, after: goOn},
+		{name: "hooks of one's own, installed anew, where all is opened", prepare: strings.ReplaceAll(installed, ".husky/_", "tools/hooks"), flags: []string{"--unprotect", "*"},
+			inside: strings.ReplaceAll(install, ".husky/_", "tools/hooks") + daily, after: goOn},
 		{name: "hooks that are links", prepare: `harmless tools/pre-commit; mkdir -p .git/hooks; ln -s ../../tools/pre-commit .git/hooks/pre-commit; git add .; git commit -q -m tools`, inside: daily, after: goOn},
 		{name: "a configuration in several files", prepare: `printf '[alias]\n\tst = status\n' >"$DIR/inc"; git config include.path "$DIR/inc"; git config --global alias.co checkout; git config --global core.pager cat`, inside: daily, after: goOn},
 		{name: "a filter of the user's", prepare: `git config --global filter.tidy.clean cat; git config --global filter.tidy.smudge cat; echo '*.txt filter=tidy' >.gitattributes; git add .; git commit -q -m attributes`, inside: daily, after: goOn},

@@ -41,6 +41,7 @@ type later struct {
 	control string   // the same for the control, where it is another
 	plain   string   // the attack of the control, where it is another
 	tells   string   // what Paddock must name where it only tells
+	runs    bool     // it must get inside, for its refusal would show nothing
 
 	// env is set for Paddock alone, as NAME=VALUE with $NAME expanded.
 	env []string
@@ -60,6 +61,7 @@ func TestAfter(t *testing.T) {
 		{"nested repositories", nestedAttacks()},
 		{"tools", toolAttacks()},
 		{"homes", homeAttacks()},
+		{"without a read-only mount", openedAttacks()},
 		{"owners that were killed", killedAttacks()},
 		{"sessions", sessionAttacks()},
 	} {
@@ -110,6 +112,8 @@ func (r later) try(t *testing.T) cell {
 	harmed := err == nil
 	told := r.tells != "" && saidOf(said+out, r.tells)
 	switch {
+	case !ran && r.runs:
+		t.Errorf("the attack did not run: %q", said)
 	case !harmed && !ran:
 		if !strings.Contains(said, "paddock") {
 			t.Errorf("the attack did not run, and Paddock does not say why: %q", said)
@@ -119,8 +123,9 @@ func (r later) try(t *testing.T) cell {
 		return cell{"told", reported}
 	case !harmed:
 		return cell{"stopped", stopped}
+	default:
+		t.Errorf("harm is done, want it %s; Paddock said %q; trigger: %s", r.want, said, out)
 	}
-	t.Errorf("harm is done, want it %s; Paddock said %q; trigger: %s", r.want, said, out)
 	return cell{"harm", hole}
 }
 

@@ -1,0 +1,137 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+)
+
+// The directories below Paddock's own that are made by it alone.
+const (
+	sandboxesDir = "sandboxes"
+	IDsDir       = "ids"
+	HomesDir     = "codex"
+)
+
+// maxRecord bounds a record, in bytes.
+const maxRecord = 1 << 20
+
+// OpenDir opens a directory of Paddock's own state, in which names may be removed:
+// it is the caller's, nobody else can write to it, and no link leads there. Where
+// there is none the error is fs.ErrNotExist, else a *backend.StartError with a hint.
+func OpenDir(root, name string) (*os.Root, error) {
+	path := filepath.Join(root, name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		why := errors.New("it is no directory")
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			why = errors.New("it is a symbolic link")
+		}
+		return nil, fail("use", path, why, "look at it, and remove it (rm "+path+"), or "+elsewhere)
+	}
+	if err != nil {
+		return nil, fail("open", path, err, "chmod u+rwx "+path+", or "+elsewhere)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fail("stat", path, err, "")
+	}
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return nil, fail("use", path, fmt.Errorf("it belongs to uid %d", st.Uid), elsewhere)
+	case st.Mode&0o022 != 0:
+		return nil, fail("use", path, errors.New("others can write to it"), "look at it, and chmod go-w "+path+", or "+elsewhere)
+	}
+	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// Check refuses a directory of state in which [OpenDir] refuses one, that of the
+// record of operations included: behind a link none is covered.
+func Check(root string) error {
+	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, "audit"} {
+		dir, err := OpenDir(root, name)
+		if err == nil {
+			_ = dir.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Names lists what is in a directory.
+func Names(dir *os.Root) []string {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	return names
+}
+
+// paths are the directories of sandboxes below root.
+func paths(root string) []string {
+	dir, err := OpenDir(root, sandboxesDir)
+	if err != nil {
+		return nil // New refuses
+	}
+	defer dir.Close()
+	var all []string
+	for _, name := range Names(dir) {
+		if isID(name) {
+			all = append(all, filepath.Join(root, sandboxesDir, name))
+		}
+	}
+	return all
+}
+
+// Text is the record of a sandbox's directory as it is written, of 1 MiB at most. No
+// link is followed, and no writer waited for.
+func Text(path string) ([]byte, error) {
+	dir, id := filepath.Split(path)
+	root, name := filepath.Split(filepath.Clean(dir))
+	return hostpath.Read(context.Background(), root, filepath.Join(name, id, recordName), maxRecord)
+}
+
+// Records are the records of all sandboxes below root, as they are written.
+func Records(root string) [][]byte {
+	var all [][]byte
+	for _, path := range paths(root) {
+		text, _ := Text(path) // it may have gone with its sandbox
+		all = append(all, text)
+	}
+	return all
+}
+
+// halfMade reports whether a directory holds nothing but what there may be of a
+// sandbox before its record is written, or after that was removed.
+func halfMade(path string) bool {
+	dir, err := OpenDir(filepath.Split(path))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	for _, name := range Names(dir) {
+		info, err := dir.Lstat(name)
+		switch {
+		case err != nil:
+			return false
+		case name == lockName && info.Mode().IsRegular() && info.Size() == 0:
+		case !slices.Contains([]string{SocketName, LogName, recordName + ".new", ScratchName, "spec.json", "tried", "orphaned"}, name):
+			return false
+		}
+	}
+	return true
+}
