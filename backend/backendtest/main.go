@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -29,6 +30,7 @@ const ownerEnv = "PADDOCK_BACKENDTEST_OWNER"
 // The backends are those that such a program makes as an owner to be killed.
 func Main(m *testing.M, backends ...backend.Backend) int {
 	if text := os.Getenv(ownerEnv); text != "" {
+		boxtest.Usual(os.Getenv("XDG_STATE_HOME"))
 		return own(text, backends)
 	}
 	flag.Parse()
@@ -37,6 +39,8 @@ func Main(m *testing.M, backends ...backend.Backend) int {
 		return 1
 	}
 	defer os.RemoveAll(programs.dir)
+	// Sandboxes may have had this tree, with programs of the host in it, as their workspace.
+	boxtest.Usual(filepath.Join(programs.dir, "usual"))
 	status := m.Run()
 	if *update {
 		if err := grid.write(filepath.Join("..", "..", "backend", "backendtest", "capabilities.txt")); err != nil {

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/boxtest"
 )
 
 // agentPath is the agent's program, built once.
@@ -20,6 +22,7 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	boxtest.Usual(filepath.Join(dir, "usual")) // sandboxes may have had this tree, with the CLI in it, as their workspace
 	agentPath = filepath.Join(dir, "paddock-agent")
 	build := exec.Command("go", "build", "-o", agentPath, "../../cmd/paddock-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

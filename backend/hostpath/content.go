@@ -78,23 +78,31 @@ func executed(text []byte) []byte {
 	return b.Bytes()
 }
 
-func linkText(dir int, name string) string {
+// readLink is the text of a link in an open directory, "" where there is no link.
+func readLink(dir int, name string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(buf[:n])
+	return string(buf[:n])
+}
+
+// linkText is a hash of the text of a link, "" where there is no link.
+func linkText(dir int, name string) string {
+	text := readLink(dir, name)
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
 // leadsIntoGit reports whether the text of a link has ".git" among its names. One of
 // git-annex's, to the content of a file, does not count.
 func leadsIntoGit(dir int, name string) bool {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(dir, name, buf)
-	text := string(buf[:max(n, 0)])
-	if err != nil || !slices.Contains(strings.Split(text, "/"), ".git") {
+	text := readLink(dir, name)
+	if !slices.Contains(strings.Split(text, "/"), ".git") {
 		return false
 	}
 	var st unix.Stat_t

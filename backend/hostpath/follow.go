@@ -26,12 +26,9 @@ type link struct {
 // follow notes where a link leads, and rest below that: what lies there, where
 // commands can write, is obeyed as well.
 func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(p.fd, name, buf)
-	if err != nil || n <= 0 {
-		return
+	if text := readLink(p.fd, name); text != "" {
+		l.lead(link{to: filepath.Join(target(text, filepath.Dir(p.path(name))), rest), by: o, hops: hops + 1})
 	}
-	l.lead(link{to: filepath.Join(target(string(buf[:n]), filepath.Dir(p.path(name))), rest), by: o, hops: hops + 1})
 }
 
 // target is the path that programs find by a text in a directory whose own path is
@@ -149,10 +146,6 @@ func (l *look) led(ctx context.Context, p place, to link) {
 // isSymref reports whether a link is a HEAD as git makes it where
 // core.preferSymlinkRefs is set.
 func isSymref(dir int, name string) bool {
-	if name != "HEAD" {
-		return false
-	}
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(dir, name, buf)
-	return err == nil && strings.HasPrefix(string(buf[:n]), "refs/") && !strings.Contains(string(buf[:n]), "..")
+	text := readLink(dir, name)
+	return name == "HEAD" && strings.HasPrefix(text, "refs/") && !strings.Contains(text, "..")
 }

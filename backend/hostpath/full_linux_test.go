@@ -30,7 +30,8 @@ func fullDisk(t *testing.T) string {
 	return at
 }
 
-// A full disk is told with the place where to make room, never that the list be removed.
+// The hint for a full disk names the directory in which to make room, and never says to
+// remove the list.
 func TestRememberOnAFullDisk(t *testing.T) {
 	full, usual := fullDisk(t), RootState
 	t.Cleanup(func() { RootState = usual })

@@ -98,8 +98,8 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 // maxScripts is how many scripts the kernel lets be each other's interpreters, and more.
 const maxScripts = 8
 
-// interpreterOf is the program that a script has the kernel execute, and its operand
-// where that is a path too; nothing where it is no script. It is for files that were judged.
+// interpreterOf reads the "#!" line of a script: the interpreter, and its operand where
+// that is an absolute path. It returns nil for other files. Judge the file first.
 func interpreterOf(file string) []string {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {

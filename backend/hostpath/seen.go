@@ -14,8 +14,8 @@ type Seen struct {
 	covered bool
 }
 
-// NewSeen begins a start with the list of its directory of state, nil where
-// there is none, or one that cannot be trusted.
+// NewSeen begins a start with the list of its directory of state. A nil list is one
+// that is missing or cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
 
 // follow is [Follow] that is done once for what is there.

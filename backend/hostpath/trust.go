@@ -97,8 +97,8 @@ func (s *Seen) locateOwn(own backend.OwnFile) (*Way, error) {
 }
 
 // TrustState is Trust for a directory of state, with which a start begins: it gives
-// its path free of links, and what was seen, with the list that is kept for it, nil
-// where there is none. named says that somebody has named it.
+// its path free of links, and what was seen, with the list that is kept for it, or a
+// nil list. named is true where a variable or an option chose the directory.
 //
 // The list that judges the links in its path lies behind them. Who could replace one
 // could so choose an empty list. Therefore the list in the usual place counts too:

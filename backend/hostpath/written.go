@@ -51,7 +51,7 @@ type entry struct {
 type Written struct {
 	state   string // the directory that it lies in
 	entries []entry
-	more    *Written // another list, which counts too: that in the usual place, or what root lent; nil: there is none
+	more    *Written // the next list that counts, the usual one or root's "lent"; nil ends the chain
 }
 
 // ReadWritten reads the list in a directory of state. Without one the error is
@@ -112,7 +112,7 @@ func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxWritten))
 }
 
-// find gives the entry of a directory in this list alone, nil where there is none.
+// find returns the entry of a directory in this list alone, or nil.
 // Numbers of devices may change when the host starts anew: a directory at the path of
 // the entry needs none.
 func (w *Written) find(d Dir) *entry {

@@ -27,13 +27,13 @@ const (
 const maxRecord = 1 << 20
 
 // OpenDir opens a directory of Paddock's own state, in which names may be removed:
-// it is the caller's, nobody else can write to it, and no link leads there. Where
-// there is none the error is fs.ErrNotExist, else a *backend.StartError with a hint.
+// it is the caller's, nobody else can write to it, and no link leads there. The error is
+// fs.ErrNotExist where it is missing, else a *backend.StartError with a hint.
 func OpenDir(root, name string) (*os.Root, error) {
 	path := filepath.Join(root, name)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		why := errors.New("it is no directory")
+		why := errors.New("it is not a directory")
 		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			why = errors.New("it is a symbolic link")
 		}

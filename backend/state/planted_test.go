@@ -58,7 +58,7 @@ func TestSweepRemovesItsOwnAlone(t *testing.T) {
 		"a link in the place of ids":        {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) { link(t, outside, filepath.Join(root, IDsDir)) }},
 		"a link in the place of audit":      {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) { link(t, outside, filepath.Join(root, "audit")) }},
 		"a link in the place of unreported": {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) { link(t, outside, filepath.Join(root, unreportedDir)) }},
-		"a file in the place of unreported": {stays: true, refused: "no directory", make: func(t *testing.T, root, _ string) { write(t, filepath.Join(root, unreportedDir), "") }},
+		"a file in the place of unreported": {stays: true, refused: "not a directory", make: func(t *testing.T, root, _ string) { write(t, filepath.Join(root, unreportedDir), "") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := t.TempDir()
