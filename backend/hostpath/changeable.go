@@ -92,7 +92,8 @@ func listParts(dir string) map[string]bool {
 }
 
 // resolve follows the links of an absolute path as far as commands cannot
-// replace them; the first that they can is a [*changeableLinkError]. Where nothing is
+// replace them; the first that they can is a [*changeableLinkError]. A link that is
+// mounted, as around a sandbox in a sandbox, they cannot replace. Where nothing is
 // there, the path is what it will be.
 func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 	at, rest, links := "/", strings.Split(filepath.Clean(name), "/"), 0
@@ -118,7 +119,7 @@ func (p *protector) resolve(name string) (string, fs.FileInfo, error) {
 			at = next
 			continue
 		}
-		if p.below(next) && !p.guarded(next) {
+		if p.below(next) && !p.guarded(next) && !isMount(next) {
 			return next, info, &changeableLinkError{next}
 		}
 		target, err := os.Readlink(next)

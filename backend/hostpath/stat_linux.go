@@ -37,3 +37,10 @@ func (s *stat) of(dir int, name string) error {
 	}
 	return nil
 }
+
+// isMount reports whether something is mounted at a path. It follows no link at its end.
+func isMount(name string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
+	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}

@@ -30,3 +30,6 @@ func (s *stat) of(dir int, name string) error {
 	s.mode, s.uid, s.gid = uint32(st.Mode), st.Uid, st.Gid
 	return err
 }
+
+// isMount reports whether something is mounted at a path: never a link, here.
+func isMount(string) bool { return false }

@@ -354,7 +354,8 @@ func byTools(calls ...toolCall) door {
 				}
 				arguments[name] = value
 			}
-			ran = strings.Contains(m.call(c.tool, arguments), ranMark+`\n`) || ran
+			answer := m.call(c.tool, arguments)
+			ran = ran || strings.Contains(answer, ranMark+`\n`) || strings.Contains(answer, ranMark+`"`)
 		}
 		return ran, m.end()
 	}

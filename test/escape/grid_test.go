@@ -34,6 +34,7 @@ type row struct {
 	control control
 	unless  string // what the control may come to instead of success, joined by "|"
 	why     string // for control never, or for a want of "succeeded"
+	copied  string // a file of the host's that commands have a copy of: what succeeds leaves it as it is
 
 	// At the landlock level: other outcomes that are right there, or the
 	// words of the level's losses that own up to its success, or why there is

@@ -3,6 +3,7 @@
 package escape
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,6 +144,7 @@ func (h *host) within(t *testing.T, r row) cell {
 	if landlock && r.absent != "" {
 		return cell{r.absent, absent}
 	}
+	unchanged := h.watchCopied(t, r)
 	got, err := h.attack(t.Context(), h.box, r.args)
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +167,28 @@ func (h *host) within(t *testing.T, r row) cell {
 		return cell{got, stopped}
 	case landlock && r.lost != "":
 		return cell{"lost: " + r.lost, lost}
+	case r.copied != "" && !unchanged():
+		t.Errorf("%s of the host's is changed", r.copied)
+		return cell{got, hole}
 	default:
 		return cell{"harmless", harmless}
+	}
+}
+
+// watchCopied returns what reports whether the row's copied file is still as it was.
+func (h *host) watchCopied(t *testing.T, r row) func() bool {
+	t.Helper()
+	if r.copied == "" {
+		return func() bool { return false }
+	}
+	file := h.expand([]string{r.copied}, "{ws}", h.inside)[0]
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() bool {
+		after, err := os.ReadFile(file)
+		return err == nil && bytes.Equal(before, after)
 	}
 }
 

@@ -195,12 +195,16 @@ func (h *host) runOpenly(t *testing.T, rows []row, known openings) {
 				h.box.names = append([]string{"{host}", h.victim(t)}, h.box.names...)
 				defer func() { h.box.names = h.box.names[2:] }()
 			}
+			unchanged := h.watchCopied(t, r)
 			got, err := h.attack(t.Context(), h.box, r.args)
 			if err != nil {
 				t.Fatal(err)
 			}
 			within := cell{got, stopped}
-			if got == succeeded {
+			switch {
+			case got == succeeded && unchanged():
+				within = cell{"harmless", harmless}
+			case got == succeeded:
 				within = cell{"open", lost}
 				if !known.take(h.Level, r.name) {
 					within.Kind = hole

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -53,12 +54,13 @@ func read(args []string) (string, error) {
 	return "read " + args[0], nil
 }
 
-// list reaches the entries of a directory.
+// list reaches the entries of a directory other than those that are named.
 func list(args []string) (string, error) {
 	entries, err := os.ReadDir(args[0])
 	if err != nil {
 		return "", err
 	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return slices.Contains(args[1:], e.Name()) })
 	if len(entries) == 0 {
 		return "", errors.New("empty")
 	}
