@@ -52,7 +52,7 @@ func TestPapersNameWhatIsThere(t *testing.T) {
 		}
 		for _, found := range scripts.FindAllStringSubmatch(text, -1) {
 			for _, name := range inBackticks.FindAllStringSubmatch(found[1], -1) {
-				if _, err := os.Stat(filepath.Join(root(), "test/script/testdata", name[1]+".txtar")); err != nil {
+				if _, err := os.Stat(filepath.Join(root(), "test", "script", "testdata", name[1]+".txtar")); err != nil {
 					t.Errorf("%s names a script: %v", paper, err)
 				}
 			}
