@@ -72,9 +72,13 @@ func isRef(text string, pattern bool) bool {
 	})
 }
 
-// RemoteOf is the remote that an acceptable setting names and that must have a URL:
-// git takes the name of one that has none for a path. "" where it names none.
+// RemoteOf is the remote that an acceptable setting is about or names, and that must
+// have a URL: git takes the name of one that has none for a path. "" where it is
+// about none, or gives the URL itself.
 func RemoteOf(key, value string) string {
+	if name, ok := strings.CutPrefix(key, "remote."); ok && strings.HasSuffix(name, ".fetch") {
+		return strings.TrimSuffix(name, ".fetch")
+	}
 	if strings.HasPrefix(key, "branch.") && (strings.HasSuffix(key, ".remote") || strings.HasSuffix(key, ".pushremote")) && value != "." {
 		return value
 	}

@@ -107,7 +107,7 @@ func TestAcceptableGit(t *testing.T) {
 			t.Errorf("%s = %q: %v", tt.key, tt.value, got)
 		}
 	}
-	for _, tt := range [][3]string{{"branch.a.b.remote", "origin", "origin"}, {"branch.a.pushremote", "x", "x"}, {"branch.a.remote", ".", ""}, {"branch.a.merge", "refs/heads/a", ""}, {"remote.remote.url", "x", ""}} {
+	for _, tt := range [][3]string{{"branch.a.b.remote", "origin", "origin"}, {"branch.a.pushremote", "x", "x"}, {"branch.a.remote", ".", ""}, {"branch.a.merge", "refs/heads/a", ""}, {"remote.remote.url", "x", ""}, {"remote.a.b.fetch", "+refs/heads/*:refs/remotes/a.b/*", "a.b"}} {
 		if got := RemoteOf(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("%s = %s names %q", tt[0], tt[1], got)
 		}

@@ -56,7 +56,7 @@ func CompareGit(host, copied []byte) (GitAdded, error) {
 		return !slices.ContainsFunc(is[s.key], func(o setting) bool { return o.bare || !policy.AcceptableGit(o.key, o.value) })
 	}
 	for _, s := range slices.Concat(old, all) {
-		if name, ok := strings.CutPrefix(s.key, "remote."); ok && strings.HasSuffix(name, ".url") && (was[s.key] != nil || acceptable(s)) {
+		if name, ok := strings.CutPrefix(s.key, "remote."); ok && strings.HasSuffix(name, ".url") && s.value != "" && (was[s.key] != nil || acceptable(s)) {
 			urls[strings.TrimSuffix(name, ".url")] = true
 		}
 	}
