@@ -50,6 +50,18 @@ func TestCompareGit(t *testing.T) {
 	}
 }
 
+// What a file includes may have the same keys, and a remote with two URLs is pushed to
+// both.
+func TestCompareGitIncludes(t *testing.T) {
+	for _, include := range []string{"[include]\n\tpath = other\n", "[Include]\nPath=/other\n", "[includeIf \"gitdir:/x/\"]\n\tpath = other\n"} {
+		host := "[core]\n\tbare = false\n" + include
+		found, err := CompareGit([]byte(host), []byte(host+"[remote \"origin\"]\n\turl = https://example.com/evil\n"))
+		if !errors.Is(err, errIncludes) || len(found.Settings) > 0 {
+			t.Errorf("%q: %+v, %v", include, found, err)
+		}
+	}
+}
+
 func FuzzCompareGit(f *testing.F) {
 	f.Add(hostConfig, hostConfig+"[user]\n\tname = \"a # b\"\n")
 	f.Add("[user]", "[branch \"a\\b\"]\nmerge=refs/heads/x")
@@ -140,7 +152,10 @@ func TestAcceptGitHostile(t *testing.T) {
 		"a FIFO":            func(_, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600)) },
 		"a locked file":     func(_, file string) error { return os.WriteFile(file+".lock", nil, 0o644) },
 		"a lock that leads": func(_, file string) error { return os.Symlink(elsewhere, file+".lock") },
-		"another form":      func(_, file string) error { return os.WriteFile(file, []byte("[a]\nb = \\\nc\n"), 0o644) },
+		"a file that includes others": func(_, file string) error {
+			return os.WriteFile(file, []byte("[include]\npath = other\n"), 0o644)
+		},
+		"another form": func(_, file string) error { return os.WriteFile(file, []byte("[a]\nb = \\\nc\n"), 0o644) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, ws, file := kept(t, GitSetting{"user.name", "Ann"})

@@ -32,14 +32,23 @@ const (
 // errNotPlainGit is configuration in which nobody can tell what is new.
 var errNotPlainGit = errors.New("it is not in the form that git writes")
 
+// errIncludes is configuration of the host's that may have a key in another file.
+var errIncludes = errors.New("the host's file includes others, which may have values of the same keys")
+
 // CompareGit compares the text of a repository's configuration with a copy that
 // commands could change. A key that the host's file has, or that a command has given a
-// value of another kind, is never among the settings.
+// value of another kind, is never among the settings; nothing is where the host's file
+// includes others.
 func CompareGit(host, copied []byte) (GitAdded, error) {
 	var found GitAdded
 	old, err := parsePlain(host)
 	if err != nil {
 		return found, errNotPlainGit
+	}
+	if slices.ContainsFunc(old, func(s setting) bool {
+		return s.key == "include.path" || strings.HasPrefix(s.key, "includeif.") && strings.HasSuffix(s.key, ".path")
+	}) {
+		return found, errIncludes
 	}
 	all, err := parsePlain(copied)
 	if err != nil {
