@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -36,16 +38,20 @@ func (s *Sandbox) compareGit() {
 	var kept []hostpath.GitKept
 	for _, file := range slices.Sorted(maps.Keys(s.death.Copies)) {
 		copied := s.death.Copies[file]
+		if copied.Err != nil {
+			s.changes.Git = append(s.changes.Git, GitChange{File: file, Unread: noCopy(copied.Err)})
+			continue
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), gitWait)
 		text, err := hostpath.Read(ctx, "/", file[1:], maxParsedConfig)
 		cancel()
-		if err == nil && bytes.Equal(text, copied) {
+		if err == nil && bytes.Equal(text, copied.Text) {
 			continue
 		}
 		change := GitChange{File: file}
 		var found hostpath.GitAdded
 		if err == nil {
-			found, err = hostpath.CompareGit(text, copied)
+			found, err = hostpath.CompareGit(text, copied.Text)
 		}
 		if err != nil {
 			change.Unread = err.Error()
@@ -66,6 +72,19 @@ func (s *Sandbox) compareGit() {
 			s.changes.Git[i].Unread = "it cannot be kept: " + err.Error()
 		}
 	}
+}
+
+// noCopy says in words what stands in the place of a copy.
+func noCopy(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it was removed"
+	case errors.Is(err, syscall.ELOOP):
+		return "it is a symbolic link"
+	case errors.Is(err, hostpath.ErrNotRegular), errors.Is(err, hostpath.ErrTooLarge):
+		return "it is " + hostpath.Reason(err)
+	}
+	return "cannot read it: " + hostpath.Reason(err)
 }
 
 func printed(settings []hostpath.GitSetting) []string {
