@@ -98,6 +98,9 @@ type Stream struct {
 	Signals <-chan string
 	// Terminal is the caller's terminal; nil where there is none.
 	Terminal Terminal
+	// Ask puts a question, below what it is about, to the person at the terminal, and
+	// reports whether the answer is yes. nil: nobody can be asked.
+	Ask func(question string) (bool, error)
 	// Typed says that both standard input and standard output are a terminal.
 	Typed bool
 

@@ -52,7 +52,7 @@ hands one on; what is written with --env can be read in the list of processes, s
 secrets belong in --env-pass.
 Git has the user's name and
 address, and a copy of the repository's configuration: what commands add to it is
-printed at the end, and "paddock git accept" takes it over.
+printed at the end, and "paddock git accept" takes it over, once you agree.
 
 On a command line the first argument that is no flag starts the command; "--" may
 stand before it. On a command line standard input, output and error output are

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// maxGitValue bounds the values that AcceptableGit takes, in bytes.
-const maxGitValue = 2048
+// maxGitSetting bounds what AcceptableGit takes, key and value, in bytes: people read it.
+const maxGitSetting = 1024
 
 var (
 	// gitName is a name of a remote, without what git or a shell could take for more.
@@ -24,7 +24,7 @@ var (
 // there for it as well.
 func AcceptableGit(key, value string) bool {
 	first, last := strings.IndexByte(key, '.'), strings.LastIndexByte(key, '.')
-	if first < 0 || value == "" || strings.ContainsAny(key, `"\`) || len(key)+len(value) > maxGitValue || strings.ContainsFunc(key+value, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+	if first < 0 || value == "" || strings.ContainsAny(key, `"\`) || len(key)+len(value) > maxGitSetting || strings.ContainsFunc(key+value, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return false
 	}
 	section, name, sub := key[:first], key[last+1:], ""

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,11 +24,13 @@ type GitAdded struct {
 	Other []string
 }
 
-// Bounds of what is taken from one copy.
-const (
-	maxAdded      = 256
-	maxAddedOther = 64
-)
+// MaxGitAdded bounds the settings that commands of one sandbox can add, and that
+// [AcceptGit] takes over at once: a person looks at them.
+const MaxGitAdded = 128
+
+const maxAddedOther = 64 // keys of one copy
+
+var errTooManyAdded = fmt.Errorf("more than %d settings were added", MaxGitAdded)
 
 // errNotPlainGit is configuration in which nobody can tell what is new.
 var errNotPlainGit = errors.New("it is not in the form that git writes")
@@ -76,7 +79,7 @@ func CompareGit(host, copied []byte) (GitAdded, error) {
 			if !slices.Equal(was[s.key], is[s.key]) {
 				other(s.key)
 			}
-		case acceptable(s) && (remote == "" || urls[remote]) && len(found.Settings) < maxAdded:
+		case acceptable(s) && (remote == "" || urls[remote]):
 			found.Settings = append(found.Settings, GitSetting{s.key, s.value})
 		default:
 			other(s.key)
@@ -86,6 +89,9 @@ func CompareGit(host, copied []byte) (GitAdded, error) {
 		if is[s.key] == nil {
 			other(s.key)
 		}
+	}
+	if len(found.Settings) > MaxGitAdded { // a part would name remotes that are not in it
+		return GitAdded{}, errTooManyAdded
 	}
 	return found, nil
 }
