@@ -54,9 +54,9 @@ func accept(t *testing.T, state, dir string) GitAcceptance {
 }
 
 // said is what was not taken over, and why, in lines.
-func (a GitAccepted) said() string {
+func (d GitAccepted) said() string {
 	var b strings.Builder
-	for _, l := range a.Left {
+	for _, l := range d.Left {
 		b.WriteString(l.String() + ": " + l.Why + "\n")
 	}
 	return b.String()
@@ -207,7 +207,7 @@ func TestAcceptGitHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, ws, file := kept(t, GitSetting{"user.name", "Ann"})
-			nested := filepath.Join(ws, "b\xff\nc") // git takes any name
+			nested := ws + "/b\xff\nc" // git takes any name
 			other := repositoryAt(t, nested)
 			keep(t, state, "other", nested, 1, GitSetting{"user.name", "Bob"})
 			if err := tt.change(ws, file); err != nil {
