@@ -2,10 +2,15 @@ package paddock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -34,18 +39,30 @@ func (s *Sandbox) compareGit() {
 		return
 	}
 	var kept []hostpath.GitKept
-	for _, file := range slices.Sorted(maps.Keys(s.death.Copies)) {
+	files, added := slices.Collect(maps.Keys(s.death.Copies)), 0
+	slices.SortFunc(files, func(a, b string) int { // nested repositories come last, and go short
+		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
+	})
+	for _, file := range files {
 		copied := s.death.Copies[file]
+		if copied.Err != nil {
+			s.changes.Git = append(s.changes.Git, GitChange{File: file, Unread: noCopy(copied.Err)})
+			continue
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), gitWait)
 		text, err := hostpath.Read(ctx, "/", file[1:], maxParsedConfig)
 		cancel()
-		if err == nil && bytes.Equal(text, copied) {
+		if err == nil && bytes.Equal(text, copied.Text) {
 			continue
 		}
 		change := GitChange{File: file}
 		var found hostpath.GitAdded
 		if err == nil {
-			found, err = hostpath.CompareGit(text, copied)
+			found, err = hostpath.CompareGit(text, copied.Text)
+		}
+		if added += len(found.Settings); added > hostpath.MaxGitAdded && len(found.Settings) > 0 {
+			added -= len(found.Settings)
+			found.Settings, err = nil, fmt.Errorf("more than %d settings were added, in all repositories", hostpath.MaxGitAdded)
 		}
 		if err != nil {
 			change.Unread = err.Error()
@@ -63,9 +80,24 @@ func (s *Sandbox) compareGit() {
 	}
 	if err := hostpath.KeepGit(s.state, s.ID(), kept); err != nil {
 		for i := range s.changes.Git {
-			s.changes.Git[i].Unread = "it cannot be kept: " + err.Error()
+			if c := &s.changes.Git[i]; len(c.Added) > 0 {
+				c.Added, c.Unread = nil, "it cannot be kept: "+err.Error()
+			}
 		}
 	}
+}
+
+// noCopy says in words what stands in the place of a copy.
+func noCopy(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "it was removed"
+	case errors.Is(err, syscall.ELOOP):
+		return "it is a symbolic link"
+	case errors.Is(err, hostpath.ErrNotRegular), errors.Is(err, hostpath.ErrTooLarge):
+		return "it is " + hostpath.Reason(err)
+	}
+	return "cannot read it: " + hostpath.Reason(err)
 }
 
 func printed(settings []hostpath.GitSetting) []string {
@@ -76,39 +108,87 @@ func printed(settings []hostpath.GitSetting) []string {
 	return all
 }
 
-// GitAccepted is what [AcceptGit] has made of one file of git's configuration.
+// GitAccept says what [AcceptGit] is to take over.
+type GitAccept struct {
+	// Dir chooses sandboxes over this directory, and the file of a repository here.
+	// "" chooses all.
+	Dir string
+	// Sandbox chooses one by its id. "" chooses all.
+	Sandbox string
+	// Drop forgets what is kept, and adds nothing.
+	Drop bool
+	// Agree is asked before the first write, with all that would be added. nil: nothing is.
+	Agree func(offered []GitAccepted) (bool, error)
+}
+
+// GitAccepted is what one file of git's configuration can take over, or has.
 type GitAccepted struct {
 	File string
-	// Added are the settings that it has now, and Left those that it did not take,
-	// since it has others of these keys meanwhile.
-	Added, Left []string
+	// Sandboxes are those whose commands added it, the newest first.
+	Sandboxes []string
+	// Added are the settings that it can take over, or has now.
+	Added []string
+	// Left are those that it does not take over, each with why.
+	Left []GitLeft
+	// Err says why it took nothing over that is still kept. nil: nothing is.
+	Err error
+}
+
+// GitLeft is a setting that a file does not take over.
+type GitLeft struct{ Setting, Why string }
+
+// GitAcceptance is what has become of it.
+type GitAcceptance struct {
+	Files []GitAccepted
+	// Agreed says that the files have the settings now; else they can take them over.
+	Agreed bool
+	// Forgotten says of which sandboxes nothing could be read, and why.
+	Forgotten []string
 }
 
 // AcceptGit has the host's configuration of git take over what commands of sandboxes
-// over a directory have added to their copies of it: remotes with https and ssh URLs,
-// what branches follow, the user's name and address. It takes nothing else over, and
-// changes no value that is there.
-func AcceptGit(dir string, opts Options) ([]GitAccepted, error) {
+// have added to their copies of it: remotes with https and ssh URLs, what branches
+// follow, the user's name and address. Of what several gave a key the newest counts.
+// It takes nothing else over, changes no value that is there, and forgets what it has
+// taken over or never can.
+func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {
-		return nil, err
+		return GitAcceptance{}, err
 	}
-	way, err := hostpath.Locate(state, dir)
-	if err != nil {
-		return nil, &Error{Message: "cannot use " + dir + ": " + hostpath.Reason(err), Hint: hostpath.Hint(err)}
+	from := hostpath.GitAccept{Sandbox: what.Sandbox, Drop: what.Drop}
+	if what.Agree != nil {
+		from.Agree = func(offered []hostpath.GitAccepted) (bool, error) { return what.Agree(accepted(offered)) }
 	}
-	if !way.IsDir() {
-		return nil, &Error{Message: "cannot use " + dir + ": it is not a directory"}
+	if what.Dir != "" {
+		way, err := hostpath.Locate(state, what.Dir)
+		if err != nil {
+			return GitAcceptance{}, &Error{Message: "cannot use " + what.Dir + ": " + hostpath.Reason(err), Hint: hostpath.Hint(err)}
+		}
+		if !way.IsDir() {
+			return GitAcceptance{}, &Error{Message: "cannot use " + what.Dir + ": it is not a directory"}
+		}
+		from.Dir = way.Path
 	}
-	found, err := hostpath.AcceptGit(state, way.Path)
-	var all []GitAccepted
-	for _, f := range found {
-		all = append(all, GitAccepted{File: f.File, Added: printed(f.Settings), Left: printed(f.Left)})
+	found, err := hostpath.AcceptGit(state, from)
+	if e := (*hostpath.TooManyGitError)(nil); errors.As(err, &e) {
+		err = &Error{Message: "cannot accept all of it at once: " + err.Error(), Hint: "take over what one sandbox added: paddock git accept " + e.Sandboxes[0] + ", or forget it all: --drop"}
 	}
-	if locked := (*hostpath.LockedError)(nil); errors.As(err, &locked) {
-		err = &Error{Message: err.Error(), Hint: "where no git runs, remove " + locked.Lock}
+	return GitAcceptance{accepted(found.Files), found.Agreed, found.Forgotten}, err
+}
+
+func accepted(files []hostpath.GitAccepted) (all []GitAccepted) {
+	for _, f := range files {
+		one := GitAccepted{File: f.File, Sandboxes: f.Sandboxes, Added: printed(f.Settings), Err: f.Err}
+		for _, l := range f.Left {
+			one.Left = append(one.Left, GitLeft{l.GitSetting.String(), l.Why})
+		}
+		if locked := (*hostpath.LockedError)(nil); errors.As(f.Err, &locked) {
+			one.Err = &Error{Message: f.Err.Error(), Hint: "where no git runs, remove " + locked.Lock}
+		}
+		all = append(all, one)
 	}
-	return all, err
+	return all
 }
 
 // LinkWorktree returns the spec with a mount of the repository of which its workspace

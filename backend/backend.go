@@ -149,8 +149,14 @@ type Death struct {
 	// Log is what the agent wrote on its standard error, bounded; normally empty.
 	Log string `json:"log,omitempty"`
 	// Copies are what commands have made of the copies that they had of files, by
-	// [Guard].File, as they were after the end. The text is hostile.
-	Copies map[string][]byte `json:"-"`
+	// [Guard].File, as they were after the end.
+	Copies map[string]Copy `json:"-"`
+}
+
+// Copy is what commands have made of one copy.
+type Copy struct {
+	Text []byte // hostile
+	Err  error  // why it was not read: the copy is gone, say, or no regular file
 }
 
 // StartError is a wall that could not be built, typed so that a caller can

@@ -31,6 +31,10 @@ type Env struct {
 	// Ceiling is the most that a spec of the principal's may ask for. nil:
 	// whatever the library takes.
 	Ceiling *policy.Ceiling
+	// Repository is one that a workspace which is a linked worktree of it gets
+	// although the ceiling does not hold it: that of the operator's own workspace.
+	// No other mount of it is allowed for that. "": there is none.
+	Repository string
 	// Default is the sandbox that is meant where none is named. nil: one over the
 	// current directory.
 	Default *policy.Spec
@@ -98,6 +102,9 @@ type Stream struct {
 	Signals <-chan string
 	// Terminal is the caller's terminal; nil where there is none.
 	Terminal Terminal
+	// Ask puts a question, below what it is about, to the person at the terminal, and
+	// reports whether the answer is yes. nil: nobody can be asked.
+	Ask func(question string) (bool, error)
 	// Typed says that both standard input and standard output are a terminal.
 	Typed bool
 

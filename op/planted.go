@@ -169,13 +169,10 @@ func gitNote(c paddock.Changes) (lines []string) {
 	for _, g := range c.Git {
 		at := pathNames([]string{g.File})
 		if len(g.Added) > 0 {
-			lines = append(lines, "the commands changed a copy of "+at+". \"paddock git accept -w "+pathNames([]string{c.Workspace})+"\" adds to the file:")
-			for i, s := range g.Added {
-				if i == shownPlanted {
-					lines = append(lines, fmt.Sprintf("  and %d more", len(g.Added)-i))
-					break
-				}
-				lines = append(lines, "  "+firstOf(s, maxPlantedName))
+			// All of it, in full: by the id it is taken over without another look.
+			lines = append(lines, "the commands changed a copy of "+at+". \"paddock git accept "+c.Sandbox+"\" adds to the file:")
+			for _, s := range g.Added {
+				lines = append(lines, "  "+s)
 			}
 		}
 		if len(g.Other) > 0 {

@@ -53,7 +53,7 @@ belong in --env-pass. Without a network, variables of npm, pip, cargo and go mak
 fail at once.
 
 git has the user's name and address, and a copy of the repository's configuration:
-what commands add to it is printed at the end, and "paddock git accept" takes it over.
+what commands add to it is printed at the end, and "paddock git accept" takes it over once you agree.
 
 On a command line the first argument that is no flag starts the command; "--" may
 stand before it. On a command line paddock plan lists the directories of PATH that

@@ -80,21 +80,22 @@ func meant(spec policy.Spec, dir string) error {
 		Hint: "go to a project's directory, or name one; where this one is meant, name it: --workspace " + dir}
 }
 
-// linkWorktree mounts the repository of a linked worktree, where the ceiling has room for it.
+// linkWorktree mounts the repository of a linked worktree, where the ceiling has room
+// for it, or where it is the operator's own. It is judged anew at each start.
 func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.Options) (policy.Spec, error) {
 	linked, err := paddock.LinkWorktree(ctx, spec, opts)
 	if err != nil || e.Ceiling == nil || len(linked.Mounts) == len(spec.Mounts) {
 		return linked, err
 	}
 	m := linked.Mounts[len(spec.Mounts)]
-	if e.Ceiling.Holds(m) {
+	if e.Ceiling.Holds(m) || m.Source == e.Repository {
 		return linked, nil
 	}
 	if e.call != nil {
 		e.call.refuse()
 	}
 	return spec, &policy.CeilingError{Rule: "ceiling.mounts", FieldError: policy.FieldError{Field: "workspace.source", Value: spec.Workspace.Source,
-		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + m.Source}}
+		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + m.Source + ", or as one of the mounts of the ceiling"}}
 }
 
 // below applies the ceiling.

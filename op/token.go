@@ -124,6 +124,20 @@ func (in TokenCreateInput) bounds(ctx context.Context, env *Env) (*token.Bounds,
 	if err != nil {
 		return nil, err
 	}
+	linked, err := paddock.LinkWorktree(ctx, spec, env.Options)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range linked.Mounts[len(spec.Mounts):] {
+		if !ceiling.Holds(m) { // what the principal may change is what was written, and no more
+			field := "workspaces"
+			if len(dirs) == 0 {
+				field = "spec_file"
+			}
+			return nil, &policy.FieldError{Field: field, Value: spec.Workspace.Source, Reason: "it is a linked worktree of the repository in " + m.Source + ", which the principal could change with it",
+				Hint: "where that is meant, put " + m.Source + " into the mounts of a ceiling: --ceiling FILE; else name another directory"}
+		}
+	}
 	return &token.Bounds{Ceiling: *ceiling, Default: spec}, nil
 }
 

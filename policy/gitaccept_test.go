@@ -12,6 +12,9 @@ func TestAcceptableGit(t *testing.T) {
 		{"user.signingkey", "~/.ssh/id", false},
 		{"user.x.name", "Ann", false},
 		{"user.name", "Ann\nx", false},
+		{"user.name", "李", true},
+		{"user.name", "<.>", false},
+		{"user.email", "'", false},
 		{"remote.origin.url", "https://example.com/x.git", true},
 		{"remote.origin.url", "ssh://git@example.com/x.git", true},
 		{"remote.origin.url", "git@example.com:ann/x.git", true},
@@ -49,6 +52,29 @@ func TestAcceptableGit(t *testing.T) {
 		{"remote.origin.fetch", "+refs/heads/*:refs/remotes/other/*", false},
 		{"remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/../../heads/*", false},
 		{"remote.origin.fetch", "refs/heads/x", false},
+		{"remote.origin.fetch", "refs/heads/x:refs/remotes/origin/x", true},
+		{"remote.origin.fetch", "+refs/heads/a*b:refs/remotes/origin/c*", true},
+		{"remote.origin.fetch", "^refs/heads/tmp/*", true},
+		{"remote.origin.fetch", "+^refs/heads/tmp", false},
+		{"remote.origin.fetch", "^+refs/heads/tmp", false},
+		{"remote.origin.fetch", "^refs/heads/tmp:refs/remotes/origin/x", false},
+		{"remote.origin.fetch", "^refs/heads/*/*", false},
+		{"remote.origin.fetch", "++refs/heads/*:refs/remotes/origin/*", false},
+		{"remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*:refs/heads/*", false},
+		{"remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*:", false},
+		{"remote.origin.fetch", "refs/heads/*:refs/remotes/origin/x", false},
+		{"remote.origin.fetch", "refs/heads/x:refs/remotes/origin/*", false},
+		{"remote.origin.fetch", "refs/*/*:refs/remotes/origin/*/*", false},
+		{"remote.origin.fetch", "refs/:refs/remotes/origin/", false},
+		{"remote.origin.fetch", "refs/heads/x:refs/remotes/origin/", false},
+		{"remote.origin.fetch", "refs//x:refs/remotes/origin/x", false},
+		{"remote.origin.fetch", "refs/heads/x:refs/remotes/origin/x.lock", false},
+		{"remote.origin.fetch", "refs/heads/.x:refs/remotes/origin/x", false},
+		{"remote.origin.fetch", "refs/heads/x@{1}:refs/remotes/origin/x", false},
+		{"remote.origin.fetch", "refs/heads/x y:refs/remotes/origin/x", false},
+		{"remote.a..b.fetch", "refs/heads/x:refs/remotes/a..b/x", false},
+		{"remote.a.lock.url", "https://example.com/x", false},
+		{"remote.a..b.url", "https://example.com/x", false},
 		{"branch.main.remote", "origin", true},
 		{"branch.main.remote", ".", true},
 		{"branch.main.remote", "../x", false},
@@ -58,6 +84,13 @@ func TestAcceptableGit(t *testing.T) {
 		{"branch.main.pushremote", "origin", true},
 		{"branch.main.merge", "refs/heads/main", true},
 		{"branch.main.merge", "main", false},
+		{"branch.main.merge", "refs/heads/../../x", false},
+		{"branch.main.merge", "refs/heads/", false},
+		{"branch.main.merge", "refs/heads/*", false},
+		{"branch.a/b.c.merge", "refs/heads/a/b.c", true},
+		{"branch.a b.merge", "refs/heads/a", false},
+		{"branch.a..b.remote", "origin", false},
+		{"branch.main.remote", "a.lock", false},
 		{"branch.main.rebase", "true", true},
 		{"branch.main.rebase", "x", false},
 		{"branch.main.mergeoptions", "--strategy=x", false},
@@ -74,7 +107,7 @@ func TestAcceptableGit(t *testing.T) {
 			t.Errorf("%s = %q: %v", tt.key, tt.value, got)
 		}
 	}
-	for _, tt := range [][3]string{{"branch.a.b.remote", "origin", "origin"}, {"branch.a.pushremote", "x", "x"}, {"branch.a.remote", ".", ""}, {"branch.a.merge", "refs/heads/a", ""}, {"remote.remote.url", "x", ""}} {
+	for _, tt := range [][3]string{{"branch.a.b.remote", "origin", "origin"}, {"branch.a.pushremote", "x", "x"}, {"branch.a.remote", ".", ""}, {"branch.a.merge", "refs/heads/a", ""}, {"remote.remote.url", "x", ""}, {"remote.a.b.fetch", "+refs/heads/*:refs/remotes/a.b/*", "a.b"}} {
 		if got := RemoteOf(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("%s = %s names %q", tt[0], tt[1], got)
 		}

@@ -2,7 +2,6 @@ package hostpath
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,132 +9,48 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// GitKept is what commands of one sandbox have added to their copy of a repository's
-// configuration, kept for [AcceptGit].
-type GitKept struct {
-	Workspace string // of the sandbox
-	File      string // the host's, free of symbolic links
-	Dir       Identity
-	Settings  []GitSetting
+// GitAccept says what [AcceptGit] is to take over.
+type GitAccept struct {
+	// Dir, free of symbolic links, chooses sandboxes over it, and its own repository's
+	// file of all others. "": whatever there is.
+	Dir string
+	// Sandbox chooses one by its id. "": all.
+	Sandbox string
+	// Drop forgets it, and adds nothing.
+	Drop bool
+	// Agree is asked before the first write, with all that would be added. nil: nothing is.
+	Agree func(offered []GitAccepted) (bool, error)
 }
 
-// Where it is kept below the directory of state, a file for each sandbox, and how
-// much: of more the oldest go.
-const (
-	keptDir     = "git"
-	maxGitKept  = 64
-	maxKeptSize = 4 << 20 // bytes of one
-)
-
-// KeepGit keeps what the commands of a sandbox have added, below a directory of state.
-func KeepGit(state, id string, list []GitKept) error {
-	for i := range list {
-		var st stat
-		if err := st.of(unix.AT_FDCWD, filepath.Dir(list[i].File)); err != nil {
-			return err
-		}
-		list[i].Dir = st.Identity
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(state, keptDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	name := filepath.Join(dir, id)
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return err
-	}
-	kept, err := keptGit(state)
-	for i := 0; err == nil && i < len(kept)-maxGitKept; i++ {
-		err = os.Remove(filepath.Join(dir, kept[i]))
-	}
-	return err
-}
-
-// keptGit lists the sandboxes of which something is kept, the oldest first.
-func keptGit(state string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(state, keptDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	age := map[string]time.Time{}
-	var names []string
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == "" {
-			age[e.Name()] = info.ModTime()
-			names = append(names, e.Name())
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(age[a].Compare(age[b]), cmp.Compare(a, b)) })
-	return names, err
-}
-
-// GitAccepted is what one file of configuration has taken over.
+// GitAccepted is what one file of configuration can take over, or has.
 type GitAccepted struct {
-	File     string
-	Settings []GitSetting
-	// Left are those whose keys the file has meanwhile, with other values.
-	Left []GitSetting
+	File      string
+	Sandboxes []string // whose commands added it, the newest first
+	Settings  []GitSetting
+	Left      []GitLeft
+	// Err says why nothing was added to it that is still kept. nil: nothing is.
+	Err error
 }
 
-// AcceptGit has the host's configuration take over what commands of sandboxes over a
-// directory, free of symbolic links, have added to their copies. What is kept is
-// judged anew, as it may be older than the file, and forgotten where that has gone well.
-//
-// The file is locked as git locks it and then only grows, by one write: to put another
-// in its place would take the protection of sandboxes that run away from its name.
-func AcceptGit(state, dir string) ([]GitAccepted, error) {
-	names, err := keptGit(state)
-	if err != nil {
-		return nil, err
-	}
-	var done []GitAccepted
-	var used []string
-	for _, name := range names {
-		text, err := readOwn(filepath.Join(state, keptDir), name, ownedByCaller)
-		var list []GitKept
-		if err == nil && len(text) > maxKeptSize {
-			err = ErrTooLarge
-		}
-		if err == nil {
-			err = json.Unmarshal(text, &list)
-		}
-		if err != nil {
-			return done, fmt.Errorf("cannot read %s: %w", filepath.Join(state, keptDir, name), err)
-		}
-		matched := false
-		for _, k := range list {
-			if !under(dir, k.Workspace) && filepath.Dir(filepath.Dir(k.File)) != dir {
-				continue
-			}
-			matched = true
-			one, err := k.accept()
-			if err != nil {
-				return done, fmt.Errorf("cannot change %s: %w", k.File, err)
-			}
-			done = append(done, one)
-		}
-		if matched {
-			used = append(used, name)
-		}
-	}
-	for _, name := range used {
-		err = errors.Join(err, os.Remove(filepath.Join(state, keptDir, name)))
-	}
-	return done, err
+// GitLeft is a setting that a file does not take over.
+type GitLeft struct {
+	GitSetting
+	Why string
+}
+
+// GitAcceptance is what has become of it.
+type GitAcceptance struct {
+	Files []GitAccepted
+	// Agreed says that the files have the settings now; else they can take them over.
+	Agreed bool
+	// Forgotten says of which sandboxes nothing could be read, and why.
+	Forgotten []string
 }
 
 // LockedError is a file of configuration that git, or whoever made its lock, has locked.
@@ -144,80 +59,251 @@ type LockedError struct{ Lock string }
 // Error names the lock.
 func (e *LockedError) Error() string { return e.Lock + " exists, which is how git locks the file" }
 
-// accept adds what the file does not have yet.
-func (k GitKept) accept() (done GitAccepted, err error) {
-	done.File = k.File
-	dir, err := open(unix.AT_FDCWD, "/", dirFlags)
+// TooManyGitError is more than a person looks at in one list.
+type TooManyGitError struct {
+	Sandboxes []string // whose commands added it, the newest first
+}
+
+// Error says how much is looked at.
+func (e *TooManyGitError) Error() string {
+	return fmt.Sprintf("sandboxes have added more than %d settings", MaxGitAdded)
+}
+
+// gitFile is what sandboxes have added to one file.
+type gitFile struct {
+	file  string
+	of    []string  // sandboxes, the newest first
+	kept  []GitKept // of each
+	shown GitAccepted
+}
+
+// AcceptGit has the host's configuration take over what commands of sandboxes have
+// added to their copies. Of what several gave a key the newest counts. Nothing is
+// written before Agree has been asked with all of it, and nothing else afterwards. What
+// is kept is judged anew, as it may be older than the file, and forgotten once the
+// files have it, or can have none of it; what cannot be read is forgotten at once.
+//
+// A file is locked as git locks it and then only grows, by one write: to put another
+// in its place would take the protection of sandboxes that run away from its name.
+func AcceptGit(state string, what GitAccept) (out GitAcceptance, err error) {
+	dir := filepath.Join(state, keptDir)
+	records, err := listKept(dir)
 	if err != nil {
-		return done, err
+		return out, err
 	}
-	at, err := openByName(dir, filepath.Dir(k.File)[1:], dirFlags)
-	_ = unix.Close(dir)
+	records = slices.DeleteFunc(records, func(r gitRecord) bool { return what.Sandbox != "" && r.sandbox != what.Sandbox })
+	for i := range records {
+		r := &records[i]
+		if rerr := r.read(dir); rerr != nil {
+			out.Forgotten = append(out.Forgotten, r.sandbox+": "+Printable(Reason(rerr)))
+			err = errors.Join(err, r.forget(dir, nil))
+		}
+	}
 	if err != nil {
-		return done, err
+		return out, err
+	}
+	files, offered := what.files(records), 0
+	for _, f := range files {
+		one := f.look(false)
+		if offered += len(one.Settings); !what.Drop && (offered > MaxGitAdded || errors.Is(one.Err, errTooManyAdded)) {
+			return GitAcceptance{Forgotten: out.Forgotten}, tooMany(files)
+		}
+		f.shown = one
+		out.Files = append(out.Files, one)
+	}
+	if offered > 0 && !what.Drop {
+		if what.Agree == nil {
+			return out, nil
+		}
+		if out.Agreed, err = what.Agree(out.Files); err != nil || !out.Agreed {
+			return out, err
+		}
+	}
+	for i, f := range files {
+		if out.Agreed && len(f.shown.Settings) > 0 {
+			out.Files[i] = f.look(true)
+		}
+	}
+	for _, r := range records {
+		rest := slices.DeleteFunc(slices.Clone(r.list), func(k GitKept) bool {
+			at := slices.IndexFunc(out.Files, func(f GitAccepted) bool { return f.File == k.File })
+			return what.chooses(k) && (what.Drop || out.Files[at].Err == nil)
+		})
+		if len(rest) < len(r.list) {
+			err = errors.Join(err, r.forget(dir, rest))
+		}
+	}
+	return out, err
+}
+
+func (a GitAccept) chooses(k GitKept) bool {
+	return a.Dir == "" || under(a.Dir, k.Workspace) || filepath.Dir(filepath.Dir(k.File)) == a.Dir
+}
+
+// files are those that are chosen.
+func (a GitAccept) files(records []gitRecord) (files []*gitFile) {
+	for _, r := range records {
+		for _, k := range r.list {
+			if !a.chooses(k) {
+				continue
+			}
+			at := slices.IndexFunc(files, func(f *gitFile) bool { return f.file == k.File })
+			if at < 0 {
+				at, files = len(files), append(files, &gitFile{file: k.File})
+			}
+			files[at].of, files[at].kept = append(files[at].of, r.sandbox), append(files[at].kept, k)
+		}
+	}
+	return files
+}
+
+func tooMany(files []*gitFile) error {
+	e := &TooManyGitError{}
+	for _, f := range files {
+		for _, id := range f.of {
+			if !slices.Contains(e.Sandboxes, id) {
+				e.Sandboxes = append(e.Sandboxes, id)
+			}
+		}
+	}
+	return e
+}
+
+// lasting are the states of a file that waiting does not change: what is kept for it
+// is of no use.
+var lasting = []error{fs.ErrNotExist, unix.ELOOP, unix.ENOTDIR, ErrNotRegular, ErrTooLarge, errNotPlainGit, errIncludes}
+
+// look says what a file can take over, and has it do so where write is set: of what
+// was shown alone.
+func (f *gitFile) look(write bool) GitAccepted {
+	done := GitAccepted{File: f.file, Sandboxes: f.of, Left: slices.Clone(f.shown.Left)}
+	err := f.change(write, &done)
+	if err == nil {
+		return done
+	}
+	why := Reason(err)
+	if errors.Is(err, unix.ELOOP) {
+		why = "it, or a directory above it, is a symbolic link"
+	}
+	if !slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) }) {
+		done.Err = fmt.Errorf("cannot change %s: %w", f.file, err)
+	}
+	done.Settings, done.Left = nil, nil
+	for _, k := range f.kept {
+		done.leave(why, k.Settings...)
+	}
+	return done
+}
+
+func (d *GitAccepted) leave(why string, settings ...GitSetting) {
+	for _, s := range settings {
+		if one := (GitLeft{s, why}); !slices.Contains(d.Left, one) {
+			d.Left = append(d.Left, one)
+		}
+	}
+}
+
+func (f *gitFile) change(write bool, done *GitAccepted) (err error) {
+	root, err := open(unix.AT_FDCWD, "/", dirFlags)
+	if err != nil {
+		return err
+	}
+	at, err := openByName(root, filepath.Dir(f.file)[1:], dirFlags)
+	_ = unix.Close(root)
+	if err != nil {
+		return err
 	}
 	defer func() { _ = unix.Close(at) }()
+	name, flags := filepath.Base(f.file), unix.O_RDONLY
+	if write {
+		flags = unix.O_RDWR | unix.O_APPEND
+		lock, err := unix.Openat(at, name+".lock", unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		if errors.Is(err, unix.EEXIST) {
+			return &LockedError{f.file + ".lock"}
+		}
+		if err != nil {
+			return err
+		}
+		defer func() {
+			_ = unix.Close(lock)
+			_ = unix.Unlinkat(at, name+".lock", 0)
+		}()
+	}
 	var st stat
 	if err := st.of(at, ""); err != nil {
-		return done, err
+		return err
 	}
-	if !st.same(k.Dir) {
-		return done, errors.New("another directory is in its place than when the commands ran")
-	}
-	name := filepath.Base(k.File)
-	lock, err := unix.Openat(at, name+".lock", unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if errors.Is(err, unix.EEXIST) {
-		return done, &LockedError{k.File + ".lock"}
-	}
+	fresh := f.newest(st.Identity, done)
+	fd, err := open(at, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
-		return done, err
+		return err
 	}
-	defer func() {
-		_ = unix.Close(lock)
-		_ = unix.Unlinkat(at, name+".lock", 0)
-	}()
-	fd, err := open(at, name, unix.O_RDWR|unix.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if err != nil {
-		return done, err
-	}
-	f := os.NewFile(uintptr(fd), k.File)
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
+	file := os.NewFile(uintptr(fd), f.file)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return done, cmp.Or(err, ErrNotRegular)
+		return cmp.Or(err, ErrNotRegular)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxGitConfig+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxGitConfig+1))
 	if err != nil || len(text) > maxGitConfig {
-		return done, cmp.Or(err, ErrTooLarge)
+		return cmp.Or(err, ErrTooLarge)
 	}
-	added, err := k.missing(text, &done)
-	if err != nil || len(done.Settings) == 0 {
-		return done, err
+	if write {
+		fresh = slices.DeleteFunc(fresh, func(s GitSetting) bool { return !slices.Contains(f.shown.Settings, s) })
 	}
-	if _, err = f.Write(added); err == nil {
-		err = f.Sync()
+	added, err := missing(text, fresh, done)
+	if err != nil || !write || len(done.Settings) == 0 {
+		return err
+	}
+	if _, err = file.Write(added); err == nil {
+		err = file.Sync()
 	}
 	if err != nil {
-		done.Settings = nil
-		err = errors.Join(err, f.Truncate(int64(len(text))))
+		err = errors.Join(err, file.Truncate(int64(len(text))))
 	}
-	return done, err
+	return err
+}
+
+// newest gives what the newest sandbox has given each key, of those whose directory
+// this is.
+func (f *gitFile) newest(dir Identity, done *GitAccepted) (fresh []GitSetting) {
+	by := map[string]int{}
+	for i, k := range f.kept {
+		if !dir.same(k.Dir) {
+			done.leave("another directory is in the place of the one that the commands had", k.Settings...)
+			continue
+		}
+		for _, s := range k.Settings {
+			if _, ok := by[s.Key]; !ok {
+				by[s.Key] = i
+			}
+			switch {
+			case by[s.Key] == i:
+				fresh = append(fresh, s)
+			case !slices.Contains(fresh, s):
+				done.leave("a later sandbox gave another value", s)
+			}
+		}
+	}
+	return fresh
 }
 
 // missing gives what is to stand behind a text of configuration.
-func (k GitKept) missing(text []byte, done *GitAccepted) (added []byte, err error) {
+func missing(text []byte, settings []GitSetting, done *GitAccepted) (added []byte, err error) {
 	old, err := parsePlain(text)
 	if err != nil {
 		return nil, errNotPlainGit
 	}
 	was := byKey(old)
 	var fresh []GitSetting
-	for _, s := range k.Settings {
+	for _, s := range settings {
 		switch {
-		case was[s.Key] == nil && policy.AcceptableGit(s.Key, s.Value):
+		case !policy.AcceptableGit(s.Key, s.Value):
+			done.leave("it is never taken over", s)
+		case was[s.Key] == nil:
 			fresh = append(fresh, s)
 		case !slices.ContainsFunc(was[s.Key], func(o setting) bool { return o.value == s.Value }):
-			done.Left = append(done.Left, s)
+			done.leave("the file has another value", s)
 		}
 	}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -230,7 +316,7 @@ func (k GitKept) missing(text []byte, done *GitAccepted) (added []byte, err erro
 	}
 	for _, s := range fresh {
 		if !slices.Contains(found.Settings, s) {
-			done.Left = append(done.Left, s)
+			done.leave("its remote has no URL in the file", s)
 		}
 	}
 	done.Settings = found.Settings

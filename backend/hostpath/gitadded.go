@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -23,23 +24,34 @@ type GitAdded struct {
 	Other []string
 }
 
-// Bounds of what is taken from one copy.
-const (
-	maxAdded      = 256
-	maxAddedOther = 64
-)
+// MaxGitAdded bounds the settings that commands of one sandbox can add, and that
+// [AcceptGit] takes over at once: a person looks at them.
+const MaxGitAdded = 128
+
+const maxAddedOther = 64 // keys of one copy
+
+var errTooManyAdded = fmt.Errorf("more than %d settings were added", MaxGitAdded)
 
 // errNotPlainGit is configuration in which nobody can tell what is new.
 var errNotPlainGit = errors.New("it is not in the form that git writes")
 
+// errIncludes is configuration of the host's that may have a key in another file.
+var errIncludes = errors.New("the host's file includes others, which may have values of the same keys")
+
 // CompareGit compares the text of a repository's configuration with a copy that
 // commands could change. A key that the host's file has, or that a command has given a
-// value of another kind, is never among the settings.
+// value of another kind, is never among the settings; nothing is where the host's file
+// includes others.
 func CompareGit(host, copied []byte) (GitAdded, error) {
 	var found GitAdded
 	old, err := parsePlain(host)
 	if err != nil {
 		return found, errNotPlainGit
+	}
+	if slices.ContainsFunc(old, func(s setting) bool {
+		return s.key == "include.path" || strings.HasPrefix(s.key, "includeif.") && strings.HasSuffix(s.key, ".path")
+	}) {
+		return found, errIncludes
 	}
 	all, err := parsePlain(copied)
 	if err != nil {
@@ -56,7 +68,7 @@ func CompareGit(host, copied []byte) (GitAdded, error) {
 		return !slices.ContainsFunc(is[s.key], func(o setting) bool { return o.bare || !policy.AcceptableGit(o.key, o.value) })
 	}
 	for _, s := range slices.Concat(old, all) {
-		if name, ok := strings.CutPrefix(s.key, "remote."); ok && strings.HasSuffix(name, ".url") && (was[s.key] != nil || acceptable(s)) {
+		if name, ok := strings.CutPrefix(s.key, "remote."); ok && strings.HasSuffix(name, ".url") && s.value != "" && (was[s.key] != nil || acceptable(s)) {
 			urls[strings.TrimSuffix(name, ".url")] = true
 		}
 	}
@@ -67,7 +79,7 @@ func CompareGit(host, copied []byte) (GitAdded, error) {
 			if !slices.Equal(was[s.key], is[s.key]) {
 				other(s.key)
 			}
-		case acceptable(s) && (remote == "" || urls[remote]) && len(found.Settings) < maxAdded:
+		case acceptable(s) && (remote == "" || urls[remote]):
 			found.Settings = append(found.Settings, GitSetting{s.key, s.value})
 		default:
 			other(s.key)
@@ -77,6 +89,9 @@ func CompareGit(host, copied []byte) (GitAdded, error) {
 		if is[s.key] == nil {
 			other(s.key)
 		}
+	}
+	if len(found.Settings) > MaxGitAdded { // a part would name remotes that are not in it
+		return GitAdded{}, errTooManyAdded
 	}
 	return found, nil
 }

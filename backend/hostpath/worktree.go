@@ -93,28 +93,39 @@ func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []str
 	return tree, nil
 }
 
-// guardWorktree protects what leads from a repository to its linked worktrees, where
-// the workspace is one of them: git writes into "gitdir" where it finds the worktree,
-// which is elsewhere inside, and what stands there decides what is mounted.
+// guardWorktree protects what leads from a repository to its linked worktrees: where
+// the workspace is one of them, since git writes into "gitdir" where it finds the
+// worktree, which is elsewhere inside, and what stands there decides what is mounted;
+// and those of a repository that is a mount of its own, whoever asked for it.
 func (p *protector) guardWorktree() error {
+	if p.opened(".git") {
+		return nil
+	}
+	own := map[string]string{} // the worktree that is the workspace, by its repository
 	for i := range p.mounts {
 		m := &p.mounts[i]
-		if m.Field != "workspace.source" || p.opened(".git") {
+		if m.Field != "workspace.source" {
 			continue
 		}
 		dir, common, err := gitDirs(p.ctx, m.Source)
 		if err != nil || dir == "" || dir == common || !p.below(dir) || filepath.Dir(dir) != filepath.Join(common, "worktrees") {
-			return nil //nolint:nilerr // what is wrong with it was judged before
+			break // what is wrong with it was judged before
 		}
+		own[common] = filepath.Base(dir)
 		link := filepath.Join(dir, "gitdir")
 		if info, err := p.seen.lstat(link); err == nil && info.Mode().IsRegular() {
 			p.guards[link] = true
 			p.out.Guards = append(p.out.Guards, backend.Guard{File: link, Why: "it leads to the worktree", Copy: true, Text: policy.WorkspacePath + "/.git\n"})
 		}
-		for _, o := range p.mounts {
-			if o.Source == common {
-				p.out.Guards = append(p.out.Guards, backend.Guard{File: filepath.Dir(dir), Except: filepath.Base(dir), Why: "it leads to the other worktrees"})
-			}
+	}
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		top := filepath.Join(m.Source, "worktrees")
+		if m.Field == "workspace.source" || own[m.Source] == "" && !p.isGitDir(m.Source) {
+			continue
+		}
+		if info, err := p.seen.lstat(top); err == nil && info.IsDir() {
+			p.out.Guards = append(p.out.Guards, backend.Guard{File: top, Except: own[m.Source], Why: "it leads to the other worktrees"})
 		}
 	}
 	return nil

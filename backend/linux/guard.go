@@ -89,7 +89,7 @@ func (b *builder) ownCopy(g backend.Guard, targets []string) {
 			Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}})
 	}
 	at := path.Join(copiesDir, strconv.Itoa(len(b.copies)), path.Base(g.File))
-	b.copies = append(b.copies, ownCopy{g, at})
+	b.copies = append(b.copies, ownCopy{g, at, targets})
 	for _, target := range targets {
 		b.add(confine.Step{Do: confine.OpOwnCopy, Source: at, Target: target, Data: []byte(g.Text), Flags: roDir, Optional: true, Why: "commands change a copy of their own"})
 		b.plan.Holds.OwnCopies = append(b.plan.Holds.OwnCopies, target)

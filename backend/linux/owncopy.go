@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 // ownCopy is a file of the host of which commands have a copy.
 type ownCopy struct {
 	backend.Guard
-	inside string // the copy, below copiesDir
+	inside  string   // the copy, below copiesDir
+	targets []string // where commands find it
 }
 
 // Bounds of what is read of the copies.
@@ -43,23 +45,21 @@ func (s *sandbox) openCopies() error {
 }
 
 // readCopies reads what commands have made of their copies, once they have ended.
-// What is no regular file, or too large, is left out.
-func (s *sandbox) readCopies() map[string][]byte {
+func (s *sandbox) readCopies() map[string]backend.Copy {
 	if s.copies == nil {
 		return nil
 	}
 	defer s.copies.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), copyWait)
 	defer cancel()
-	found := map[string][]byte{}
+	found := map[string]backend.Copy{}
 	for _, c := range s.plan.copies {
-		if c.Text != "" {
+		if c.Text != "" || !slices.ContainsFunc(c.targets, func(at string) bool { return slices.Contains(s.isolation.OwnCopies, at) }) {
 			continue
 		}
 		rel := strings.TrimPrefix(c.inside, copiesDir+"/")
-		if text, err := hostpath.Read(ctx, fmt.Sprintf("/proc/self/fd/%d", s.copies.Fd()), path.Clean(rel), maxCopy); err == nil {
-			found[c.File] = text
-		}
+		text, err := hostpath.Read(ctx, fmt.Sprintf("/proc/self/fd/%d", s.copies.Fd()), path.Clean(rel), maxCopy)
+		found[c.File] = backend.Copy{Text: text, Err: err}
 	}
 	return found
 }

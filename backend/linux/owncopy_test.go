@@ -46,7 +46,7 @@ func TestOwnCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(death.Copies[ws+"/.git/config"]); text != "[a]\n\tb = c\n" {
+	if text := string(death.Copies[ws+"/.git/config"].Text); text != "[a]\n\tb = c\n" {
 		t.Errorf("the copy is %q", text)
 	}
 	sameConfig(t, ws)
@@ -74,8 +74,8 @@ func TestOwnCopyHostile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(death.Copies) != 0 {
-			t.Errorf("%s: %q was read", name, death.Copies)
+		if c := death.Copies[ws+"/.git/config"]; len(death.Copies) != 1 || c.Err == nil || len(c.Text) > 0 {
+			t.Errorf("%s: %+v was read", name, death.Copies)
 		}
 		sameConfig(t, ws)
 	}
@@ -100,6 +100,15 @@ func TestOwnCopyRefused(t *testing.T) {
 		out, _ := sh(t, box, "mv "+at+" x")
 		if !strings.Contains(out, "busy") {
 			t.Errorf("%s: %s", at, out)
+		}
+	}
+	death, err := box.Stop(t.Context(), 0)
+	if err != nil || len(death.Copies) != len(box.Isolation().OwnCopies) {
+		t.Errorf("%d copies were read: %v", len(death.Copies), err)
+	}
+	for at, c := range death.Copies {
+		if c.Err != nil {
+			t.Errorf("%s: %v", at, c.Err)
 		}
 	}
 }

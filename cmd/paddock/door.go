@@ -45,6 +45,9 @@ func openDoor(s op.Streams, captured bool) *door {
 	if s.In {
 		d.stream.Stdin = os.Stdin
 	}
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+		d.stream.Ask = ask
+	}
 	if !s.Out {
 		return d
 	}

@@ -75,7 +75,17 @@ func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
 	if err != nil {
 		return opts, err
 	}
-	opts.Env = func(string) (*op.Env, error) { return a.modelEnv(spec, opts.Logger) }
+	linked, err := paddock.LinkWorktree(context.Background(), spec, env.Options)
+	if err != nil {
+		return opts, err
+	}
+	opts.Env = func(string) (*op.Env, error) {
+		env, err := a.modelEnv(spec, opts.Logger)
+		for _, m := range linked.Mounts[len(spec.Mounts):] {
+			env.Repository = m.Source
+		}
+		return env, err
+	}
 	return opts, nil
 }
 

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/term"
@@ -47,4 +52,17 @@ func (t *terminal) restore() {
 		_ = term.Restore(t.fd, t.saved)
 		t.saved = nil
 	}
+}
+
+// ask puts a question to the person at the terminal. No answer is a no.
+func ask(question string) (bool, error) {
+	if _, err := fmt.Fprint(os.Stderr, question+" [y/N] "); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
 }

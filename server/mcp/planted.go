@@ -7,7 +7,7 @@ import "github.com/paddock-dev/paddock/op"
 func (s *Server) planted(p op.Planted) {
 	said := []any{"workspace", p.Workspace, "sandbox", p.Sandbox, "principal", p.Principal}
 	if len(p.Git) > 0 {
-		s.opts.Logger.Warn("commands added to their copy of git's configuration: paddock git accept -w WORKSPACE takes it over", append([]any{"settings", p.Git}, said...)...)
+		s.opts.Logger.Warn("commands added to their copy of git's configuration: paddock git accept SANDBOX takes it over", append([]any{"settings", p.Git}, said...)...)
 	}
 	if len(p.Paths) > 0 {
 		said = append([]any{"paths", p.Names()}, said...)

@@ -50,7 +50,7 @@ func gitAttacks() []later {
 		stop(".git/config gets an alias", `:`, `git config alias.st '!: >"$CANARY"'`, `git st`),
 		stop(".git/config is replaced through the link that is there", `:`, `evil x; printf '[core]\n\tfsmonitor = %s\n' "$WS/x" >new; mv -f new "$(readlink .git/config || echo .git/config)"; mv -f new .git/config`, `git status`),
 		stop("what was added to .git/config is accepted", `:`, `evil x; git config core.fsmonitor "$WS/x"; git config user.name Ann; git config remote.a.url "ext::sh -c $WS/x"; git config branch.main.remote a; git config branch.main.mergeOptions --strategy=x`,
-			`paddock git accept; git status; git -c protocol.ext.allow=always fetch`),
+			`paddock git accept --yes; git status; git -c protocol.ext.allow=always fetch`),
 		stop(".git/config.worktree names a program", `git config extensions.worktreeConfig true; echo >.git/config.worktree`, `evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),
 		told(".git/config.worktree is made", ".git/config.worktree", `git config extensions.worktreeConfig true; rm -f .git/config.worktree`,
 			`evil x; git config -f .git/config.worktree core.fsmonitor "$WS/x"`, `git status`),

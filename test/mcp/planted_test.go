@@ -104,7 +104,7 @@ func TestGitAdded(t *testing.T) {
 	if said := log.String(); !strings.Contains(said, "paddock git accept") || !strings.Contains(said, "remote.o.url=https://example.com/x") {
 		t.Errorf("the operator is not told: %q", said)
 	}
-	if out := s.paddock(t, "git", "accept", "-w", s.workspace); !strings.Contains(out, "added remote.o.url=https://example.com/x") || strings.Contains(out, "fsmonitor") {
+	if out := s.paddock(t, "git", "accept", "-w", s.workspace, "--yes"); !strings.Contains(out, "added remote.o.url=https://example.com/x") || strings.Contains(out, "fsmonitor") {
 		t.Errorf("%s", out)
 	}
 }
