@@ -194,8 +194,8 @@ func (d *denials) take() []wire.Denial {
 type bounds struct {
 	oomKilled    bool
 	forksRefused bool
-	cpuSeconds   uint64 // that the request allows each process, 0 where it says nothing
-	ended        bool   // the agent has killed it
+	asked        wire.Limits // of the request for each process, 0 where it says nothing
+	ended        bool        // the agent has killed it
 }
 
 // denials are what the tree of a process was refused since the last call: by the
@@ -217,16 +217,21 @@ func (a *Agent) denials(p *process, b bounds) []wire.Denial {
 	default:
 		return list
 	}
-	switch p.status.Signal() {
+	most := strictest(a.limits.CPUSeconds, b.asked.CPUSeconds)
+	switch p.status.Signal() { // which commands send each other, too
 	case unix.SIGXCPU:
-		limit("cpu_time", moreTime, false)
+		if most > 0 {
+			limit("cpu_time", moreTime, false)
+		}
 	case unix.SIGKILL: // programs that ignore SIGXCPU, as those of Go do, get it a second later
 		used := time.Duration(p.usage.Utime.Nano() + p.usage.Stime.Nano())
-		if most := strictest(a.limits.CPUSeconds, b.cpuSeconds); most > 0 && uint64(used/time.Second) >= most && !b.oomKilled && !b.ended {
+		if most > 0 && uint64(used/time.Second) >= most && !b.oomKilled && !b.ended {
 			limit("cpu_time", moreTime, true)
 		}
 	case unix.SIGXFSZ:
-		limit("file_size", "let it write larger files: --file-size", false)
+		if strictest(a.limits.FileSize, b.asked.FileSizeBytes) > 0 {
+			limit("file_size", "let it write larger files: --file-size", false)
+		}
 	}
 	return list
 }

@@ -184,7 +184,7 @@ func (x *run) settle(res *wire.ExecResult) {
 	res.RedactionMatches, res.Blocked = x.secrets.matches()
 	b := bounds{ended: res.TimedOut, oomKilled: res.OOMKilled, forksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
 	if x.request.Limits != nil {
-		b.cpuSeconds = x.request.Limits.CPUSeconds
+		b.asked = *x.request.Limits
 	}
 	if res.Denials = x.agent.denials(p, b); res.TimedOut {
 		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: --timeout"})

@@ -197,6 +197,15 @@ func TestExecLimits(t *testing.T) {
 	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "trap '' XCPU; while :; do :; done"}, Limits: &wire.Limits{CPUSeconds: 1}}); res.Signal != "SIGKILL" || len(res.Denials) != 1 || res.Denials[0].Rule != "cpu_time" {
 		t.Errorf("got %+v", res)
 	}
+	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "exec head -c 9999 /dev/zero >big"}, Limits: &wire.Limits{FileSizeBytes: 4096}}); res.Signal != "SIGXFSZ" || len(res.Denials) != 1 || res.Denials[0].Rule != "file_size" {
+		t.Errorf("got %+v", res)
+	}
+	// Without a limit the same signals come from somebody else.
+	for _, name := range []string{"XCPU", "XFSZ"} {
+		if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "kill -" + name + " $$"}}); res.Signal != "SIG"+name || len(res.Denials) != 0 {
+			t.Errorf("got %+v", res)
+		}
+	}
 	if res := b.run(wire.ExecRequest{Argv: []string{"sh", "-c", "kill -9 $$"}, Limits: &wire.Limits{CPUSeconds: 5}}); res.Signal != "SIGKILL" || len(res.Denials) != 0 {
 		t.Errorf("got %+v", res)
 	}

@@ -303,7 +303,7 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) 
 	}
 	b.ended = r.TimedOut || r.Interrupted
 	if l := s.request.Limits; l != nil {
-		b.cpuSeconds = l.CPUSeconds
+		b.asked = *l
 	}
 	if p := group.Pids; p != nil {
 		b.forksRefused, h.refused = p.Refused > h.refused, p.Refused

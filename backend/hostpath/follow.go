@@ -123,7 +123,7 @@ func (l *look) led(ctx context.Context, p place, to link) {
 		if part == "" {
 			continue
 		}
-		fd, err := open(p.fd, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		fd, err := open(p.fd, part, dirFlags)
 		if err != nil {
 			if errors.Is(linkError(p.fd, part, err), unix.ELOOP) {
 				full := p.path(part)

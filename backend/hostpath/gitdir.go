@@ -91,42 +91,22 @@ func (p *protector) dotGit(dir string, nested bool) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return p.doubtful(at, ".git", nested, err)
+		return p.doubtful(at, at, ".git", nested, err)
 	case info.IsDir():
 		return p.addRepository(found, dir, nested)
 	}
 	to, err := p.readPath(found, "gitdir: ")
 	if err != nil {
-		return p.doubtful(at, ".git", nested, err)
+		return p.doubtful(at, found, ".git", nested, err)
 	}
 	to, info, err = p.find(absolute(to, filepath.Dir(found)), ".git")
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
 		return nil // git refuses it
 	case err != nil:
-		return p.doubtful(at, ".git", nested, err)
+		return p.doubtful(at, to, ".git", nested, err)
 	}
 	return p.addRepository(to, dir, nested)
-}
-
-// doubtful is what becomes of a file of git's that cannot be used: in or above
-// a mount's root the start is refused where commands could have made it so,
-// elsewhere it counts as unread.
-func (p *protector) doubtful(at, name string, nested bool, err error) error {
-	var link *changeableLinkError
-	switch {
-	case errors.Is(err, unix.EACCES):
-		return nil // which holds for the user's git, too
-	case nested || p.opened(name) || !p.below(at) && !errors.As(err, &link):
-		p.out.Unread = append(p.out.Unread, at)
-		p.watch(at)
-		return nil
-	case errors.As(err, &link):
-		return p.unguarded(at, name, err)
-	}
-	m := p.mountOf(at)
-	rel, _ := Within(at, m.Source)
-	return Refuse(m.Field, m.Source, "cannot tell what git obeys: "+rel+": "+Reason(err), p.remedy(name, "remove "+at))
 }
 
 // readPath reads the path that is the content of a file of git's.
@@ -174,12 +154,13 @@ func (p *protector) addRepository(dir, root string, nested bool) error {
 	var info fs.FileInfo
 	if err == nil {
 		to, info, err = p.resolve(absolute(to, dir))
+		found = to
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
 		return nil
 	case err != nil:
-		return p.doubtful(at, ".git/commondir", nested, err)
+		return p.doubtful(at, found, ".git/commondir", nested, err)
 	}
 	return p.addRepository(to, root, nested)
 }
@@ -210,6 +191,12 @@ func (p *protector) findHeld() error {
 			queue := []string{top}
 			for searched := 0; searched < len(queue); searched++ {
 				names, err := p.names(queue[searched])
+				if errors.Is(err, unix.EACCES) {
+					if err := p.unsearched(queue[searched], err); err != nil {
+						return err
+					}
+					continue
+				}
 				if err == nil && names.head && searched > 0 {
 					if err := p.addHeld(queue[searched]); err != nil {
 						return err
@@ -271,7 +258,9 @@ func (p *protector) findNested(top string) error {
 		}
 		names, err := p.names(here.dir)
 		if err != nil {
-			p.lose(fmt.Sprintf("cannot look for repositories in %s: %s: what the host runs there is not protected", here.dir, Reason(err)))
+			if err := p.unsearched(here.dir, err); err != nil {
+				return err
+			}
 		}
 		inside := false
 		full := len(p.repositories) >= maxRepositories
@@ -304,8 +293,7 @@ func (p *protector) findNested(top string) error {
 	return p.ctx.Err()
 }
 
-// names reads a directory that commands could have made. One that the caller
-// cannot enter holds nothing that the caller's git obeys.
+// names reads a directory that commands could have made.
 func (p *protector) names(dir string) (dirNames, error) {
 	if known := p.tree.below(p.ctx, dir); known != nil {
 		return known.dirNames(), nil
@@ -313,7 +301,7 @@ func (p *protector) names(dir string) (dirNames, error) {
 	var n dirNames
 	fd, err := open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	switch {
-	case gone(err), errors.Is(err, unix.EACCES) && unix.Access(dir, unix.X_OK) != nil:
+	case gone(err):
 		return n, nil
 	case err != nil:
 		return n, err

@@ -133,7 +133,7 @@ func (p *protector) namedRepository() error {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			err = p.doubtful(at, ".git", false, err)
+			err = p.doubtful(at, found, ".git", false, err)
 		case !info.IsDir():
 			p.out.Unread = append(p.out.Unread, at)
 		default:

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -166,7 +168,7 @@ func (p *protector) readConfig(f configFile) error {
 		text, err = Read(p.ctx, "/", found[1:], maxGitConfig)
 	}
 	if err != nil {
-		return p.doubtful(f.path, cmp.Or(f.opens, "*"), f.nested, err)
+		return p.doubtful(f.path, found, cmp.Or(f.opens, "*"), f.nested, err)
 	}
 	if f.depth > 0 {
 		if err := p.guardNamed(found, claim{at: f.path, why: "git's configuration includes it", opens: f.opens, nested: f.nested, own: f.own, beyond: f.beyond}); err != nil {
@@ -322,6 +324,11 @@ func (p *protector) elsewhere(f configFile, k policy.GitKey, value, dir string) 
 // path is for a file or a directory that a key names.
 func (p *protector) path(f configFile, k policy.GitKey, at string) error {
 	found, _, err := p.resolve(at)
+	if k.Class == policy.Unasked && !f.beyond {
+		if err := p.shut(found, err); err != nil {
+			return err
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		p.watch(found)
@@ -352,8 +359,15 @@ func (p *protector) word(f configFile, k policy.GitKey, w, at string, first bool
 		return nil // looked for in PATH
 	}
 	found, info, err := p.resolve(at)
+	if k.Class == policy.Unasked && !f.beyond && !p.made(found) {
+		if err := p.shut(found, err); err != nil {
+			return err
+		}
+	}
 	var link *changeableLinkError
 	switch {
+	case errors.Is(err, unix.EACCES):
+		p.watch(found)
 	case errors.Is(err, fs.ErrNotExist):
 		if strings.Contains(w, "/") && !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, " \t\n") {
 			p.watch(found)

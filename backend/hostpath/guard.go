@@ -26,14 +26,17 @@ func (p *protector) guardEntry(o *policy.Obeyed, at string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err != nil && !p.below(at) && !errors.As(err, &link):
-		return nil // the host's programs cannot use it either
 	case opened && err != nil:
 		return nil //nolint:nilerr // it is compared
+	case err != nil && !p.below(at) && !errors.As(err, &link):
+		return p.shut(found, err) // else the host's programs cannot use it either
 	case errors.As(err, &link) && o.Under != policy.GitDir && o.Path != ".git":
+		if _, err := os.Stat(at); err != nil {
+			return p.shut(at, err) // what is not there is compared alone
+		}
 		found = Real(at)
 		if info, err = os.Lstat(found); err != nil || info.IsDir() && !o.Dir {
-			return nil //nolint:nilerr // what is not there is compared alone
+			return nil //nolint:nilerr // it is compared alone, too
 		}
 		rel, _ := Within(link.at, p.mountOf(link.at).Source)
 		p.lose(rel + " is a symbolic link, which commands can replace: it is compared when they have ended")

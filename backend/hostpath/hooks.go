@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // hookDir is a directory whose files git runs as hooks, itself in a mount or
@@ -62,12 +64,17 @@ func (p *protector) hookLinks() error {
 		}
 		done[h.dir] = true
 		found, info, err := p.find(h.dir, h.opens)
-		if err != nil || !info.IsDir() {
+		if err == nil && !info.IsDir() || err != nil && !errors.Is(err, unix.EACCES) {
 			continue
 		}
-		entries, err := readDir(found)
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return p.doubtful(found, h.opens, h.nested, err)
+		var entries []fs.DirEntry
+		if err == nil {
+			entries, err = readDir(found)
+		}
+		if err != nil {
+			if err := p.doubtful(found, found, h.opens, h.nested, err); err != nil {
+				return err
+			}
 		}
 		for _, e := range entries {
 			if e.Type()&fs.ModeSymlink == 0 {
@@ -84,6 +91,11 @@ func (p *protector) hookLinks() error {
 // hookLink guards what a hook leads to.
 func (p *protector) hookLink(h hookDir, at string) error {
 	found, info, err := p.resolve(at)
+	if !h.beyond && !p.made(found) {
+		if err := p.shut(found, err); err != nil {
+			return err
+		}
+	}
 	var link *changeableLinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

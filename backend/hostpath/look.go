@@ -167,7 +167,7 @@ func (l *look) entry(ctx context.Context, p place, o *policy.Obeyed) {
 		l.at(ctx, p, name, o, 0)
 		return
 	}
-	fd, err := openBelow(p.fd, dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := openBelow(p.fd, dir, dirFlags)
 	if errors.Is(err, unix.ELOOP) {
 		l.lead(link{to: p.path(o.Path), by: o}) // over a parent that is a link, as the host's programs go
 		return

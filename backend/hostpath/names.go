@@ -48,7 +48,7 @@ func readNames(ctx context.Context, roots []string) *names {
 	var walks []*walk
 	small := true
 	for _, root := range outermost(roots) {
-		if p, err := openRoot(root); err == nil {
+		if p, err := openRoot(root, unix.O_RDONLY); err == nil {
 			w := newWalk(n.look, p, nil)
 			w.work(ctx, crowd)
 			walks, small, n.tops[root] = append(walks, w), small && w.done(), w.first
@@ -106,9 +106,9 @@ func (n *names) begin(ctx context.Context) *look {
 	return l
 }
 
-// openRoot opens a directory that commands can write.
-func openRoot(root string) (place, error) {
-	fd, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+// openRoot opens a directory that commands can write, or one that holds such a file.
+func openRoot(root string, flags int) (place, error) {
+	fd, err := open(unix.AT_FDCWD, root, flags|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return place{}, err
 	}

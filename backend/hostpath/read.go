@@ -128,14 +128,14 @@ func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte,
 // OpenRegular opens a file as [Read] does, for reading.
 func OpenRegular(root, rel string) (*os.File, error) {
 	fail := func(err error) (*os.File, error) { return nil, &os.PathError{Op: "open", Path: rel, Err: err} }
-	dir, err := open(unix.AT_FDCWD, root, unix.O_RDONLY|unix.O_DIRECTORY)
+	dir, err := open(unix.AT_FDCWD, root, dirFlags&^unix.O_NOFOLLOW)
 	if err != nil {
 		return fail(err)
 	}
 	defer func() { _ = unix.Close(dir) }()
 	names := strings.Split(rel, "/")
 	for _, name := range names[:len(names)-1] {
-		next, err := open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		next, err := open(dir, name, dirFlags)
 		if err != nil {
 			return fail(linkError(dir, name, err))
 		}

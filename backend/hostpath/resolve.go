@@ -71,20 +71,23 @@ func Follow(name string) (*Way, error) {
 	return w, nil
 }
 
-// follow is Follow that keeps the last directory open.
+// follow is Follow that keeps the last directory open. With an error it returns the way
+// as far as it has come, closed.
 func follow(name string) (*Way, error) {
-	fail := func(err error) (*Way, error) { return nil, &fs.PathError{Op: "follow", Path: name, Err: err} }
+	w := &Way{parent: -1}
+	fail := func(err error) (*Way, error) {
+		w.close()
+		return w, &fs.PathError{Op: "follow", Path: name, Err: err}
+	}
 	if !path.IsAbs(name) {
 		return fail(errors.New("not an absolute path"))
 	}
-	w := &Way{parent: -1}
 	if err := w.root(); err != nil {
 		return fail(err)
 	}
 	rest := strings.Split(name, "/")
 	for names := 0; len(rest) > 0; names++ {
 		if names > maxNames {
-			w.close()
 			return fail(unix.ENAMETOOLONG)
 		}
 		word := rest[0]
@@ -99,7 +102,6 @@ func follow(name string) (*Way, error) {
 			rest, err = w.step(word, rest)
 		}
 		if err != nil {
-			w.close()
 			return fail(err)
 		}
 	}
@@ -109,7 +111,6 @@ func follow(name string) (*Way, error) {
 		w.Dirs = w.Dirs[:len(w.Dirs)-1]
 		var st stat
 		if err := st.of(w.parent, ""); err != nil {
-			w.close()
 			return fail(err)
 		}
 		w.GID = st.gid

@@ -38,32 +38,78 @@ func SearchDir(req backend.Request, dir string) (string, error) {
 	case !way.IsDir():
 		return "", errors.New("it is not a directory")
 	}
-	dirs := append(way.Dirs[:len(way.Dirs):len(way.Dirs)], Dir{Path: way.Path, Identity: way.Identity})
-	for i, m := range mounts {
-		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.same(m.ID) })
-		switch {
-		case m.Writable && below:
-			return "", errors.New("commands can change it: it lies in " + m.Source + ", which is writable")
-		case m.Writable && path.Dir(m.Source) == way.Path:
-			return "", errors.New("commands can change what is in it: " + m.Source + " is writable")
-		case i == 0 && below:
-			return "", errors.New("it lies in the workspace")
+	ways, err := otherWays(seenBy(req).host(), way)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range ways {
+		if err := w.searchable(list, mounts); err != nil {
+			return "", err
 		}
 	}
 	if err := list.Judge(way, writable(mounts)); err != nil {
 		return "", err
 	}
+	return way.Path, nil
+}
+
+// otherWays gives a way to a directory, those to the programs that are mounted in it, and
+// those by which the host reaches any of these, too, since a part of a directory is mounted
+// there: of a mount the kernel does not tell what lies above.
+func otherWays(all map[string]mounted, way *Way) ([]*Way, error) {
+	var paths []string
+	for at := range all {
+		if path.Dir(at) == way.Path && at != way.Path {
+			paths = append(paths, at)
+		}
+	}
+	slices.Sort(paths)
+	ways := []*Way{way}
+	follow := func(paths []string) error {
+		for _, at := range paths {
+			w, err := Follow(at)
+			if err != nil {
+				return fmt.Errorf("what is mounted there cannot be looked at: %s: %s", at, Reason(err))
+			}
+			if w.Exists && (!w.IsDir() || path.Dir(at) != way.Path) { // no program
+				ways = append(ways, w)
+			}
+		}
+		return nil
+	}
+	err := follow(paths)
+	for _, w := range slices.Clone(ways) {
+		err = errors.Join(err, follow(otherPaths(all, w).itself))
+	}
+	return ways, err
+}
+
+// searchable is the error for a directory with programs, or for one of these, that
+// commands can change through these mounts, or ever could by a list.
+func (w *Way) searchable(list *Written, mounts []Mount) error {
+	dirs := append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{Path: w.Path, Identity: w.Identity})
+	for i, m := range mounts {
+		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.same(m.ID) })
+		switch {
+		case m.Writable && below:
+			return errors.New("commands can change it: it lies in " + m.Source + ", which is writable")
+		case m.Writable && path.Dir(m.Source) == w.Path:
+			return errors.New("commands can change what is in it: " + m.Source + " is writable")
+		case i == 0 && below:
+			return errors.New("it lies in the workspace")
+		}
+	}
 	at, listed := list.above(dirs)
 	if !listed {
 		for i := range list.entries { // single files that were writable
-			if listed = path.Dir(list.entries[i].path) == way.Path; listed {
+			if listed = path.Dir(list.entries[i].path) == w.Path; listed {
 				at.Path = list.entries[i].path
 				break
 			}
 		}
 	}
 	if listed {
-		return "", errors.New("commands of a sandbox could have changed what is in it: " + at.Path + " was writable for them")
+		return errors.New("commands of a sandbox could have changed what is in it: " + at.Path + " was writable for them")
 	}
-	return way.Path, nil
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,9 +128,9 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *names, n
 		}
 	}()
 	for _, root := range outermost(watch.Roots) {
-		top, err := openRoot(root)
+		top, err := openRoot(root, unix.O_RDONLY)
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			if top, err = openRoot(filepath.Dir(root)); err == nil {
+			if top, err = openRoot(filepath.Dir(root), dirFlags); err == nil {
 				files[root] = top
 			}
 		} else if err == nil {
@@ -263,28 +262,6 @@ func (s *Snapshot) knew(full string) bool {
 		}
 	}
 	return true
-}
-
-// unlooked says what one of the two looks did not see. A directory that cannot
-// be read is told each time: it may be entered, and hide what earlier commands left.
-func (s *Snapshot) unlooked(now *Snapshot) []string {
-	var list []string
-	for _, look := range []*Snapshot{s, now} {
-		if look.depth > 0 {
-			when := "before"
-			if look == now {
-				when = "after"
-			}
-			list = append(list, fmt.Sprintf("looked at %d entries %s the commands; more were not looked at: %s", look.seen, when, look.why))
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(now.unseen)) {
-		if len(list) == maxUnseen {
-			return append(list, "and more")
-		}
-		list = append(list, fmt.Sprintf("cannot look into %s: %s", strconv.Quote(path), now.unseen[path]))
-	}
-	return list
 }
 
 const format = "paddock before 1"

@@ -376,7 +376,7 @@ func openByName(dir int, rel string, flags int) (int, error) {
 	for i, name := range names {
 		f := flags | unix.O_NOFOLLOW
 		if i < len(names)-1 {
-			f = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+			f = dirFlags
 		}
 		next, err := open(at, name, f)
 		if err != nil {

@@ -56,6 +56,7 @@ func TestAfter(t *testing.T) {
 	}{
 		{"what is named", namedAttacks()},
 		{"links and the next start", linkAttacks()},
+		{"what was closed", closedAttacks()},
 		{"Paddock's own files", ownAttacks()},
 		{"git", gitAttacks()},
 		{"nested repositories", nestedAttacks()},
