@@ -240,7 +240,7 @@ func (h *held) followed(ctx context.Context, env *Env, argv []string, in ExecInp
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	run, err := follow(env.lookupIn(ctx, h.Sandbox), cmd, policy.Spec{}, false, stream)
+	run, err := follow(cmd, policy.Spec{}, false, stream)
 	out := ExecAnswer{Sandbox: h.called(), State: stateExited}
 	out.ended(run)
 	return out, errors.Join(err, tellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
