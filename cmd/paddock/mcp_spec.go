@@ -73,6 +73,7 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 
 // stayInProject takes the tools away where the client was started outside of the
 // project: a user's configuration that a client obeys everywhere serves this one alone.
+// Inside nothing is done where the user has to look at what commands have made.
 func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 	dir, err := hostpath.Getwd()
 	if err != nil {
@@ -86,7 +87,12 @@ func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 		return err
 	}
 	if _, in := hostpath.Within(dir, project); in {
-		return nil
+		h, err := newHeld(project)
+		if err != nil {
+			return err
+		}
+		opts.Hold, opts.Planted = h.look, h.planted
+		return h.left()
 	}
 	opts.Ops = []op.Op{}
 	opts.Instructions = "This server works in " + project + " alone, and offers no tools here. To have it here: paddock mcp install"

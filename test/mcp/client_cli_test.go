@@ -151,6 +151,31 @@ func TestClientHostile(t *testing.T) {
 	}
 }
 
+// TestClientProjectServers: Claude Code's mode for programs starts the servers of a
+// project's file unasked, but not with the settings that docs/agents.md names, with
+// which what was installed works.
+func TestClientProjectServers(t *testing.T) {
+	c := newClaude(t)
+	c.install(t, "--client", c.client)
+	started := filepath.Join(c.home, "started")
+	text := fmt.Sprintf(`{"mcpServers": {"other": {"command": "/bin/sh", "args": ["-c", "touch %s; exec paddock mcp"]}}}`, started)
+	if err := os.WriteFile(filepath.Join(c.workspace, ".mcp.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--setting-sources", "user,local"}} {
+		r := c.run(t, "after", more...)
+		if err := <-r.done; err != nil {
+			t.Errorf("%v\n%s", err, r.said)
+		}
+		if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "all gone") {
+			t.Errorf("with %v the model was given %v\n%s", more, had, r.said)
+		}
+		if err := os.Remove(started); err == nil != (more == nil) {
+			t.Errorf("with %v the project's server was started: %v", more, err == nil)
+		}
+	}
+}
+
 // TestClientBroken takes a part of the installation away: the model is given the reason
 // for each call, and the client does not go on in silence.
 func TestClientBroken(t *testing.T) {
