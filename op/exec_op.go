@@ -68,6 +68,8 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 
 func (in ExecInput) check(env *Env) error {
 	switch {
+	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec --sandbox ID -- CMD [ARG]..."}
 	case in.Command == "" && len(in.Argv) == 0:
 		return &policy.FieldError{Field: "command", Reason: "no command was given", Hint: "give command (shell text) or argv"}
 	case in.Command != "" && len(in.Argv) > 0:
