@@ -40,7 +40,9 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
 	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts) })
 	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
-	v.addPrompts()
+	if len(s.tools.ops) > 0 {
+		v.addPrompts()
+	}
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
 	}
@@ -60,11 +62,13 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 		Capabilities: &sdk.ServerCapabilities{
 			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
 			Tools:   &sdk.ToolCapabilities{},
-			Prompts: &sdk.PromptCapabilities{},
 		},
 		// The tools are asked for next: they are described while the client reads.
 		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	}
+	if len(v.server.tools.ops) > 0 {
+		opts.Capabilities.Prompts = &sdk.PromptCapabilities{}
 	}
 	if v.server.tools.hasResources() {
 		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
