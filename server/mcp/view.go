@@ -2,9 +2,11 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -79,6 +81,21 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 
 // revisions are those of the protocol that are offered: all that tests try.
 func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
+
+// agreed is the revision that a session speaks whose client has asked to initialize
+// with these params.
+func agreed(params json.RawMessage) string {
+	var asked struct {
+		Revision string `json:"protocolVersion"`
+	}
+	if err := json.Unmarshal(params, &asked); err != nil || !slices.Contains(revisions(), asked.Revision) {
+		return revisions()[0]
+	}
+	return asked.Revision
+}
+
+// methodInitialize begins a session.
+const methodInitialize = "initialize"
 
 // methodDiscover is how clients ask first, in the revision after those. A server that
 // knows it and refuses the revision is given up by some; one that does not know it is
