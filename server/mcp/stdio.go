@@ -142,7 +142,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		switch {
 		case errors.Is(one.err, errLong):
-			l.refuse(&refusal{idAtEnds(one.text), jsonrpc.CodeInvalidRequest, one.err.Error()})
+			l.refuse(&refusal{id: idAtEnds(one.text), code: jsonrpc.CodeInvalidRequest, reason: one.err.Error()})
 			continue
 		case one.err != nil:
 			l.drain()
@@ -160,10 +160,13 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
+// noJSON is why what is none is refused.
+const noJSON = "it is not JSON, or nested too deep"
+
 // message reads one, or says why it cannot be taken.
 func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 	if !json.Valid(text) {
-		return nil, &refusal{idAtEnds(ends(text)), jsonrpc.CodeParseError, "it is not JSON, or nested too deep"}
+		return nil, &refusal{id: idAtEnds(ends(text)), code: jsonrpc.CodeParseError, reason: noJSON}
 	}
 	id := idOf(text)
 	msg, err := jsonrpc.DecodeMessage(text)
@@ -171,14 +174,14 @@ func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 		err = checkID(id)
 	}
 	if err != nil {
-		return nil, &refusal{id, jsonrpc.CodeInvalidRequest, err.Error()}
+		return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 		if req.Method == methodDiscover {
-			return nil, &refusal{id, jsonrpc.CodeMethodNotFound, noDiscover}
+			return nil, &refusal{id: id, code: jsonrpc.CodeMethodNotFound, reason: noDiscover}
 		}
 		if err := l.asked.add(req.ID); err != nil {
-			return nil, &refusal{id, jsonrpc.CodeInvalidRequest, err.Error()}
+			return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 		}
 		if req.Method == methodInitialize && l.batches.revision == "" {
 			l.batches.revision = agreed(req.Params)
@@ -192,15 +195,21 @@ type refusal struct {
 	id     json.RawMessage // nil where it has none
 	code   int64
 	reason string
+	data   any // for programs; nil where there is none
 }
 
 // answer is an error of the protocol.
 func (r *refusal) answer() []byte {
-	id := r.id
-	if id == nil {
-		id = json.RawMessage("null")
+	type cause struct {
+		Code    int64  `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data,omitempty"`
 	}
-	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": r.code, "message": "cannot take the message: " + r.reason}}) // of these
+	text, _ := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"` // null where it is nil
+		Error   cause           `json:"error"`
+	}{"2.0", r.id, cause{r.code, "cannot take the message: " + r.reason, r.data}}) // what each can be
 	return text
 }
 

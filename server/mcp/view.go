@@ -88,10 +88,16 @@ func agreed(params json.RawMessage) string {
 	var asked struct {
 		Revision string `json:"protocolVersion"`
 	}
-	if err := json.Unmarshal(params, &asked); err != nil || !slices.Contains(revisions(), asked.Revision) {
-		return revisions()[0]
+	_ = json.Unmarshal(params, &asked) // the SDK says what is wrong
+	return agreedOn(asked.Revision)
+}
+
+// agreedOn is the one whose client has asked for this one.
+func agreedOn(revision string) string {
+	if slices.Contains(revisions(), revision) {
+		return revision
 	}
-	return asked.Revision
+	return revisions()[0]
 }
 
 // methodInitialize begins a session.

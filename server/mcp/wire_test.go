@@ -3,6 +3,10 @@ package mcp_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -94,5 +98,104 @@ func TestBatches(t *testing.T) {
 				t.Errorf("91 is answered %d times: %s", n, &out)
 			}
 		})
+	}
+}
+
+// TestWeb: what the protocol has of sessions, revisions and identifiers holds over HTTP.
+func TestWeb(t *testing.T) {
+	log := &strings.Builder{}
+	s := serveText(t, mcp.Options{Ops: []op.Op{echo()}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Handler().ServeHTTP(w, r.WithContext(mcp.WithPrincipal(r.Context(), "ann")))
+	}))
+	t.Cleanup(web.Close)
+	post := func(session, revision, body string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+		}
+		if revision != "" {
+			r.Header.Set("Mcp-Protocol-Version", revision)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res, string(text)
+	}
+	sessions := map[string]string{"": "", "none": "none"}
+	for _, revision := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {
+		res, text := post("", "", strings.ReplaceAll(hello, "2025-06-18", revision))
+		if res.StatusCode != http.StatusOK || !strings.Contains(text, `"protocolVersion":"`+revision+`"`) {
+			t.Fatalf("%s: %s %s", revision, res.Status, text)
+		}
+		sessions[revision] = res.Header.Get("Mcp-Session-Id")
+	}
+	const ping, several = `{"jsonrpc":"2.0","id":7,"method":"ping"}`, `[{"jsonrpc":"2.0","id":7,"method":"ping"},{"jsonrpc":"2.0","id":8,"method":"ping"}]`
+	const each = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"%s"}}}`
+	for _, tt := range []struct {
+		session, revision, body string
+		status                  int
+		want                    string
+	}{
+		{"", "", ping, 400, `"id":7,"error":{"code":-32600,"message":"cannot take the message: there is no session: initialize`},
+		{"", "2025-11-25", fmt.Sprintf(each, "2025-11-25"), 400, "requests name no revision in _meta"},
+		{"", "2026-07-28", fmt.Sprintf(each, "2026-07-28"), 400, `"data":{"supported":["2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"2026-07-28"}`},
+		{"", "", "nonsense", 400, "-32700"},
+		{"", "", several, 400, "-32600"},
+		{"", "", "[" + strings.TrimSpace(hello) + "]", 400, "-32600"},
+		{"none", "", ping, 404, "session not found"},
+		{"2025-11-25", "", ping, 200, `"id":7,"result":{}`},
+		{"2025-11-25", "2025-03-26", ping, 200, `"id":7,"result":{}`},
+		{"2025-11-25", "2026-07-28", ping, 400, `-32022`},
+		{"2025-11-25", "1999-01-01", ping, 400, `the revision 1999-01-01 is not offered`},
+		{"2025-11-25", "2025-11-25", fmt.Sprintf(each, "2025-11-25"), 400, "requests name no revision in _meta"},
+		{"2025-11-25", "", several, 400, "-32600"},
+		{"2025-11-25", "2025-03-26", several, 400, "-32600"},
+		{"2025-06-18", "", several, 400, "-32600"},
+		{"2024-11-05", "", several, 400, "-32600"},
+		{"2025-03-26", "", "[]", 400, "-32600"},
+		{"2025-03-26", "", several, 200, `"id":8,"result":{}`},
+		{"2025-03-26", "2025-03-26", several, 200, `"id":7,"result":{}`},
+		{"2025-11-25", "", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, `"id":1.5,"error"`},
+		{"2025-11-25", "", `{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}`, 400, `"id":99999999999999999999,"error"`},
+		{"2025-11-25", "", `{"jsonrpc":"2.0","id":9007199254740991,"method":"ping"}`, 200, `"id":9007199254740991,"result"`},
+		{"2025-11-25", "", `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, 400, "use initialize"},
+	} {
+		res, text := post(sessions[tt.session], tt.revision, tt.body)
+		if res.StatusCode != tt.status || !strings.Contains(text, tt.want) {
+			t.Errorf("session %s, header %s, %s: %s %s, want %s", tt.session, tt.revision, tt.body, res.Status, text, tt.want)
+		}
+	}
+	web.Close()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(log.String(), "Stateless") {
+		t.Errorf("the log names what no operator can set: %s", log)
+	}
+}
+
+// TestNumbers: a request is answered by its id exactly, or refused.
+func TestNumbers(t *testing.T) {
+	for id, want := range map[string]string{
+		"1": "result", "-3": "result", "9007199254740991": "result", `"1.5"`: "result",
+		"1.5": "error", "9007199254740992": "error", "99999999999999999999": "error", "-1e300": "error", "1e999": "error",
+	} {
+		got := told(t, serveText(t, mcp.Options{Ops: []op.Op{echo()}}), `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`)
+		if !strings.Contains(got[id], `"`+want+`"`) || len(got) != 1 {
+			t.Errorf("%s is answered with %v", id, got)
+		}
 	}
 }
