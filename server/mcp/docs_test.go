@@ -49,6 +49,10 @@ operation of Paddock's, as its command line and its library know it. ` + "`--pro
 is offered to principals that hold it alone. Each tool answers with structured content of the fields under *Answer*, and with a text of the same for models.
 A mistake in an argument is answered with an error that names the field.
 
+Files of the workspace, and what commands printed, are resources too: ` + "`paddock://default/workspace/PATH` and `paddock://default/output/ID`" + `.
+They are for a model to read: a character of a text that is not seen, or that a terminal would obey, is shown by its number, as [` + "`file_read`](#file_read)" + ` does.
+The bytes of any file are what ` + "`file_read`" + ` gives with ` + "`encoding` `base64`" + `.
+
 In the tables *required* fields are marked with ●. Of fields inside others the path is told: ` + "`a.b`" + ` is in ` + "`a`" + `, and ` + "`a[].b`" + ` in each element of the list ` + "`a`" + `.
 
 `

@@ -187,7 +187,7 @@ func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resourc
 		}
 		file := at
 		file.name = e.Path
-		list = append(list, &sdk.Resource{URI: file.uri(), Name: e.Path, Size: e.Size})
+		list = append(list, &sdk.Resource{URI: file.uri(), Name: op.NameText(e.Path), Size: e.Size})
 	}
 	return list
 }
