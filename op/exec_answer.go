@@ -92,7 +92,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 		if x.result != nil {
 			out.ended(newRunOutput(nil, x.result))
 			if out.TimedOut {
-				out.Limit = x.limit.told()
+				out.Limit, out.Denials = x.limit.ended(out.Denials)
 			}
 		}
 	}

@@ -25,8 +25,8 @@ func errorText(err error, say func(string) string) string {
 			b.WriteByte('\n')
 		}
 		b.WriteString(oneLine(one.Error()))
-		if hint := op.HintOf(one); hint != "" {
-			b.WriteString("\nhint: " + oneLine(say(hint)))
+		if hint := oneLine(say(op.HintOf(one))); hint != "" {
+			b.WriteString("\nhint: " + hint)
 		}
 	}
 	return b.String()
