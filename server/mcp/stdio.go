@@ -180,6 +180,10 @@ func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 		if req.Method == methodDiscover {
 			return nil, &refusal{id: id, code: jsonrpc.CodeMethodNotFound, reason: noDiscover}
 		}
+		if no := checkHello(req.Method, req.Params); no != nil {
+			no.id = id
+			return nil, no
+		}
 		if err := l.asked.add(req.ID); err != nil {
 			return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 		}
@@ -233,12 +237,21 @@ func (l *lines) drain() {
 	}
 }
 
+// answered is the error of a response. Those that have no code are about what came
+// before the session had begun.
+func answered(err error) error {
+	if err == nil || errors.As(err, new(*jsonrpc.Error)) || errors.Is(err, context.Canceled) {
+		return coded("", err)
+	}
+	return coded(methodInitialize, err)
+}
+
 // Write sends a message.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	res, answers := msg.(*jsonrpc.Response)
 	if answers {
 		l.asked.free(res.ID)
-		res.Error = short(res.Error)
+		res.Error = answered(res.Error)
 	}
 	text, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {

@@ -93,9 +93,7 @@ func (v *view) revision(r *http.Request) (revision string, session bool) {
 type head struct {
 	ID     json.RawMessage
 	Method string
-	Params struct {
-		Meta map[string]any `json:"_meta"`
-	}
+	Params json.RawMessage
 }
 
 func readHead(text []byte) head {
@@ -111,12 +109,20 @@ func (m head) refused(revision string) *refusal {
 	if err := checkID(m.ID); err != nil {
 		return &refusal{id: m.ID, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 	}
-	named, each := m.Params.Meta[sdk.MetaKeyProtocolVersion]
+	var params struct {
+		Meta map[string]any `json:"_meta"`
+	}
+	_ = json.Unmarshal(m.Params, &params) // as above
+	named, each := params.Meta[sdk.MetaKeyProtocolVersion]
 	if revision != "" && !slices.Contains(revisions(), revision) {
 		named, each = revision, true
 	}
 	if !each {
-		return nil
+		no := checkHello(m.Method, m.Params)
+		if no != nil {
+			no.id = m.ID
+		}
+		return no
 	}
 	no := &refusal{id: m.ID, code: sdk.CodeUnsupportedProtocolVersion, reason: fmt.Sprintf("the revision %v is not offered", named)}
 	no.data = sdk.UnsupportedProtocolVersionData{Supported: revisions(), Requested: fmt.Sprint(named)}
@@ -124,4 +130,13 @@ func (m head) refused(revision string) *refusal {
 		no.code, no.data, no.reason = jsonrpc.CodeInvalidRequest, nil, "requests name no revision in _meta in those that are offered ("+strings.Join(revisions(), ", ")+"): initialize"
 	}
 	return no
+}
+
+// checkHello refuses a request that is to begin a session and does not say how.
+func checkHello(method string, params json.RawMessage) *refusal {
+	var asked *sdk.InitializeParams
+	if method != methodInitialize || json.Unmarshal(params, &asked) == nil && asked != nil {
+		return nil
+	}
+	return &refusal{code: jsonrpc.CodeInvalidParams, reason: "its params are not those of " + methodInitialize}
 }

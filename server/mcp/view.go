@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"slices"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
@@ -118,26 +120,37 @@ func (v *view) prepare() {
 	v.told()
 }
 
+// logLevels are those of the protocol.
+var logLevels = []sdk.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
 // receive answers what is rendered from the table; the rest is the SDK's.
 func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
+		defer func() { err = coded(method, err) }()
 		defer v.recovered(method, &err)
 		switch r := req.(type) {
+		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]:
+			if !slices.Contains(logLevels, r.Params.Level) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown level %.100q: %v", r.Params.Level, logLevels)}
+			}
 		case *sdk.CallToolRequest:
 			if o := v.server.tools.find(r.Params.Name); o != nil {
 				return v.call(ctx, r, o)
 			}
 		case *sdk.ReadResourceRequest:
-			if at, ours, err := parsePlace(r.Params.URI); ours && v.server.tools.hasResources() {
-				if err != nil {
-					return nil, resourceError(r.Params.URI, err)
-				}
+			at, ours, err := parsePlace(r.Params.URI)
+			switch {
+			case ours && v.server.tools.hasResources() && err != nil:
+				return nil, resourceError(r.Params.URI, err)
+			case ours && v.server.tools.hasResources():
 				return v.read(ctx, r.Params.URI, at)
+			case v.server.opts.Extend == nil:
+				return nil, notFound(r.Params.URI)
 			}
 		}
 		res, err := next(ctx, method, req)
 		if err != nil {
-			return nil, short(err)
+			return nil, err
 		}
 		v.add(ctx, req, res)
 		return res, nil

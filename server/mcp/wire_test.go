@@ -172,6 +172,8 @@ func TestWeb(t *testing.T) {
 		{"2025-11-25", "", `{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}`, 400, `"id":99999999999999999999,"error"`},
 		{"2025-11-25", "", `{"jsonrpc":"2.0","id":9007199254740991,"method":"ping"}`, 200, `"id":9007199254740991,"result"`},
 		{"2025-11-25", "", `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, 400, "use initialize"},
+		{"", "", `{"jsonrpc":"2.0","id":7,"method":"initialize","params":5}`, 400, "-32602"},
+		{"2025-11-25", "", strings.TrimSpace(hello), 200, "-32600"},
 	} {
 		res, text := post(sessions[tt.session], tt.revision, tt.body)
 		if res.StatusCode != tt.status || !strings.Contains(text, tt.want) {
@@ -196,6 +198,32 @@ func TestNumbers(t *testing.T) {
 		got := told(t, serveText(t, mcp.Options{Ops: []op.Op{echo()}}), `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`)
 		if !strings.Contains(got[id], `"`+want+`"`) || len(got) != 1 {
 			t.Errorf("%s is answered with %v", id, got)
+		}
+	}
+}
+
+// TestCodes: each error has a code that says what kind it is.
+func TestCodes(t *testing.T) {
+	d := &disk{files: map[string]string{"a": "", "panic": ""}}
+	ask := func(id int, rest string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%s}`, id, rest)
+	}
+	got := told(t, serveText(t, mcp.Options{Ops: d.ops(), Profile: op.ProfileWorkspace}),
+		ask(1, `"tools/list"`), ask(2, `"initialize"`), ask(3, `"initialize","params":5`), ask(4, `"initialize","params":null`), ask(5, `"initialize","params":{"protocolVersion":7}`),
+		strings.Replace(strings.TrimSpace(hello), `"id":1`, `"id":6`, 1), strings.Replace(strings.TrimSpace(hello), `"id":1`, `"id":7`, 1),
+		ask(8, `"resources/read","params":{"uri":"paddock://default/workspace/none"}`), ask(9, `"resources/read","params":{"uri":"file:///x"}`),
+		ask(10, `"resources/subscribe","params":{"uri":"paddock://default/workspace/none"}`), ask(11, `"resources/read","params":{"uri":"paddock://a:b@x/workspace/a"}`),
+		ask(12, `"logging/setLevel","params":{"level":"zzz"}`), ask(13, `"logging/setLevel","params":{"level":"info"}`),
+		ask(14, `"tools/call","params":{"name":"zzz"}`), ask(15, `"tools/call","params":5`), ask(16, `"zzz"`), ask(17, `"resources/read","params":{"uri":"paddock://default/workspace/panic"}`))
+	for id, want := range map[string]string{
+		"1": "-32600", "2": "-32602", "3": "-32602", "4": "-32602", "5": "-32602", "6": "result", "7": "-32600", "8": "-32002", "9": "-32002", "10": "-32002",
+		"11": "-32602", "12": "-32602", "13": "result", "14": "-32602", "15": "-32602", "16": "-32601", "17": "-32603",
+	} {
+		if want != "result" {
+			want = `"error":{"code":` + want
+		}
+		if !strings.Contains(got[id], want) {
+			t.Errorf("%s is answered with %s, want %s", id, got[id], want)
 		}
 	}
 }
