@@ -108,16 +108,21 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 
 // Tell says first how the command ended, then what it printed.
 func (o RunOutput) Tell(w io.Writer) error {
-	answer := ExecAnswer{State: stateExited, Stdout: o.Stdout, Stderr: o.Stderr}
+	answer := ExecAnswer{State: stateExited}
 	answer.ended(o)
-	if err := answer.Tell(w); err != nil {
-		return err
-	}
-	t := teller{w: w}
-	for _, note := range []string{lostNote(o.Isolation), o.note} {
-		if note != "" {
-			t.line("%s", note)
+	said := answer.said()
+	for _, one := range []struct {
+		is   bool
+		says string
+	}{
+		{o.StdoutTruncated, "some of stdout left out"}, {o.StderrTruncated, "some of stderr left out"},
+		{lostNote(o.Isolation) != "", lostNote(o.Isolation)}, {o.note != "", o.note},
+	} {
+		if one.is {
+			said = append(said, one.says)
 		}
 	}
+	t := teller{w: w}
+	t.frame(said, o.Stdout, o.Stderr)
 	return t.err
 }

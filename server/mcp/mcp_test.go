@@ -412,7 +412,7 @@ func TestProgress(t *testing.T) {
 	c := dial(t, serve(t, mcp.Options{Ops: []op.Op{steps, slow}}), &sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { heard <- r.Params },
 	})
-	if got := text(t, call(t, c, "steps", nil)); got != "done\n[beside it]" || len(heard) > 0 {
+	if got := text(t, call(t, c, "steps", nil)); got != "[beside it]\ndone" || len(heard) > 0 {
 		t.Errorf("%q, and %d notifications", got, len(heard))
 	}
 	params := &sdk.CallToolParams{Name: "steps", Meta: sdk.Meta{"progressToken": "p1"}}
