@@ -121,7 +121,7 @@ func (v *view) prepare() {
 }
 
 // logLevels are those of the protocol.
-var logLevels = []sdk.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // receive answers what is rendered from the table; the rest is the SDK's.
 func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
@@ -129,8 +129,8 @@ func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		defer func() { err = coded(method, err) }()
 		defer v.recovered(method, &err)
 		switch r := req.(type) {
-		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]:
-			if !slices.Contains(logLevels, r.Params.Level) {
+		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]: //nolint:staticcheck // clients of today's protocols ask for it
+			if !slices.Contains(logLevels, string(r.Params.Level)) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown level %.100q: %v", r.Params.Level, logLevels)}
 			}
 		case *sdk.CallToolRequest:
