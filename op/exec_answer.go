@@ -92,7 +92,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 		if x.result != nil {
 			out.ended(newRunOutput(nil, x.result))
 			if out.TimedOut {
-				out.Limit = x.limit.told()
+				out.Limit, out.Denials = x.limit.ended(out.Denials)
 			}
 		}
 	}
@@ -159,38 +159,52 @@ func renderExecAnswer(w io.Writer, out ExecAnswer) error {
 	return err
 }
 
-// Tell says first how the command ended, and when.
+// Tell says first how the command ended, and all else that there is to say of it, then
+// what it printed.
 func (out ExecAnswer) Tell(w io.Writer) error {
 	t := teller{w: w}
+	t.frame(out.said(), out.Stdout, out.Stderr)
+	return t.err
+}
+
+// said is what there is to say of the command.
+func (out ExecAnswer) said() []string {
+	var all []string
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	seconds := float64(out.DurationMS) / 1000
+	memory := map[bool]string{true: " (out of memory)"}[out.OOMKilled]
 	switch {
 	case out.State == stateRunning:
-		t.line("still running after %.3fs, exec %s", seconds, out.Exec)
+		say("still running after %.3fs, exec %s", seconds, out.Exec)
 	case out.ExitCode == nil:
-		t.line("ended after %.3fs, its exit status is not known", seconds)
+		say("ended after %.3fs, its exit status is not known", seconds)
 	case out.TimedOut:
-		t.line("timed out and was ended after %.3fs%s", seconds, longer(out.Limit, out.Exec != ""))
+		say("timed out and was ended after %.3fs%s", seconds, longer(out.Limit, out.Exec != ""))
 	case out.Signal != "":
-		t.line("ended by %s after %.3fs%s", out.Signal, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
+		say("ended by %s after %.3fs%s", out.Signal, seconds, memory)
 	default:
-		t.line("exit status %d after %.3fs%s", *out.ExitCode, seconds, map[bool]string{true: " (out of memory)"}[out.OOMKilled])
+		say("exit status %d after %.3fs%s", *out.ExitCode, seconds, memory)
 	}
-	t.text("", out.Stdout)
-	t.text("[stderr]", out.Stderr)
-	t.denials(out.Denials, out.ExitStatus())
+	all = append(all, denialTexts(out.Denials, out.ExitStatus())...)
 	if out.SurvivorsKilled > 0 {
-		t.line("%d processes that it left behind were ended", out.SurvivorsKilled)
+		say("%d processes that it left behind were ended", out.SurvivorsKilled)
 	}
 	if out.State == stateExited && !out.DeathProved {
-		t.line("it is not proved that nothing of it is left")
+		say("it is not proved that nothing of it is left")
 	}
 	if out.Blocked != "" {
-		t.line("the rule %s ended the output", out.Blocked)
+		say("the rule %s ended the output", out.Blocked)
+	}
+	if out.StdoutCut != nil {
+		say("%d bytes of stdout left out", out.StdoutCut.Bytes)
+	}
+	if out.StderrCut != nil {
+		say("%d bytes of stderr left out", out.StderrCut.Bytes)
 	}
 	if out.Next != nil {
-		t.line(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
+		say(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
 	}
-	return t.err
+	return all
 }
 
 // longer says which limit of time has ended a command, and what gives it more.
@@ -230,10 +244,28 @@ func (t *teller) text(title, text string) {
 	t.line("%s", text)
 }
 
-// denials are told of what failed: else nobody misses anything.
-func (t *teller) denials(list []paddock.Denial, status int) {
+// frame writes what is said of a command in one line, which comes first, so that nothing
+// the command prints can pass for it, and then what it printed.
+func (t *teller) frame(said []string, stdout, stderr string) {
+	if strings.Contains("\n"+stdout+"\n"+stderr, "\n"+stderrTitle) { // where it looks so, which lines are which
+		n := strings.Count(strings.TrimSuffix(stdout, "\n"), "\n")
+		if stdout != "" {
+			n++
+		}
+		said = append(said, count(int64(n), "line")+" of stdout")
+	}
+	t.line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
+	t.text("", stdout)
+	t.text(stderrTitle, stderr)
+}
+
+// stderrTitle stands before standard error.
+const stderrTitle = "[stderr]"
+
+// denialTexts are the denials of what failed: else nobody misses anything.
+func denialTexts(list []paddock.Denial, status int) (all []string) {
 	if status == 0 {
-		return
+		return nil
 	}
 	for _, d := range list {
 		what := d.Layer + ": " + d.Rule
@@ -243,8 +275,9 @@ func (t *teller) denials(list []paddock.Denial, status int) {
 		if d.Hint != "" {
 			what += " (" + d.Hint + ")"
 		}
-		t.line("%sdenied by the sandbox: %s", map[bool]string{true: "perhaps "}[d.Guess], what)
+		all = append(all, map[bool]string{true: "perhaps "}[d.Guess]+"denied by the sandbox: "+what)
 	}
+	return all
 }
 
 var _ Teller = ExecAnswer{}

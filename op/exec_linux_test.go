@@ -159,6 +159,10 @@ func TestExecKill(t *testing.T) {
 	if status.Running != 0 || status.Processes != 0 || len(status.Execs) != 1 || status.Execs[0].State != "exited" {
 		t.Errorf("%+v", status)
 	}
+	var text strings.Builder
+	if err := renderSandboxStatus(&text, status); err != nil || !strings.Contains(text.String(), "\n0 commands running, 0 shells") {
+		t.Errorf("%v: %s", err, &text)
+	}
 	if _, err := try[any](t.Context(), t, env, "exec_kill", fields{"exec": out.Exec, "signal": "NONE"}); err == nil {
 		t.Error("a signal that there is not was sent")
 	}

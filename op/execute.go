@@ -257,7 +257,7 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	}
 	out = ended(result, x.timeout)
 	if out.TimedOut {
-		out.Limit = x.limit.told()
+		out.Limit, out.Denials = x.limit.ended(out.Denials)
 	}
 	c := k.end(result.String(), shownStderr)
 	out.Stdout, out.StdoutTruncated = c.stdout, c.stdoutCut

@@ -31,7 +31,9 @@ func renderExecute(w io.Writer, out ExecuteOutput) error {
 func (o ExecuteOutput) Tell(w io.Writer) error {
 	t := teller{w: w}
 	t.line("%s", formatResult(o))
-	t.denials(o.Denials, o.status)
+	for _, text := range denialTexts(o.Denials, o.status) {
+		t.line("%s", text)
+	}
 	for _, note := range o.Notes {
 		t.line("note: %s", harmless(note))
 	}

@@ -35,7 +35,8 @@ type FileEditOutput struct {
 	Created      bool   `json:"created,omitempty"`
 	SizeBytes    int64  `json:"size_bytes"`
 	SHA256       string `json:"sha256"`
-	// Diff is the unified diff of what was changed, as far as there is room.
+	// Diff is the unified diff of what was changed, as far as there is room. What cannot
+	// be seen is there by number, as file_read shows it.
 	Diff string `json:"diff"`
 }
 
@@ -80,12 +81,6 @@ func (in FileEditInput) check() error {
 }
 
 func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out FileEditOutput, err error) {
-	if env.Budget > 0 { // a model, to which file_read has shown the text
-		for i := range in.Edits {
-			e := &in.Edits[i]
-			e.Old, e.New = unreveal(e.Old), unreveal(e.New)
-		}
-	}
 	if err := in.check(); err != nil {
 		return out, err
 	}
@@ -98,7 +93,7 @@ func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out F
 		case err != nil:
 			return fileError("edit", in.Path, err)
 		}
-		text, n, err := in.apply(old.bytes)
+		text, n, err := in.apply(old.bytes, env.Budget > 0)
 		if err != nil {
 			return err
 		}
@@ -115,7 +110,7 @@ func fileEdit(ctx context.Context, env *Env, in FileEditInput, _ *Stream) (out F
 			return fileError("edit", in.Path, err)
 		}
 		out = FileEditOutput{Path: pathText(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(text)}
-		diff := clearLines(patch.Diff(old.bytes, text))
+		diff := revealDiff(patch.Diff(old.bytes, text))
 		out.Diff = cutLines(diff, min(maxDiff, env.room(maxDiff)/2))
 		return nil
 	})

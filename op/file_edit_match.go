@@ -10,8 +10,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// apply makes the edits in a text. Where one does not fit, none is made.
-func (in FileEditInput) apply(text []byte) (_ []byte, replaced int, _ error) {
+// apply makes the edits in a text. Where one does not fit, none is made. Those of a model,
+// to which file_read has shown the text, are as Reveal shows it.
+func (in FileEditInput) apply(text []byte, shown bool) (_ []byte, replaced int, _ error) {
 	for i, e := range in.Edits {
 		refuse := func(cause, hint string) error {
 			return &paddock.Error{Code: wire.CodeConflict, Message: fmt.Sprintf("cannot edit %s: edits[%d].old %s; nothing was changed", in.Path, i, cause), Hint: hint}
@@ -20,8 +21,23 @@ func (in FileEditInput) apply(text []byte) (_ []byte, replaced int, _ error) {
 			if len(text) > 0 {
 				return nil, 0, refuse("is empty, and the file is not", "give the text to be replaced; to replace all of it use file_write")
 			}
+			if shown {
+				e.New = unreveal(e.New)
+			}
 			text, replaced = []byte(e.New), replaced+1
 			continue
+		}
+		if shown {
+			literal, meant := e.Old, unreveal(e.Old)
+			is, means := contains(text, literal), contains(text, meant)
+			if literal != meant && is && means {
+				return nil, 0, refuse(`is there with the characters that "⟦U+…⟧" stands for, and with that text itself`, "give more of what is around it, so that one of the two is there, or write ⟦U+27E6⟧U+ for a ⟦U+ that is text")
+			}
+			if e.New = unreveal(e.New); literal != meant && is {
+				e.New = in.Edits[i].New // who has written the one as it is has so written the other
+			} else {
+				e.Old = meant
+			}
 		}
 		old, by := []byte(e.Old), []byte(e.New)
 		if usesCRLF(text) {
@@ -44,6 +60,11 @@ func (in FileEditInput) apply(text []byte) (_ []byte, replaced int, _ error) {
 		text, replaced = bytes.ReplaceAll(text, old, by), replaced+n
 	}
 	return text, replaced, nil
+}
+
+// contains says whether a text has another, however its lines end.
+func contains(text []byte, part string) bool {
+	return bytes.Contains(text, []byte(part)) || bytes.Contains(text, toCRLF([]byte(part))) || bytes.Contains(text, fromCRLF([]byte(part)))
 }
 
 // usesCRLF says whether all lines of a text end so.

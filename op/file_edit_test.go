@@ -42,7 +42,7 @@ func TestEditTexts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := FileEditInput{Path: "f", Edits: tt.edits}
-			got, n, err := in.apply([]byte(tt.text))
+			got, n, err := in.apply([]byte(tt.text), false)
 			if want, ok := strings.CutPrefix(tt.want, "! "); ok {
 				if err == nil || !strings.Contains(withHint(err), want) {
 					t.Errorf("the error is %q, want %q", withHint(err), want)
@@ -56,14 +56,47 @@ func TestEditTexts(t *testing.T) {
 	}
 }
 
+// TestEditAsShown: what a model was shown by number is that character, what it has seen
+// elsewhere as it is that text; where both are there, neither is guessed.
+func TestEditAsShown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		edit FileEdit
+		want string // "! " and the error
+	}{
+		"a character":            {"\x1b[31m\n", FileEdit{Old: "⟦U+001B⟧[31m", New: "⟦U+001B⟧[32m"}, "\x1b[32m\n"},
+		"the character itself":   {"\x1b[31m\n", FileEdit{Old: "\x1b[31m", New: "⟦U+001B⟧[32m"}, "\x1b[32m\n"},
+		"a text, as shown":       {"⟦U+001B⟧\n", FileEdit{Old: "⟦U+27E6⟧U+001B⟧", New: "⟦U+27E6⟧U+0007⟧"}, "⟦U+0007⟧\n"},
+		"a text, as it is":       {"⟦U+001B⟧\n", FileEdit{Old: "⟦U+001B⟧", New: "⟦U+0007⟧"}, "⟦U+0007⟧\n"},
+		"no number that is used": {"a\n", FileEdit{Old: "a", New: "⟦U+0041⟧"}, "⟦U+0041⟧\n"},
+		"both":                   {"⟦U+001B⟧\n\x1b\n", FileEdit{Old: "⟦U+001B⟧", New: "c"}, "! is there with the characters"},
+		"both, and all":          {"⟦U+001B⟧\n\x1b\n", FileEdit{Old: "⟦U+001B⟧", New: "c", All: true}, "! is there with the characters"},
+		"the text of both":       {"⟦U+001B⟧\n\x1b\n", FileEdit{Old: "⟦U+27E6⟧U+001B⟧", New: "c"}, "c\n\x1b\n"},
+		"the character of both":  {"⟦U+001B⟧\n\x1b\n", FileEdit{Old: "\n⟦U+001B⟧", New: "c"}, "⟦U+001B⟧c\n"},
+		"CRLF":                   {"a\r\n\x1b\r\n", FileEdit{Old: "a\n⟦U+001B⟧\n", New: "b\n"}, "b\r\n"},
+		"mixed ends":             {"a\r\nb\n", FileEdit{Old: "a⟦U+000D⟧\nb", New: "a\nb"}, "a\nb\n"},
+		"a new file":             {"", FileEdit{New: "⟦U+FEFF⟧a"}, "\ufeffa"},
+	} {
+		in := FileEditInput{Path: "f", Edits: []FileEdit{tt.edit}}
+		got, _, err := in.apply([]byte(tt.text), true)
+		if want, ok := strings.CutPrefix(tt.want, "! "); ok {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		} else if string(got) != tt.want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, tt.want)
+		}
+	}
+}
+
 // TestEditIsBounded: what a search for the nearest costs does not explode.
 func TestEditIsBounded(t *testing.T) {
 	in := FileEditInput{Path: "f", Edits: []FileEdit{{Old: strings.Repeat("a\n", 50_000) + "b", New: "c"}}}
-	if _, _, err := in.apply([]byte(strings.Repeat("a\n", 300_000))); err == nil {
+	if _, _, err := in.apply([]byte(strings.Repeat("a\n", 300_000)), false); err == nil {
 		t.Error("it is there")
 	}
 	in.Edits[0] = FileEdit{Old: "a", New: strings.Repeat("b", 1000), All: true}
-	if _, _, err := in.apply([]byte(strings.Repeat("a", 100_000))); err == nil || !strings.Contains(fmt.Sprint(err), "it would have more than") {
+	if _, _, err := in.apply([]byte(strings.Repeat("a", 100_000)), false); err == nil || !strings.Contains(fmt.Sprint(err), "it would have more than") {
 		t.Errorf("%v", err)
 	}
 }

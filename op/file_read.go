@@ -92,7 +92,8 @@ an answer has room for, come at once; the answer says with which start_line to r
 on, how many lines there are, and the file's SHA-256, which file_write can ask for.
 The numbers and the tab behind them are not part of the text. Models are shown a
 character that is not seen, or that a terminal would obey, by its number,
-⟦U+001B⟧, and file_edit takes that back as the character; "⟦U+" itself is ⟦U+27E6⟧U+.
+⟦U+001B⟧, and file_edit, file_write and patch_apply take that back as the character;
+"⟦U+" itself is ⟦U+27E6⟧U+. So it is in the lines of file_search and in diffs.
 
 Of a binary file only the size and the type are told; encoding base64 reads the
 bytes of any file, from offset on.

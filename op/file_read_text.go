@@ -68,7 +68,7 @@ func (o FileReadOutput) numbered(b *strings.Builder) {
 		if o.LineEnding != "mixed" {
 			body = strings.TrimSuffix(body, "\r") // a note says it of all lines
 		}
-		fmt.Fprintf(b, "%6d\t%s\n", n, reveal(body))
+		fmt.Fprintf(b, "%6d\t%s\n", n, Reveal(body))
 		n++
 	}
 	var notes []string

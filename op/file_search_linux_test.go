@@ -46,8 +46,8 @@ func TestFileSearch(t *testing.T) {
 			"src/a.go (1 more lines match)\n3:func Open() {}\n\n[2 matching lines in 1 file, of 1 searched]\n", "src/a.go:3:func Open() {}\n"},
 		{"ignored", fields{"pattern": "function", "no_ignore": true}, "dist/a.js\n1:function Open() {}\n\n[1 matching line in 1 file, of 5 searched; 1 no text]\n", "dist/a.js:1:function Open() {}\n"},
 		{"nothing", fields{"pattern": "nowhere", "glob": []string{"src"}}, "[0 matching lines in 0 files, of 2 searched; 1 ignored by .gitignore (no_ignore searches them)]\n", ""},
-		{"cut, without control", fields{"pattern": "open", "ignore_case": true, "line_bytes": 20, "glob": []string{".env*"}},
-			".env.example\n1:OPEN=1xxxxxxxxx…\n\n[1 matching line in 1 file, of 1 searched; 1 ignored by .gitignore (no_ignore searches them)]\n", ".env.example:1:OPEN=1xxxxxxxxx…\n"},
+		{"cut, with control", fields{"pattern": "open", "ignore_case": true, "line_bytes": 20, "glob": []string{".env*"}},
+			".env.example\n1:OPEN=1⟦U+001B⟧[31mxxxxxxxxx…\n\n[1 matching line in 1 file, of 1 searched; 1 ignored by .gitignore (no_ignore searches them)]\n", ".env.example:1:OPEN=1⟦U+001B⟧[31mxxxxxxxxx…\n"},
 	} {
 		out := searched(t, env, tt.in)
 		if got := tell(t, out); got != tt.told {

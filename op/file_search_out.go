@@ -39,7 +39,7 @@ type FileSearchFound struct {
 type FileSearchLine struct {
 	Line   int64  `json:"line"`             // from 1
 	Column int64  `json:"column,omitempty"` // where the first match begins, in bytes from 1; not of lines around
-	Text   string `json:"text"`             // without control sequences
+	Text   string `json:"text"`             // what cannot be seen by number, as file_read shows it
 	// CutBefore and CutAfter are how many bytes of the line are not shown.
 	CutBefore int64 `json:"cut_before,omitempty"`
 	CutAfter  int64 `json:"cut_after,omitempty"`
@@ -54,7 +54,7 @@ func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutp
 			found.Count = 0
 		}
 		for _, l := range f.Lines {
-			found.Lines = append(found.Lines, FileSearchLine{Line: l.Line, Column: l.Column, Text: clearLine(l.Text), CutBefore: l.Start, CutAfter: l.Rest})
+			found.Lines = append(found.Lines, FileSearchLine{Line: l.Line, Column: l.Column, Text: Reveal(strings.TrimSuffix(l.Text, "\r")), CutBefore: l.Start, CutAfter: l.Rest})
 		}
 		out.Files = append(out.Files, found)
 	}

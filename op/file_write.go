@@ -47,7 +47,8 @@ file_edit, which needs less text and cannot lose the rest.
 
 With expected_sha256 (file_read and file_write tell it) the file is replaced only
 if it still is what was read; with must_not_exist only a new file is made. append
-adds to the end. A content may have up to 32 MiB.
+adds to the end. A content may have up to 32 MiB. In a model's, ⟦U+001B⟧ is the
+character that file_read shows so; encoding base64 writes any bytes.
 
 ` + filesDoc,
 		Examples: `  # from standard input
@@ -112,6 +113,9 @@ func fileWrite(ctx context.Context, env *Env, in FileWriteInput, stream *Stream)
 	data, err := in.data(stream)
 	if err != nil {
 		return out, err
+	}
+	if env.Budget > 0 && in.Encoding != "base64" { // a model, to which file_read has shown texts
+		data = []byte(unreveal(string(data)))
 	}
 	err = env.inFiles(ctx, in.InSandbox, true, func(ctx context.Context, s *held) error {
 		_, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})

@@ -3,10 +3,10 @@ package op
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // hiddenForm is how the text of a file shows models a character that cannot be
@@ -18,15 +18,20 @@ var hiddenForm = regexp.MustCompile(`⟦U\+([0-9A-F]{4,6})⟧`)
 // by number, so that nothing is shown in one way and means another.
 const hiddenOpen = "⟦U+"
 
-// reveal shows what a line has that cannot be seen; tabs are as they are.
-func reveal(line string) string {
-	hidden := func(r rune) bool { return r != '\t' && (unicode.IsControl(r) || Hidden(r)) }
-	if strings.IndexFunc(line, hidden) < 0 && !strings.Contains(line, hiddenOpen) {
-		return line
+// hides says whether a character of a file is shown by number. Tabs and line feeds are
+// as they are.
+func hides(r rune) bool { return r != '\t' && r != '\n' && (unicode.IsControl(r) || Hidden(r)) }
+
+// Reveal shows what a text has that cannot be seen, or that a terminal would obey. Of
+// lines that end in CRLF the end is as it is.
+func Reveal(text string) string {
+	if strings.IndexFunc(text, hides) < 0 && !strings.Contains(text, hiddenOpen) {
+		return text
 	}
 	var b strings.Builder
-	for at, r := range line {
-		if hidden(r) || strings.HasPrefix(line[at:], hiddenOpen) {
+	for at, r := range text {
+		rest := text[at:]
+		if hides(r) && !strings.HasPrefix(rest, "\r\n") || strings.HasPrefix(rest, hiddenOpen) {
 			fmt.Fprintf(&b, "%s%04X⟧", hiddenOpen, r)
 		} else {
 			b.WriteRune(r)
@@ -35,13 +40,43 @@ func reveal(line string) string {
 	return b.String()
 }
 
-// unreveal is the text that reveal has shown so.
+// unreveal is the text that Reveal has shown so. What it would not show by number is
+// left as it is written, and so is NUL: a file with one is no text.
 func unreveal(text string) string {
-	return hiddenForm.ReplaceAllStringFunc(text, func(form string) string {
-		n, err := strconv.ParseUint(hiddenForm.FindStringSubmatch(form)[1], 16, 32)
-		if err != nil || n == 0 || !utf8.ValidRune(rune(n)) {
-			return form // a file with a NUL is no text
+	var b strings.Builder
+	at := 0
+	for _, form := range hiddenForm.FindAllStringSubmatchIndex(text, -1) {
+		n, err := strconv.ParseInt(text[form[2]:form[3]], 16, 32)
+		r := rune(n)
+		opens := r == '⟦' && strings.HasPrefix(text[form[1]:], hiddenOpen[len("⟦"):])
+		if err != nil || r == 0 || !hides(r) && !opens {
+			continue
 		}
-		return string(rune(n))
-	})
+		b.WriteString(text[at:form[0]])
+		b.WriteRune(r)
+		at = form[1]
+	}
+	return b.String() + text[at:]
+}
+
+// revealDiff does so for a unified diff. How lines end is shown where not all of them
+// end in CRLF: it may be all that was changed.
+func revealDiff(diff string) string {
+	lines := slices.Collect(strings.Lines(diff))
+	crlf := true
+	for i, line := range lines {
+		last := i+1 < len(lines) && lines[i+1][0] == '\\' // the file ends there, without
+		if line[0] != '@' && line[0] != '\\' && !last {
+			crlf = crlf && strings.HasSuffix(line, "\r\n")
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		if crlf {
+			b.WriteString(Reveal(line))
+		} else {
+			b.WriteString(Reveal(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+	}
+	return b.String()
 }

@@ -13,32 +13,19 @@ import (
 // another name of it. Structured answers have names as they are.
 func NameText(name string) string {
 	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.ContainsRune(name, utf8.RuneError) // of bad bytes, too
-	if odd || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+	if odd || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) || Hidden(r) }) {
 		return strconv.Quote(name)
 	}
 	return name
 }
 
 // Hidden says whether a character turns the direction of a text, or is one that
-// nobody sees: they are left out of what is shown.
+// nobody sees: they are left out of what is shown. Those that join letters and emoji,
+// and choose how an emoji looks, are none.
 func Hidden(r rune) bool {
-	return unicode.Is(unicode.Bidi_Control, r) || r == '\ufeff' || r >= 0xe0000 && r <= 0xe007f
-}
-
-// clearLine is a line of a file without what a terminal would obey.
-func clearLine(text string) string {
-	clean, _ := clearText([]byte(text), true, 6*len(text)) // no byte costs more
-	return strings.ReplaceAll(clean, "\n", "")
-}
-
-// clearLines does so for many. How they end is told as it is: it may be all that
-// was changed.
-func clearLines(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		body := strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-		b.WriteString(clearLine(body))
-		b.WriteString(line[len(body):])
+	if r < 0xad {
+		return false
 	}
-	return b.String()
+	return r == 0xad || r >= 0x2060 && r <= 0x206f || r == 0x200b || r == '\ufeff' || r >= 0xe0000 && r <= 0xe0fff ||
+		unicode.In(r, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point)
 }

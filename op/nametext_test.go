@@ -26,11 +26,12 @@ func TestNameText(t *testing.T) {
 	}
 }
 
-// What no terminal shows is in no text, and names that would be taken for others are
-// quoted; a file is read exactly as it is, so that it can be edited.
+// What no terminal shows is in no text but by its number, and names that would be taken
+// for others are quoted; a file is read exactly as it is, so that it can be edited.
 func TestWhatIsOddIsShown(t *testing.T) {
 	env := lasting(t)
 	const name, line = "a\n           5  fake", "x\x1b[31mred\x1b]0;title\a\u202e\U000e0041 y"
+	const shown = "x⟦U+001B⟧[31mred⟦U+001B⟧]0;title⟦U+0007⟧⟦U+202E⟧⟦U+E0041⟧ y"
 	well[FileWriteOutput](t, env, "file_write", fields{"path": name, "content": "1\n" + line + "\n"})
 	list := well[FileListOutput](t, env, "file_list", nil)
 	if len(list.Entries) != 1 || list.Entries[0].Path != name {
@@ -47,10 +48,10 @@ func TestWhatIsOddIsShown(t *testing.T) {
 		t.Error(text)
 	}
 	found := well[FileSearchOutput](t, env, "file_search", fields{"pattern": "red"})
-	if len(found.Files) != 1 || found.Files[0].Path != name || found.Files[0].Lines[0].Text != "xred y" {
+	if len(found.Files) != 1 || found.Files[0].Path != name || found.Files[0].Lines[0].Text != shown {
 		t.Errorf("%+v", found)
 	}
-	if text := rendered("file_search", found); text != `"a\n           5  fake":2:xred y`+"\n" {
+	if text := rendered("file_search", found); text != `"a\n           5  fake":2:`+shown+"\n" {
 		t.Error(text)
 	}
 	read := well[FileReadOutput](t, env, "file_read", fields{"path": name, "start_line": 2})
@@ -58,7 +59,7 @@ func TestWhatIsOddIsShown(t *testing.T) {
 		t.Errorf("%q", read.Text)
 	}
 	edited := well[FileEditOutput](t, env, "file_edit", fields{"path": name, "edits": []fields{{"old": read.Text, "new": "z\x1b[1m\n"}}})
-	if strings.ContainsAny(edited.Diff, "\x1b\a\u202e\U000e0041") || !strings.Contains(edited.Diff, "-xred y\n+z\n") {
+	if !strings.Contains(edited.Diff, "-"+shown+"\n+z⟦U+001B⟧[1m\n") {
 		t.Errorf("%q", edited.Diff)
 	}
 	if out := well[ExecAnswer](t, env, "exec", fields{"argv": []string{"printf", line}}); out.Stdout != "xred y" {

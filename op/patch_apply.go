@@ -119,6 +119,9 @@ func patchApply(ctx context.Context, env *Env, in PatchApplyInput, stream *Strea
 	}
 	var p *patch.Patch
 	if text != nil {
+		if env.Budget > 0 { // of a model, to which file_read has shown the files
+			text = []byte(unreveal(string(text)))
+		}
 		if p, err = patch.Parse(text, in.options()); err != nil {
 			return out, patchError(err)
 		}

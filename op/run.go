@@ -125,7 +125,7 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 		err = errors.Join(err, tellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
-		out.Limit = limit.told()
+		out.Limit, out.Denials = limit.ended(out.Denials)
 	}
 	return out, err
 }

@@ -109,16 +109,24 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 // Tell says first how the command ended, then what it printed; of one that did not
 // start, what is left alone.
 func (o RunOutput) Tell(w io.Writer) error {
-	t := teller{w: w}
+	var said []string
 	if o.Command != nil {
-		answer := ExecAnswer{State: stateExited, Stdout: o.Stdout, Stderr: o.Stderr}
+		answer := ExecAnswer{State: stateExited}
 		answer.ended(o)
-		t.err = answer.Tell(w)
+		said = answer.said()
 	}
-	for _, note := range []string{lostNote(o.Isolation), o.note} {
-		if note != "" {
-			t.line("%s", note)
+	for _, one := range []struct {
+		is   bool
+		says string
+	}{
+		{o.StdoutTruncated, "some of stdout left out"}, {o.StderrTruncated, "some of stderr left out"},
+		{lostNote(o.Isolation) != "", lostNote(o.Isolation)}, {o.note != "", o.note},
+	} {
+		if one.is {
+			said = append(said, one.says)
 		}
 	}
+	t := teller{w: w}
+	t.frame(said, o.Stdout, o.Stderr)
 	return t.err
 }

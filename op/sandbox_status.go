@@ -127,7 +127,7 @@ func renderSandboxStatus(w io.Writer, out SandboxStatusOutput) error {
 	t := teller{w: w}
 	t.line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)
 	t.line("%s", isolationNote(out.Isolation))
-	t.line("%d commands run, %d shells, %d services, %d sessions; %d processes, %s of memory", out.Running, out.Shells, out.Services, out.Sessions,
+	t.line("%d commands running, %d shells, %d services, %d sessions; %d processes, %s of memory", out.Running, out.Shells, out.Services, out.Sessions,
 		out.Processes, policy.Size(out.MemoryBytes))
 	for _, x := range out.Execs {
 		t.line("%s  %s  %s", x.Exec, strings.TrimSpace(x.State+" "+x.End), x.Command)

@@ -143,7 +143,7 @@ func (s *Sandboxes) find(ctx context.Context, principal, name string) (*held, er
 }
 
 func noSandbox(name string) error {
-	return &paddock.Error{Message: fmt.Sprintf("cannot find sandbox %q", name), Hint: "sandbox_list names those that are open", Code: wire.CodeNotFound}
+	return &paddock.Error{Message: fmt.Sprintf("cannot find sandbox %q", name), Hint: "leave it out for the default one; sandbox_list names those that are open", Code: wire.CodeNotFound}
 }
 
 // at is the place of a principal's sandbox.

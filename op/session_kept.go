@@ -79,17 +79,36 @@ func streamsOf(r *paddock.SessionResult, room int) (stdout, stderr string) {
 	return first.text, second.text
 }
 
-// Tell says after the text what a command had printed before its time was up.
+// Tell says first how the command ended, and all else that there is to say of it, then
+// what it printed.
 func (out SessionRunOutput) Tell(w io.Writer) error {
 	t := teller{w: w}
-	t.line("%s", out.Text)
+	if out.Output == "" && (out.Text == restarted || out.Text == restartFailed) {
+		t.line("%s", out.Text)
+		return t.err
+	}
+	denied, status := out.denied()
+	said := []string{fmt.Sprintf("exit status %d", status)}
 	if out.TimedOut {
-		t.line("its time was up (%s)", out.Limit)
-		t.text("it had printed:", out.Output)
+		said[0] = "timed out (" + out.Limit + ")"
 	}
-	t.denials(out.denied())
+	said = append(said, denialTexts(denied, status)...)
+	switch {
+	case out.Kept != "":
+		said = append(said, "some of the output left out")
+	case out.TruncatedByLines || out.TruncatedByBytes:
+		said = append(said, fmt.Sprintf("the output is cut: %d lines, %d bytes in all", out.TotalLines, out.TotalBytes))
+	}
+	if out.ShellEnded {
+		said = append(said, shellEndedNote)
+	}
 	if out.Note != "" {
-		t.line("%s", out.Note)
+		said = append(said, out.Note)
 	}
+	if strings.Contains("\n"+out.Stdout, "\n"+stderrPrefix) {
+		said = append(said, "lines of stdout, too, begin with "+stderrTitle)
+	}
+	t.line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
+	t.text("", out.Output)
 	return t.err
 }

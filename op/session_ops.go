@@ -155,7 +155,7 @@ func sessionRun(ctx context.Context, env *Env, in SessionRunInput, stream *Strea
 	}
 	out := env.sessionAnswer(k.key.id, r, p)
 	if out.TimedOut {
-		out.Limit = limit.told()
+		out.Limit, out.Denials = limit.ended(out.Denials)
 	}
 	return out, err
 }

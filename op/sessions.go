@@ -210,14 +210,14 @@ func (s *Sessions) find(principal, id string) (*keptSession, error) {
 		return nil, errNoSessions
 	}
 	if id == "" {
-		return nil, &policy.FieldError{Field: "session_id", Reason: "it is missing", Hint: "session_list names those that are open"}
+		return nil, &policy.FieldError{Field: "session_id", Reason: "it is missing", Hint: "session_open opens one; session_list names those that are open"}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.open[sessionKey{principal, id}]; k != nil {
 		return k, nil
 	}
-	return nil, &paddock.Error{Message: fmt.Sprintf("cannot find session %q", id), Hint: "session_list names those that are open", Code: wire.CodeNotFound}
+	return nil, &paddock.Error{Message: fmt.Sprintf("cannot find session %q", id), Hint: "session_open opens one; session_list names those that are open", Code: wire.CodeNotFound}
 }
 
 // remove takes a session out, for one of those who close it.

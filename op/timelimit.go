@@ -3,6 +3,7 @@ package op
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +56,18 @@ func (e *Env) withinSession(o paddock.SessionOptions) paddock.SessionOptions {
 
 // told returns the limit as answers name it.
 func (l timeLimit) told() string { return l.span.String() + ", " + l.from }
+
+// ended returns the limit as the answer of a command names it that was ended by it, and
+// what that was denied: no hint asks for more time than the operator gives.
+func (l timeLimit) ended(denied []paddock.Denial) (string, []paddock.Denial) {
+	denied = slices.Clone(denied)
+	for i := range denied {
+		if l.from == fromOperator && denied[i].Rule == "timeout" {
+			denied[i].Hint = ""
+		}
+	}
+	return l.told(), denied
+}
 
 // shellEnds end shells whose time is up. The zero value has none.
 type shellEnds struct {

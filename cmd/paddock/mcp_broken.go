@@ -57,25 +57,28 @@ func (b broken) serve(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, op.MaxInput+1<<16)
 	for lines.Scan() {
-		var req struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				ProtocolVersion string `json:"protocolVersion"`
-			} `json:"params"`
-		}
-		// What is no request, a notification say, gets no answer.
-		if json.Unmarshal(lines.Bytes(), &req) != nil || len(req.ID) == 0 || req.Method == "" {
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
 			continue
 		}
-		answer := struct {
-			Version string          `json:"jsonrpc"`
-			ID      json.RawMessage `json:"id"`
-			Result  any             `json:"result,omitempty"`
-			Error   any             `json:"error,omitempty"`
-		}{Version: "2.0", ID: req.ID, Result: b.answer(req.Method, req.Params.ProtocolVersion)}
-		if answer.Result == nil {
-			answer.Error = map[string]any{"code": -32601, "message": "unknown method " + req.Method + ": the server cannot start"}
+		var answer any
+		if one := b.reply(text); one != nil {
+			answer = one
+		}
+		var several []json.RawMessage
+		if json.Unmarshal(text, &several) == nil && len(several) > 0 {
+			var all []*brokenReply
+			for _, part := range several {
+				if one := b.reply(part); one != nil {
+					all = append(all, one)
+				}
+			}
+			if answer = all; len(all) == 0 {
+				answer = nil
+			}
+		}
+		if answer == nil {
+			continue
 		}
 		text, err := json.Marshal(answer)
 		if err != nil {
@@ -85,6 +88,44 @@ func (b broken) serve(in io.Reader, out io.Writer) {
 			return
 		}
 	}
+}
+
+// brokenReply is the answer to one message.
+type brokenReply struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"` // null where it is nil
+	Result  any             `json:"result,omitempty"`
+	Error   any             `json:"error,omitempty"`
+}
+
+// reply answers a message, nil where it wants no answer.
+func (b broken) reply(text []byte) *brokenReply {
+	refused := func(id json.RawMessage, code int, cause string) *brokenReply {
+		return &brokenReply{"2.0", id, nil, map[string]any{"code": code, "message": cause + ": the server cannot start"}}
+	}
+	var req struct {
+		ID     json.RawMessage `json:"id"`
+		Method *string         `json:"method"`
+		Result json.RawMessage `json:"result"`
+		Error  json.RawMessage `json:"error"`
+		Params json.RawMessage `json:"params"`
+	}
+	switch err := json.Unmarshal(text, &req); {
+	case !json.Valid(text):
+		return refused(nil, -32700, "the message is not JSON")
+	case err == nil && req.Method != nil && len(req.ID) == 0, err == nil && req.Method == nil && req.Result != nil, req.Error != nil:
+		return nil // a notification, or an answer
+	case err != nil || req.Method == nil:
+		return refused(req.ID, -32600, "the message is no request")
+	}
+	var params struct {
+		Revision string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(req.Params, &params) // whatever they are, the answer is the reason
+	if result := b.answer(*req.Method, params.Revision); result != nil {
+		return &brokenReply{"2.0", req.ID, result, nil}
+	}
+	return refused(req.ID, -32601, "unknown method "+*req.Method)
 }
 
 // answer is the result of a method, nil for those that are unknown.

@@ -37,7 +37,7 @@ var briefs = map[string]brief{
 	}},
 	"sandbox_status": {"Show the sandbox: limits, isolation, services, sessions, and the latest commands with their ids.", nil},
 	"file_read": {"Read a text file with line numbers, which are not part of the text. At most 2000 lines at once; the answer says where to read on. " +
-		"A control character is shown as ⟦U+001B⟧, which file_edit takes back.",
+		"A control character is shown as ⟦U+001B⟧, which tools that write take back.",
 		map[string]string{
 			"path":       "File, relative to the workspace.",
 			"start_line": "First line (default 1).",

@@ -94,7 +94,7 @@ func errPanic(what string) error {
 	}
 }
 
-// render makes a result of an answer, within the budget; notes stand beside it.
+// render makes a result of an answer, within the budget; notes stand before it.
 // Where answers are structured, text and fields have one half of it each.
 func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	room := v.server.opts.Budget
@@ -133,8 +133,9 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
 		text = errorText(a.err, say) + join(text)
 	}
-	text = clip(plain(text), room-utf8.RuneCountInString(notes)) + notes
-	if text = strings.TrimPrefix(text, "\n"); text == "" {
+	text = clip(plain(text), room-utf8.RuneCountInString(notes))
+	text = strings.Trim(notes+"\n"+text, "\n") // before what a command can have printed
+	if text == "" {
 		text = "done" // some clients show nothing else
 	}
 	res.Content = []sdk.Content{&sdk.TextContent{Text: text}}

@@ -17,7 +17,8 @@ const moreKey = "paddock/more"
 // outputTail is how many lines of an output a resource is.
 const outputTail = 1000
 
-// content is what is at a place.
+// content is what is at a place. Clients put it before their models: what of a file's
+// text cannot be seen is there by number, as file_read shows it.
 func (v *view) content(ctx context.Context, at place) (*sdk.ResourceContents, error) {
 	switch {
 	case at.kind == inOutput:
@@ -44,7 +45,7 @@ func (v *view) file(ctx context.Context, at place) (*sdk.ResourceContents, error
 		return nil, err
 	}
 	if !got.Binary {
-		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: got.Text}
+		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: op.Reveal(got.Text)}
 		if got.NextLine > 0 {
 			c.Meta = sdk.Meta{moreKey: fmt.Sprintf("the file has %d bytes; %s with start_line %d reads on", got.Size, opRead, got.NextLine)}
 		}
@@ -99,7 +100,7 @@ func (v *view) output(ctx context.Context, at place) (*sdk.ResourceContents, err
 	if err := v.ask(ctx, v.env, opOutput, map[string]any{"output": at.name, "tail": outputTail}, &got); err != nil {
 		return nil, err
 	}
-	c := &sdk.ResourceContents{MIMEType: "text/plain", Text: got.Text}
+	c := &sdk.ResourceContents{MIMEType: "text/plain", Text: plain(got.Text)}
 	if got.Cursor > 0 || !got.EOF {
 		c.Meta = sdk.Meta{moreKey: fmt.Sprintf("these bytes begin at %d of %d so far; %s reads the rest", got.Cursor, got.Total, opOutput)}
 	}

@@ -53,6 +53,10 @@ They may still use every field listed here, within what the operator allows. An 
 A tool answers with text. With ` + "`--structured`" + ` it also has an output schema, and answers with the fields under *Answer* as structured content, half of the budget for each.
 The host's tools (` + "`cgroup_…`, `linux_…`" + `) always answer with JSON, ` + "`{\"success\": …}`" + `, and cut only what was read or printed in it.
 
+Files of the workspace, and what commands printed, are resources too: ` + "`" + `paddock://default/workspace/PATH` + "`" + ` and ` + "`" + `paddock://default/output/ID` + "`" + `.
+For models, a character of their text that cannot be seen, or that a terminal would obey, is shown by its number, as [` + "`" + `file_read` + "`" + `](#file_read) does.
+The bytes of any file are what ` + "`" + `file_read` + "`" + ` gives with ` + "`" + `encoding` + "`" + ` ` + "`" + `base64` + "`" + `.
+
 ● marks a required field. ` + "`a.b`" + ` is a field inside ` + "`a`" + `, and ` + "`a[].b`" + ` one of each element of the list ` + "`a`" + `.
 
 `

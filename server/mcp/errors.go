@@ -25,8 +25,8 @@ func errorText(err error, say func(string) string) string {
 			b.WriteByte('\n')
 		}
 		b.WriteString(oneLine(one.Error()))
-		if hint := op.HintOf(one); hint != "" {
-			b.WriteString("\nhint: " + oneLine(say(hint)))
+		if hint := oneLine(say(op.HintOf(one))); hint != "" {
+			b.WriteString("\nhint: " + hint)
 		}
 	}
 	return b.String()
@@ -73,11 +73,18 @@ func errorOf(err error, say func(string) string) *errorInfo {
 	return info
 }
 
-// short bounds an error of the protocol: some repeat what they were sent.
-func short(err error) error {
+// coded makes an error of a method one of the protocol's, with a code, and bounds it:
+// some repeat what they were sent.
+func coded(method string, err error) error {
+	if err == nil {
+		return nil
+	}
 	own := (*jsonrpc.Error)(nil)
-	if err == nil || len(err.Error()) <= maxNotes || !errors.As(err, &own) {
-		return err
+	if !errors.As(err, &own) {
+		own = &jsonrpc.Error{Code: jsonrpc.CodeInternalError}
+		if method == methodInitialize {
+			own.Code = jsonrpc.CodeInvalidRequest // it has come twice
+		}
 	}
 	return &jsonrpc.Error{Code: own.Code, Message: clip(err.Error(), maxNotes), Data: own.Data}
 }

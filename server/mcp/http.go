@@ -6,8 +6,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/paddock-dev/paddock/op"
 )
 
 // sessionIdle is when a session that asks nothing is forgotten. What it started stays:
@@ -45,12 +43,11 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, oneLine(err.Error()), http.StatusServiceUnavailable)
 			return
 		}
-		if r.Header.Get("Mcp-Method") == methodDiscover {
-			http.Error(w, noDiscover, http.StatusBadRequest)
+		if r.Method == http.MethodPost && !v.vet(w, r) {
 			return
 		}
 		if r.Method == http.MethodDelete {
-			v.slots.end(r.Header.Get("Mcp-Session-Id"))
+			v.slots.end(r.Header.Get(sessionHeader))
 		}
 		v.http.ServeHTTP(w, r)
 	})
@@ -61,7 +58,7 @@ func (v *view) handler() http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return v.sdk }, &sdk.StreamableHTTPOptions{
 		Logger:              v.server.opts.Logger,
 		SessionTimeout:      sessionIdle,
-		MaxRequestBodyBytes: op.MaxInput + 1<<16,
+		MaxRequestBodyBytes: maxLine,
 		// Whoever stands before it has checked Host and Origin.
 		DisableLocalhostProtection:   true,
 		PropagateRequestCancellation: true,

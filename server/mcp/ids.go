@@ -3,7 +3,11 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -43,11 +47,11 @@ func (a *asked) free(id jsonrpc.ID) {
 	delete(a.ids, id)
 }
 
-// answered takes note of an answer that was written, and says how many are not.
-func (a *asked) answered() int {
+// answered takes note of n answers that were written, and says how many are not.
+func (a *asked) answered(n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.n--
+	a.n -= n
 	return a.n
 }
 
@@ -57,17 +61,25 @@ func (a *asked) count() int {
 	return a.n
 }
 
-// idOf is the identifier in a message that makes no sense, nil where it has none.
+// idOf is the identifier in a message, as it was sent; nil where it has none.
 func idOf(text []byte) json.RawMessage {
 	var msg struct {
-		ID any `json:"id"`
+		ID json.RawMessage `json:"id"`
 	}
-	if json.Unmarshal(text, &msg) == nil {
-		switch msg.ID.(type) {
-		case string, float64:
-			id, _ := json.Marshal(msg.ID) // of these two
-			return id
-		}
+	if json.Unmarshal(text, &msg) != nil || len(msg.ID) == 0 || !strings.ContainsRune(`"-0123456789`, rune(msg.ID[0])) {
+		return nil
+	}
+	return msg.ID
+}
+
+// checkID refuses a number that an answer could not repeat exactly.
+func checkID(id json.RawMessage) error {
+	const most = 1<<53 - 1 // a program that reads numbers as JavaScript does tells all up to here apart
+	if len(id) == 0 || id[0] == '"' {
+		return nil
+	}
+	if n, err := strconv.ParseFloat(string(id), 64); err != nil || n != math.Trunc(n) || math.Abs(n) > most {
+		return fmt.Errorf("its id is not a whole number from -%d to %d, and no string", most, most)
 	}
 	return nil
 }

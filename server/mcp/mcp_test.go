@@ -227,6 +227,8 @@ func TestCall(t *testing.T) {
 	}{
 		{"echo", `{"text":"hello"}`, false, "hello"},
 		{"echo", `{"text":"a\u001b[31mred\u001b]0;title\u0007\u009b1m\u0000\u202e\r\nb\rc\u001b"}`, false, "ared\nb\nc"},
+		{"echo", `{"text":"\u001b⟦U+0041⟧ \u001b\nb\u001b(é\u001b[é"}`, false, "⟦U+0041⟧ \nbéé"},
+		{"echo", `{"text":"a\udb40\udd00\u2060\u115f\u034f\u200bb 👨\u200d👩 ❤\ufe0f"}`, false, "ab 👨\u200d👩 ❤\ufe0f"},
 		{"echo", `{"txt":"a"}`, true, "unknown field \"txt\"\nhint: did you mean \"text\"? the fields here are list, loud, text"},
 		{"echo", `{"colour":"a"}`, true, "unknown field \"colour\"\nhint: the fields here are list, loud, text"},
 		{"echo", `{"Text":"a"}`, true, "unknown field \"Text\": it is written \"text\"\nhint: did you mean \"text\"?"},
@@ -410,7 +412,7 @@ func TestProgress(t *testing.T) {
 	c := dial(t, serve(t, mcp.Options{Ops: []op.Op{steps, slow}}), &sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { heard <- r.Params },
 	})
-	if got := text(t, call(t, c, "steps", nil)); got != "done\n[beside it]" || len(heard) > 0 {
+	if got := text(t, call(t, c, "steps", nil)); got != "[beside it]\ndone" || len(heard) > 0 {
 		t.Errorf("%q, and %d notifications", got, len(heard))
 	}
 	params := &sdk.CallToolParams{Name: "steps", Meta: sdk.Meta{"progressToken": "p1"}}

@@ -187,7 +187,7 @@ func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resourc
 		}
 		file := at
 		file.name = e.Path
-		list = append(list, &sdk.Resource{URI: file.uri(), Name: e.Path, Size: e.Size})
+		list = append(list, &sdk.Resource{URI: file.uri(), Name: op.NameText(e.Path), Size: e.Size})
 	}
 	return list
 }
@@ -210,11 +210,21 @@ func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourc
 	return res, nil
 }
 
+// notFound is the answer about a resource that there is not, by the code of the
+// revisions that are offered.
+func notFound(uri string) error {
+	data, err := json.Marshal(map[string]string{"uri": uri})
+	if err != nil {
+		data = nil
+	}
+	return &jsonrpc.Error{Code: -32002, Message: "Resource not found", Data: data}
+}
+
 // resourceError is an error of the protocol: resources have no other kind.
 func resourceError(uri string, err error) error {
 	own := (*paddock.Error)(nil)
 	if errors.As(err, &own) && own.Code == wire.CodeNotFound {
-		return sdk.ResourceNotFoundError(uri)
+		return notFound(uri)
 	}
 	code := int64(jsonrpc.CodeInternalError)
 	if len(policy.FieldErrors(err)) > 0 {

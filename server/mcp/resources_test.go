@@ -66,7 +66,7 @@ func (d *disk) ops() []op.Op {
 			return map[string]any{"text": text, "next_line": 0}, nil
 		}),
 		d.op("file_list", func(pathIn, string) (map[string]any, error) {
-			return map[string]any{"entries": []map[string]any{{"path": "a b.txt", "kind": "file", "size_bytes": 5}, {"path": "sub", "kind": "directory"}}}, nil
+			return map[string]any{"entries": []map[string]any{{"path": "a b.txt", "kind": "file", "size_bytes": 5}, {"path": "sub", "kind": "directory"}, {"path": "odd\x1b[1m\n\u202e", "kind": "file"}}}, nil
 		}),
 		d.op("file_stat", func(_ pathIn, text string) (map[string]any, error) {
 			return map[string]any{"size_bytes": len(text)}, nil
@@ -78,7 +78,7 @@ func (d *disk) ops() []op.Op {
 }
 
 func TestResources(t *testing.T) {
-	d := &disk{files: map[string]string{"a b.txt": "hello", "bin": "\x00\x01", "panic": "", "denied": "", "sub": ""}}
+	d := &disk{files: map[string]string{"a b.txt": "hello", "bin": "\x00\x01", "text": "\x1b[31m\tred\u202e\r\nover\r⟦U+001B⟧\n", "panic": "", "denied": "", "sub": ""}}
 	updated := make(chan string, 10)
 	c := dial(t, serve(t, mcp.Options{Ops: d.ops(), Profile: op.ProfileWorkspace}), &sdk.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
@@ -90,8 +90,11 @@ func TestResources(t *testing.T) {
 	var uris []string
 	for _, r := range list.Resources {
 		uris = append(uris, r.URI)
+		if strings.ContainsAny(r.Name, "\x1b\n\u202e") {
+			t.Errorf("the name %q is sent", r.Name)
+		}
 	}
-	if got := strings.Join(uris, " "); got != "paddock://default/workspace/ paddock://default/workspace/a%20b.txt" {
+	if got := strings.Join(uris, " "); got != "paddock://default/workspace/ paddock://default/workspace/a%20b.txt paddock://default/workspace/odd%1B%5B1m%0A%E2%80%AE" {
 		t.Errorf("resources are %s", got)
 	}
 	if tmpl, err := c.ListResourceTemplates(t.Context(), nil); err != nil || len(tmpl.ResourceTemplates) != 2 {
@@ -101,7 +104,8 @@ func TestResources(t *testing.T) {
 	tests := []struct{ uri, text, blob, err string }{
 		{"paddock://default/workspace/empty", "", "", ""},
 		{"paddock://default/workspace/a%20b.txt", "hello", "", ""},
-		{"paddock://default/workspace/", "a b.txt\nsub/\n", "", ""},
+		{"paddock://default/workspace/", "a b.txt\nsub/\n\"odd\\x1b[1m\\n\\u202e\"\n", "", ""},
+		{"paddock://default/workspace/text", "⟦U+001B⟧[31m\tred⟦U+202E⟧\r\nover⟦U+000D⟧⟦U+27E6⟧U+001B⟧\n", "", ""},
 		{"paddock://default/workspace/bin", "", "\x00\x01", ""},
 		{"paddock://default/workspace/none", "", "", "not found"},
 		{"paddock://other/workspace/a%20b.txt", "", "", "not found"},

@@ -66,8 +66,10 @@ type lines struct {
 	over chan struct{} // closed when nothing more will be read or written
 	once sync.Once
 
-	asked asked // requests without an answer
-	idle  chan struct{}
+	asked   asked // requests without an answer
+	batches batches
+	queue   []jsonrpc.Message // of an array, not read yet
+	idle    chan struct{}
 
 	mu  sync.Mutex // of out
 	out io.Writer
@@ -127,6 +129,11 @@ func (l *lines) readLine() ([]byte, error) {
 // Read gives the next message. What is none is answered, and passed over.
 func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
+		if len(l.queue) > 0 {
+			next := l.queue[0]
+			l.queue = l.queue[1:]
+			return next, nil
+		}
 		var one line
 		select {
 		case <-l.over:
@@ -135,7 +142,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		switch {
 		case errors.Is(one.err, errLong):
-			l.refuse(idAtEnds(one.text), jsonrpc.CodeInvalidRequest, one.err.Error())
+			l.refuse(&refusal{id: idAtEnds(one.text), code: jsonrpc.CodeInvalidRequest, reason: one.err.Error()})
 			continue
 		case one.err != nil:
 			l.drain()
@@ -143,45 +150,76 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		case len(bytes.TrimSpace(one.text)) == 0:
 			continue
 		}
-		if msg := l.message(one.text); msg != nil {
+		if bytes.HasPrefix(bytes.TrimLeft(one.text, " \t\r\n"), []byte("[")) && json.Valid(one.text) {
+			l.queue = l.several(one.text)
+		} else if msg, no := l.message(one.text); no != nil {
+			l.refuse(no)
+		} else {
 			return msg, nil
 		}
 	}
 }
 
-// message reads a line, nil where it is no message that can be taken.
-func (l *lines) message(text []byte) jsonrpc.Message {
+// noJSON is why what is none is refused.
+const noJSON = "it is not JSON, or nested too deep"
+
+// message reads one, or says why it cannot be taken.
+func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 	if !json.Valid(text) {
-		l.refuse(idAtEnds(ends(text)), jsonrpc.CodeParseError, "it is not JSON, or nested too deep")
-		return nil
+		return nil, &refusal{id: idAtEnds(ends(text)), code: jsonrpc.CodeParseError, reason: noJSON}
 	}
+	id := idOf(text)
 	msg, err := jsonrpc.DecodeMessage(text)
+	if err == nil {
+		err = checkID(id)
+	}
 	if err != nil {
-		l.refuse(idOf(text), jsonrpc.CodeInvalidRequest, err.Error())
-		return nil
+		return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 		if req.Method == methodDiscover {
-			l.refuse(idOf(text), jsonrpc.CodeMethodNotFound, noDiscover)
-			return nil
+			return nil, &refusal{id: id, code: jsonrpc.CodeMethodNotFound, reason: noDiscover}
+		}
+		if no := checkHello(req.Method, req.Params); no != nil {
+			no.id = id
+			return nil, no
 		}
 		if err := l.asked.add(req.ID); err != nil {
-			l.refuse(idOf(text), jsonrpc.CodeInvalidRequest, err.Error())
-			return nil
+			return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
+		}
+		if req.Method == methodInitialize && l.batches.revision == "" {
+			l.batches.revision = agreed(req.Params)
 		}
 	}
-	return msg
+	return msg, nil
 }
 
-// refuse answers a line that cannot be taken.
-func (l *lines) refuse(id json.RawMessage, code int64, reason string) {
-	if id == nil {
-		id = json.RawMessage("null")
+// refusal is why a message cannot be taken.
+type refusal struct {
+	id     json.RawMessage // nil where it has none
+	code   int64
+	reason string
+	data   any // for programs; nil where there is none
+}
+
+// answer is an error of the protocol.
+func (r *refusal) answer() []byte {
+	type cause struct {
+		Code    int64  `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data,omitempty"`
 	}
-	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": "cannot take the message: " + reason}})
-	if err == nil {
-		_ = l.write(text) // the next write fails as well, and is heard of
-	}
+	text, _ := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"` // null where it is nil
+		Error   cause           `json:"error"`
+	}{"2.0", r.id, cause{r.code, "cannot take the message: " + r.reason, r.data}}) // what each can be
+	return text
+}
+
+// refuse answers a message that cannot be taken.
+func (l *lines) refuse(r *refusal) {
+	_ = l.write(r.answer()) // the next write fails as well, and is heard of
 }
 
 // drain waits for the answers to what was read, for a while.
@@ -199,19 +237,34 @@ func (l *lines) drain() {
 	}
 }
 
+// answered is the error of a response. Those that have no code are about what came
+// before the session had begun.
+func answered(err error) error {
+	if err == nil || errors.As(err, new(*jsonrpc.Error)) || errors.Is(err, context.Canceled) {
+		return coded("", err)
+	}
+	return coded(methodInitialize, err)
+}
+
 // Write sends a message.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	res, answers := msg.(*jsonrpc.Response)
 	if answers {
 		l.asked.free(res.ID)
-		res.Error = short(res.Error)
+		res.Error = answered(res.Error)
 	}
 	text, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return fmt.Errorf("cannot encode a message: %w", err)
 	}
+	n := 0
+	if answers {
+		if text, n = l.batches.answer(res.ID, text); n == 0 {
+			return nil // until the others of its array are answered
+		}
+	}
 	err = l.write(text)
-	if answers && l.asked.answered() == 0 {
+	if answers && l.asked.answered(n) == 0 {
 		select {
 		case l.idle <- struct{}{}:
 		default:

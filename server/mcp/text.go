@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/op"
@@ -38,7 +39,7 @@ func tell(o *op.Op, out any, say func(string) string) (text string) {
 // plain is a text without what a terminal would obey: control sequences go, and
 // so do control characters, line feeds and tabs aside. A carriage return ends a line.
 func plain(text string) string {
-	clean := func(r rune) bool { return r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && !op.Hidden(r) }
+	clean := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) && !op.Hidden(r) }
 	i := strings.IndexFunc(text, func(r rune) bool { return !clean(r) || r == utf8.RuneError })
 	if i < 0 {
 		return text
@@ -78,7 +79,10 @@ func sequence(text string) int {
 			for i < len(text) && text[i] >= 0x20 && text[i] <= 0x2f {
 				i++
 			}
-			return min(i+1, len(text))
+			if i < len(text) && text[i] >= 0x30 && text[i] <= 0x7e {
+				i++ // what is none is not part of it
+			}
+			return i
 		}
 	}
 	for i < len(text) && text[i] >= 0x20 && text[i] <= 0x3f {

@@ -49,7 +49,7 @@ func (t *tools) told(w *wording) []*sdk.Tool {
 // privilege which it does not hold are not offered.
 func (v *view) listed(ctx context.Context) []*sdk.Tool {
 	held := map[privilege.Set]bool{0: true}
-	var list []*sdk.Tool
+	list := []*sdk.Tool{} // as JSON a list, also where it is empty
 	for i, tool := range v.told() {
 		need := v.server.tools.ops[i].Needs
 		if _, asked := held[need]; !asked {

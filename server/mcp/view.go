@@ -2,12 +2,15 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"slices"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
@@ -42,7 +45,9 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
 	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts) })
 	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
-	v.addPrompts()
+	if len(s.tools.ops) > 0 {
+		v.addPrompts()
+	}
 	if s.opts.Extend != nil {
 		s.opts.Extend(v.sdk)
 	}
@@ -62,11 +67,13 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 		Capabilities: &sdk.ServerCapabilities{
 			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
 			Tools:   &sdk.ToolCapabilities{},
-			Prompts: &sdk.PromptCapabilities{},
 		},
 		// The tools are asked for next: they are described while the client reads.
 		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	}
+	if len(v.server.tools.ops) > 0 {
+		opts.Capabilities.Prompts = &sdk.PromptCapabilities{}
 	}
 	if v.server.tools.hasResources() {
 		opts.Capabilities.Resources = &sdk.ResourceCapabilities{Subscribe: true}
@@ -77,6 +84,27 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 
 // revisions are those of the protocol that are offered: all that tests try.
 func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
+
+// agreed is the revision that a session speaks whose client has asked to initialize
+// with these params.
+func agreed(params json.RawMessage) string {
+	var asked struct {
+		Revision string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(params, &asked) // the SDK says what is wrong
+	return agreedOn(asked.Revision)
+}
+
+// agreedOn is the one whose client has asked for this one.
+func agreedOn(revision string) string {
+	if slices.Contains(revisions(), revision) {
+		return revision
+	}
+	return revisions()[0]
+}
+
+// methodInitialize begins a session.
+const methodInitialize = "initialize"
 
 // methodDiscover is how clients ask first, in the revision after those. A server that
 // knows it and refuses the revision is given up by some; one that does not know it is
@@ -93,26 +121,37 @@ func (v *view) prepare() {
 	v.told()
 }
 
+// logLevels are those of the protocol.
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
 // receive answers what is rendered from the table; the rest is the SDK's.
 func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
+		defer func() { err = coded(method, err) }()
 		defer v.recovered(method, &err)
 		switch r := req.(type) {
+		case *sdk.ServerRequest[*sdk.SetLoggingLevelParams]: //nolint:staticcheck // clients of today's protocols ask for it
+			if !slices.Contains(logLevels, string(r.Params.Level)) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown level %.100q: %v", r.Params.Level, logLevels)}
+			}
 		case *sdk.CallToolRequest:
 			if o := v.server.tools.find(r.Params.Name); o != nil {
 				return v.call(ctx, r, o)
 			}
 		case *sdk.ReadResourceRequest:
-			if at, ours, err := parsePlace(r.Params.URI); ours && v.server.tools.hasResources() {
-				if err != nil {
-					return nil, resourceError(r.Params.URI, err)
-				}
+			at, ours, err := parsePlace(r.Params.URI)
+			switch {
+			case ours && v.server.tools.hasResources() && err != nil:
+				return nil, resourceError(r.Params.URI, err)
+			case ours && v.server.tools.hasResources():
 				return v.read(ctx, r.Params.URI, at)
+			case v.server.opts.Extend == nil:
+				return nil, notFound(r.Params.URI)
 			}
 		}
 		res, err := next(ctx, method, req)
 		if err != nil {
-			return nil, short(err)
+			return nil, err
 		}
 		v.add(ctx, req, res)
 		return res, nil

@@ -27,18 +27,24 @@ type wording struct {
 	profile    op.Profile
 	structured bool
 	tokens     bool
+	absent     map[string]bool // the tools of other profiles
 	words      *strings.Replacer
 }
 
-// flags are those of command lines, in a text.
-var flags = regexp.MustCompile(`--[a-z][a-z-]*`)
+// flags are those of command lines, in a text; toolNames what may be a tool's there.
+var (
+	flags     = regexp.MustCompile(`--[a-z][a-z-]*`)
+	toolNames = regexp.MustCompile(`[a-z]+(?:_[a-z]+)+`)
+	degraded  = regexp.MustCompile(`--allow-degraded=(\w+)`)
+)
 
 func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
-	commands := map[string]string{}
+	commands, absent := map[string]string{}, map[string]bool{}
 	var pairs []string
 	for _, o := range all {
+		absent[o.Name] = !opts.Profile.Offers(o.Profile) || o.Local
 		command := "paddock " + strings.Join(o.CLI, " ")
-		if len(o.CLI) > 0 && (!opts.Profile.Offers(o.Profile) || o.Local) {
+		if len(o.CLI) > 0 && absent[o.Name] {
 			commands[command] = command // it is the operator's
 			continue
 		}
@@ -54,7 +60,7 @@ func newWording(all []op.Op, c *policy.Ceiling, opts Options) *wording {
 		pairs = append(pairs, command, commands[command])
 	}
 	pairs = append(pairs, " (may be repeated)", "")
-	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, strings.NewReplacer(pairs...)}
+	return &wording{c, opts.Profile, opts.Structured, opts.Tokens, absent, strings.NewReplacer(pairs...)}
 }
 
 // field is a flag's name in an operation's input, if its tool has it.
@@ -85,9 +91,17 @@ var foreign = regexp.MustCompile(`\b(?:docker|podman|bwrap|systemctl|systemd-run
 // operator can give, by what this door has.
 func (w *wording) hint(o *op.Op, text string) string {
 	text, note := w.words.Replace(text), ""
+	parts := slices.DeleteFunc(strings.Split(text, "; "), func(part string) bool {
+		return slices.ContainsFunc(toolNames.FindAllString(part, -1), func(name string) bool { return w.absent[name] })
+	})
+	text = strings.Join(parts, "; ")
+	theirs := "" // a flag that this tool has, for other words
+	if m := degraded.FindStringSubmatch(text); m != nil && w.ceiling != nil && !slices.Contains(w.ceiling.AllowDegraded, m[1]) {
+		theirs = "--allow-degraded"
+	}
 	others := strings.Join(foreign.FindAllString(text, -1), "")
 	text = flags.ReplaceAllStringFunc(text, func(flag string) string {
-		if name, ok := w.field(o, flag); ok {
+		if name, ok := w.field(o, flag); ok && flag != theirs {
 			return name
 		}
 		key, known := specKeys()[flag]

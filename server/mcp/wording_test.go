@@ -71,3 +71,38 @@ func TestHints(t *testing.T) {
 		}
 	}
 }
+
+// TestHintsOfAProfile: hints name what this profile has, and what the ceiling allows.
+func TestHintsOfAProfile(t *testing.T) {
+	said := ""
+	refuse := op.New(op.Desc{Name: "refuse", Summary: "Refuse", Profile: op.ProfileWorkspace},
+		func(_ context.Context, _ *op.Env, in struct {
+			Degraded []string `json:"allow_degraded,omitempty" flag:"allow-degraded" help:"…" within:"degraded"`
+		}, _ *op.Stream) (deniedOut, error) {
+			return deniedOut{}, &paddock.Error{Message: "cannot do it", Hint: said}
+		}, func(io.Writer, deniedOut) error { return nil })
+	here := does(op.Desc{Name: "it_open", Profile: op.ProfileWorkspace}, func(context.Context) error { return nil })
+	elsewhere := does(op.Desc{Name: "it_list", Profile: op.ProfileFull}, func(context.Context) error { return nil })
+	for hint, want := range map[string][2]string{ // in the profiles workspace and full
+		"it_list names them":                           {"", "it_list names them"},
+		"it_open opens one; it_list names them":        {"it_open opens one", "it_open opens one; it_list names them"},
+		"list_it, and wait":                            {"", "it_list, and wait"},
+		"allow it: --allow-degraded=memory":            {"allow it: the operator's paddock mcp --allow-degraded=memory", "allow it: the operator's paddock mcp --allow-degraded=memory"},
+		"wait, or allow it: --allow-degraded=cpus":     {"wait, or allow it: allow_degraded=cpus", "wait, or allow it: allow_degraded=cpus"},
+		"some_other_words are no tool's; it_list does": {"some_other_words are no tool's", "some_other_words are no tool's; it_list does"},
+	} {
+		for i, profile := range []op.Profile{op.ProfileWorkspace, op.ProfileFull} {
+			s := dial(t, serveText(t, mcp.Options{Profile: profile, Ops: []op.Op{refuse, here, elsewhere}, Env: func(string) (*op.Env, error) {
+				return &op.Env{Ceiling: &policy.Ceiling{AllowDegraded: []string{"cpus"}}}, nil
+			}}), nil)
+			said = hint
+			told := "cannot do it"
+			if want[i] != "" {
+				told += "\nhint: " + want[i]
+			}
+			if got := text(t, call(t, s, "refuse", nil)); got != told {
+				t.Errorf("%q in %s is told as %q, want %q", hint, profile, got, told)
+			}
+		}
+	}
+}

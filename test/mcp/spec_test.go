@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,7 +96,7 @@ func TestOperatorsTimeout(t *testing.T) {
 		r := c.try(t, tt.tool, tt.args)
 		out := schemaMap(t, r.StructuredContent)
 		limit, _ := out["time_limit"].(string)
-		if out["timed_out"] != true || !strings.HasPrefix(limit, operators) || !strings.Contains(textOf(r), operators) {
+		if out["timed_out"] != true || !strings.HasPrefix(limit, operators) || !strings.Contains(textOf(r), operators) || strings.Contains(fmt.Sprint(textOf(r), out), "more time") {
 			t.Errorf("%s %v: %v, %q", tt.tool, tt.args, out, textOf(r))
 		}
 	}
