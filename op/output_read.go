@@ -246,8 +246,8 @@ func (out OutputReadOutput) Tell(w io.Writer) error {
 		next += fmt.Sprintf("; the other stream has %d bytes", out.OtherBytes)
 	}
 	t := teller{w: w}
-	t.line("%s, bytes %d to %d of %d (%s)%s; %s", out.Stream, out.Cursor, out.NextCursor, out.TotalBytes, state, lost, next)
+	said := fmt.Sprintf("%s, bytes %d to %d of %d (%s)%s; %s", out.Stream, out.Cursor, out.NextCursor, out.TotalBytes, state, lost, next)
+	t.line("%s", strings.Join(append([]string{said}, denialTexts(out.Denials, statusFailed)...), "; "))
 	t.text("", out.Text)
-	t.denials(out.Denials, statusFailed)
 	return t.err
 }

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -96,12 +97,9 @@ func (o ShellOutput) Tell(w io.Writer) error {
 		notes = append(notes, "the wait was over first")
 	}
 	text := o.line() + fmt.Sprintf(" (next_cursor %d)", o.NextCursor)
-	if len(notes) > 0 {
-		text += "; " + strings.Join(notes, "; ")
-	}
+	said := slices.Concat([]string{text}, notes, denialTexts(o.Denials, statusFailed))
 	t := teller{w: w}
-	t.line("%s\n%s", text, o.Output)
-	t.denials(o.Denials, statusFailed)
+	t.line("%s\n%s", strings.Join(said, "; "), o.Output)
 	return t.err
 }
 
