@@ -54,7 +54,7 @@ func (c *Change) Undo() (changed bool, err error) {
 		return false, err
 	}
 	defer dir.Close()
-	if changed, err = c.edit(dir, name, c.drop); !changed {
+	if changed, err = c.edit(dir, name, c.drop); err != nil || !changed {
 		return false, err
 	}
 	if rest, _, err := read(dir, name); err == nil && saysNothing(rest) {
@@ -83,7 +83,10 @@ func (c *Change) edit(dir *os.Root, name string, change func([]byte) ([]byte, er
 	case bytes.Equal(edited, old):
 		return false, nil
 	}
-	return true, c.write(dir, name, edited, old, info)
+	if err := c.write(dir, name, edited, old, info); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // text reads the file, and gives nil where there is none.

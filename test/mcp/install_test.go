@@ -255,6 +255,32 @@ func TestInstallApproves(t *testing.T) {
 	}
 }
 
+// TestInstallUnwritten: where an approval cannot be taken back, nothing that may do more
+// is written, and nothing else is said.
+func TestInstallUnwritten(t *testing.T) {
+	for client, kept := range map[string]string{"codex": ".codex/config.toml", "gemini": ".gemini/settings.json", "claude-code": ".claude/settings.json"} {
+		t.Run(client, func(t *testing.T) {
+			dir := t.TempDir()
+			install(t, dir, 0, "--client", client)
+			// Beside a file of this name there is room for no other, for root neither.
+			file, moved := filepath.Join(homeOf(dir), kept), filepath.Join(homeOf(dir), strings.Repeat("x", 250))
+			if err := errors.Join(os.Rename(file, moved), os.Symlink(moved, file)); err != nil {
+				t.Fatal(err)
+			}
+			was := tree(t, homeOf(dir))
+			for _, args := range [][]string{{"install", "--network", "host"}, {"install", "--ask"}, {"uninstall"}} {
+				out, said := setUp(t, dir, 125, append(args, "--client", client)...)
+				if strings.Contains(out, "not approved") || strings.Contains(out, "took") || !strings.Contains(said, "cannot edit "+file) {
+					t.Errorf("%v: %s\n%s", args, out, said)
+				}
+			}
+			if diff := cmp.Diff(was, tree(t, homeOf(dir))); diff != "" {
+				t.Errorf("-was +is\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestInstallForTeams: a file that a team commits has no path of this machine where
 // the program is in PATH.
 func TestInstallForTeams(t *testing.T) {
