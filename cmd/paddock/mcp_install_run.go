@@ -3,7 +3,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -45,24 +44,19 @@ func (f *installFlags) install() error {
 		fmt.Println(install.Words(target.Command(server)))
 		return nil
 	}
-	changes, err := f.changes(target, server)
+	steps, err := f.steps(target, server, dir)
 	if err != nil {
 		return err
 	}
-	for _, c := range changes {
+	for _, s := range steps {
 		if f.print {
-			fmt.Fprintln(os.Stderr, "paddock: note: this belongs into "+c.Path)
-			fmt.Print(c.Text)
+			s.print()
 			continue
 		}
-		changed, err := c.Do()
-		switch {
-		case err != nil:
-			return f.notWritten(c, server, err)
-		case changed:
-			fmt.Printf("wrote %s into %s\n", c.What, c.Path)
-		default:
-			fmt.Printf("%s has %s already\n", c.Path, c.What)
+		if _, err := s.do(); err != nil && s.undo {
+			return err
+		} else if err != nil {
+			return f.notWritten(s.Change, server, err)
 		}
 	}
 	f.tell(target, server, dir)
@@ -97,41 +91,6 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	dir = way.Path
 	target, err = install.Find(f.client, scope, dir)
 	return target, dir, err
-}
-
-// changes are the edits that set the client up, in their order: what takes power
-// away comes first.
-func (f *installFlags) changes(target *install.Target, server install.Server) ([]*install.Change, error) {
-	follow, err := follower()
-	if err != nil {
-		return nil, err
-	}
-	own := target.Exclusive()
-	if f.exclusive && own == nil {
-		return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
-	}
-	changes := []*install.Change{target.Server(server, f.force || target.Scope == install.Local)}
-	approval, err := target.Approval(server.Name)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case approval == nil:
-	case server.Approved:
-		changes = append(changes, approval)
-	case !f.print:
-		approval.Follow = follow
-		if _, err := approval.Undo(); err != nil {
-			return nil, err
-		}
-	}
-	if f.exclusive {
-		changes = append(changes, own)
-	}
-	for _, c := range changes {
-		c.Follow = follow
-	}
-	return changes, nil
 }
 
 // tell says what holds now: what models may do, and what is to be done.
@@ -312,36 +271,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		return s, nil
 	}
 	s.Approved = !f.ask && f.unapproved(dir) == ""
-	var err error
-	s.Name, err = f.nameLocal(target, s, dir)
-	return s, err
-}
-
-// nameLocal names a project's own server: as it is named already, or else by a name
-// that no other file can have.
-func (f *installFlags) nameLocal(target *install.Target, s install.Server, dir string) (string, error) {
-	if f.name != "" && s.Approved {
-		return "", &policy.FieldError{Field: "--name", Value: f.name, Reason: "clients approve by the name of a server, so an approved one has a name that nobody can know", Hint: "leave --name out, or the approval, with --ask"}
-	}
-	follow, err := follower()
-	if err != nil {
-		return "", err
-	}
-	servers, err := target.Servers(follow)
-	if err != nil {
-		return "", f.notWritten(target.Server(s, false), s, err)
-	}
-	name := f.nameOr(ownName + "_" + strings.ToLower(rand.Text()[:10]))
-	for own, other := range servers {
-		if !isFor(other, dir) {
-			continue
-		}
-		if f.name != "" && own != f.name {
-			return "", &paddock.Error{Message: "cannot add the server " + f.name + ": this project has the server " + own, Hint: "leave --name out, or first: paddock mcp uninstall --client " + f.client}
-		}
-		name = own
-	}
-	return name, nil
+	return s, f.nameLocal(target, &s, dir)
 }
 
 func sameFile(a, b string) bool {

@@ -46,14 +46,11 @@ func (f *installFlags) uninstall() error {
 		}
 		for _, c := range changes {
 			c.Follow = follow
-			removed, err := c.Undo()
+			removed, err := step{c, true}.do()
 			if err != nil {
 				return err
 			}
-			if looked = append(looked, c.Path); removed {
-				found = true
-				fmt.Printf("took %s out of %s\n", c.What, c.Path)
-			}
+			looked, found = append(looked, c.Path), found || removed
 		}
 		looked = append(looked, target.Path)
 	}
@@ -71,24 +68,25 @@ func (f *installFlags) undone(target *install.Target, dir string, follow func(st
 		return nil, err
 	}
 	var changes []*install.Change
-	for name, s := range servers {
+	for _, s := range servers {
+		name := s.Name
 		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !strings.HasPrefix(filepath.Base(s.Command), ownName)
 		switch {
-		case target.Scope == install.Local && (!isFor(s, dir) || f.name != "" && f.name != name):
+		case target.Scope == install.Local && (!isFor(s.Server, dir) || f.name != "" && f.name != name):
 			continue
 		case target.Scope != install.Local && name != f.nameOr(ownName):
 			continue
 		case other && !f.force:
 			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
 		}
-		approval, err := target.Approval(name)
+		approval, err := s.Target.Approval(name)
 		if err != nil {
 			return nil, err
 		}
 		if approval != nil {
 			changes = append(changes, approval)
 		}
-		changes = append(changes, target.Server(s, false))
+		changes = append(changes, s.Target.Server(s.Server, false))
 	}
 	if own := target.Exclusive(); own != nil && target.Scope != install.User {
 		changes = append(changes, own)

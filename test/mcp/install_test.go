@@ -228,7 +228,7 @@ func TestInstallApproves(t *testing.T) {
 			if err := os.Mkdir(project, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			names := map[string]bool{}
+			names, last := map[string]bool{}, ""
 			for i, more := range [][]string{nil, {"--exclusive"}, {"--ask"}, nil, {"--profile", "full"}, nil, {"--profile", "run"}} {
 				out, _ := install(t, project, 0, append([]string{"--client", client}, more...)...)
 				files := tree(t, base)
@@ -237,9 +237,11 @@ func TestInstallApproves(t *testing.T) {
 					t.Errorf("%v: approved %v\n%s\n%s", more, approved, out, files[tt.approval])
 				}
 				name := regexp.MustCompile(`paddock_[a-z2-7]{10}`).FindString(files[tt.server])
-				if names[name] = true; name == "" || len(names) > 1 || !strings.Contains(files[tt.server], `"--project"`) {
-					t.Errorf("%v: the names %v\n%s", more, names, files[tt.server])
+				// A server that may do more has another name: the client has rules for the old one.
+				if renamed := i == 0 || i == 4 || i == 6; name == "" || (name != last) != renamed || renamed && names[name] || strings.Count(files[tt.server], `"--project"`) != 1 {
+					t.Errorf("%v: %s after %s, of %v\n%s", more, name, last, names, files[tt.server])
 				}
+				last, names[name] = name, true
 			}
 			if _, there := tree(t, base)["project/.mcp.json"]; there {
 				t.Error("something is for everybody")
@@ -252,6 +254,43 @@ func TestInstallApproves(t *testing.T) {
 				t.Errorf("once more: %s", out)
 			}
 		})
+	}
+}
+
+// TestInstallNames: what is approved has a name that nobody can know, whatever the server
+// was called before, and one that the user has chosen is not approved later.
+func TestInstallNames(t *testing.T) {
+	for client, file := range map[string]string{"codex": ".codex/config.toml", "gemini": ".gemini/settings.json", "claude-code": ".claude.json"} {
+		t.Run(client, func(t *testing.T) {
+			dir := t.TempDir()
+			install(t, dir, 0, "--client", client, "--ask", "--name", "box")
+			if _, said := install(t, dir, 125, "--client", client, "--ask", "--name", "paddock_aaaaaaaaaa"); !strings.Contains(said, "names of this form are made up") {
+				t.Errorf("a known name of the form: %s", said)
+			}
+			out, _ := install(t, dir, 0, "--client", client)
+			files := tree(t, homeOf(dir))
+			for path, text := range files {
+				if strings.Contains(text, "box") {
+					t.Errorf("%s: %s", path, text)
+				}
+			}
+			if !strings.Contains(out, "took the server box out of ") || !regexp.MustCompile(`paddock_[a-z2-7]{10}`).MatchString(files[file]) {
+				t.Errorf("%s\n%v", out, files)
+			}
+			install(t, dir, 0, "--client", client, "--ask", "--name", "box")
+			if text := tree(t, homeOf(dir))[file]; !strings.Contains(text, "box") || strings.Contains(text, "paddock_") {
+				t.Errorf("under a name again: %s", text)
+			}
+		})
+	}
+	dir := t.TempDir()
+	other := "[mcp_servers.box]\ncommand = \"mine\"\n"
+	path := filepath.Join(homeOf(dir), ".codex", "config.toml")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(other), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, said := install(t, dir, 125, "--client", "codex", "--ask", "--name", "box"); !strings.Contains(said, "another one has this name") {
+		t.Errorf("over another program: %s", said)
 	}
 }
 
@@ -276,6 +315,31 @@ func TestInstallUnwritten(t *testing.T) {
 			}
 			if diff := cmp.Diff(was, tree(t, homeOf(dir))); diff != "" {
 				t.Errorf("-was +is\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestInstallRestrictsFirst: where the client's own tools cannot be turned off, no server
+// is written and none is approved.
+func TestInstallRestrictsFirst(t *testing.T) {
+	for client, own := range map[string][2]string{
+		"codex":       {".codex/config.toml", "sandbox_mode = \"danger-full-access\"\n"},
+		"claude-code": {".claude/settings.local.json", `{"permissions": {"deny": "x"}}`},
+		"gemini":      {".gemini/settings.json", `{"tools": []}`},
+	} {
+		t.Run(client, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, own[0])
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Mkdir(homeOf(dir), 0o755), os.WriteFile(path, []byte(own[1]), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			out, said := install(t, dir, 125, "--client", client, "--exclusive")
+			if strings.Contains(out, "wrote") || !strings.Contains(said, "cannot edit "+path+" safely") || !strings.Contains(said, "hint: add by hand what was printed") {
+				t.Errorf("%s\n%s", out, said)
+			}
+			if left := tree(t, homeOf(dir)); len(left) > 0 {
+				t.Errorf("something was written: %v", left)
 			}
 		})
 	}
