@@ -8,6 +8,7 @@ import (
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
 	print, force, ask, exclusive                           bool
+	takesBack                                              bool   // uninstall: the workspace need not be there any more
 	sandbox                                                *input // flags for the server
 }
 
@@ -82,7 +83,7 @@ func (f *installFlags) common(cmd *cobra.Command) {
 
 // uninstallCommand takes back what installCommand's does.
 func (a *app) uninstallCommand() *cobra.Command {
-	f := &installFlags{}
+	f := &installFlags{takesBack: true}
 	cmd := &cobra.Command{
 		Use:   "uninstall --client NAME",
 		Short: "Take back what install has written",

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -77,7 +78,12 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 		return target, dir, err
 	}
 	// The project is the workspace, under its real name, which is what clients see.
-	if dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != ""); err != nil {
+	if f.takesBack {
+		dir, err = hostpath.Abs(cmp.Or(f.workspace, ".")) // whatever it is, or was: nothing is let in
+	} else {
+		dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != "")
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	state, err := paddock.DefaultStateDir()

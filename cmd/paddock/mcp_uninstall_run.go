@@ -25,9 +25,6 @@ func (f *installFlags) uninstall() error {
 	if err != nil {
 		return err
 	}
-	if f.workspace == "" {
-		f.workspace = "." // whatever it is: nothing is let in
-	}
 	found, looked := false, []string{}
 	for _, scope := range scopes {
 		if f.scope == "" && !install.Has(f.client, scope) {

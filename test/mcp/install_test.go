@@ -294,6 +294,59 @@ func TestInstallNames(t *testing.T) {
 	}
 }
 
+// TestUninstallMoved: a server and its approval are taken back, or replaced, under
+// whichever project the client keeps them, and also when the directory is gone.
+func TestUninstallMoved(t *testing.T) {
+	git := func(dir, to string) error {
+		return errors.Join(os.MkdirAll(filepath.Join(to, ".git", "worktrees", "y"), 0o755),
+			os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+filepath.Join(to, ".git", "worktrees", "y")+"\n"), 0o644))
+	}
+	for name, tt := range map[string]struct{ before, after func(dir, other string) error }{
+		"a file that commands made":         {nil, git},
+		"a file that was there":             {git, func(dir, _ string) error { return os.Remove(filepath.Join(dir, ".git")) }},
+		"a repository that was made":        {nil, func(dir, _ string) error { return os.Mkdir(filepath.Join(dir, ".git"), 0o755) }},
+		"a directory that was removed":      {nil, func(dir, _ string) error { return os.Remove(dir) }},
+		"a repository, and nothing of that": {func(dir, _ string) error { return os.Mkdir(filepath.Join(dir, ".git"), 0o755) }, func(dir, _ string) error { return os.RemoveAll(dir) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, again := range []bool{false, true} {
+				base, err := filepath.EvalSymlinks(t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				dir, project := filepath.Join(base, "from"), filepath.Join(base, "project")
+				for _, at := range []string{dir, project} {
+					if err := os.Mkdir(at, 0o755); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if tt.before != nil {
+					if err := tt.before(project, filepath.Join(base, "other")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				args := []string{"--client", "claude-code", "--workspace", project}
+				install(t, dir, 0, args...)
+				if err := tt.after(project, filepath.Join(base, "other")); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(project); again && err == nil {
+					install(t, dir, 0, args...)
+					if text := tree(t, homeOf(dir))[".claude.json"]; strings.Count(text, `"--project"`) != 1 {
+						t.Errorf("installed again: %s", text)
+					}
+				}
+				out, _ := setUp(t, dir, 0, append([]string{"uninstall"}, args...)...)
+				for path, text := range tree(t, homeOf(dir)) {
+					if strings.Contains(text, "paddock") {
+						t.Errorf("%s is left: %s\n%s", path, text, out)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestInstallUnwritten: where an approval cannot be taken back, nothing that may do more
 // is written, and nothing else is said.
 func TestInstallUnwritten(t *testing.T) {
