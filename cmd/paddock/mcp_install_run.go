@@ -24,6 +24,14 @@ const ownName = "paddock"
 
 // install sets the client up, or prints how.
 func (f *installFlags) install() error {
+	if f.print {
+		return f.setUp(nil)
+	}
+	return alone(f.setUp)
+}
+
+// setUp is install, which adds to a record where the client's own tools are turned off.
+func (f *installFlags) setUp(record restricted) error {
 	target, dir, err := f.target(install.Scope(f.scope))
 	if err != nil {
 		return err
@@ -54,10 +62,14 @@ func (f *installFlags) install() error {
 			s.print()
 			continue
 		}
-		if _, err := s.do(); err != nil && s.undo {
+		changed, err := s.do()
+		switch {
+		case err != nil && s.undo:
 			return err
-		} else if err != nil {
+		case err != nil:
 			return f.notWritten(s.Change, server, err)
+		case changed && s.Unmarked:
+			record[s.Path] = true
 		}
 	}
 	f.tell(target, server, dir)

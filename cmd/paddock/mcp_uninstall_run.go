@@ -13,7 +13,11 @@ import (
 )
 
 // uninstall takes back what install wrote.
-func (f *installFlags) uninstall() error {
+func (f *installFlags) uninstall() error { return alone(f.takeBack) }
+
+// takeBack is uninstall. What could be the user's own it takes out where a record says
+// that install has written it.
+func (f *installFlags) takeBack(record restricted) error {
 	scopes := []install.Scope{install.Local, install.Project}
 	if f.scope != "" {
 		scopes = []install.Scope{install.Scope(f.scope)}
@@ -25,7 +29,7 @@ func (f *installFlags) uninstall() error {
 	if err != nil {
 		return err
 	}
-	found, looked := false, []string{}
+	found, looked, left := false, []string{}, []*install.Change(nil)
 	for _, scope := range scopes {
 		if f.scope == "" && !install.Has(f.client, scope) {
 			continue
@@ -43,10 +47,17 @@ func (f *installFlags) uninstall() error {
 		}
 		for _, c := range changes {
 			c.Follow = follow
+			if c.Unmarked && !record[c.Path] {
+				if there, err := c.There(); err == nil && there {
+					left = append(left, c)
+				}
+				continue
+			}
 			removed, err := step{c, true}.do()
 			if err != nil {
 				return err
 			}
+			delete(record, c.Path)
 			looked, found = append(looked, c.Path), found || removed
 		}
 		looked = append(looked, target.Path)
@@ -54,6 +65,9 @@ func (f *installFlags) uninstall() error {
 	if !found {
 		slices.Sort(looked)
 		fmt.Println("nothing of paddock's is in " + strings.Join(slices.Compact(looked), ", "))
+	}
+	for _, c := range left {
+		fmt.Printf("left in %s what turns the client's own tools off, as nothing says that install wrote it; to turn them on again, remove by hand:\n%s", c.Path, c.Text)
 	}
 	return nil
 }
@@ -85,7 +99,8 @@ func (f *installFlags) undone(target *install.Target, dir string, follow func(st
 		}
 		changes = append(changes, s.Target.Server(s.Server, false))
 	}
-	if own := target.Exclusive(); own != nil && target.Scope != install.User {
+	// With --workspace this target is the one whose project is meant.
+	if own := target.Exclusive(); own != nil && (target.Scope == install.Local || f.scope == string(install.Project)) {
 		changes = append(changes, own)
 	}
 	return changes, nil

@@ -69,6 +69,7 @@ var clients = map[string]Client{
 		},
 		exclusive: func(dir string) Change {
 			c, _ := projectFile(filepath.Join(".claude", "settings.local.json"), 0o644)(dir)
+			c.Unmarked = true
 			return *c.list(jsonList{[]string{"permissions", "deny"}, []string{"Bash", "Edit", "Write", "NotebookEdit"}})
 		},
 	},
@@ -106,6 +107,7 @@ var clients = map[string]Client{
 		},
 		exclusive: func(dir string) Change {
 			c, _ := projectFile(filepath.Join(".gemini", "settings.json"), 0o644)(dir)
+			c.Unmarked = true
 			return *c.list(jsonList{[]string{"tools", "exclude"}, []string{"run_shell_command", "write_file", "replace"}})
 		},
 	},

@@ -28,6 +28,10 @@ type Change struct {
 	// none leads out of it, whatever Follow says.
 	Follow func(path string) (string, error)
 
+	// Unmarked says that what Do puts in can look like what the user wrote. Who takes it
+	// back has to know that Do has put it there.
+	Unmarked bool
+
 	dir, sub  string // the project, and the file in it; empty for a user's file
 	mode      os.FileMode
 	put, drop func(old []byte) ([]byte, error)
@@ -61,6 +65,16 @@ func (c *Change) Undo() (changed bool, err error) {
 		return true, dir.Remove(name)
 	}
 	return true, nil
+}
+
+// There reports whether the file has what Undo takes out.
+func (c *Change) There() (bool, error) {
+	old, err := c.text()
+	if err != nil {
+		return false, err
+	}
+	rest, err := c.drop(old)
+	return !bytes.Equal(rest, old), err
 }
 
 func saysNothing(text []byte) bool {

@@ -31,7 +31,7 @@ func setUp(t *testing.T, dir string, status int, args ...string) (stdout, stderr
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), append([]string{"mcp"}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+homeOf(dir), "CODEX_HOME=", "CLAUDE_CONFIG_DIR=", "PADDOCK_STATE_DIR="+filepath.Join(t.TempDir(), "state"))
+	cmd.Env = append(os.Environ(), "HOME="+homeOf(dir), "CODEX_HOME=", "CLAUDE_CONFIG_DIR=", "PADDOCK_STATE_DIR="+filepath.Join(filepath.Dir(t.TempDir()), "state")) // one for the test
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -344,6 +344,75 @@ func TestUninstallMoved(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUninstallLeaves: what turns a client's own tools off is taken out where install has
+// written it, and else left as it is.
+func TestUninstallLeaves(t *testing.T) {
+	for client, own := range map[string][2]string{
+		"claude-code": {".claude/settings.local.json", `{"permissions":{"deny":["Bash","Edit","Write","NotebookEdit"]}}`},
+		"gemini":      {".gemini/settings.json", `{"tools":{"exclude":["run_shell_command","write_file","replace"]}}`},
+	} {
+		for name, tt := range map[string]struct {
+			theirs string
+			before [][]string // installations
+			said   string
+		}{
+			"nothing was installed":     {own[1], nil, "nothing of paddock's is in "},
+			"not exclusively":           {own[1], [][]string{nil}, "took the server "},
+			"it was there before":       {own[1], [][]string{{"--exclusive"}}, "took the server "},
+			"and once more":             {own[1], [][]string{{"--exclusive"}, {"--exclusive", "--ask"}}, "took the server "},
+			"install has written it":    {"", [][]string{{"--exclusive"}, nil}, "took what turns the client's own tools off out of "},
+			"it was removed since then": {"", [][]string{{"--exclusive"}}, "took the server "},
+		} {
+			t.Run(client+" "+name, func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, own[0])
+				if tt.theirs != "" {
+					if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(tt.theirs), 0o644)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, more := range tt.before {
+					install(t, dir, 0, append([]string{"--client", client}, more...)...)
+				}
+				if strings.Contains(name, "removed") {
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				out, _ := setUp(t, dir, 0, "uninstall", "--client", client)
+				by := "left in " + path + " what turns the client's own tools off, as nothing says that install wrote it; to turn them on again, remove by hand:\n{"
+				if tree(t, dir)[own[0]] != tt.theirs || !strings.Contains(out, tt.said) || strings.Contains(out, by) != (tt.theirs != "") {
+					t.Errorf("%q\n%s", tree(t, dir), out)
+				}
+			})
+		}
+	}
+}
+
+// TestInstallAtOnce: of installations at the same time each waits for the others.
+func TestInstallAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(t.TempDir(), "state")
+	var all []*exec.Cmd
+	for range 6 {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), "mcp", "install", "--client", "claude-code", "--exclusive")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+homeOf(dir), "CLAUDE_CONFIG_DIR=", "PADDOCK_STATE_DIR="+state)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	for _, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	files := tree(t, homeOf(dir))
+	if strings.Count(files[".claude.json"], `"--project"`) != 1 || strings.Count(files[".claude/settings.json"], "mcp__paddock_") != 1 {
+		t.Errorf("%v", files)
 	}
 }
 
