@@ -125,7 +125,7 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
 	case target.Scope == install.Local:
-		fmt.Println("not approved: " + f.unapproved(dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
 	}
 	if !f.exclusive {
 		how := target.Own
@@ -141,17 +141,21 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 
 // unapproved says why models are not let use the tools unasked; empty where they
 // are: with no network, and no place to write but a workspace that is no home.
-func (f *installFlags) unapproved(dir string) string {
-	program := f.command
-	if found, err := filepath.EvalSymlinks(program); err == nil {
-		program = found
-	}
-	holds := func(path string) bool { _, in := hostpath.Within(filepath.Clean(path), dir); return in }
+func (f *installFlags) unapproved(target *install.Target, dir string) string {
+	info, err := os.Lstat(filepath.Join(dir, ".git"))
+	approval, wrong := target.Approval(ownName)
+	inside := strings.Contains(f.command, "/")
 	switch {
 	case hostpath.Unasked(dir) != "":
 		return "the workspace is or holds " + hostpath.Unasked(dir)
-	case strings.Contains(f.command, "/") && (!filepath.IsAbs(f.command) || holds(f.command) || holds(program)):
+	case err == nil && info.Mode().IsRegular():
+		return "this is a linked worktree, and commands could also change the repository that it belongs to, its objects and branches"
+	case reaches(target.Path, dir) || wrong != nil || approval != nil && reaches(approval.Path, dir):
+		return "commands could change the client's own configuration, which is in the workspace"
+	case inside && reaches(f.command, dir):
 		return "commands could replace the program that --command names in the workspace"
+	case f.command != "" && !inside && inPath(f.command, dir) == "":
+		return "--command " + f.command + " is not in PATH, or PATH leads into the workspace first, where commands could make it"
 	case f.spec != "":
 		return "a spec may give more than the workspace"
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
@@ -229,7 +233,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		}
 		// This is paddock-mcp, which paddock becomes.
 		s.Command = filepath.Join(filepath.Dir(self), ownName)
-		if found, err := exec.LookPath(ownName); shared && err == nil && sameFile(found, s.Command) {
+		if found := inPath(ownName, dir); shared && found != "" && sameFile(found, s.Command) {
 			s.Command = ownName // elsewhere it is in another directory
 		}
 	}
@@ -288,12 +292,42 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	if target.Scope != install.Local {
 		return s, nil
 	}
-	s.Approved = !f.ask && f.unapproved(dir) == ""
-	return s, f.nameLocal(target, &s, dir)
+	s.Approved = !f.ask && f.unapproved(target, dir) == ""
+	err := f.nameLocal(target, &s, dir)
+	return s, err
 }
 
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	other, wrong := os.Stat(b)
-	return err == nil && wrong == nil && filepath.IsAbs(a) && os.SameFile(one, other)
+	return err == nil && wrong == nil && os.SameFile(one, other)
+}
+
+// reaches reports whether a path lies in a directory, or leads through it. It is true
+// where that is not known.
+func reaches(path, dir string) bool {
+	way, err := hostpath.Follow(filepath.Clean(path))
+	if err != nil {
+		return true
+	}
+	at := []string{filepath.Clean(path), way.Path}
+	for _, link := range way.Links {
+		at = append(at, link.Path)
+	}
+	return slices.ContainsFunc(at, func(at string) bool { _, in := hostpath.Within(at, dir); return in })
+}
+
+// inPath is where PATH has a program; "" where it has none, and where commands that can
+// write a directory could put one before it.
+func inPath(name, dir string) string {
+	for _, at := range filepath.SplitList(os.Getenv("PATH")) {
+		at = filepath.Join(at, name)
+		if reaches(at, dir) {
+			return ""
+		}
+		if found, err := exec.LookPath(at); err == nil {
+			return found
+		}
+	}
+	return ""
 }
