@@ -44,7 +44,8 @@ takes everything back.
 Flags of "paddock run" that describe a sandbox are handed on to the server.
 
 The client's own tools for commands and files stay beside these, and work outside
-of the sandbox; --exclusive turns them off, in this project.`,
+of the sandbox; --exclusive turns them off, in this project where the client is
+started in its directory. It prints what holds in a directory below.`,
 		Example: `  paddock mcp install --client claude-code
   paddock mcp install --client codex --workspace ~/src/app --exclusive
   paddock mcp install --client vscode --profile full

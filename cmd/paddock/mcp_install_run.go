@@ -133,8 +133,8 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 			how = "--exclusive, or by hand " + how
 		}
 		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
-	} else if f.client == "codex" {
-		fmt.Println("note: codex obeys .codex/config.toml in projects that it trusts; elsewhere: codex -c features.shell_tool=false -s read-only")
+	} else {
+		fmt.Println("note: " + target.Below(dir))
 	}
 	fmt.Println("next: " + target.Next)
 }
