@@ -90,7 +90,8 @@ func (a *app) uninstallCommand() *cobra.Command {
 		Short: "Take back what install has written",
 		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
 has written: yours for this project, and the project's. What --scope user wrote
-serves other projects too, and is taken back with --scope user.`,
+serves other projects too, and is taken back with --scope user. A restriction that
+install has not written, or has no record of, stays and is printed.`,
 		Example: `  paddock mcp uninstall --client claude-code
   paddock mcp uninstall --client codex --scope user`,
 		Args:                  cobra.ArbitraryArgs,

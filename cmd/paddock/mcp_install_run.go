@@ -127,6 +127,11 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 	case target.Scope == install.Local:
 		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
 	}
+	for _, arg := range server.Args {
+		if path, shown := strings.CutPrefix(arg, "--ro="); shown && server.Approved {
+			fmt.Println("note: models may also read this unasked, and what they read goes to their provider: --ro " + path)
+		}
+	}
 	if !f.exclusive {
 		how := target.Own
 		if target.Exclusive() != nil {
@@ -215,6 +220,8 @@ func (f *installFlags) notWritten(c *install.Change, server install.Server, err 
 			Message: "cannot add the server " + server.Name + " to " + c.Path + ": another one has this name",
 			Hint:    "replace it with --force, or choose another name with --name",
 		}
+	case errors.Is(err, install.ErrChanged):
+		return &paddock.Error{Message: err.Error(), Hint: "run this again"}
 	case errors.As(err, &unsafe):
 		fmt.Print(c.Text)
 		return &paddock.Error{Message: err.Error(), Hint: "add by hand what was printed"}

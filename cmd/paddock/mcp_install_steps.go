@@ -46,7 +46,7 @@ func (s step) do() (changed bool, err error) {
 		fmt.Printf("took %s out of %s\n", s.What, s.Path)
 	}
 	if unsafe := (*install.UnsafeError)(nil); errors.As(err, &unsafe) {
-		err = &paddock.Error{Message: err.Error(), Hint: s.What + " is still there: mend that and run this again, or take it out by hand"}
+		err = &paddock.Error{Message: err.Error(), Hint: s.What + " is still there: mend that, if need be, and run this again, or take it out by hand"}
 	}
 	return changed, err
 }

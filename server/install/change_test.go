@@ -125,6 +125,20 @@ func TestUndoUnwritten(t *testing.T) {
 	}
 }
 
+// TestChangedMeanwhile: a file that somebody saves at the same moment stays as they left it.
+func TestChangedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	c := Change{Path: path, mode: 0o600, put: func([]byte) ([]byte, error) {
+		return []byte("ours"), os.WriteFile(path, []byte("theirs"), 0o600)
+	}}
+	if changed, err := c.Do(); changed || !errors.Is(err, ErrChanged) {
+		t.Errorf("%v, %v", changed, err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "theirs" {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 // TestClaudeProject: a project is the root of its repository, and of the main one
 // for a worktree.
 func TestClaudeProject(t *testing.T) {

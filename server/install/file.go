@@ -225,7 +225,7 @@ func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.File
 	}
 	// Somebody may have saved it meanwhile.
 	if now, _, err := read(dir, name); err != nil || !bytes.Equal(now, old) {
-		return c.unsafe(errors.New("it was changed at the same moment"))
+		return c.unsafe(ErrChanged)
 	}
 	if err := dir.Rename(next, name); err != nil {
 		return c.unsafe(err)

@@ -83,6 +83,9 @@ func (e *UnsafeError) Unwrap() error { return e.cause }
 // ErrOther says that another server has the name.
 var ErrOther = errors.New("another server has this name")
 
+// ErrChanged says that somebody else has written the file at the same moment.
+var ErrChanged = errors.New("it was changed at the same moment")
+
 // format is how a file holds servers.
 type format interface {
 	// snippet is the server as a file of its own.

@@ -287,3 +287,21 @@ func TestInstallUnwritten(t *testing.T) {
 		})
 	}
 }
+
+// TestUninstallOther: a program whose name only begins like Paddock's is taken out where
+// the user says so.
+func TestUninstallOther(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, ".mcp.json")
+	text := `{"mcpServers": {"paddock": {"command": "/opt/paddock-evil", "args": ["mcp"]}}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, said := setUp(t, dir, 125, "uninstall", "--client", "claude-code"); !strings.Contains(said, "it starts another program") || tree(t, dir)[".mcp.json"] != text {
+		t.Errorf("%s\n%v", said, tree(t, dir))
+	}
+	setUp(t, dir, 0, "uninstall", "--client", "claude-code", "--force")
+	if left := tree(t, dir); len(left) > 0 {
+		t.Errorf("%v", left)
+	}
+}

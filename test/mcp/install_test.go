@@ -309,7 +309,8 @@ func TestInstallHandsOn(t *testing.T) {
 			dir := t.TempDir()
 			out, _ := install(t, dir, 0, append([]string{"--client", "codex"}, tt.args...)...)
 			text := tree(t, homeOf(dir))[".codex/config.toml"]
-			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: ") == tt.approved {
+			reads := strings.Contains(out, "may also read this unasked, and what they read goes to their provider: --ro "+dir+"/data:/data\n")
+			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: ") == tt.approved || reads != (name == "to read") {
 				t.Errorf("%s\n%s", text, out)
 			}
 		})
