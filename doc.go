@@ -6,7 +6,7 @@
 // [Open] builds a sandbox from a [Spec]. The zero value of Spec is safe: the
 // current directory as workspace, every default wall, no network.
 //
-//	sandbox, err := paddock.Open(ctx, paddock.Spec{}, paddock.Options{})
+//	sandbox, err := paddock.Open(ctx, paddock.Spec{}, paddock.Options{Path: os.Getenv("PATH")})
 //	if err != nil {
 //		return err
 //	}
@@ -17,7 +17,8 @@
 // meaning. What differs:
 //
 //   - The command runs in the sandbox. Its name is looked up there, its Dir is
-//     relative to the workspace, and it gets nothing of the caller's environment.
+//     relative to the workspace, and it gets nothing of the caller's environment
+//     but the directories of Options.Path that are visible inside.
 //   - When a command ends, by itself, by its Timeout, or because its context
 //     ended, all that it started is killed with it, and that is proved before
 //     Wait returns. Detach leaves such processes alone until the sandbox closes.
@@ -40,7 +41,8 @@
 // it. Commands have an unprivileged user, no capabilities and no way to get
 // any, and their own processes, network, IPC and host name. Inside a writable
 // workspace the files that programs of the host run by themselves (git hooks,
-// editor tasks) are read-only; see policy.Inventory.
+// editor tasks) are read-only; see policy.Inventory. Of git's configuration
+// commands have a copy, with the linux backend; see [AcceptGit].
 //
 // [Plan] says for a spec what exactly would be done, and [Probe] whether this
 // host can do it. What is written in a spec is kept or refused, never quietly

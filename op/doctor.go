@@ -50,8 +50,8 @@ not; then each thing, what a spec can ask for here (the levels, networks and
 limits), and what to do about the rest. The other backends follow, of which no
 sandbox is made.
 
-What sandboxes have left whose paddock was killed is told on standard error, once,
-as the next start would.
+What sandboxes left behind whose paddock was killed is reported on standard error,
+once, as by the next start.
 
 Exit status: 0 where a sandbox with all default walls can be made here, else 1;
 with --backend, whether that backend can make one.`,

@@ -32,18 +32,18 @@ func gitAcceptOp() Op {
 		Name:    "git_accept",
 		CLI:     []string{"git", "accept"},
 		Summary: "Add to git's configuration what commands added to their copy of it",
-		Doc: `Commands of a sandbox change a copy of .git/config, which ends with the sandbox, so
-that the host's git obeys nothing that they wrote. What they added is printed when
-the sandbox ends. This adds it to the host's file, for sandboxes over this
-directory, the oldest first:
+		Doc: `Commands of a sandbox change a copy of .git/config, which ends with the sandbox: the
+host's git obeys nothing that they wrote. What they added is printed when the sandbox
+ends. This command adds it to the host's file, for all sandboxes over this directory
+that have ended, the oldest first:
 
   remote.NAME.url      where it is an https or ssh URL
   remote.NAME.fetch    where it writes to refs/remotes/NAME/ alone
   branch.NAME.remote, .pushremote, .merge and .rebase
   user.name and user.email
 
-A value that is there is never changed, and nothing else is taken over: write that
-yourself, with git config.`,
+It never changes a value that is there, and takes over nothing else: use git config
+for that.`,
 		Examples: "  paddock run -- git remote add origin https://example.com/app.git\n  paddock git accept",
 		Local:    true,
 		Hints:    Hints{Idempotent: true, OpenWorld: true},

@@ -42,30 +42,32 @@ func runOp() Op {
 const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
 The command finds the workspace at /workspace and may change it: the current
-directory, unless --workspace says another. A home, what holds one, /etc and
-/usr are a workspace only where they are named. The system directories are read-only,
-HOME and /tmp are private and empty, and there is no network. --network=host gives
-the host's. Nothing of the caller's environment is passed on, but for the
-directories of PATH that are visible inside and that commands cannot write
-(paddock plan says which are not). --env sets a variable, and --env-pass
-hands one on; what is written with --env can be read in the list of processes, so
-secrets belong in --env-pass.
-Git has the user's name and
-address, and a copy of the repository's configuration: what commands add to it is
-printed at the end, and "paddock git accept" takes it over.
+directory, unless --workspace names another. A home, a directory that holds one,
+/etc and /usr must be named. The system directories are read-only, HOME and /tmp
+are private and empty, and there is no network; --network=host gives the host's.
+
+The caller's environment stays outside, but for the directories of PATH that are
+visible inside and that commands cannot write. --env sets a variable, and --env-pass
+passes one of the caller's; values in --env show in the list of processes, so secrets
+belong in --env-pass. Without a network, variables of npm, pip, cargo and go make them
+fail at once.
+
+git has the user's name and address, and a copy of the repository's configuration:
+what commands add to it is printed at the end, and "paddock git accept" takes it over.
 
 On a command line the first argument that is no flag starts the command; "--" may
-stand before it. On a command line standard input, output and error output are
+stand before it. On a command line paddock plan lists the directories of PATH that
+are left out, with the reasons. On a command line standard input, output and error output are
 passed through as they come. With --json the output is captured instead, and one
 object tells how the command ended. With --max-output on a command line, what a
 stream passes on ends at the bound; the rest is read and dropped, and a line on
 standard error says how much.
 
 Without a timeout the command takes as long as it likes, and in a server 2m at most.
-A timeout bounds the start of the sandbox, too: a wall that does not answer ends then.
+A timeout also bounds the start of the sandbox.
 
-A spec with "commands" is kept: a command that its rules refuse is not run, and
-of programs these alone can be executed; see paddock execute.
+The rules of a spec with "commands" hold: a command that they refuse is not run, and
+only programs that they allow can be executed; see paddock execute.
 
 From a command line signals INT, TERM, HUP, QUIT, USR1 and USR2 are handed on to
 the command; the third INT or TERM ends the sandbox, whatever the command makes of it.

@@ -48,9 +48,9 @@ with all it has started, and the shell stays where that is possible.
 With --json each line is a JSON object, and so is each answer. {"command": "…"}
 runs a command, and {"restart": true} starts a new shell; "stdin", "timeout",
 "max_output_lines" and "max_output_bytes" may be beside them. "text" in the
-answer is what a model should be told. With "op" a line asks for an operation
-by its name: session_open, session_run, session_restart, session_close and
-session_list, with that operation's own fields. "id" is repeated in the answer.
+answer is for a model. With "op" a line asks for an operation by its name:
+session_open, session_run, session_restart, session_close and session_list, with
+that operation's own fields. "id" is repeated in the answer.
 
 Exit status: the last command's, with --json 0; 125 Paddock could not open the session.`,
 		Examples: `  # a shell that stays

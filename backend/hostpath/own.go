@@ -202,8 +202,8 @@ func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	return nil
 }
 
-// keepsGuards reports whether a start surely keeps commands from directories that are
-// guarded but for a name, whose own guards keep what leads anywhere.
+// keepsGuards reports whether a start surely keeps commands from what is guarded: what
+// leads from a worktree to its repository, and from there to the other worktrees.
 func keepsGuards(spec policy.Spec) bool {
 	return spec.Backend == policy.BackendLinux && spec.Level == policy.LevelFull && !spec.Allows(policy.DegradeNamespaces)
 }
@@ -229,7 +229,8 @@ func Remember(req backend.Request, mounts []Mount, shared bool) error {
 			}
 		}
 		for _, g := range req.Guards {
-			if rel, ok := Within(g.File, d.Path); ok && rel != "" && g.Except != "" && keepsGuards(req.Spec) {
+			// A guard of a ".git" is one of a file, which leads to the repository of a worktree.
+			if rel, ok := Within(g.File, d.Path); ok && (rel == ".git" || rel != "" && g.Except != "") && keepsGuards(req.Spec) {
 				e.kept = append(e.kept, rel)
 			}
 		}

@@ -23,8 +23,8 @@ type Worktree struct {
 // nil where the workspace, free of symbolic links, is none, or where it and shown, which
 // are mounted, show it already. A ".git" file that leads elsewhere is an error, and so
 // is one that leads to a repository which is not surely meant: which does not lead back,
-// which belongs to somebody else, or where commands of a sandbox could have written
-// what leads back.
+// which belongs to somebody else, or where commands of sandboxes could have written both
+// what leads there and what leads back.
 func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []string) (*Worktree, error) {
 	list := s.list
 	at := filepath.Join(workspace, ".git")
@@ -80,8 +80,11 @@ func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []str
 	if err != nil {
 		return nil, refuse(Reason(err), mount)
 	}
-	if d, ok := list.keeps(link.Dirs, link.Path); !ok {
-		return nil, refuse("and commands of a sandbox could have written what leads back here: "+d.Path+" was writable for them", "look at "+link.Path+"; "+mount)
+	// Who works in the repository can forge what leads back, and who works in the
+	// worktree what leads there: nobody's commands have made both.
+	_, kept := list.keeps(back.Dirs, back.Path)
+	if d, ok := list.keeps(link.Dirs, link.Path); !ok && !kept {
+		return nil, refuse("and commands of sandboxes could have written what leads there and back: "+d.Path+" was writable for them", "look at "+link.Path+"; "+mount)
 	}
 	tree := &Worktree{Common: common, Target: filepath.Dir(filepath.Dir(filepath.Clean(to)))}
 	if !filepath.IsAbs(to) {

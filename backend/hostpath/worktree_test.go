@@ -34,14 +34,15 @@ func TestLinkedWorktree(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		change  func(t *testing.T, main, wt string)
-		written string // below which commands could write: "main" or "wt"
+		written string // below which commands could write: "main", "wt" or both
 		shown   bool
 		says    string // "" where it is found
 	}{
 		"as git makes it":          {},
 		"written by its own":       {written: "wt"},
 		"shown":                    {shown: true, says: "nothing"},
-		"written by the other":     {written: "main", says: "commands of a sandbox could have written"},
+		"written by the other":     {written: "main"},
+		"written by both":          {written: "main wt", says: "commands of sandboxes could have written"},
 		"no way back":              {change: func(t *testing.T, main, _ string) { write(t, main+"/worktrees/wt/gitdir", "/elsewhere/.git\n") }, says: "does not lead back"},
 		"a FIFO as the way back":   {change: func(t *testing.T, main, _ string) { fifoAt(t, main+"/worktrees/wt/gitdir") }, says: "does not lead back"},
 		"another one's repository": {change: func(t *testing.T, main, _ string) { write(t, main+"/worktrees/wt/commondir", "../../../other\n") }, says: "not visible inside"},
@@ -63,8 +64,8 @@ func TestLinkedWorktree(t *testing.T) {
 				tt.change(t, main, wt)
 			}
 			list := &Written{}
-			if tt.written != "" {
-				way, err := Follow(filepath.Join(filepath.Dir(wt), tt.written))
+			for _, dir := range strings.Fields(tt.written) {
+				way, err := Follow(filepath.Join(filepath.Dir(wt), dir))
 				if err != nil {
 					t.Fatal(err)
 				}

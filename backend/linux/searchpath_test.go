@@ -92,6 +92,7 @@ func TestCallersPath(t *testing.T) {
 		"PATH of the spec":          {"/usr/share", func(s *policy.Spec) { s.Env = map[string]string{"PATH": "/x"} }, "/x", nil},
 		"rules for commands":        {"/usr/share", func(s *policy.Spec) { s.Commands = &policy.Commands{Allow: []string{"true"}} }, "", nil},
 		"rules that allow nothing":  {"/usr/share", func(s *policy.Spec) { s.Commands = &policy.Commands{} }, "", nil},
+		"another root file system":  {"/usr/share", func(s *policy.Spec) { s.RootFS = root + "/tools" }, "", nil},
 		"names beyond what is true": {"/usr/share/../../" + root + "/tools/bin", ro("tools"), "$ROOT/tools/bin:", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

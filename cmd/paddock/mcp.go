@@ -45,17 +45,20 @@ func sandboxFlags(cmd *cobra.Command) *input {
 const mcpDoc = `Serve models over the Model Context Protocol: each operation is a tool.
 
 The client starts this command and speaks with it over standard input and output,
-a JSON message a line; what there is to say beside that goes to standard error.
-When standard input ends, what was started ends, and the server with it.
+one JSON message a line; logs go to standard error. When standard input ends, the
+server ends, and everything that it started.
 
 Tools work in a sandbox over the workspace, which starts with the first call and
-stays until the end. What a model may ask for is what the operator has given: this
-workspace and, with flags or --spec, the mounts, network, limits, commands and backend
-that these name, and no more. Sandboxes of its own keep to the same. Flags are those of
-"paddock run", the ones too that are not listed here.
+stays until the end. A model may ask only for what the operator gives: this workspace
+and the mounts, network, limits, commands and backend that flags or --spec name.
+Sandboxes that it makes keep to the same. All flags of "paddock run" that describe a
+sandbox work here, those too that are not listed below.
 
-A model with fewer tools chooses better: --profile run is one-shot commands alone,
-workspace (default) is work in one sandbox that stays, and full is all that you may use.`
+Fewer tools are easier to choose from: --profile run has one-shot commands,
+workspace (default) has one sandbox that stays, and full has everything.
+
+Answers are text. --structured adds structured content and output schemas, for
+clients that read fields; models then pay for both.`
 
 // mcpCommand is the door for models, which is no operation itself. withFlags is
 // false where it will not be used.
@@ -82,14 +85,14 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	f := &mcpFlags{}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless that is the home or \"/\")")
+	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless it is or holds a home, /etc or /usr)")
 	flags.StringVar(&f.project, "project", "", "as --workspace, and offer tools only to clients that were started in this `DIR`")
 	flags.StringVar(&f.spec, "spec", "", "read the sandbox's spec from a YAML or JSON `FILE`; it is the most that models may ask for")
 	f.sandbox = sandboxFlags(cmd)
 	flags.StringVar(&f.profile, "profile", op.ProfileWorkspace.String(), "which tools: run, workspace or full, as `NAME`")
-	flags.BoolVar(&f.structured, "structured", false, "add to answers their fields as JSON, and to tools their schemas")
+	flags.BoolVar(&f.structured, "structured", false, "add structured content to answers, and output schemas to tools")
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
-	flags.StringVar(&f.logLevel, "log-level", "warn", "what standard error is told: debug, info, warn or error, as `LEVEL`")
+	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged to standard error: debug, info, warn or error, as `LEVEL`")
 	f.http.add(cmd)
 	cmd.AddCommand(a.installCommand(), a.uninstallCommand())
 	cmd.SetFlagErrorFunc(func(at *cobra.Command, err error) error {

@@ -18,10 +18,10 @@ func (a *app) installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install --client NAME",
 		Short: "Set up a client: write the configuration that starts the server",
-		Long: `Write into a client's configuration what makes it start "paddock mcp", or print
-that. What is there stays as it is, comments too; where the server is there
-already nothing is written, and another of its name is left alone without --force.
-A file that cannot be edited safely is left alone, and what to add is printed.
+		Long: `Add "paddock mcp" to a client's configuration, or print what to add. The rest of the
+file stays as it is, comments too. A server that is there already is not written
+again, and another one of its name is only replaced with --force. Where a file
+cannot be edited safely, what to add is printed.
 
   claude-code  your ~/.claude.json, for this project alone, and approved; with
                --scope project .mcp.json here, for a team
@@ -34,18 +34,18 @@ A file that cannot be edited safely is left alone, and what to add is printed.
   vscode       .vscode/mcp.json here; with --scope user the command is printed
   any other    --print prints what most of them read
 
-Approved means that the model may use the tools unasked, which clients without
-somebody to ask need. That is done where there is no network, and nothing that can
-be written but the workspace: for the profile workspace, without a spec. As clients
-approve by the name of a server, the name is made up, and no project's file can
-give it to another program. --ask leaves the approval out; "paddock mcp uninstall"
-takes everything back.
+Approved means that the model uses the tools without asking, which clients that run
+without a person need. Only the default profile is approved, without a network,
+without a spec, and with nothing writable but the workspace. Clients approve a server
+by its name, so an approved one gets a random name, which no project's file can give
+to another program. --ask leaves the approval out; "paddock mcp uninstall" takes
+everything back.
 
 Flags of "paddock run" that describe a sandbox are handed on to the server.
 
-The client's own tools for commands and files stay beside these, and work outside
-of the sandbox; --exclusive turns them off, in this project where the client is
-started in its directory. It prints what holds in a directory below.`,
+The client's own tools for commands and edits stay, and work outside of the sandbox.
+--exclusive turns them off in this project (claude-code, codex and gemini), where the
+client is started in its directory, and prints what holds in one below.`,
 		Example: `  paddock mcp install --client claude-code
   paddock mcp install --client codex --workspace ~/src/app --exclusive
   paddock mcp install --client vscode --profile full
@@ -63,7 +63,7 @@ started in its directory. It prints what holds in a directory below.`,
 	flags.SortFlags = false
 	f.common(cmd)
 	flags.BoolVar(&f.ask, "ask", false, "leave the approval out: the client asks before the model uses a tool")
-	flags.BoolVar(&f.exclusive, "exclusive", false, "turn the client's own tools for commands and files off, in this project")
+	flags.BoolVar(&f.exclusive, "exclusive", false, "turn the client's own tools for commands and edits off, in this project")
 	flags.BoolVar(&f.print, "print", false, "print what would be there, and write nothing")
 	flags.StringVar(&f.profile, "profile", "", "which tools: run, workspace or full, as `NAME` (default: workspace)")
 	flags.StringVar(&f.spec, "spec", "", "the `FILE` with the spec of the sandbox")

@@ -84,9 +84,9 @@ var groups = []struct {
 	commands []string
 }{
 	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list"}},
-	{"Work with the files of a workspace:", []string{"file", "patch", "workspace"}},
+	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
 	{"Serve models:", []string{"mcp", "token"}},
-	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit"}},
+	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "version"}},
 	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},
 }
 

@@ -14,12 +14,13 @@
 // its own, which live as long as the server and which nobody else sees.
 //
 // What a tool takes is checked by op.Op.Call, as behind every door. An answer
-// has a text for models, without control sequences that a terminal would obey, and
-// the operation's output as structured content, which has names and contents of
-// files as they are; together they are within [Options].Budget characters. Tools whose form a contract
-// fixes answer with its JSON, whole, within its own bounds. An operation that could not be done is an answer
-// with isError and the text "cannot …: …"; an unknown tool is an error of the
-// protocol. A panic in an operation is an answer, too.
+// is a text for models, without control sequences that a terminal would obey, and
+// at most [Options].Budget characters long. [Options].Structured adds the operation's
+// output as structured content, with names and contents of files as they are, and
+// halves the budget between the two. Tools whose form a contract fixes answer with
+// its JSON, whole, within its own bounds. An operation that failed is an answer with
+// isError and the text "cannot …: …"; an unknown tool is an error of the protocol.
+// A panic in an operation is an answer, too.
 //
 // Standard input and output belong to the protocol: no command gets them, and
 // what the server has to say goes to its logger.

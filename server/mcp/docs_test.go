@@ -44,12 +44,16 @@ const manualHead = `# The tools of Paddock's MCP server
 
 <!-- Generated: go test ./server/mcp -run TestDocs -update -->
 
-` + "`paddock mcp`" + ` speaks the Model Context Protocol over standard input and output, and over HTTP with ` + "`--http ADDR`" + `. Each tool below is an
-operation of Paddock's, as its command line and its library know it. ` + "`--profile`" + ` chooses how many of them a model is offered; what needs a privilege
-is offered to principals that hold it alone. Each tool answers with structured content of the fields under *Answer*, and with a text of the same for models.
-A mistake in an argument is answered with an error that names the field.
+` + "`paddock mcp`" + ` speaks the Model Context Protocol, revisions 2024-11-05 to 2025-11-25, over standard input and output, and over HTTP with ` + "`--http ADDR`" + `.
+Each tool below is one of Paddock's operations. ` + "`--profile`" + ` chooses the tools that a model is offered; a tool that needs a privilege is offered only to principals that hold it.
 
-In the tables *required* fields are marked with ●. Of fields inside others the path is told: ` + "`a.b`" + ` is in ` + "`a`" + `, and ` + "`a[].b`" + ` in each element of the list ` + "`a`" + `.
+Models read less than this page: shorter descriptions, only the fields of daily work for the tools of the profile ` + "`workspace`" + `, and no field whose value the operator has fixed.
+They may still use every field listed here, within what the operator allows. An unknown field is an error that names the nearest one and lists those there are.
+
+A tool answers with text. With ` + "`--structured`" + ` it also has an output schema, and answers with the fields under *Answer* as structured content, half of the budget for each.
+The host's tools (` + "`cgroup_…`, `linux_…`" + `) always answer with JSON, ` + "`{\"success\": …}`" + `, and cut only what was read or printed in it.
+
+● marks a required field. ` + "`a.b`" + ` is a field inside ` + "`a`" + `, and ` + "`a[].b`" + ` one of each element of the list ` + "`a`" + `.
 
 `
 

@@ -85,6 +85,23 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestEmptyLists: where nothing is offered lists are empty, and not null, which clients
+// do not take for a list.
+func TestEmptyLists(t *testing.T) {
+	s := serve(t, mcp.Options{Ops: []op.Op{}})
+	in := hello + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	for _, list := range []string{"tools", "prompts"} {
+		in += `{"jsonrpc":"2.0","id":"` + list + `","method":"` + list + `/list"}` + "\n"
+	}
+	var out strings.Builder
+	if err := s.ServeStdio(t.Context(), strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `"tools":[]`) || !strings.Contains(out.String(), `"id":"prompts"`) || strings.Contains(out.String(), "null") {
+		t.Errorf("%s", out.String())
+	}
+}
+
 // TestIdentifiers: who asks is answered by the identifier it gave, also where the
 // message cannot be read; and no two requests at a time have the same.
 func TestIdentifiers(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -118,21 +119,21 @@ func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // add puts what is ours before what [Options].Extend has brought: on the first
-// page of a list.
+// page of a list. A list stays one that is not nil, which clients would not take.
 func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
 	resources := v.server.tools.hasResources()
 	switch r := req.(type) {
 	case *sdk.ListToolsRequest:
 		if list, ok := res.(*sdk.ListToolsResult); ok && r.Params.Cursor == "" {
-			list.Tools = append(v.listed(ctx), list.Tools...)
+			list.Tools = slices.Insert(list.Tools, 0, v.listed(ctx)...)
 		}
 	case *sdk.ListResourcesRequest:
 		if list, ok := res.(*sdk.ListResourcesResult); ok && resources && r.Params.Cursor == "" {
-			list.Resources = append(v.resources(ctx), list.Resources...)
+			list.Resources = slices.Insert(list.Resources, 0, v.resources(ctx)...)
 		}
 	case *sdk.ListResourceTemplatesRequest:
 		if list, ok := res.(*sdk.ListResourceTemplatesResult); ok && resources && r.Params.Cursor == "" {
-			list.ResourceTemplates = append(templates(), list.ResourceTemplates...)
+			list.ResourceTemplates = slices.Insert(list.ResourceTemplates, 0, templates()...)
 		}
 	}
 }

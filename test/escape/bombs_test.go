@@ -44,7 +44,7 @@ func bombs() []row {
 // spinning uses up processor time, of which the others would need some, too. It
 // is bounded to one second, which a virtual machine counts roughly.
 func spinning() []row {
-	return []row{{name: "use the processor for 2.5 seconds", args: []string{"bomb-cpu", "2500"}, want: "crashed (status -9 SIGKILL)|crashed (status -24 SIGXCPU)|crashed (status 2)"}}
+	return []row{{name: "use the processor for 6 seconds", args: []string{"bomb-cpu", "6000"}, want: "crashed (status -9 SIGKILL)|crashed (status -24 SIGXCPU)|crashed (status 2)"}}
 }
 
 // limited bounds everything that a spec can bound without control groups.

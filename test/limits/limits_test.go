@@ -349,7 +349,7 @@ func TestDelegated(t *testing.T) {
 	if err := os.Chown(ws, uid, uid); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.Background(), filepath.Join(binDir, "paddock"), "run", "--json", "--memory", "64MiB", "--ro", binDir+":/mnt/bin", "--", "/mnt/bin/hog", "memory", "200")
+	cmd := exec.CommandContext(context.Background(), filepath.Join(binDir, "paddock"), "run", "--workspace", ws, "--json", "--memory", "64MiB", "--ro", binDir+":/mnt/bin", "--", "/mnt/bin/hog", "memory", "200")
 	cmd.Dir = ws
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + ws, "PADDOCK_STATE_DIR=" + ws + "/.state"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD(), Credential: &syscall.Credential{Uid: uid, Gid: uid}}
