@@ -183,7 +183,7 @@ func TestUninstallMoved(t *testing.T) {
 		"a file that commands made":         {nil, git},
 		"a file that was there":             {git, func(dir, _ string) error { return os.Remove(filepath.Join(dir, ".git")) }},
 		"a repository that was made":        {nil, func(dir, _ string) error { return os.Mkdir(filepath.Join(dir, ".git"), 0o755) }},
-		"a directory that was removed":      {nil, func(dir, _ string) error { return os.Remove(dir) }},
+		"a directory that was removed":      {nil, func(dir, _ string) error { return os.RemoveAll(dir) }},
 		"a repository, and nothing of that": {func(dir, _ string) error { return os.Mkdir(filepath.Join(dir, ".git"), 0o755) }, func(dir, _ string) error { return os.RemoveAll(dir) }},
 	} {
 		t.Run(name, func(t *testing.T) {
