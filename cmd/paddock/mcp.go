@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -130,6 +131,9 @@ func (a *app) serveMCP(cmd *cobra.Command, f *mcpFlags, args []string) error {
 	if f.project != "" {
 		if named || f.http.on(cmd) {
 			return &policy.FieldError{Field: "--project", Value: f.project, Reason: "it names the workspace, for a client that starts the server", Hint: "leave out --workspace and --http, or write --workspace alone"}
+		}
+		if !filepath.IsAbs(f.project) {
+			return &policy.FieldError{Field: "--project", Value: f.project, Reason: "it is not absolute, and would be another project wherever a client is started", Hint: "write the whole path, or --workspace"}
 		}
 		f.workspace, named = f.project, true
 	}

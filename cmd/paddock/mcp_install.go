@@ -8,6 +8,7 @@ import (
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
 	print, force, ask, exclusive                           bool
+	takesBack                                              bool   // uninstall: the workspace need not be there any more
 	sandbox                                                *input // flags for the server
 }
 
@@ -43,7 +44,8 @@ everything back.
 Flags of "paddock run" that describe a sandbox are handed on to the server.
 
 The client's own tools for commands and edits stay, and work outside of the sandbox.
---exclusive turns them off in this project (claude-code, codex and gemini).`,
+--exclusive turns them off in this project (claude-code, codex and gemini), where the
+client is started in its directory, and prints what holds in one below.`,
 		Example: `  paddock mcp install --client claude-code
   paddock mcp install --client codex --workspace ~/src/app --exclusive
   paddock mcp install --client vscode --profile full
@@ -82,13 +84,14 @@ func (f *installFlags) common(cmd *cobra.Command) {
 
 // uninstallCommand takes back what installCommand's does.
 func (a *app) uninstallCommand() *cobra.Command {
-	f := &installFlags{}
+	f := &installFlags{takesBack: true}
 	cmd := &cobra.Command{
 		Use:   "uninstall --client NAME",
 		Short: "Take back what install has written",
 		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
 has written: yours for this project, and the project's. What --scope user wrote
-serves other projects too, and is taken back with --scope user.`,
+serves other projects too, and is taken back with --scope user. A restriction that
+install has not written, or has no record of, stays and is printed.`,
 		Example: `  paddock mcp uninstall --client claude-code
   paddock mcp uninstall --client codex --scope user`,
 		Args:                  cobra.ArbitraryArgs,

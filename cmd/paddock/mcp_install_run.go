@@ -3,7 +3,7 @@
 package main
 
 import (
-	"crypto/rand"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +25,14 @@ const ownName = "paddock"
 
 // install sets the client up, or prints how.
 func (f *installFlags) install() error {
+	if f.print {
+		return f.setUp(nil)
+	}
+	return alone(f.setUp)
+}
+
+// setUp is install, which adds to a record where the client's own tools are turned off.
+func (f *installFlags) setUp(record restricted) error {
 	target, dir, err := f.target(install.Scope(f.scope))
 	if err != nil {
 		return err
@@ -46,24 +54,23 @@ func (f *installFlags) install() error {
 		fmt.Println(install.Words(target.Command(server)))
 		return nil
 	}
-	changes, err := f.changes(target, server)
+	steps, err := f.steps(target, server, dir)
 	if err != nil {
 		return err
 	}
-	for _, c := range changes {
+	for _, s := range steps {
 		if f.print {
-			fmt.Fprintln(os.Stderr, "paddock: note: this belongs into "+c.Path)
-			fmt.Print(c.Text)
+			s.print()
 			continue
 		}
-		changed, err := c.Do()
+		changed, err := s.do()
 		switch {
+		case err != nil && s.undo:
+			return err
 		case err != nil:
-			return f.notWritten(c, server, err)
-		case changed:
-			fmt.Printf("wrote %s into %s\n", c.What, c.Path)
-		default:
-			fmt.Printf("%s has %s already\n", c.Path, c.What)
+			return f.notWritten(s.Change, server, err)
+		case changed && s.Unmarked:
+			record[s.Path] = true
 		}
 	}
 	if target.Scope == install.Local && !f.print {
@@ -111,7 +118,12 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 		return target, dir, err
 	}
 	// The project is the workspace, under its real name, which is what clients see.
-	if dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != ""); err != nil {
+	if f.takesBack {
+		dir, err = hostpath.Abs(cmp.Or(f.workspace, ".")) // whatever it is, or was: nothing is let in
+	} else {
+		dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != "")
+	}
+	if err != nil {
 		return nil, "", err
 	}
 	state, err := paddock.DefaultStateDir()
@@ -125,41 +137,6 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	dir = way.Path
 	target, err = install.Find(f.client, scope, dir)
 	return target, dir, err
-}
-
-// changes are the edits that set the client up, in their order: what takes power
-// away comes first.
-func (f *installFlags) changes(target *install.Target, server install.Server) ([]*install.Change, error) {
-	follow, err := follower()
-	if err != nil {
-		return nil, err
-	}
-	own := target.Exclusive()
-	if f.exclusive && own == nil {
-		return nil, &policy.FieldError{Field: "--exclusive", Reason: f.client + " has no file for that", Hint: target.Own}
-	}
-	changes := []*install.Change{target.Server(server, f.force || target.Scope == install.Local)}
-	approval, err := target.Approval(server.Name)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case approval == nil:
-	case server.Approved:
-		changes = append(changes, approval)
-	case !f.print:
-		approval.Follow = follow
-		if _, err := approval.Undo(); err != nil {
-			return nil, err
-		}
-	}
-	if f.exclusive {
-		changes = append(changes, own)
-	}
-	for _, c := range changes {
-		c.Follow = follow
-	}
-	return changes, nil
 }
 
 // tell says what holds now: what models may do, and what is to be done.
@@ -177,7 +154,12 @@ What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
 	case target.Scope == install.Local:
-		fmt.Println("not approved: " + f.unapproved(dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
+		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
+	}
+	for _, arg := range server.Args {
+		if path, shown := strings.CutPrefix(arg, "--ro="); shown && server.Approved {
+			fmt.Println("note: models may also read this unasked, and what they read goes to their provider: --ro " + path)
+		}
 	}
 	if !f.exclusive {
 		how := target.Own
@@ -185,8 +167,8 @@ What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is
 			how = "--exclusive, or by hand " + how
 		}
 		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
-	} else if f.client == "codex" {
-		fmt.Println("note: codex obeys .codex/config.toml in projects that it trusts; elsewhere: codex -c features.shell_tool=false -s read-only")
+	} else {
+		fmt.Println("note: " + target.Below(dir))
 	}
 	fmt.Println("next: " + target.Next)
 }
@@ -206,17 +188,21 @@ func (f *installFlags) newFiles() string {
 
 // unapproved says why models are not let use the tools unasked; empty where they
 // are: with no network, and no place to write but a workspace that is no home.
-func (f *installFlags) unapproved(dir string) string {
-	program := f.command
-	if found, err := filepath.EvalSymlinks(program); err == nil {
-		program = found
-	}
-	holds := func(path string) bool { _, in := hostpath.Within(filepath.Clean(path), dir); return in }
+func (f *installFlags) unapproved(target *install.Target, dir string) string {
+	info, err := os.Lstat(filepath.Join(dir, ".git"))
+	approval, wrong := target.Approval(ownName)
+	inside := strings.Contains(f.command, "/")
 	switch {
 	case hostpath.Unasked(dir) != "":
 		return "the workspace is or holds " + hostpath.Unasked(dir)
-	case strings.Contains(f.command, "/") && (!filepath.IsAbs(f.command) || holds(f.command) || holds(program)):
+	case err == nil && info.Mode().IsRegular():
+		return "this is a linked worktree, and commands could also change the repository that it belongs to, its objects and branches"
+	case reaches(target.Path, dir) || wrong != nil || approval != nil && reaches(approval.Path, dir):
+		return "commands could change the client's own configuration, which is in the workspace"
+	case inside && reaches(f.command, dir):
 		return "commands could replace the program that --command names in the workspace"
+	case f.command != "" && !inside && inPath(f.command, dir) == "":
+		return "--command " + f.command + " is not in PATH, or PATH leads into the workspace first, where commands could make it"
 	case f.spec != "":
 		return "a spec may give more than the workspace"
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
@@ -276,6 +262,8 @@ func (f *installFlags) notWritten(c *install.Change, server install.Server, err 
 			Message: "cannot add the server " + server.Name + " to " + c.Path + ": another one has this name",
 			Hint:    "replace it with --force, or choose another name with --name",
 		}
+	case errors.Is(err, install.ErrChanged):
+		return &paddock.Error{Message: err.Error(), Hint: "run this again"}
 	case errors.As(err, &unsafe):
 		fmt.Print(c.Text)
 		return &paddock.Error{Message: err.Error(), Hint: "add by hand what was printed"}
@@ -294,7 +282,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		}
 		// This is paddock-mcp, which paddock becomes.
 		s.Command = filepath.Join(filepath.Dir(self), ownName)
-		if found, err := exec.LookPath(ownName); shared && err == nil && sameFile(found, s.Command) {
+		if found := inPath(ownName, dir); shared && found != "" && sameFile(found, s.Command) {
 			s.Command = ownName // elsewhere it is in another directory
 		}
 	}
@@ -353,41 +341,42 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	if target.Scope != install.Local {
 		return s, nil
 	}
-	s.Approved = !f.ask && f.unapproved(dir) == ""
-	var err error
-	s.Name, err = f.nameLocal(target, s, dir)
+	s.Approved = !f.ask && f.unapproved(target, dir) == ""
+	err := f.nameLocal(target, &s, dir)
 	return s, err
-}
-
-// nameLocal names a project's own server: as it is named already, or else by a name
-// that no other file can have.
-func (f *installFlags) nameLocal(target *install.Target, s install.Server, dir string) (string, error) {
-	if f.name != "" && s.Approved {
-		return "", &policy.FieldError{Field: "--name", Value: f.name, Reason: "clients approve by the name of a server, so an approved one has a name that nobody can know", Hint: "leave --name out, or the approval, with --ask"}
-	}
-	follow, err := follower()
-	if err != nil {
-		return "", err
-	}
-	servers, err := target.Servers(follow)
-	if err != nil {
-		return "", f.notWritten(target.Server(s, false), s, err)
-	}
-	name := f.nameOr(ownName + "_" + strings.ToLower(rand.Text()[:10]))
-	for own, other := range servers {
-		if !isFor(other, dir) {
-			continue
-		}
-		if f.name != "" && own != f.name {
-			return "", &paddock.Error{Message: "cannot add the server " + f.name + ": this project has the server " + own, Hint: "leave --name out, or first: paddock mcp uninstall --client " + f.client}
-		}
-		name = own
-	}
-	return name, nil
 }
 
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	other, wrong := os.Stat(b)
-	return err == nil && wrong == nil && filepath.IsAbs(a) && os.SameFile(one, other)
+	return err == nil && wrong == nil && os.SameFile(one, other)
+}
+
+// reaches reports whether a path lies in a directory, or leads through it. It is true
+// where that is not known.
+func reaches(path, dir string) bool {
+	way, err := hostpath.Follow(filepath.Clean(path))
+	if err != nil {
+		return true
+	}
+	at := []string{filepath.Clean(path), way.Path}
+	for _, link := range way.Links {
+		at = append(at, link.Path)
+	}
+	return slices.ContainsFunc(at, func(at string) bool { _, in := hostpath.Within(at, dir); return in })
+}
+
+// inPath is where PATH has a program; "" where it has none, and where commands that can
+// write a directory could put one before it.
+func inPath(name, dir string) string {
+	for _, at := range filepath.SplitList(os.Getenv("PATH")) {
+		at = filepath.Join(at, name)
+		if reaches(at, dir) {
+			return ""
+		}
+		if found, err := exec.LookPath(at); err == nil {
+			return found
+		}
+	}
+	return ""
 }

@@ -14,7 +14,11 @@ import (
 )
 
 // uninstall takes back what install wrote.
-func (f *installFlags) uninstall() error {
+func (f *installFlags) uninstall() error { return alone(f.takeBack) }
+
+// takeBack is uninstall. What could be the user's own it takes out where a record says
+// that install has written it.
+func (f *installFlags) takeBack(record restricted) error {
 	scopes := []install.Scope{install.Local, install.Project}
 	if f.scope != "" {
 		scopes = []install.Scope{install.Scope(f.scope)}
@@ -26,10 +30,7 @@ func (f *installFlags) uninstall() error {
 	if err != nil {
 		return err
 	}
-	if f.workspace == "" {
-		f.workspace = "." // whatever it is: nothing is let in
-	}
-	found, looked := false, []string{}
+	found, looked, left := false, []string{}, []*install.Change(nil)
 	for _, scope := range scopes {
 		if f.scope == "" && !install.Has(f.client, scope) {
 			continue
@@ -47,14 +48,18 @@ func (f *installFlags) uninstall() error {
 		}
 		for _, c := range changes {
 			c.Follow = follow
-			removed, err := c.Undo()
+			if c.Unmarked && !record[c.Path] {
+				if there, err := c.There(); err == nil && there {
+					left = append(left, c)
+				}
+				continue
+			}
+			removed, err := step{c, true}.do()
 			if err != nil {
 				return err
 			}
-			if looked = append(looked, c.Path); removed {
-				found = true
-				fmt.Printf("took %s out of %s\n", c.What, c.Path)
-			}
+			delete(record, c.Path)
+			looked, found = append(looked, c.Path), found || removed
 		}
 		if looked = append(looked, target.Path); target.Scope == install.Local && target.Settings != "" {
 			_ = os.Remove(filepath.Join(dir, target.Settings)) // it stays where it is not empty
@@ -63,6 +68,9 @@ func (f *installFlags) uninstall() error {
 	if !found {
 		slices.Sort(looked)
 		fmt.Println("nothing of paddock's is in " + strings.Join(slices.Compact(looked), ", "))
+	}
+	for _, c := range left {
+		fmt.Printf("left in %s what turns the client's own tools off, as nothing says that install wrote it; to turn them on again, remove by hand:\n%s", c.Path, c.Text)
 	}
 	return nil
 }
@@ -74,26 +82,28 @@ func (f *installFlags) undone(target *install.Target, dir string, follow func(st
 		return nil, err
 	}
 	var changes []*install.Change
-	for name, s := range servers {
-		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !strings.HasPrefix(filepath.Base(s.Command), ownName)
+	for _, s := range servers {
+		name := s.Name
+		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !slices.Contains([]string{ownName, ownName + "-mcp"}, filepath.Base(s.Command))
 		switch {
-		case target.Scope == install.Local && (!isFor(s, dir) || f.name != "" && f.name != name):
+		case target.Scope == install.Local && (!isFor(s.Server, dir) || f.name != "" && f.name != name):
 			continue
 		case target.Scope != install.Local && name != f.nameOr(ownName):
 			continue
 		case other && !f.force:
 			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
 		}
-		approval, err := target.Approval(name)
+		approval, err := s.Target.Approval(name)
 		if err != nil {
 			return nil, err
 		}
 		if approval != nil {
 			changes = append(changes, approval)
 		}
-		changes = append(changes, target.Server(s, false))
+		changes = append(changes, s.Target.Server(s.Server, false))
 	}
-	if own := target.Exclusive(); own != nil && target.Scope != install.User {
+	// With --workspace this target is the one whose project is meant.
+	if own := target.Exclusive(); own != nil && (target.Scope == install.Local || f.scope == string(install.Project)) {
 		changes = append(changes, own)
 	}
 	return changes, nil

@@ -106,6 +106,39 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// TestUndoUnwritten: what cannot be written is an error, and is not said to be taken
+// back.
+func TestUndoUnwritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("x", 250)) // with a name that has room for no second file
+	allow := jsonList{[]string{"permissions", "allow"}, []string{"mcp__paddock"}}
+	c := Change{Path: path, mode: 0o600}.list(allow)
+	text := `{"permissions": {"allow": ["mcp__paddock", "x"]}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unsafe := (*UnsafeError)(nil)
+	if changed, err := c.Undo(); changed || !errors.As(err, &unsafe) {
+		t.Errorf("%v, %v", changed, err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != text {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
+// TestChangedMeanwhile: a file that somebody saves at the same moment stays as they left it.
+func TestChangedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	c := Change{Path: path, mode: 0o600, put: func([]byte) ([]byte, error) {
+		return []byte("ours"), os.WriteFile(path, []byte("theirs"), 0o600)
+	}}
+	if changed, err := c.Do(); changed || !errors.Is(err, ErrChanged) {
+		t.Errorf("%v, %v", changed, err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "theirs" {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 // TestClaudeProject: a project is the root of its repository, and of the main one
 // for a worktree.
 func TestClaudeProject(t *testing.T) {

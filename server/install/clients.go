@@ -15,6 +15,9 @@ type Client struct {
 	Next string
 	// Own says how the client's own tools for commands and files are turned off.
 	Own string
+	// Below says where what [Target.Exclusive] turns off is on again, for a project at
+	// dir; nil where there is no such edit.
+	Below func(dir string) string
 	// Folder stands for the project in the configuration of a client that starts
 	// servers elsewhere; empty for those that start them where they were started.
 	Folder string
@@ -72,8 +75,15 @@ var clients = map[string]Client{
 			c, err := userFile("CLAUDE_CONFIG_DIR", ".claude", "settings.json")("")
 			return c.list(jsonList{[]string{"permissions", "allow"}, []string{"mcp__" + name}}), err
 		},
+		Below: func(dir string) string {
+			if info, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && info.IsDir() {
+				return "in a directory below that is a git repository of its own, which commands can make, claude has its own tools: start it here"
+			}
+			return "this is not the root of a git repository: started in a directory below it claude has its own tools, since it reads .claude/settings.local.json there; start it here"
+		},
 		exclusive: func(dir string) Change {
 			c, _ := projectFile(filepath.Join(".claude", "settings.local.json"), 0o644)(dir)
+			c.Unmarked = true
 			return *c.list(jsonList{[]string{"permissions", "deny"}, []string{"Bash", "Edit", "Write", "NotebookEdit"}})
 		},
 	},
@@ -85,6 +95,9 @@ var clients = map[string]Client{
 			{Local, userFile("CODEX_HOME", ".codex", "config.toml"), always(tomlFormat{})},
 			{Project, projectFile(filepath.Join(".codex", "config.toml"), 0o600), always(tomlFormat{})},
 			{User, userFile("CODEX_HOME", ".codex", "config.toml"), always(tomlFormat{})},
+		},
+		Below: func(string) string {
+			return "codex obeys .codex/config.toml in projects that it trusts, and before it one in a directory below, which commands can make, where it is started there: start it here, or with codex -c features.shell_tool=false -s read-only"
 		},
 		exclusive: func(dir string) Change {
 			c, _ := projectFile(filepath.Join(".codex", "config.toml"), 0o600)(dir)
@@ -111,8 +124,12 @@ var clients = map[string]Client{
 			{Project, projectFile(filepath.Join(".gemini", "settings.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}})},
 			{User, userFile("", ".gemini", "settings.json"), always(jsonFormat{path: []string{"mcpServers"}})},
 		},
+		Below: func(string) string {
+			return "gemini reads .gemini/settings.json of the directory that it is started in: start it here"
+		},
 		exclusive: func(dir string) Change {
 			c, _ := projectFile(filepath.Join(".gemini", "settings.json"), 0o644)(dir)
+			c.Unmarked = true
 			return *c.list(jsonList{[]string{"tools", "exclude"}, []string{"run_shell_command", "write_file", "replace"}})
 		},
 	},

@@ -28,6 +28,10 @@ type Change struct {
 	// none leads out of it, whatever Follow says.
 	Follow func(path string) (string, error)
 
+	// Unmarked says that what Do puts in can look like what the user wrote. Who takes it
+	// back has to know that Do has put it there.
+	Unmarked bool
+
 	dir, sub  string // the project, and the file in it; empty for a user's file
 	mode      os.FileMode
 	put, drop func(old []byte) ([]byte, error)
@@ -54,13 +58,23 @@ func (c *Change) Undo() (changed bool, err error) {
 		return false, err
 	}
 	defer dir.Close()
-	if changed, err = c.edit(dir, name, c.drop); !changed {
+	if changed, err = c.edit(dir, name, c.drop); err != nil || !changed {
 		return false, err
 	}
 	if rest, _, err := read(dir, name); err == nil && saysNothing(rest) {
 		return true, dir.Remove(name)
 	}
 	return true, nil
+}
+
+// There reports whether the file has what Undo takes out.
+func (c *Change) There() (bool, error) {
+	old, err := c.text()
+	if err != nil {
+		return false, err
+	}
+	rest, err := c.drop(old)
+	return !bytes.Equal(rest, old), err
 }
 
 func saysNothing(text []byte) bool {
@@ -83,7 +97,10 @@ func (c *Change) edit(dir *os.Root, name string, change func([]byte) ([]byte, er
 	case bytes.Equal(edited, old):
 		return false, nil
 	}
-	return true, c.write(dir, name, edited, old, info)
+	if err := c.write(dir, name, edited, old, info); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // text reads the file, and gives nil where there is none.
@@ -208,7 +225,7 @@ func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.File
 	}
 	// Somebody may have saved it meanwhile.
 	if now, _, err := read(dir, name); err != nil || !bytes.Equal(now, old) {
-		return c.unsafe(errors.New("it was changed at the same moment"))
+		return c.unsafe(ErrChanged)
 	}
 	if err := dir.Rename(next, name); err != nil {
 		return c.unsafe(err)

@@ -13,7 +13,9 @@ package install
 
 import (
 	"errors"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,6 +83,9 @@ func (e *UnsafeError) Unwrap() error { return e.cause }
 // ErrOther says that another server has the name.
 var ErrOther = errors.New("another server has this name")
 
+// ErrChanged says that somebody else has written the file at the same moment.
+var ErrChanged = errors.New("it was changed at the same moment")
+
 // format is how a file holds servers.
 type format interface {
 	// snippet is the server as a file of its own.
@@ -92,6 +97,9 @@ type format interface {
 	remove(old []byte, name string) ([]byte, error)
 	// servers are those that a file holds, by name.
 	servers(old []byte) (map[string]Server, error)
+	// everywhere is this format for each place of the file where servers of this scope
+	// can be.
+	everywhere(old []byte) ([]format, error)
 }
 
 // Target is where a client's configuration is.
@@ -158,17 +166,41 @@ func (t *Target) Server(s Server, force bool) *Change {
 	return &c
 }
 
-// Servers returns the servers that the file holds, by name.
-func (t *Target) Servers(follow func(string) (string, error)) (map[string]Server, error) {
+// Found is a server that a file holds.
+type Found struct {
+	Server
+	// Target is where it is: the one that was asked, or, in a file that keeps servers by
+	// project, another one for the place of another project.
+	Target *Target
+}
+
+// Servers returns the servers that the file holds, sorted: of a file that keeps them by
+// project those of each.
+func (t *Target) Servers(follow func(string) (string, error)) ([]Found, error) {
 	c := t.file
 	c.Follow = follow
 	text, err := c.text()
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.format.servers(text)
+	places, err := t.format.everywhere(text)
 	if err != nil {
 		return nil, c.unsafe(err)
+	}
+	var found []Found
+	for i, place := range places {
+		servers, err := place.servers(text)
+		if err != nil {
+			return nil, c.unsafe(err)
+		}
+		at := t
+		if i > 0 {
+			other := *t
+			at, other.format = &other, place
+		}
+		for _, name := range slices.Sorted(maps.Keys(servers)) {
+			found = append(found, Found{servers[name], at})
+		}
 	}
 	return found, nil
 }

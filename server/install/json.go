@@ -107,6 +107,33 @@ func (f jsonFormat) servers(text []byte) (map[string]Server, error) {
 	return found, nil
 }
 
+func (f jsonFormat) everywhere(text []byte) ([]format, error) {
+	places := []format{f}
+	if len(f.path) == 1 || len(bytes.TrimSpace(text)) == 0 {
+		return places, nil
+	}
+	d, err := newDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	o, missing, err := d.walk(f.path[:1])
+	if err != nil || len(missing) > 0 {
+		return places, err
+	}
+	for _, m := range o.members {
+		if m.key == f.path[1] || m.value == nil || m.value.list {
+			continue
+		}
+		if servers, err := m.value.find(f.path[2]); err != nil || servers == nil || servers.value == nil || servers.value.list {
+			continue // it holds none that a client reads
+		}
+		other := f
+		other.path = slices.Concat(f.path[:1], []string{m.key}, f.path[2:])
+		places = append(places, other)
+	}
+	return places, nil
+}
+
 // holds reports whether an entry starts the same server. What it says beside that,
 // its environment say, is its user's.
 func (f jsonFormat) holds(plain []byte, s Server) bool {

@@ -84,6 +84,8 @@ func (tomlFormat) servers(old []byte) (map[string]Server, error) {
 	return found, nil
 }
 
+func (f tomlFormat) everywhere([]byte) ([]format, error) { return []format{f}, nil }
+
 // editTOML gives the text as change leaves it. A change of nil is none.
 func editTOML(old []byte, change func(text []byte, meaning map[string]any) ([]byte, error)) ([]byte, error) {
 	text, marked := bytes.CutPrefix(old, bom)

@@ -5,6 +5,7 @@ package mcp
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -204,6 +205,47 @@ func TestClientBroken(t *testing.T) {
 			}
 			if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "paddock-mcp") || !strings.Contains(had[0].text, "hint: ") {
 				t.Errorf("the model was given %v\n%s", had, r.said)
+			}
+		})
+	}
+}
+
+// TestClientExclusiveBelow starts the client in a directory of the project: what install
+// says of that is so.
+func TestClientExclusiveBelow(t *testing.T) {
+	for name, tt := range map[string]struct {
+		client     func(*testing.T) *cli
+		repository string // where .git is, from the project, one word each
+		install    string // where it is installed
+		start      string // where it is started
+		holds      bool
+		says       string
+	}{
+		"claude, no repository":        {newClaude, "", ".", "sub", false, "this is not the root of a git repository"},
+		"claude, a repository":         {newClaude, ".", ".", "sub", true, "in a directory below that is a git repository of its own"},
+		"claude, within a repository":  {newClaude, ".", "sub", "sub", true, "this is not the root of a git repository"},
+		"claude, deep in a repository": {newClaude, ".", "sub", "sub/deep", false, "this is not the root of a git repository"},
+		"claude, another repository":   {newClaude, ". sub", ".", "sub", false, "in a directory below that is a git repository of its own"},
+		"codex":                        {func(t *testing.T) *cli { t.Helper(); return newCodex(t) }, ".", ".", "sub", true, "one in a directory below, which commands can make"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := tt.client(t)
+			top := c.workspace
+			if err := os.MkdirAll(filepath.Join(top, "sub", "deep"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range strings.Fields(tt.repository) {
+				if out, err := exec.Command("git", "init", "-q", filepath.Join(top, at)).CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+			c.workspace = filepath.Join(top, tt.install)
+			said := c.install(t, "--client", c.client, "--exclusive")
+			c.workspace = filepath.Join(top, tt.start)
+			r := c.run(t, "after")
+			err := <-r.done
+			if got := c.model.offers(c.own); got == tt.holds || !strings.Contains(said, tt.says) {
+				t.Errorf("the model is offered %s: %v; %v\n%s\n%s", c.own, got, err, said, r.said)
 			}
 		})
 	}

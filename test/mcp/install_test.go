@@ -31,7 +31,7 @@ func setUp(t *testing.T, dir string, status int, args ...string) (stdout, stderr
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), append([]string{"mcp"}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+homeOf(dir), "CODEX_HOME=", "CLAUDE_CONFIG_DIR=", "PADDOCK_STATE_DIR="+filepath.Join(t.TempDir(), "state"))
+	cmd.Env = append(os.Environ(), "HOME="+homeOf(dir), "CODEX_HOME=", "CLAUDE_CONFIG_DIR=", "PADDOCK_STATE_DIR="+filepath.Join(filepath.Dir(t.TempDir()), "state")) // one for the test
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -228,7 +228,7 @@ func TestInstallApproves(t *testing.T) {
 			if err := os.Mkdir(project, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			names := map[string]bool{}
+			names, last := map[string]bool{}, ""
 			for i, more := range [][]string{nil, {"--exclusive"}, {"--ask"}, nil, {"--profile", "full"}, nil, {"--profile", "run"}} {
 				out, _ := install(t, project, 0, append([]string{"--client", client}, more...)...)
 				files := tree(t, base)
@@ -237,9 +237,11 @@ func TestInstallApproves(t *testing.T) {
 					t.Errorf("%v: approved %v\n%s\n%s", more, approved, out, files[tt.approval])
 				}
 				name := regexp.MustCompile(`paddock_[a-z2-7]{10}`).FindString(files[tt.server])
-				if names[name] = true; name == "" || len(names) > 1 || !strings.Contains(files[tt.server], `"--project"`) {
-					t.Errorf("%v: the names %v\n%s", more, names, files[tt.server])
+				// A server that may do more has another name: the client has rules for the old one.
+				if renamed := i == 0 || i == 4 || i == 6; name == "" || (name != last) != renamed || renamed && names[name] || strings.Count(files[tt.server], `"--project"`) != 1 {
+					t.Errorf("%v: %s after %s, of %v\n%s", more, name, last, names, files[tt.server])
 				}
+				last, names[name] = name, true
 			}
 			if _, there := tree(t, base)["project/.mcp.json"]; there {
 				t.Error("something is for everybody")
@@ -273,6 +275,16 @@ func TestInstallForTeams(t *testing.T) {
 			t.Errorf("%s left %v", client, left)
 		}
 	}
+	// Through a link of the project commands could put another program there.
+	dir := t.TempDir()
+	if err := os.Symlink(binDir, filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	install(t, dir, 0, "--client", "claude-code", "--scope", "project")
+	if text := tree(t, dir)[".mcp.json"]; !strings.Contains(text, `"`+filepath.Join(binDir, "paddock")+`"`) {
+		t.Errorf("PATH leads into the project: %s", text)
+	}
 }
 
 // TestInstallHandsOn: flags of the sandbox become the server's, and those with which
@@ -297,7 +309,8 @@ func TestInstallHandsOn(t *testing.T) {
 			dir := t.TempDir()
 			out, _ := install(t, dir, 0, append([]string{"--client", "codex"}, tt.args...)...)
 			text := tree(t, homeOf(dir))[".codex/config.toml"]
-			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: ") == tt.approved {
+			reads := strings.Contains(out, "may also read this unasked, and what they read goes to their provider: --ro "+dir+"/data:/data\n")
+			if !strings.Contains(text, tt.written) || strings.Contains(text, "approve") != tt.approved || strings.Contains(out, "not approved: ") == tt.approved || reads != (name == "to read") {
 				t.Errorf("%s\n%s", text, out)
 			}
 		})
