@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -12,8 +13,9 @@ import (
 // messages at once, as an array.
 const batchRevision = "2025-03-26"
 
-// noArray is why others' arrays are refused, and empty ones.
-const noArray = "it is an array, which clients of " + batchRevision + " alone may send, and not empty"
+// noArray is why others' arrays are refused, and empty ones, and those of more than
+// [maxRequests] messages.
+var noArray = fmt.Sprintf("it is an array, which clients of %s alone may send, of 1 to %d messages", batchRevision, maxRequests)
 
 // batches are the arrays of messages whose answers are not written yet. The zero value
 // is ready.
@@ -70,7 +72,7 @@ func array(all [][]byte) []byte {
 // others.
 func (l *lines) several(text []byte) []jsonrpc.Message {
 	var parts []json.RawMessage
-	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 || l.batches.revision != batchRevision {
+	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 || len(parts) > maxRequests || l.batches.revision != batchRevision {
 		l.refuse(&refusal{code: jsonrpc.CodeInvalidRequest, reason: noArray})
 		return nil
 	}

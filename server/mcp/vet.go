@@ -43,7 +43,8 @@ func (v *view) vet(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !json.Valid(text):
 		no = &refusal{code: jsonrpc.CodeParseError, reason: noJSON}
-	case several && (revision != batchRevision || len(parts) == 0):
+	case several && (revision != batchRevision || len(parts) == 0 || len(parts) > maxRequests):
+		parts = nil
 		no = &refusal{code: jsonrpc.CodeInvalidRequest, reason: noArray}
 	case !several:
 		parts = []json.RawMessage{text}

@@ -61,7 +61,7 @@ func TestBatches(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			hello := strings.TrimSpace(strings.ReplaceAll(hello, "2025-06-18", revision))
 			var out strings.Builder
-			in := strings.Join([]string{hello, ask, `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, `[7]`, `[]`}, "\n")
+			in := strings.Join([]string{hello, ask, `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, `[7]`, `[]`, "[7" + strings.Repeat(",7", 1024) + "]"}, "\n")
 			if err := serveText(t, mcp.Options{Ops: []op.Op{echo()}}).ServeStdio(t.Context(), strings.NewReader(in), &out); err != nil {
 				t.Fatal(err)
 			}
@@ -75,12 +75,12 @@ func TestBatches(t *testing.T) {
 				}
 			}
 			if !taken {
-				if len(arrays) > 0 || refused != 4 {
+				if len(arrays) > 0 || refused != 5 {
 					t.Errorf("it is answered with %s", &out)
 				}
 				return
 			}
-			if len(arrays) != 2 || refused != 1 || single != 2 {
+			if len(arrays) != 2 || refused != 2 || single != 3 {
 				t.Fatalf("it is answered with %s", &out)
 			}
 			if len(arrays[0]) == 1 {
@@ -166,6 +166,7 @@ func TestWeb(t *testing.T) {
 		{"2025-06-18", "", several, 400, "-32600"},
 		{"2024-11-05", "", several, 400, "-32600"},
 		{"2025-03-26", "", "[]", 400, "-32600"},
+		{"2025-03-26", "", "[7" + strings.Repeat(",7", 1024) + "]", 400, "of 1 to 1024 messages"},
 		{"2025-03-26", "", several, 200, `"id":8,"result":{}`},
 		{"2025-03-26", "2025-03-26", several, 200, `"id":7,"result":{}`},
 		{"2025-11-25", "", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, `"id":1.5,"error"`},
