@@ -67,8 +67,8 @@ directory did. Where several gave a key the newest counts.
 A value that is there is never changed, a file that includes others is left alone,
 and nothing else is taken over: write that yourself, with git config.
 
-Where nobody can be asked, since standard input is no terminal, --yes or an ID adds
-it. Without them it is printed, and nothing is added.
+Where nobody can be asked, since standard input or standard error is no terminal,
+--yes or an ID adds it. Without them it is printed, and nothing is added.
 
 Exit status: 0; 1 nothing was added that could have been, or a file could not be
 changed.`,
