@@ -61,7 +61,7 @@ func TestTermAnswersTheRequestThatRuns(t *testing.T) {
 	requireWalls(t)
 	cmd := paddockCommand(t, "session", "--json", "-w", ".")
 	input, output := startPiped(t, cmd)
-	if _, err := io.WriteString(input, `{"id":1,"command":"touch begun; sleep 1000"}`+"\n"); err != nil {
+	if _, err := io.WriteString(input, `{"id":1,"command":"sh -c 'touch begun; exec sleep 1000'"}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	awaitFile(t, filepath.Join(cmd.Dir, "begun"))
@@ -85,7 +85,7 @@ func TestInterruptReachesTheSessionThatRuns(t *testing.T) {
 	seen := t.TempDir()
 	input, output := startPiped(t, cmd)
 	request := `{"op":"session_open","session_id":"other","workspace":"` + seen + `"}` + "\n" +
-		`{"session_id":"other","command":"touch begun; sleep 1000"}` + "\n"
+		`{"session_id":"other","command":"sh -c 'touch begun; exec sleep 1000'"}` + "\n"
 	if _, err := io.WriteString(input, request); err != nil {
 		t.Fatal(err)
 	}
