@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,12 @@ test-mcp-newest: build ## get the newest version of each MCP suite and client, a
 
 mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh
+
+test-readme: ## run every command of the README in a new Debian, as an ordinary user (first, as root: make readme-deps)
+	@CGO_ENABLED=0 PADDOCK_TEST_README=1 $(GO) run ./internal/testsum -race off -- -count=1 -timeout=60m ./test/readme
+
+readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
+	@sh test/readme/deps.sh
 
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \

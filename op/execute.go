@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -266,6 +267,9 @@ func (x *execution) inSandbox(ctx context.Context, argv []string, dir string) (o
 	return out, nil
 }
 
+// degradedFlag is a flag of other commands that execute has in its spec alone.
+var degradedFlag = regexp.MustCompile(`--allow-degraded=([a-z_]+)`)
+
 // failed is the result of a command that could not be run. Whoever asked for
 // it learns the cause without the host's paths, and the caller's terminal the
 // whole of it.
@@ -292,7 +296,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		LocateFields(err, []byte("{}"), x.env.call.spec) // the text above names no file of the host
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
-	if hint := HintOf(err); hint != "" && werr == nil {
+	if hint := degradedFlag.ReplaceAllString(HintOf(err), "allow_degraded: [$1] in the spec"); hint != "" && werr == nil {
 		_, werr = fmt.Fprintf(x.stream.Stderr, "paddock: hint: %s\n", hint)
 	}
 	return out, werr

@@ -37,6 +37,7 @@ func (x *execution) cause(err error) string {
 func HintOf(err error) string {
 	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
 	denied, tokens := (*privilege.Denied)(nil), (*token.UnavailableError)(nil)
+	var fixed interface{ Remedy() string } // an error whose text a contract fixes
 	switch {
 	case errors.As(err, &tokens):
 		return tokens.Hint
@@ -48,6 +49,8 @@ func HintOf(err error) string {
 		return start.Hint
 	case errors.As(err, &own):
 		return own.Hint
+	case errors.As(err, &fixed):
+		return fixed.Remedy()
 	}
 	return ""
 }

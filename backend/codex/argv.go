@@ -26,6 +26,9 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("Codex sandbox policy requires the '%s' CLI to be installed and available on PATH.", e.binary)
 }
 
+// Remedy says how it is got.
+func (e *missingError) Remedy() string { return "npm install -g @openai/codex" }
+
 // platform resolves the option on this machine.
 func platform(option string) (string, error) { return platformOn(runtime.GOOS, option) }
 

@@ -30,9 +30,11 @@ func (b *Backend) ProbeIn(ctx context.Context, state string) backend.Report {
 	cli := backend.Feature{Name: "codex CLI", NeededBy: []string{canSandbox, canNetwork}}
 	id, err := find("codex", state, nil)
 	if err != nil {
-		cli.Detail, cli.Remedy = err.Error(), "npm install -g @openai/codex"
+		cli.Detail = err.Error()
 		if e := (*backend.StartError)(nil); errors.As(err, &e) {
 			cli.Detail, cli.Remedy = e.Object+": "+e.Cause, e.Hint
+		} else if e := (*missingError)(nil); errors.As(err, &e) {
+			cli.Remedy = e.Remedy()
 		}
 		r.Features = append(r.Features, cli)
 		return r

@@ -178,21 +178,24 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 		b.degrade(degradation)
 		return nil
 	}
+	remedy, why := b.groups.lacks(controller)
 	hint := "allow it to be weaker: --allow-degraded=" + degradation
-	if b.groups.why != nil {
-		if more := cgroupHint(b.groups.why); more != "" {
-			hint += "; or " + more
-		}
+	if remedy != "" {
+		hint += "; or " + remedy
 	}
-	return fail("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, b.groups.reason()), hint)
+	return fail("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
 }
 
-// reason says why a controller is missing.
-func (h hierarchy) reason() error {
-	if h.why != nil {
-		return h.why
+// lacks says why a controller is missing and what to do about it, in the probe's
+// words: what keeps it from everybody comes before what keeps it from this user.
+func (h hierarchy) lacks(controller string) (remedy string, why error) {
+	if f := probeController(lookForHierarchy(), controller); !f.OK && f.Remedy != "" {
+		return f.Remedy, errors.New(f.Detail)
 	}
-	return fmt.Errorf("%s has %s", h.place.Dir, strings.Join(h.place.Controllers, ", "))
+	if h.why != nil {
+		return cgroupHint(h.why), h.why
+	}
+	return "", fmt.Errorf("%s has %s", h.place.Dir, strings.Join(h.place.Controllers, ", "))
 }
 
 // useGroup adds the steps that put commands into control groups, where these

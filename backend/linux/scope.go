@@ -32,10 +32,26 @@ func (l *launch) enterScope(ctx context.Context, pid int) {
 	if err == nil {
 		l.group, l.groups.place, err = controlOf(group)
 	}
-	l.groups.why = err
-	if err == nil {
-		l.dir.group = l.group.dir
+	if err != nil {
+		l.groups.why = withoutScope(l.groups.why, err)
+		return
 	}
+	l.groups.why = nil
+	l.dir.group = l.group.dir
+}
+
+// withoutScope is why there is no place for groups, and why the service manager
+// did not make one.
+func withoutScope(why, err error) error {
+	var place *cgroup.Error
+	if !errors.As(why, &place) {
+		return err
+	}
+	hint := place.Hint
+	if more := cgroupHint(err); more != "" && more != hint {
+		hint = more + "; or " + hint
+	}
+	return &cgroup.Error{Op: place.Op, Object: place.Object, Err: fmt.Errorf("%w; %w", place.Err, err), Hint: hint}
 }
 
 // controlOf makes a sandbox's groups in one that is delegated to it alone. The

@@ -86,7 +86,7 @@ refused 'echo x > /usr/x' sh -c 'echo x > /usr/x'
 refused 'unshare -U true' unshare -U true
 refused 'chmod 6755 f' sh -c ': > /tmp/f && chmod 6755 /tmp/f'
 refused 'git ls-remote git://192.0.2.1/x' sh -c 'cd /tmp && git ls-remote git://192.0.2.1/x'
-refused ': >> .git/config' sh -c ': >> .git/config'
+refused ': >> .git/hooks/pre-push' sh -c ': >> .git/hooks/pre-push'
 refused ': >> bin/paddock-agent' sh -c ': >> bin/paddock-agent'
 links=$("$paddock" run -- sed -n 's/^ *\([^ :]*\):.*/\1/p' /proc/net/dev | tr '\n' ' ')
 shown=$((shown + 1))

@@ -1,0 +1,197 @@
+//go:build linux
+
+package readme
+
+import (
+	"strings"
+	"testing"
+)
+
+// rowOf finds the row of a command, or of a block.
+func rowOf(of string) (row, bool) {
+	for _, r := range rows() {
+		if r.of == of {
+			return r, true
+		}
+	}
+	return row{}, false
+}
+
+const (
+	denied = "The user does not have the UNSANDBOXED_EXEC privilege. Ask an admin to grant it with the alter_privileges tool.\npaddock: hint: paddock privilege grant user:dev UNSANDBOXED_EXEC"
+	grant  = "paddock privilege grant user:dev UNSANDBOXED_EXEC >/dev/null || exit"
+	take   = "~/paddock/bin/paddock privilege revoke user:dev UNSANDBOXED_EXEC"
+)
+
+var (
+	noMemory = []string{"linux: control groups", "linux: controller memory"}
+	noCPU    = []string{"linux: control groups", "linux: controller cpu"}
+	noDocker = []string{"docker: engine's command line"}
+	noCodex  = []string{"codex: codex CLI"}
+)
+
+// rows is the table, in the order of the README.
+//
+//nolint:maintidx // a table
+func rows() []row {
+	return []row{
+		{of: "make demo", dir: "paddock", steps: []step{{see: []string{"walls held"}, never: []string{"NOT "}}}},
+		// All packages are compiled and few tests run: all of them run as an ordinary
+		// user in .ci/run, on a machine with the programs that many of them need.
+		{of: "make test", dir: "paddock", steps: []step{{instead: "make test TESTARGS=-run=TestOutput", see: []string{", 0 failed, "}, never: []string{"FAIL"}}}},
+		{of: `./bin/paddock run -- sh -c 'echo out; echo err >&2; exit 7'`, dir: "paddock", steps: []step{{status: 7}}},
+		{of: "echo $?", dir: "paddock", steps: []step{{}}},
+
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-mcp bin/paddock-redis"}}},
+		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
+		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
+		{of: "paddock run -w ~/src/app --ro ~/go/pkg/mod -- make", dir: "paddock", steps: []step{{see: []string{"made one", "made two"}}}},
+		{of: "paddock run --rw ~/.cache/app:/cache -- app", steps: []step{{see: []string{"app: ", "kept"}, after: "grep new ~/.cache/app/new"}}},
+		{of: "paddock run --network host -- curl https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
+		{of: "paddock run --timeout 1s -- ./hangs", steps: []step{{status: 124, see: []string{"timeout"}}}},
+		{of: "paddock run --env LANG=C.UTF-8 --env-pass TOKEN -- app", steps: []step{{before: "export TOKEN=t0ken", see: []string{"app: LANG=C.UTF-8 TOKEN=t0ken"}}}},
+		{of: "paddock run bash", steps: []step{{tty: true, stdin: "tty; echo $((6*7)) >answer; exit 3\n", status: 3, see: []string{"/dev/pts/"}, after: "grep 42 answer"}}},
+		{of: "paddock run --memory 512MiB --cpus 1.5 -- make -j8", steps: []step{
+			{status: 125, lacks: noMemory, see: []string{"--allow-degraded=memory"}},
+			{instead: "paddock run --memory 512MiB --cpus 1.5 --allow-degraded=memory -- make -j8", status: 125, lacks: noCPU, see: []string{"--allow-degraded=cpus"}},
+			{instead: "paddock run --memory 512MiB --cpus 1.5 --allow-degraded=memory --allow-degraded=cpus -- make -j8", see: []string{"made one", "made two", "paddock: not kept: "}},
+		}},
+		{of: "paddock run --workspace-mode copy -- ./try", steps: []step{{see: []string{"tried"}, after: "! ls tried"}}},
+		{of: "paddock run --rootfs ~/image -- app", steps: []step{{see: []string{"app runs"}}}},
+		{of: "paddock run --seccomp debug -- gdb ./app", steps: []step{{stdin: "run\nquit\n", see: []string{"app runs", "exited normally"}}}},
+		{of: "paddock run --level landlock -- make", steps: []step{{see: []string{"made one", "paddock: not kept: "}}}},
+		{of: "paddock run --json -- ./app", steps: []step{{see: []string{`"exit_code":0`, `"stdout":"app runs, on a terminal: false\n"`, `"isolation":{`}}}},
+		{of: "paddock run --spec sandbox.yaml -- ./app", steps: []step{
+			{status: 125, lacks: noCPU, see: []string{"--allow-degraded=cpus"}},
+			{instead: "paddock run --spec sandbox.yaml --allow-degraded=cpus -- ./app", see: []string{"app runs"}},
+		}},
+		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
+		{of: "paddock list", steps: []step{{see: []string{"no sandbox runs"}}}},
+		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
+		{of: "paddock help run", steps: []step{{see: []string{"--rootfs"}}}},
+		{of: "paddock completion bash", steps: []step{{see: []string{"complete -o"}}}},
+		{of: "level: full", path: "src/app/sandbox.yaml", steps: []step{{
+			instead: "paddock plan --spec sandbox.yaml --allow-degraded=cpus", see: []string{"workspace   /home/dev/src/app (rw)", "/home/dev/go/pkg/mod"},
+		}}},
+
+		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: in /home/dev/src/app alone"}, also: installed}}},
+		{of: "paddock mcp", steps: []step{{}}},
+		{of: "paddock mcp uninstall", steps: []step{{status: 125, see: []string{"--client"}}, {instead: "paddock mcp uninstall --client claude-code", after: "! grep -r paddock ~/.claude.json .claude"}}},
+		{of: `{"mcpServers": {"paddock": {"command": "/path/to/paddock", "args": ["mcp", "--workspace", "/path/to/project"]}}}`, path: "mcp.json", steps: []step{{instead: "jq . ~/mcp.json", also: written}}},
+		{of: "paddock token create agent:ann --workspace ~/src/app --expires 30d", steps: []step{{see: []string{"pdk_", "agent:ann"}, also: func(_ *testing.T, printed string) {
+			token, _, _ = strings.Cut(printed, "\n")
+		}}}},
+		{of: "paddock mcp --http 127.0.0.1:8765", steps: []step{{see: []string{"listening on http://127.0.0.1:8765/mcp"}, while: overHTTP}}},
+
+		{of: "paddock session -w ~/src/app", steps: []step{{stdin: "cd /tmp\nx=1\npwd; echo $x\nexit 3\n", status: 3, see: []string{"/tmp\n1\n"}}}},
+		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},
+
+		{of: "paddock execute", steps: []step{{status: 126, see: []string{"Empty command", "give a text for the shell"}}}},
+		{of: "paddock execute 'ls; curl example.com'", steps: []step{{status: 126}}},
+		{of: `paddock execute 'grep -rn "TODO" . | sort | head -3'`, steps: []step{{see: []string{"TODO: "}}}},
+		{of: "commands: {allow: [git, python3, ls, cat], subcommands: {git: [push]}}", path: "src/app/rules.yaml", steps: []step{
+			{instead: "paddock policy check --spec rules.yaml 'python3 -V && git status'", see: []string{"allowed"}},
+			{instead: "paddock policy check --spec rules.yaml 'git push'", status: 1, see: []string{"denied: Subcommand 'push' is not allowed"}},
+			{instead: "paddock execute --spec rules.yaml 'cat notes.txt'", status: 125, lacks: noMemory, see: []string{"allow_degraded: [memory] in the spec"}, never: []string{"--allow-degraded"}},
+			{before: "echo 'allow_degraded: [memory]' >>rules.yaml", instead: "paddock execute --spec rules.yaml 'cat notes.txt'", see: []string{"TODO: more"}},
+		}},
+		{of: "paddock policy check", steps: []step{{status: 125, see: []string{"paddock: "}}}},
+		{of: "paddock policy list", steps: []step{{see: []string{"allow  grep"}}}},
+		{of: "paddock policy check 'ls; curl example.com'", steps: []step{{status: 1}}},
+		{of: `paddock policy check 'grep -rn "a;b" . | sort | head -3' && echo fine`, steps: []step{{}}},
+
+		{of: "paddock audit --since 1h", steps: []step{{see: []string{"user:dev run ", "execute denied"}}}},
+		{of: `paddock audit --raw | jq -c 'select(.outcome == "denied")'`, steps: []step{{see: []string{`"outcome":"denied"`, "'curl' is not allowed"}, never: []string{`"outcome":"ok"`}}}},
+		{of: "paddock audit verify", steps: []step{{see: []string{"ok: nothing was changed"}}}},
+		{of: `paddock audit verify --head "$HASH"`, steps: []step{
+			{before: "HASH=$(paddock audit verify | sed -n 's/^head *//p')", see: []string{"ok: nothing was changed"}},
+			{before: "HASH=$(echo | sha256sum | cut -d ' ' -f 1)", status: 1},
+		}},
+
+		{of: "paddock privilege grant user:ann UNSANDBOXED_EXEC", steps: []step{{see: []string{"before     none", "after      UNSANDBOXED_EXEC"}}}},
+		{of: "paddock privilege list", steps: []step{{see: []string{"user:ann"}}}},
+		{of: "workspace: [{source: /srv/agents, mode: rw}]", path: "ceiling.yaml", steps: []step{
+			{instead: "paddock token create agent:bob --workspace /srv/agents --ceiling ~/ceiling.yaml", see: []string{"agent:bob"}},
+			{instead: "paddock token create agent:eve --workspace ~/src/app --ceiling ~/ceiling.yaml", status: 125, see: []string{"/srv/agents"}},
+		}},
+
+		{of: "paddock cgroup mkdir build/job", steps: hostTool(step{status: 125, see: []string{"permission denied: /sys/fs/cgroup/build"}})},
+		{of: "paddock cgroup write build/job/memory.max 512M", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.max"}})},
+		{of: "paddock cgroup move build/job 4711", steps: hostTool(step{status: 125, see: []string{"cgroup_path must be an existing cgroup directory."}})},
+		{of: "paddock cgroup read build/job/memory.current", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.current"}})},
+		{of: "paddock cgroup stat build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
+		{of: "paddock cgroup rmdir build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
+		{of: "paddock unshare -Urpf --mount-proc -- ps", steps: hostTool(step{see: []string{"      1 ?", " ps\n"}})},
+		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
+
+		{of: `import "github.com/paddock-dev/paddock"`, path: "lib/readme.txt", dir: "lib", steps: []step{
+			{before: inAProgram, instead: "./lib", status: 1, see: []string{"cannot find the agent: tried Options.Agent (not set), $PADDOCK_AGENT (not set)"}},
+			{before: "export PADDOCK_AGENT=$HOME/paddock/bin/paddock-agent", instead: "./lib", see: []string{"Linux"}},
+		}},
+
+		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
+			{status: 125, see: []string{"permission denied", "below $XDG_RUNTIME_DIR where that is set"}},
+			{before: "export XDG_RUNTIME_DIR=/run/user/1000", while: asClient},
+		}},
+		{of: "bin/paddock-agent --help", dir: "paddock", steps: []step{{see: []string{"--shell-root"}}}},
+		{of: "import base64, io, json, socket, tarfile", path: "client.py", steps: []step{{instead: "python3 ~/client.py", status: 1, see: []string{"FileNotFoundError"}}}},
+
+		{of: "paddock run --redact email=mask --redact credit_card -- ./report", steps: []step{{see: []string{"j***@example.org [REDACTED_CREDIT_CARD]"}}}},
+		{of: "redaction:", path: "src/app/redaction.yaml", steps: []step{
+			{instead: "paddock run --spec redaction.yaml -- ./report", see: []string{"<ip_hash:", "[REDACTED_TICKET]"}, never: []string{"192.0.2.7", "JIRA-12"}},
+			{instead: "paddock run --spec redaction.yaml -- ./key", see: []string{"Output blocked: detected key."}, never: []string{"sk-0123"}},
+		}},
+
+		{of: "paddock run --backend docker --image debian:12 -- sh -c 'cat /etc/os-release'", steps: []step{{status: 125, lacks: noDocker}}},
+		{of: "paddock run --wrapper 'bwrap --ro-bind / / --dev /dev --tmpfs /tmp --unshare-net --' -- ls", steps: []step{{see: []string{"notes.txt", "paddock: not kept: "}}}},
+		{of: "paddock plan --backend docker", steps: []step{{status: 125, lacks: noDocker}}},
+		{of: "paddock doctor --backend docker", steps: []step{{status: 1, lacks: noDocker, see: []string{"not usable: "}}}},
+		{of: "backend: codex", path: "src/app/codex.yaml", steps: []step{{instead: "paddock run --spec codex.yaml -- ./app", status: 125, lacks: noCodex}}},
+		{of: "backend: docker", path: "src/app/docker.yaml", steps: []step{{instead: "paddock run --spec docker.yaml -- ./app", status: 125, see: []string{
+			"requires the 'podman' CLI to be installed and available on PATH.", "hint: install docker, podman or nerdctl, or name the program with --engine",
+		}}}},
+
+		{of: "paddock git accept", steps: []step{
+			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
+			{before: "paddock run -- git remote add origin https://example.com/app.git", see: []string{"origin"}, after: "git remote get-url origin"},
+		}},
+		{of: "PADDOCK_AGENT=/nowhere paddock run -- true", steps: []step{{status: 125}}},
+	}
+}
+
+// hostTool are the steps of a tool for the host: refused without the privilege,
+// and what it does for a user who holds that.
+func hostTool(held step) []step {
+	held.before, held.after = grant, take
+	return []step{{status: 125, see: []string{denied}}, held}
+}
+
+// inAProgram makes a program of the README's lines.
+const inAProgram = `cat >go.mod <<END
+module example.com/lib
+
+go 1.26.0
+
+require github.com/paddock-dev/paddock v0.0.0
+replace github.com/paddock-dev/paddock => ../paddock
+END
+cp ../paddock/go.sum .
+{
+	printf 'package main\n\nimport ("context"; "fmt"; "os")\n\n'
+	sed -n '/^import/p' readme.txt
+	printf 'func try(ctx context.Context) error {\n'
+	sed '/^import/d' readme.txt
+	printf 'fmt.Printf("%%s", out)\nreturn err\n}\n\nfunc main() { if err := try(context.Background()); err != nil { fmt.Println(err); os.Exit(1) } }\n'
+} >main.go
+go mod tidy && CGO_ENABLED=0 go build || exit`
+
+// asClient runs the README's client beside the agent.
+func asClient(t *testing.T) {
+	dial(t, "unix", "/tmp/x.sock")
+	printed := must(t, "python3 ~/client.py")
+	for _, want := range []string{"'stdout': 'Linux\\n', 'stderr': 'oops\\n'", "'exit_code': 3", "b'hello\\n'\n", "notes/a.txt", "new/empty.txt"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the client printed\n%s\nwithout %q", printed, want)
+		}
+	}
+}
