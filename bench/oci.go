@@ -51,7 +51,9 @@ func ociRuntime(name string, plan *confine.Plan, b *bench, flags ...string) isol
 		runs++
 		id := fmt.Sprintf("paddock-bench-%d-%d", os.Getpid(), runs)
 		args := slices.Concat([]string{"--root", filepath.Join(bundle, "state")}, flags, []string{"run", "--bundle", bundle, id})
-		return exec.CommandContext(ctx, name, args...), nil
+		cmd := exec.CommandContext(ctx, name, args...)
+		cmd.Stdin = strings.NewReader("") // as root they give what is there to the container's user, /dev/null too
+		return cmd, nil
 	}}
 }
 

@@ -254,7 +254,9 @@ func (t *teller) frame(said []string, stdout, stderr string) {
 		}
 		said = append(said, count(int64(n), "line")+" of stdout")
 	}
-	t.line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
+	if len(said) > 0 {
+		t.line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
+	}
 	t.text("", stdout)
 	t.text(stderrTitle, stderr)
 }
