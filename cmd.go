@@ -106,7 +106,8 @@ func (c *Cmd) start() (*run, error) {
 	if err := c.ctx.Err(); err != nil {
 		return nil, agentError("start "+strconv.Quote(c.Args[0]), err)
 	}
-	return startRun(c.ctx, c.sandbox, req, c.Timeout, c.streams(), c.inside)
+	r, err := startRun(c.ctx, c.sandbox, req, c.Timeout, c.streams(), c.inside)
+	return r, c.sandbox.explainMissing(err, c.Args[0])
 }
 
 // streams wraps the caller's writers, so that they are not touched after Wait
@@ -153,17 +154,30 @@ func (c *Cmd) Wait() error {
 		c.block(result.Blocked)
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
-		for _, w := range []io.Writer{c.Stderr, c.errBuf} {
-			if k := keptBy(w); k != nil && !result.Success() {
-				result.Denials = guess(result.Denials, c.sandbox.spec, result.ExitCode, k.Bytes())
-				break
-			}
+		if !result.Success() {
+			result.Denials = c.sandbox.guess(result.Denials, result.ExitCode, c.said(result), c.String())
 		}
 	}
 	if result == nil || result.Success() {
 		return err
 	}
 	return &ExitError{Result: result, cause: err}
+}
+
+// said is what was kept of the command's error output, where anything was printed there;
+// else the end of its output, into which it may have been led.
+func (c *Cmd) said(r *Result) []byte {
+	for _, w := range []io.Writer{c.Stderr, c.errBuf} {
+		if k := keptBy(w); k != nil && r.StderrBytes > 0 {
+			return k.Bytes()
+		}
+	}
+	for _, w := range []io.Writer{c.Stdout, c.outBuf} {
+		if k := keptBy(w); k != nil && r.StderrBytes == 0 {
+			return lastWords(k.Bytes())
+		}
+	}
+	return nil
 }
 
 // Result is how the command ended. It is nil before Wait has returned, and

@@ -3,6 +3,7 @@ package paddock
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -22,9 +23,15 @@ var guesses = []struct {
 	{"No space left on device", Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: --tmp, and --disk for a copied workspace"}, nil},
 	{"Network is unreachable", noNetwork, withoutNetwork},
 	{"Temporary failure in name resolution", noNetwork, withoutNetwork},
-	{"Could not resolve host", noNetwork, withoutNetwork},
+	{unresolved, noNetwork, withoutNetwork},
 	{"network is unreachable", noNetwork, withoutNetwork},
 	{"EAI_AGAIN", noNetwork, withoutNetwork},
+	{"ENETUNREACH", noNetwork, withoutNetwork},
+	{"Temporary failure resolving", noNetwork, withoutNetwork}, // apt
+	{"bad address '", noNetwork, withoutNetwork},               // busybox
+	{"Name does not resolve", noNetwork, withoutNetwork},       // musl
+	{"UnknownHostException", noNetwork, withoutNetwork},        // Java
+	{"dial tcp: lookup ", noNetwork, withoutNetwork},           // Go
 	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
 	{"(from versions: none)", noNetwork, withoutNetwork}, // pip
 	{"you're using offline mode (--offline)", noNetwork, withoutNetwork},
@@ -41,6 +48,9 @@ var guesses = []struct {
 	{"out of memory", noMemory, withMemory},
 }
 
+// unresolved is what curl and git say.
+const unresolved = "Could not resolve host"
+
 // cpuExceeded is what shells print of SIGXCPU.
 const cpuExceeded = "CPU time limit exceeded"
 
@@ -55,20 +65,45 @@ var noNetwork = Denial{Layer: "network", Rule: "none", Hint: "there is no networ
 
 func withoutNetwork(s Spec) bool { return s.Network == "none" }
 
-// guess adds to the denials what the exit status of a command that failed and its
-// error output suggest.
-func guess(list []Denial, spec Spec, status int, stderr []byte) []Denial {
+// silent are programs for the network that were told to print no errors, and the status
+// that they end with where they find no host.
+var silent = []struct {
+	command string
+	status  int
+}{{"curl ", 6}, {"wget ", 4}}
+
+// GuessDenials returns what the sandbox may have refused, by what was printed: by a shell
+// on a terminal, say, of which no exit status is known. Of a [Cmd], and of a command in a
+// [Session], the result says it.
+func (s *Sandbox) GuessDenials(output []byte) []Denial {
+	return s.guess(nil, statusNotFound, output, "")
+}
+
+// guess adds to the denials what the exit status of a command that failed and what it
+// has said suggest.
+func (s *Sandbox) guess(list []Denial, status int, said []byte, command string) []Denial {
 	if status == 128+int(syscall.SIGXCPU) { // as shells tell of what they have started
-		stderr = append(slices.Clip(stderr), cpuExceeded...)
+		said = append(slices.Clip(said), cpuExceeded...)
+	}
+	for _, p := range silent {
+		if len(said) == 0 && status == p.status && strings.Contains(command, p.command) {
+			said = []byte(unresolved)
+		}
 	}
 	for _, g := range guesses {
 		known := func(d Denial) bool { return d.Layer == g.denial.Layer && d.Rule == g.denial.Rule }
-		if !bytes.Contains(stderr, []byte(g.text)) || g.applies != nil && !g.applies(spec) || slices.ContainsFunc(list, known) {
+		if !bytes.Contains(said, []byte(g.text)) || g.applies != nil && !g.applies(s.spec) || slices.ContainsFunc(list, known) {
 			continue
 		}
 		denial := g.denial
 		denial.Guess = true
 		list = append(list, denial)
 	}
-	return list
+	return s.guessMissing(list, status, said)
+}
+
+// lastWords are the end of an output, in which a program says why it has failed.
+func lastWords(output []byte) []byte {
+	const most = 2 << 10
+	return output[max(0, len(output)-most):]
 }

@@ -61,7 +61,8 @@ type Options struct {
 	// that are visible there at the same place, and that no command of a sandbox can
 	// write or ever could. [Plan] says which were left out, and why. It counts for the
 	// linux backend, with the host's own root file system, where the spec neither sets
-	// PATH nor says which programs may be called. Default: PATH is fixed.
+	// PATH nor says which programs may be called. A hint about a program that is missing
+	// inside looks for it there, too. Default: PATH is fixed.
 	Path string
 	// Own are files of the caller's own that commands must not change, beside
 	// Paddock's programs and its state: where privileges are kept, say. One that
@@ -73,7 +74,8 @@ type Options struct {
 	GitUser bool
 	// NoLinks refuses a workspace, mounts and a root file system that are named
 	// through symbolic links. It is for specs of others than the operator: who
-	// may write to one directory could name any other through a link in it.
+	// may write to one directory could name any other through a link in it. Hints do
+	// not say then where a program that is missing inside is on this host.
 	NoLinks bool
 	// Planted is told, once, of a sandbox that has ended and whose
 	// [Sandbox.Changes] are not empty, before the first [Sandbox.Close] returns.

@@ -19,6 +19,10 @@ type Sandbox struct {
 	wall   backend.Sandbox
 	client wire.Client
 	spec   Spec
+	// search is Options.Path, and discreet Options.NoLinks: hints do not say where things
+	// of this host are.
+	search   string
+	discreet bool
 	// attached says that another process owns it.
 	attached bool
 	// lost is what is open to commands of what the host executes or obeys.
@@ -63,6 +67,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 		return nil, err
 	}
 	s := newSandbox(wall, req.Spec)
+	s.search, s.discreet = opts.Path, opts.NoLinks
 	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
 	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
 	if err == nil && opts.Unreported != nil {

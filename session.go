@@ -144,12 +144,16 @@ func (n *Session) Run(ctx context.Context, c SessionCommand) (*SessionResult, er
 		if err == nil {
 			res = newSessionResult(&r, c.Raw)
 			res.Isolation = n.sandbox.Isolation()
-			if res.ExitCode != 0 {
-				res.Denials = guess(res.Denials, n.sandbox.spec, res.ExitCode, []byte(res.Stderr()))
-			}
 		}
 		return err
 	})
+	if err == nil && res.ExitCode != 0 {
+		said := []byte(res.Stderr())
+		if res.StderrBytes == 0 {
+			said = lastWords([]byte(res.Stdout()))
+		}
+		res.Denials = n.sandbox.guess(res.Denials, res.ExitCode, said, c.Text)
+	}
 	if err == nil && ctx.Err() != nil && res.Interrupted {
 		err = agentError("run the command", ctx.Err())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy/specfile"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -68,6 +69,7 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 	own := *c.env
 	own.call, c.stream = c, stream
 	out, err := c.op.do(ctx, &own, in, stream)
+	LocateFields(err, input, c.spec)
 	err = c.ended(ctx, out, err)
 	if c.lost {
 		out = nil
@@ -83,8 +85,9 @@ type call struct {
 	stream  *Stream
 	args    json.RawMessage // without secrets; nil where they could not be read
 	secrets []string
-	needs   privilege.Set // beside the operation's own, once it is known what is asked for
-	begun   uint64        // the number of its begin record, 0 where there is none
+	needs   privilege.Set  // beside the operation's own, once it is known what is asked for
+	begun   uint64         // the number of its begin record, 0 where there is none
+	spec    *specfile.File // that was named and read, nil where none was
 	warned  bool
 	lost    bool // what was done could not be put on record, and must not be acknowledged
 

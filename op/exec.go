@@ -38,7 +38,6 @@ type keptExec struct {
 	command string // what is remembered of it
 	began   time.Time
 	cmd     *paddock.Cmd
-	where   lookup
 	limit   timeLimit
 	end     context.CancelFunc // kills the whole tree
 	killed  bool               // by exec_kill; of execs.mu
@@ -133,13 +132,12 @@ func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*ke
 		x.out.store.remove(x.out)
 		return nil, err
 	}
-	x.cmd, x.where = h.Command(ctx, argv[0], argv[1:]...), env.lookupIn(ctx, h.Sandbox)
+	x.cmd = h.Command(ctx, argv[0], argv[1:]...)
 	x.limit = env.within(in.limit(h.Spec()))
 	x.cmd.Dir, x.cmd.AddEnv, x.cmd.Timeout = in.Cwd, in.Env, x.limit.span
 	x.cmd.Stdout, x.cmd.Stderr = outputSide{x.out, 0}, outputSide{x.out, 1}
 	x.cmd.Stdin = in.stdin(h, stream)
 	if err := x.cmd.Start(); err != nil {
-		err = x.where.explain(err, argv[0])
 		end()
 		x.err = err
 		close(x.done)
@@ -166,12 +164,15 @@ func (in ExecInput) stdin(h *held, stream *Stream) io.Reader {
 func (x *keptExec) watch(h *held) {
 	err := brokenStream(x.cmd.Wait())
 	x.result = x.cmd.Result()
-	x.where.guess(x.result, x.cmd.Stderr)
 	x.end()
 	if x.result == nil || err != nil && !cancelled(err) {
 		x.err = h.explain(err)
 	}
-	x.out.End(x.how())
+	var refused []paddock.Denial
+	if x.result != nil && !x.result.Success() {
+		refused = x.result.Denials
+	}
+	x.out.End(x.how(), refused...)
 	close(x.done)
 }
 

@@ -68,6 +68,8 @@ Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
 
 func (in ExecInput) check(env *Env) error {
 	switch {
+	case in.Command == "" && len(in.Argv) == 0 && env.Sandboxes == nil:
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: "paddock exec --sandbox ID -- CMD [ARG]..."}
 	case in.Command == "" && len(in.Argv) == 0:
 		return &policy.FieldError{Field: "command", Reason: "no command was given", Hint: "give command (shell text) or argv"}
 	case in.Command != "" && len(in.Argv) > 0:
@@ -240,7 +242,7 @@ func (h *held) followed(ctx context.Context, env *Env, argv []string, in ExecInp
 	if in.Timeout != nil {
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
-	run, err := follow(env.lookupIn(ctx, h.Sandbox), cmd, policy.Spec{}, false, stream)
+	run, err := follow(cmd, policy.Spec{}, false, stream)
 	out := ExecAnswer{Sandbox: h.called(), State: stateExited}
 	out.ended(run)
 	return out, errors.Join(err, tellDenials(stream.Stderr, run.Denials, run.ExitStatus()))

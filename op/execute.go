@@ -288,6 +288,9 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 	if x.stream.Stderr == nil {
 		return out, nil
 	}
+	if x.env.call != nil {
+		LocateFields(err, []byte("{}"), x.env.call.spec) // the text above names no file of the host
+	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
 	if hint := HintOf(err); hint != "" && werr == nil {
 		_, werr = fmt.Fprintf(x.stream.Stderr, "paddock: hint: %s\n", hint)

@@ -33,7 +33,14 @@ func (e *Env) readSpec(ctx context.Context, field, name string) (policy.Spec, er
 	if err != nil {
 		return policy.Spec{}, err
 	}
-	return specfile.Decode(name, data)
+	file, err := specfile.Parse(name, data)
+	if err != nil {
+		return policy.Spec{}, err
+	}
+	if e.call != nil {
+		e.call.spec = file
+	}
+	return file.Spec, nil
 }
 
 // openNamed opens a file of the host that somebody has named in a field.

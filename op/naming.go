@@ -3,12 +3,14 @@ package op
 import (
 	"encoding/json"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // specFields are the fields of inputs that set fields of a spec and are called
@@ -27,6 +29,26 @@ var specPath = regexp.MustCompile(`\b(?:limits\.[a-z_]+|[a-z]+_[a-z_]+)\b`)
 // which say names as the door does, rather than of those of the spec that they set. What is
 // neither in a field nor elsewhere than in the spec file is told with the name of that.
 func (o Op) NameFields(err error, input []byte, say func(Field) string) {
+	NameFields(o.Fields(), err, input, say)
+}
+
+// LocateFields adds the file and the line to each error about a field that the spec file
+// sets and the input does not. Without a file, nil, it does nothing.
+func LocateFields(err error, input []byte, spec *specfile.File) {
+	var given map[string]json.RawMessage
+	if spec == nil || json.Unmarshal(input, &given) != nil {
+		return
+	}
+	for _, e := range policy.FieldErrors(err) {
+		_, written := given[inputKey(given, e)]
+		if !written && e.File == "" && e.Line == 0 {
+			spec.LocateField(e)
+		}
+	}
+}
+
+// NameFields is [Op.NameFields] for who takes such fields and is no operation.
+func NameFields(fields []Field, err error, input []byte, say func(Field) string) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(input, &given) != nil {
 		return
@@ -36,7 +58,7 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 		_ = json.Unmarshal(given[key], &file) // absent, or a text
 	}
 	byKey := map[string]Field{}
-	for _, f := range o.Fields() {
+	for _, f := range fields {
 		byKey[f.JSON] = f
 	}
 	inText := func(text string) string {
@@ -52,12 +74,15 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 			continue
 		}
 		f, ok := byKey[inputKey(given, e)]
-		base, _, _ := strings.Cut(e.Field, "[")
+		base := baseOf(e.Field)
 		// What nobody wrote is a field that is missing, or the current directory.
 		_, written := given[f.JSON]
 		switch missing := base == f.JSON || base == "workspace.source" && say(f) != f.JSON; {
-		case ok && (written || file == "" && missing):
+		case ok && (written || missing && (file == "" || !specKey(e.Field))):
 			name, member := say(f), memberOf(base)
+			if e.Value == member {
+				e.Value = "" // it is in the name
+			}
 			switch {
 			case name != f.JSON && member != "":
 				e.Field = name + " " + member
@@ -69,7 +94,7 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 				e.Field = name
 			}
 			e.Reason, e.Hint = inText(e.Reason), inText(e.Hint)
-		case file != "":
+		case file != "" && specKey(e.Field):
 			e.File = file
 		}
 	}
@@ -77,6 +102,24 @@ func (o Op) NameFields(err error, input []byte, say func(Field) string) {
 
 // JSONName is what a field is called where inputs are JSON.
 func JSONName(f Field) string { return f.JSON }
+
+// baseOf is a field without the index of an entry, and what follows that.
+func baseOf(field string) string {
+	if memberOf(field) != "" {
+		return field // an index within a name is none
+	}
+	base, _, _ := strings.Cut(field, "[")
+	return base
+}
+
+// specKey reports whether a field is, or is in, one of a spec's own: others are in no file.
+func specKey(field string) bool {
+	root, _, _ := strings.Cut(baseOf(field), ".")
+	return slices.ContainsFunc(reflect.VisibleFields(reflect.TypeFor[policy.Spec]()), func(f reflect.StructField) bool {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return name == root
+	})
+}
 
 // memberOf is the name of a variable or of a setting in a field, "" where it is none.
 func memberOf(field string) string {
@@ -100,12 +143,12 @@ func entryOf(e *policy.FieldError) string {
 // inputKey is the field of the input that sets the field of a spec that is refused,
 // the one that was given if there are several.
 func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
-	name, _, _ := strings.Cut(e.Field, "[")
+	name := baseOf(e.Field)
 	parent, last, _ := strings.Cut(name, ".")
-	keys := specFields[name]
+	keys, member := specFields[name], memberOf(name)
 	switch {
 	case keys != nil:
-	case parent == "env":
+	case member != "" && parent == "env":
 		keys = specFields[parent]
 	case parent == "codex":
 		keys = []string{"codex_config"}
@@ -117,19 +160,19 @@ func inputKey(given map[string]json.RawMessage, e *policy.FieldError) string {
 	i := slices.IndexFunc(keys, func(key string) bool {
 		var list []string
 		raw, ok := given[key]
-		if !ok || name != "mounts" && !strings.HasPrefix(name, "env.") || json.Unmarshal(raw, &list) != nil {
+		if !ok || name != "mounts" && member == "" || json.Unmarshal(raw, &list) != nil {
 			return ok
 		}
 		return slices.ContainsFunc(list, func(text string) bool {
-			if variable, ok := strings.CutPrefix(name, "env."); ok {
+			if member != "" {
 				set, _, _ := strings.Cut(text, "=")
-				return set == variable
+				return set == member || policy.FieldPath("", set) == member
 			}
 			m, _ := parseMount("", text)
 			return isMount(m, e.Value)
 		})
 	})
-	if i < 0 && len(keys) > 1 {
+	if i < 0 && (len(keys) > 1 || member != "") {
 		return ""
 	}
 	return keys[max(i, 0)]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // An error names what was written: the flag, the field, or the key of a file.
@@ -37,14 +38,21 @@ func TestErrorsNameWhatWasWritten(t *testing.T) {
 		"a rule":              {`{"redact":["x"]}`, policy.FieldError{Field: "redaction[0].type", Value: "x", Reason: "no"}, `cannot use --redact "x": no`, `cannot use redact "x": no`},
 		"options of a backend": {`{"user":"1"}`, policy.FieldError{Field: "docker", Reason: "no"},
 			`cannot use --user: no`, `cannot use user: no`},
-		"the engine":          {`{"engine":"x"}`, policy.FieldError{Field: "docker.binary", Value: "x", Reason: "no"}, `cannot use --engine "x": no`, `cannot use engine "x": no`},
-		"a setting of codex":  {`{"codex_config":["a.b=1"]}`, policy.FieldError{Field: "codex.config_overrides.a.b", Reason: "no"}, `cannot use --codex-config a.b: no`, `cannot use codex_config.a.b: no`},
-		"the operator's":      {`{}`, policy.FieldError{Field: "limits.memory", Reason: "no"}, `cannot use limits.memory: no`, `cannot use limits.memory: no`},
-		"a configuration's":   {`{"config":"c.json"}`, policy.FieldError{Field: "limits.memory", Reason: "no"}, `c.json: cannot use limits.memory: no`, `c.json: cannot use limits.memory: no`},
-		"a line of a file":    {`{"memory":"1"}`, policy.FieldError{Field: "limits.memory", Reason: "no", File: "s.yaml", Line: 2}, `s.yaml:2: cannot use limits.memory: no`, `s.yaml:2: cannot use limits.memory: no`},
-		"what no field sets":  {`{}`, policy.FieldError{Field: "commands.allow", Reason: "no"}, `cannot use commands.allow: no`, `cannot use commands.allow: no`},
-		"no field at all":     {`{}`, policy.FieldError{Field: "PADDOCK_STATE_DIR", Reason: "no"}, `cannot use PADDOCK_STATE_DIR: no`, `cannot use PADDOCK_STATE_DIR: no`},
-		"an input that is no": {`nonsense`, policy.FieldError{Field: "limits.memory", Reason: "no"}, `cannot use limits.memory: no`, `cannot use limits.memory: no`},
+		"the engine":               {`{"engine":"x"}`, policy.FieldError{Field: "docker.binary", Value: "x", Reason: "no"}, `cannot use --engine "x": no`, `cannot use engine "x": no`},
+		"a setting of codex":       {`{"codex_config":["a.b=1"]}`, policy.FieldError{Field: "codex.config_overrides.a.b", Reason: "no"}, `cannot use --codex-config a.b: no`, `cannot use codex_config.a.b: no`},
+		"a setting of the file's":  {`{"codex_config":["a.b=1"],"spec_file":"s.yaml"}`, policy.FieldError{Field: "codex.config_overrides.n", Reason: "no"}, `s.yaml: cannot use codex.config_overrides.n: no`, `s.yaml: cannot use codex.config_overrides.n: no`},
+		"a setting by the ceiling": {`{"codex_config":["n=1"]}`, policy.FieldError{Field: "codex.config_overrides.n", Value: "n", Reason: "no"}, `cannot use --codex-config n: no`, `cannot use codex_config.n: no`},
+		"a variable's odd name":    {`{"env":["A B=1"]}`, policy.FieldError{Field: `env."A B"`, Reason: "no"}, `cannot use --env "A B": no`, `cannot use env."A B": no`},
+		"a variable without name":  {`{"env":["=1"]}`, policy.FieldError{Field: `env.""`, Reason: "no"}, `cannot use --env "": no`, `cannot use env."": no`},
+		"a name like an index":     {`{"env":["A[0]=1"]}`, policy.FieldError{Field: `env."A[0]"`, Reason: "no"}, `cannot use --env "A[0]": no`, `cannot use env."A[0]": no`},
+		"a file and no field":      {`{"spec_file":"s.yaml"}`, policy.FieldError{Field: "PADDOCK_STATE_DIR", Reason: "no"}, `cannot use PADDOCK_STATE_DIR: no`, `cannot use PADDOCK_STATE_DIR: no`},
+		"a file and a flag":        {`{"spec_file":"s.yaml"}`, policy.FieldError{Field: "--workspace", Reason: "no"}, `cannot use --workspace: no`, `cannot use --workspace: no`},
+		"the operator's":           {`{}`, policy.FieldError{Field: "limits.memory", Reason: "no"}, `cannot use limits.memory: no`, `cannot use limits.memory: no`},
+		"a configuration's":        {`{"config":"c.json"}`, policy.FieldError{Field: "limits.memory", Reason: "no"}, `c.json: cannot use limits.memory: no`, `c.json: cannot use limits.memory: no`},
+		"a line of a file":         {`{"memory":"1"}`, policy.FieldError{Field: "limits.memory", Reason: "no", File: "s.yaml", Line: 2}, `s.yaml:2: cannot use limits.memory: no`, `s.yaml:2: cannot use limits.memory: no`},
+		"what no field sets":       {`{}`, policy.FieldError{Field: "commands.allow", Reason: "no"}, `cannot use commands.allow: no`, `cannot use commands.allow: no`},
+		"no field at all":          {`{}`, policy.FieldError{Field: "PADDOCK_STATE_DIR", Reason: "no"}, `cannot use PADDOCK_STATE_DIR: no`, `cannot use PADDOCK_STATE_DIR: no`},
+		"an input that is no":      {`nonsense`, policy.FieldError{Field: "limits.memory", Reason: "no"}, `cannot use limits.memory: no`, `cannot use limits.memory: no`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for want, say := range map[*string]func(Field) string{&tt.cli: flag, &tt.json: JSONName} {
@@ -53,6 +61,40 @@ func TestErrorsNameWhatWasWritten(t *testing.T) {
 				if got := e.Error(); got != *want {
 					t.Errorf("%q, want %q", got, *want)
 				}
+			}
+		})
+	}
+}
+
+// What a spec file says is told with its line, unless the input says it too.
+func TestErrorsNameTheLine(t *testing.T) {
+	file, err := specfile.Parse("s.yaml", []byte("network: none\nlimits:\n  memory: 1GiB\nmounts:\n  - {source: /a}\nenv: {A: b}\ncodex:\n  config_overrides: {n: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		input string
+		field string
+		want  string
+	}{
+		"a key":                 {`{}`, "network", "s.yaml:1: cannot use network: no"},
+		"a limit":               {`{}`, "limits.memory", "s.yaml:3: cannot use limits.memory: no"},
+		"what is missing in it": {`{}`, "limits.swap", "s.yaml:2: cannot use limits.swap: no"},
+		"an entry":              {`{"ro":["/b"]}`, "mounts[0].source", "s.yaml:5: cannot use mounts[0].source: no"},
+		"a variable":            {`{"env":["B=1"]}`, "env.A", "s.yaml:6: cannot use env.A: no"},
+		"a setting":             {`{"codex_config":["m=1"]}`, "codex.config_overrides.n", "s.yaml:8: cannot use codex.config_overrides.n: no"},
+		"a flag's":              {`{"network":"x"}`, "network", "cannot use --network: no"},
+		"a flag's variable":     {`{"env":["A=1"]}`, "env.A", "cannot use --env A: no"},
+		"a flag's setting":      {`{"codex_config":["n=1"]}`, "codex.config_overrides.n", "cannot use --codex-config n: no"},
+		"what is nowhere":       {`{}`, "hostname", "cannot use --hostname: no"},
+		"a flag":                {`{}`, "--workspace", "cannot use --workspace: no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &policy.FieldError{Field: tt.field, Reason: "no"}
+			LocateFields(e, []byte(tt.input), file)
+			NameFields(SpecFields(), e, []byte(tt.input), func(f Field) string { return "--" + f.Flag })
+			if e.Error() != tt.want {
+				t.Errorf("%q, want %q", e, tt.want)
 			}
 		})
 	}

@@ -2,6 +2,8 @@ package op
 
 import (
 	"sync"
+
+	"github.com/paddock-dev/paddock"
 )
 
 // Output is what something printed: two streams, of which one may be unused. It
@@ -13,9 +15,10 @@ type Output struct {
 	mu      sync.Mutex
 	streams [2]*spool // standard output, standard error
 	ended   bool
-	gone    bool          // it was dropped
-	state   string        // how it ended, in a few words
-	wake    chan struct{} // closed when something comes; nil while nobody waits
+	gone    bool             // it was dropped
+	state   string           // how it ended, in a few words
+	denials []paddock.Denial // what the command that printed it was refused, where it failed
+	wake    chan struct{}    // closed when something comes; nil while nobody waits
 }
 
 // clear drops what was kept; n is locked.
@@ -77,12 +80,13 @@ func (n *Output) write(stream int, p []byte) (int, error) {
 }
 
 // End says that nothing more comes, and how it ended, in a few words; an empty
-// text says nothing. Later calls do nothing.
-func (n *Output) End(state string) {
+// text says nothing. denials are what a command that failed was refused. Later calls
+// do nothing.
+func (n *Output) End(state string, denials ...paddock.Denial) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.ended {
-		n.ended, n.state = true, state
+		n.ended, n.state, n.denials = true, state, denials
 		n.stir()
 	}
 }

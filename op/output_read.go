@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -41,6 +42,8 @@ type OutputReadOutput struct {
 	State string `json:"state,omitempty"`
 	// OtherBytes is how much the other stream has.
 	OtherBytes int64 `json:"other_bytes"`
+	// Denials are, at the end of a stream, what a command that failed was refused.
+	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
 const (
@@ -181,7 +184,9 @@ func (n *Output) part(in OutputReadInput, limit int) (out OutputReadOutput, more
 		out.LostBytes += s.total - s.kept // a disk that was full
 		out.NextCursor = s.total
 	}
-	out.EOF = n.ended && out.NextCursor == s.total
+	if out.EOF = n.ended && out.NextCursor == s.total; out.EOF {
+		out.Denials = n.denials
+	}
 	return out, n.waker(), nil
 }
 
@@ -240,6 +245,9 @@ func (out OutputReadOutput) Tell(w io.Writer) error {
 	if out.OtherBytes > 0 {
 		next += fmt.Sprintf("; the other stream has %d bytes", out.OtherBytes)
 	}
-	_, err := fmt.Fprintf(w, "%s, bytes %d to %d of %d (%s)%s; %s\n%s", out.Stream, out.Cursor, out.NextCursor, out.TotalBytes, state, lost, next, out.Text)
-	return err
+	t := teller{w: w}
+	t.line("%s, bytes %d to %d of %d (%s)%s; %s", out.Stream, out.Cursor, out.NextCursor, out.TotalBytes, state, lost, next)
+	t.text("", out.Text)
+	t.denials(out.Denials, statusFailed)
+	return t.err
 }

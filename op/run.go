@@ -116,11 +116,10 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
 	cmd.Timeout = limit.span
-	where := env.lookupIn(ctx, sandbox)
 	if stream.Stdout == nil {
-		out, err = capture(env, where, cmd, int64(sandbox.Spec().Limits.Output), stream)
+		out, err = capture(env, cmd, int64(sandbox.Spec().Limits.Output), stream)
 	} else {
-		out, err = follow(where, cmd, spec, tty, stream)
+		out, err = follow(cmd, spec, tty, stream)
 		err = errors.Join(err, tellDenials(notes, out.Denials, out.ExitStatus()))
 	}
 	if out.TimedOut {
@@ -216,10 +215,10 @@ func (in RunInput) check(env *Env, stream *Stream, tty bool) error {
 
 // capture keeps the command's output, bounded by the library, or by the budget
 // of answers.
-func capture(env *Env, where lookup, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
+func capture(env *Env, cmd *paddock.Cmd, bound int64, stream *Stream) (RunOutput, error) {
 	k := env.keep(cmd, bound)
 	stop := stream.beat(cmd.Timeout, k.whole.printed)
-	out, err := finish(where, cmd, stream)
+	out, err := finish(cmd, stream)
 	stop()
 	if out.Command == nil {
 		k.drop()
@@ -234,7 +233,7 @@ func capture(env *Env, where lookup, cmd *paddock.Cmd, bound int64, stream *Stre
 
 // follow passes the command's output on as it comes. spec is the caller's own
 // word: the default bound is for captured output alone.
-func follow(where lookup, cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
+func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOutput, error) {
 	stdout := &head{w: stream.Stdout, left: int64(spec.Limits.Output)}
 	stderr := &head{w: stream.Stderr, left: int64(spec.Limits.Output)}
 	cmd.Stdout, cmd.Stderr = stream.Stdout, stream.Stderr
@@ -251,13 +250,13 @@ func follow(where lookup, cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *
 		}
 		cmd.TTY = &paddock.TTY{Rows: rows, Cols: cols}
 	}
-	out, err := finish(where, cmd, stream)
+	out, err := finish(cmd, stream)
 	out.StdoutTruncated, out.StderrTruncated = stdout.dropped > 0, stderr.dropped > 0
 	return out, errors.Join(err, stdout.tell(stream.Stderr, "output"), stderr.tell(stream.Stderr, "error output"))
 }
 
 // finish starts the command and brings it to its end.
-func finish(where lookup, cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
+func finish(cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 	if cmd.TTY != nil {
 		restore, err := stream.Terminal.Raw()
 		if err != nil {
@@ -266,7 +265,7 @@ func finish(where lookup, cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 		defer restore()
 	}
 	if err := cmd.Start(); err != nil {
-		return RunOutput{}, where.explain(err, cmd.Args[0])
+		return RunOutput{}, err
 	}
 	stop := handOn(cmd, stream)
 	defer stop()
@@ -275,7 +274,6 @@ func finish(where lookup, cmd *paddock.Cmd, stream *Stream) (RunOutput, error) {
 	if result == nil {
 		return RunOutput{}, err
 	}
-	where.guess(result, cmd.Stderr)
 	return newRunOutput(cmd.Args, result), brokenStream(err)
 }
 

@@ -106,14 +106,15 @@ func newRunOutput(argv []string, r *paddock.Result) RunOutput {
 	}
 }
 
-// Tell says first how the command ended, then what it printed.
+// Tell says first how the command ended, then what it printed; of one that did not
+// start, what is left alone.
 func (o RunOutput) Tell(w io.Writer) error {
-	answer := ExecAnswer{State: stateExited, Stdout: o.Stdout, Stderr: o.Stderr}
-	answer.ended(o)
-	if err := answer.Tell(w); err != nil {
-		return err
-	}
 	t := teller{w: w}
+	if o.Command != nil {
+		answer := ExecAnswer{State: stateExited, Stdout: o.Stdout, Stderr: o.Stderr}
+		answer.ended(o)
+		t.err = answer.Tell(w)
+	}
 	for _, note := range []string{lostNote(o.Isolation), o.note} {
 		if note != "" {
 			t.line("%s", note)

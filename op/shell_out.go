@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -51,6 +52,8 @@ type ShellOutput struct {
 	// ended before that, or before there was silence.
 	Found    bool `json:"found,omitempty"`
 	TimedOut bool `json:"timed_out,omitempty"`
+	// Denials are guesses, by what was printed: of no command is it known how it ended.
+	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
 // ShellCloseOutput is a shell at its end.
@@ -96,8 +99,10 @@ func (o ShellOutput) Tell(w io.Writer) error {
 	if len(notes) > 0 {
 		text += "; " + strings.Join(notes, "; ")
 	}
-	_, err := fmt.Fprintf(w, "%s\n%s\n", text, o.Output)
-	return err
+	t := teller{w: w}
+	t.line("%s\n%s", text, o.Output)
+	t.denials(o.Denials, statusFailed)
+	return t.err
 }
 
 func renderShell(w io.Writer, o ShellOutput) error {

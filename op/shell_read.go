@@ -67,6 +67,7 @@ func (h *held) readShell(ctx context.Context, id string, from int64, how reading
 		}
 	}
 	out.take(text.String(), how)
+	out.Denials = h.GuessDenials([]byte(plainText(out.Output)))
 	return out, nil
 }
 

@@ -160,10 +160,11 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {
 			// The text is not repeated: it may be a secret without its name.
-			errs = append(errs, &policy.FieldError{
-				Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE",
-				Hint: "to hand on a variable of the caller's environment, use env_pass",
-			})
+			e := &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
+			if env.LookupEnv != nil {
+				e.Hint = "to hand on a variable of the caller's environment, use env_pass"
+			}
+			errs = append(errs, e)
 			continue
 		}
 		vars[name] = value

@@ -30,6 +30,12 @@ func ProtectedPaths() []string {
 // All callers get the same list, which they must not change.
 func Inventory() []Obeyed { return slices.Clip(inventory()) }
 
+// Agents lists the part of [Inventory] that coding agents obey unasked when they are
+// started in a project.
+func Agents() []Obeyed {
+	return slices.DeleteFunc(projectAgents(), func(o Obeyed) bool { return o.Class != Unasked })
+}
+
 var (
 	inventoryOnce sync.Once
 	inventoryList []Obeyed

@@ -143,19 +143,19 @@ func (m *Mount) locate(source string) (*Way, error) {
 		err = way.absent()
 	}
 	if err != nil {
-		return nil, Refuse(m.Field, source, Reason(err), "")
+		return nil, Refuse(m.named(), source, Reason(err), "")
 	}
 	if way.Path == "/" {
-		return nil, Refuse(m.Field, source, "it is the root of the host's file system", "name the directory that commands are to work in")
+		return nil, Refuse(m.named(), source, "it is the root of the host's file system", "name the directory that commands are to work in")
 	}
 	for _, dir := range kernelDirs {
 		if _, ok := Within(way.Path, dir); ok {
-			return nil, Refuse(m.Field, source, "it leads to "+way.Path+", and "+dir+" belongs to the kernel", "a sandbox has a "+dir+" of its own")
+			return nil, Refuse(m.named(), source, "it leads to "+way.Path+", and "+dir+" belongs to the kernel", "a sandbox has a "+dir+" of its own")
 		}
 	}
 	kind := way.Mode & unix.S_IFMT
 	if kind != unix.S_IFDIR && kind != unix.S_IFREG && kind != unix.S_IFSOCK {
-		return nil, Refuse(m.Field, source, "it is neither a file nor a directory", "")
+		return nil, Refuse(m.named(), source, "it is neither a file nor a directory", "")
 	}
 	m.Source, m.Dir, m.UID, m.GID, m.ID = way.Path, kind == unix.S_IFDIR, way.UID, way.GID, way.Identity
 	m.dirs = way.Dirs
@@ -164,7 +164,7 @@ func (m *Mount) locate(source string) (*Way, error) {
 		if errors.Is(err, unix.EACCES) && int(way.UID) == os.Geteuid() {
 			hint = Printable("look at it, and give it back: chmod u+rwx " + m.Source)
 		}
-		return nil, Refuse(m.Field, source, Reason(err), hint)
+		return nil, Refuse(m.named(), source, Reason(err), hint)
 	}
 	return way, nil
 }

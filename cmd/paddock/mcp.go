@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,9 +99,20 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 		return a.explain(cmd, f, err)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.explain(cmd, f, a.serveMCP(cmd, f, args))
+		err := a.serveMCP(cmd, f, args)
+		nameFlags(cmd, err)
+		return a.explain(cmd, f, err)
 	}
 	return cmd
+}
+
+// nameFlags has errors about options of the server tell of the flags that set them.
+func nameFlags(cmd *cobra.Command, err error) {
+	for _, e := range policy.FieldErrors(err) {
+		if name := strings.ReplaceAll(e.Field, "_", "-"); e.File == "" && e.Line == 0 && cmd.Flags().Lookup(name) != nil {
+			e.Field = "--" + name
+		}
+	}
 }
 
 // serveMCP serves models as the flags say.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,8 +66,35 @@ func (f *installFlags) install() error {
 			fmt.Printf("%s has %s already\n", c.Path, c.What)
 		}
 	}
+	if target.Scope == install.Local && !f.print {
+		if err := f.settle(target, server, dir); err != nil {
+			return err
+		}
+	}
 	f.tell(target, server, dir)
 	return nil
+}
+
+// settle makes the directory that the client obeys, empty, where nobody sees commands
+// make it; and takes it that the user has looked at what they have made.
+func (f *installFlags) settle(target *install.Target, server install.Server, dir string) error {
+	if server.Approved {
+		switch err := os.Mkdir(filepath.Join(dir, target.Settings), 0o755); {
+		case err == nil:
+			fmt.Printf("made %s, empty: in a sandbox it is read-only, so that commands cannot make one\n", target.Settings)
+		case !errors.Is(err, fs.ErrExist):
+			return fmt.Errorf("cannot make what keeps commands out of %s: %w", target.Settings, err)
+		}
+	}
+	h, err := newHeld(dir)
+	if err != nil {
+		return err
+	}
+	seen, err := h.seen()
+	if len(seen) > 0 {
+		fmt.Printf("kept %s, which commands have made: clients obey it\n", hostpath.Printable(op.Planted{Paths: seen}.Names()))
+	}
+	return err
 }
 
 // target is the file of the scope, and the project whose it is.
@@ -142,9 +170,10 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
 	case server.Approved:
 		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
   run any command; create, change and DELETE any file of this directory
-What is there and the host would execute or obey, such as .git/hooks and .vscode, stays as it is; a new one of its kind is reported.
+  make what programs on the host run or obey where there is none yet, such as %s, which clients obey, unasked, when they start
+What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is. Once commands have made what clients obey, no tool works here until you have looked at it.
 --ask leaves the approval out; this takes it back: paddock mcp uninstall --client %s
-`, dir, f.client)
+`, dir, f.newFiles(), target.Settings, f.client)
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
 	case target.Scope == install.Local:
@@ -160,6 +189,19 @@ What is there and the host would execute or obey, such as .git/hooks and .vscode
 		fmt.Println("note: codex obeys .codex/config.toml in projects that it trusts; elsewhere: codex -c features.shell_tool=false -s read-only")
 	}
 	fmt.Println("next: " + target.Next)
+}
+
+// newFiles are examples of what commands can make and clients obey: first what this
+// client does.
+func (f *installFlags) newFiles() string {
+	all := map[string]string{"claude-code": ".mcp.json", "codex": ".codex/config.toml in a directory below", "gemini": ".gemini/settings.json in a directory below"}
+	list := []string{all[f.client]}
+	for _, other := range []string{".mcp.json", ".cursor/mcp.json"} {
+		if !slices.Contains(list, other) {
+			list = append(list, other)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // unapproved says why models are not let use the tools unasked; empty where they

@@ -15,22 +15,27 @@ import (
 )
 
 // operatorSpec is the sandbox that models are given: the spec's words, and the
-// flags', over the workspace. Errors tell of flags.
-func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (policy.Spec, error) {
-	var spec policy.Spec
+// flags', over the workspace. Errors tell of flags, and of keys of the spec's file.
+func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err error) {
+	var file *specfile.File
 	if f.spec != "" {
 		text, err := readOwn(f.spec)
 		if err != nil {
 			return spec, &policy.FieldError{Field: "--spec", Value: f.spec, Reason: hostpath.Reason(err), Hint: hostpath.Hint(err)}
 		}
-		if spec, err = specfile.Decode(f.spec, text); err != nil {
+		if file, err = specfile.Parse(f.spec, text); err != nil {
 			return spec, err
 		}
+		spec = file.Spec
 	}
 	input, err := f.sandbox.encode(nil)
 	if err != nil {
 		return spec, err
 	}
+	defer func() {
+		op.LocateFields(err, input, file)
+		op.NameFields(op.SpecFields(), err, input, flagName)
+	}()
 	if spec, err = op.SpecOver(context.Background(), env, spec, input); err != nil {
 		return spec, err
 	}
@@ -58,21 +63,26 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 				Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
 	}
+	flag := "--workspace"
+	if f.project != "" {
+		flag = "--project"
+	}
 	if dir == "" {
-		return "", &policy.FieldError{Field: "--workspace", Reason: "it is empty", Hint: "name a directory, or leave it out for the current one"}
+		return "", &policy.FieldError{Field: flag, Reason: "it is empty", Hint: "name a directory, or leave it out for the current one"}
 	}
 	abs, err := hostpath.Abs(dir)
 	if err != nil {
-		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: err.Error()}
+		return "", &policy.FieldError{Field: flag, Value: dir, Reason: err.Error()}
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "it is no directory", Hint: "make it first"}
+		return "", &policy.FieldError{Field: flag, Value: dir, Reason: "it is no directory", Hint: "make it first"}
 	}
 	return abs, nil
 }
 
 // stayInProject takes the tools away where the client was started outside of the
 // project: a user's configuration that a client obeys everywhere serves this one alone.
+// Inside nothing is done where the user has to look at what commands have made.
 func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 	dir, err := hostpath.Getwd()
 	if err != nil {
@@ -86,7 +96,12 @@ func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 		return err
 	}
 	if _, in := hostpath.Within(dir, project); in {
-		return nil
+		h, err := newHeld(project)
+		if err != nil {
+			return err
+		}
+		opts.Hold, opts.Planted = h.look, h.planted
+		return h.left()
 	}
 	opts.Ops = []op.Op{}
 	opts.Instructions = "This server works in " + project + " alone, and offers no tools here. To have it here: paddock mcp install"

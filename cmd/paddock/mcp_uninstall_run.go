@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,7 +56,9 @@ func (f *installFlags) uninstall() error {
 				fmt.Printf("took %s out of %s\n", c.What, c.Path)
 			}
 		}
-		looked = append(looked, target.Path)
+		if looked = append(looked, target.Path); target.Scope == install.Local && target.Settings != "" {
+			_ = os.Remove(filepath.Join(dir, target.Settings)) // it stays where it is not empty
+		}
 	}
 	if !found {
 		slices.Sort(looked)

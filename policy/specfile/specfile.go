@@ -162,12 +162,17 @@ func (f *File) Locate(err error) error {
 	located := make([]error, len(found))
 	for i, e := range found {
 		with := *e
-		if line := f.line(e.Field); with.Line == 0 && line > 0 {
-			with.File, with.Line = f.name, line
-		}
+		f.LocateField(&with)
 		located[i] = &with
 	}
 	return errors.Join(located...)
+}
+
+// LocateField is Locate for one error, which it changes.
+func (f *File) LocateField(e *policy.FieldError) {
+	if line := f.line(e.Field); e.Line == 0 && line > 0 {
+		e.File, e.Line = f.name, line
+	}
 }
 
 // line finds the field, or else the nearest parent that is written.

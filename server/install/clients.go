@@ -19,6 +19,10 @@ type Client struct {
 	// servers elsewhere; empty for those that start them where they were started.
 	Folder string
 
+	// Settings is the directory of a project that the client obeys when it starts. A
+	// sandbox keeps commands out of one that is there, also where it is empty.
+	Settings string
+
 	// Command is what adds a server where the client keeps them itself.
 	Command func(Server) []string
 
@@ -51,8 +55,9 @@ func names() string {
 
 var clients = map[string]Client{
 	"claude-code": {
-		Next: "start claude here: /mcp shows the server",
-		Own:  `in .claude/settings.local.json here: {"permissions": {"deny": ["Bash", "Edit", "Write", "NotebookEdit"]}}`,
+		Settings: ".claude",
+		Next:     "start claude here: /mcp shows the server",
+		Own:      `in .claude/settings.local.json here: {"permissions": {"deny": ["Bash", "Edit", "Write", "NotebookEdit"]}}`,
 		scopes: []place{
 			{Local, userFile("CLAUDE_CONFIG_DIR", "", ".claude.json"), func(dir string) format {
 				return jsonFormat{path: []string{"projects", claudeProject(dir), "mcpServers"}, kind: "stdio"}
@@ -73,8 +78,9 @@ var clients = map[string]Client{
 		},
 	},
 	"codex": {
-		Next: "start codex again: /mcp shows the server",
-		Own:  "in .codex/config.toml here, which codex reads in projects it trusts: sandbox_mode = \"read-only\" and features.shell_tool = false; elsewhere: codex -c features.shell_tool=false -s read-only",
+		Settings: ".codex",
+		Next:     "start codex again: /mcp shows the server",
+		Own:      "in .codex/config.toml here, which codex reads in projects it trusts: sandbox_mode = \"read-only\" and features.shell_tool = false; elsewhere: codex -c features.shell_tool=false -s read-only",
 		scopes: []place{
 			{Local, userFile("CODEX_HOME", ".codex", "config.toml"), always(tomlFormat{})},
 			{Project, projectFile(filepath.Join(".codex", "config.toml"), 0o600), always(tomlFormat{})},
@@ -97,8 +103,9 @@ var clients = map[string]Client{
 		},
 	},
 	"gemini": {
-		Next: "start gemini here, in a folder that it trusts: /mcp shows the server",
-		Own:  `in .gemini/settings.json here: {"tools": {"exclude": ["run_shell_command", "write_file", "replace"]}}`,
+		Settings: ".gemini",
+		Next:     "start gemini here, in a folder that it trusts: /mcp shows the server",
+		Own:      `in .gemini/settings.json here: {"tools": {"exclude": ["run_shell_command", "write_file", "replace"]}}`,
 		scopes: []place{
 			{Local, userFile("", ".gemini", "settings.json"), always(jsonFormat{path: []string{"mcpServers"}, trusts: true})},
 			{Project, projectFile(filepath.Join(".gemini", "settings.json"), 0o644), always(jsonFormat{path: []string{"mcpServers"}})},

@@ -31,6 +31,9 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
+	if err := v.held(); err != nil {
+		return v.render(o, answer{err: err}, ""), nil
+	}
 	if !v.work.begin() {
 		return v.render(o, answer{err: errEnding}, ""), nil
 	}

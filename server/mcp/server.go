@@ -52,6 +52,12 @@ type Options struct {
 	Version string
 	// Instructions are what models are told of the server. Default: the profile's.
 	Instructions string
+	// Hold is asked before each call. Its error is the answer of every call from then
+	// on, and all that was started ends. nil: nothing is held.
+	Hold func() error
+	// Planted is told of what a sandbox has left for the host to execute or obey, beside
+	// the log. It may be called from any goroutine. nil: the log alone is.
+	Planted func(op.Planted)
 	// Ops are the operations. nil: op.Table().
 	Ops []op.Op
 	// Extend adds to the server that a principal's clients speak with, before

@@ -28,6 +28,7 @@ type view struct {
 	ctx       context.Context    // ends with the view
 	end       context.CancelFunc
 	work      work // calls that have not ended
+	hold      sync.Once
 }
 
 func newView(s *Server, principal string, env *op.Env) *view {

@@ -77,8 +77,9 @@ func (w *wording) text(o *op.Op, text string) string {
 	})
 }
 
-// foreign is what follows the name of another program in a hint: its flags.
-var foreign = regexp.MustCompile(`\b(?:docker|podman|bwrap|systemctl|systemd-run)\b[^;)]*`)
+// foreign is what follows the name of another program in a hint, or of a command that
+// is the operator's: its flags.
+var foreign = regexp.MustCompile(`\b(?:docker|podman|bwrap|systemctl|systemd-run|paddock mcp install)\b[^;)]*`)
 
 // hint is text for what is said of a failure: what a tool cannot ask for, the
 // operator can give, by what this door has.

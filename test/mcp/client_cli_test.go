@@ -151,6 +151,37 @@ func TestClientHostile(t *testing.T) {
 	}
 }
 
+// TestClientProjectServers: Claude Code's mode for programs starts the servers, and runs
+// the hooks, of a project's files unasked, but not with the flag that docs/agents.md names,
+// with which what was installed works.
+func TestClientProjectServers(t *testing.T) {
+	c := newClaude(t)
+	c.install(t, "--client", c.client)
+	started, hooked := filepath.Join(c.home, "started"), filepath.Join(c.home, "hooked")
+	for name, text := range map[string]string{
+		".mcp.json":             fmt.Sprintf(`{"mcpServers": {"other": {"command": "/bin/sh", "args": ["-c", "touch %s; exec paddock mcp"]}}}`, started),
+		".claude/settings.json": fmt.Sprintf(`{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch %s"}]}]}}`, hooked),
+	} {
+		if err := os.WriteFile(filepath.Join(c.workspace, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, more := range [][]string{nil, {"--setting-sources", "user,local"}} {
+		r := c.run(t, "after", more...)
+		if err := <-r.done; err != nil {
+			t.Errorf("%v\n%s", err, r.said)
+		}
+		if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "all gone") {
+			t.Errorf("with %v the model was given %v\n%s", more, had, r.said)
+		}
+		for _, file := range []string{started, hooked} {
+			if err := os.Remove(file); err == nil != (more == nil) {
+				t.Errorf("with %v %s: %v", more, filepath.Base(file), err)
+			}
+		}
+	}
+}
+
 // TestClientBroken takes a part of the installation away: the model is given the reason
 // for each call, and the client does not go on in silence.
 func TestClientBroken(t *testing.T) {

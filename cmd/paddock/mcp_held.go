@@ -1,0 +1,180 @@
+//go:build mcp
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// held keeps models from going on in a project in which commands have made what coding
+// agents obey when they start: where tools are approved nobody sees it made. What was
+// found is on record until it is gone, or until "paddock mcp install" is run again.
+type held struct {
+	project string
+	record  *ownfile.File[plantedIn]
+
+	mu     sync.Mutex
+	before []string // what was there when the first call came, nil before that
+	found  []string // what commands have made since
+}
+
+// plantedIn are the paths that commands have made, by project.
+type plantedIn map[string][]string
+
+// plantedName is the file of the record, in the directory of state.
+const plantedName = "planted.json"
+
+// maxHeld bounds what is on record, in bytes, and recordTime the wait for others who write.
+const (
+	maxHeld    = 1 << 20
+	recordTime = 10 * time.Second
+)
+
+func newHeld(project string) (*held, error) {
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, err
+	}
+	record, err := ownfile.New(filepath.Join(state, plantedName), maxHeld, func(text []byte) (in plantedIn, err error) {
+		if len(text) == 0 {
+			return nil, nil
+		}
+		err = json.Unmarshal(text, &in)
+		return in, err
+	})
+	return &held{project: project, record: record}, err
+}
+
+// there are the paths of a project that are still there.
+func there(project string, paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		_, err := os.Lstat(filepath.Join(project, path))
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	})
+}
+
+// left is why a new server does nothing: commands of an earlier one have made something.
+func (h *held) left() error {
+	on, err := h.record.Read()
+	if err != nil {
+		return h.unread(err)
+	}
+	return h.refusal(there(h.project, on[h.project]))
+}
+
+// look is why a server does nothing more, nil where nobody has to look at anything.
+func (h *held) look() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	for _, o := range policy.Agents() {
+		names = append(names, o.Path)
+	}
+	now := there(h.project, names)
+	if h.before == nil {
+		h.before = append([]string{}, now...)
+	}
+	var err error
+	if made := slices.DeleteFunc(now, func(name string) bool { return slices.Contains(h.before, name) || slices.Contains(h.found, name) }); len(made) > 0 {
+		h.found = append(h.found, made...)
+		err = h.keep(h.project, made)
+	}
+	return errors.Join(h.refusal(h.found), err)
+}
+
+// planted takes what a sandbox has left.
+func (h *held) planted(p op.Planted) {
+	made := slices.DeleteFunc(slices.Clone(p.Paths), func(path string) bool {
+		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool { return strings.HasSuffix("/"+path, "/"+o.Path) })
+	})
+	if len(made) == 0 {
+		return
+	}
+	_ = h.keep(p.Workspace, made) // the log has it, too
+	if p.Workspace == h.project {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.found = append(h.found, made...)
+		slices.Sort(h.found)
+		h.found = slices.Compact(h.found)
+	}
+}
+
+// keep puts paths on record, and drops those that are gone.
+func (h *held) keep(project string, made []string) error {
+	err := h.update(func(on plantedIn) {
+		on[project] = append(on[project], made...)
+		for project, paths := range on {
+			slices.Sort(paths)
+			if on[project] = there(project, slices.Compact(paths)); len(on[project]) == 0 {
+				delete(on, project)
+			}
+		}
+	})
+	if err != nil {
+		return h.unread(err)
+	}
+	return nil
+}
+
+// seen takes what commands have made off the record, and returns what of it is there.
+func (h *held) seen() (paths []string, err error) {
+	err = h.update(func(on plantedIn) {
+		paths = there(h.project, on[h.project])
+		delete(on, h.project)
+	})
+	if err != nil {
+		return nil, h.unread(err)
+	}
+	return paths, nil
+}
+
+func (h *held) update(change func(plantedIn)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), recordTime)
+	defer cancel()
+	return h.record.Update(ctx, func(old plantedIn) ([]byte, error) {
+		on := plantedIn{}
+		for project, paths := range old {
+			on[project] = slices.Clone(paths)
+		}
+		if change(on); len(on) == len(old) && len(on) == 0 {
+			return nil, nil
+		}
+		return json.Marshal(on)
+	})
+}
+
+func (h *held) unread(err error) error {
+	return &paddock.Error{
+		Message: "cannot keep what commands have made for clients to obey, in " + h.record.Path() + ": " + err.Error(),
+		Hint:    "look at the file, and remove it",
+	}
+}
+
+// refusal is the error about paths, nil where there are none.
+func (h *held) refusal(paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	names := hostpath.Printable(op.Planted{Paths: paths}.Names())
+	return &paddock.Error{
+		Message: "cannot work in " + hostpath.Printable(h.project) + " until your user has looked at " + names + ": commands made it, and coding agents obey it, unasked, when they start there",
+		Hint:    "remove it, or keep it with paddock mcp install --client NAME; then start the client again",
+	}
+}
