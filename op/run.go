@@ -240,10 +240,9 @@ func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOu
 	if spec.Limits.Output > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 	}
-	if separate(cmd.Stdout, cmd.Stderr) {
-		cmd.Stderr = &heard{Capture: &paddock.Capture{Max: maxHeard}, w: cmd.Stderr}
-	}
-	if tty {
+	if !tty {
+		listen(cmd)
+	} else {
 		rows, cols, err := stream.Terminal.Size()
 		if err != nil {
 			return RunOutput{}, err

@@ -228,3 +228,9 @@ func TestHintsAtATerminal(t *testing.T) {
 	s.expect(`npm error errno EAI_AGAIN\r\npaddock: perhaps denied: network: none`)
 	s.exit(1)
 }
+
+func TestOrderAtATerminal(t *testing.T) {
+	s := startTerminal(t, "run", "--", "sh", "-c", "for i in 1 2 3 4 5 6; do echo out; echo err >&2; done; exit 7")
+	s.exit(7)
+	s.expect(`^(out\r\nerr\r\n){6}$`)
+}
