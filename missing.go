@@ -82,14 +82,18 @@ func (s *Sandbox) whereIs(name string) string {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
 		return "" // it is found, and what runs it is not
 	case visible != "":
-		return "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
+		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
+		if !s.discreet && slices.Contains(strings.Split(s.search, ":"), filepath.Dir(visible)) {
+			hint += `; "paddock plan" says why your PATH's directory was left out`
+		}
+		return hint
 	case !s.showsHost() || len(files) == 0:
 		return ""
 	case s.discreet:
 		return "this host has it, in a directory that the sandbox does not show: --ro makes one visible"
 	}
 	shown := func(file string) string {
-		if dir := filepath.Dir(file); hostpath.Unasked(dir) == "" {
+		if dir := filepath.Dir(file); hostpath.Home(dir) == "" {
 			return dir
 		}
 		return file // not a home with all that is in it

@@ -214,7 +214,7 @@ func (f *installFlags) unapproved(dir string) string {
 	holds := func(path string) bool { _, in := hostpath.Within(filepath.Clean(path), dir); return in }
 	switch {
 	case hostpath.Unasked(dir) != "":
-		return "the workspace is or holds " + hostpath.Unasked(dir)
+		return "the workspace " + hostpath.Unasked(dir)
 	case strings.Contains(f.command, "/") && (!filepath.IsAbs(f.command) || holds(f.command) || holds(program)):
 		return "commands could replace the program that --command names in the workspace"
 	case f.spec != "":
