@@ -110,7 +110,7 @@ func (c *Cmd) start() (*run, error) {
 		return nil, agentError("start "+strconv.Quote(c.Args[0]), err)
 	}
 	r, err := startRun(c.ctx, c.sandbox, req, c.Timeout, c.streams(), c.inside)
-	return r, c.sandbox.explainMissing(err, c.Args[0])
+	return r, c.sandbox.explainMissing(err, c.Args[0], c.Dir)
 }
 
 // streams wraps the caller's writers, so that they are not touched after Wait

@@ -99,7 +99,7 @@ func (s *Sandbox) guess(list []Denial, status int, said []byte, command string) 
 		denial.Guess = true
 		list = append(list, denial)
 	}
-	return s.guessMissing(list, status, said)
+	return s.guessMissing(s.guessPlaces(list, said), status, said)
 }
 
 // lastWords are the end of an output, in which a program says why it has failed.

@@ -15,15 +15,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// explainMissing returns the error of a command that does not exist with a hint that
-// says where its program is, where that is known.
-func (s *Sandbox) explainMissing(err error, name string) error {
-	e := (*Error)(nil)
-	if !errors.Is(err, ErrNotFound) || !errors.As(err, &e) {
+// explainMissing returns the error of a command that does not exist, or cannot be
+// executed, with a hint that says where its program is, where that is known. dir is the
+// working directory.
+func (s *Sandbox) explainMissing(err error, name, dir string) error {
+	e, missing := (*Error)(nil), errors.Is(err, ErrNotFound)
+	if !missing && !errors.Is(err, ErrNotExecutable) || !errors.As(err, &e) || !missing && e.Hint != "" || s.spec.Commands != nil {
 		return err
 	}
-	hint := s.whereIs(name)
-	if hint == "" && s.showsHost() && s.search != "" && !strings.Contains(name, "/") && len(programs(name, s.search)) == 0 {
+	hint := s.ownProgram(name, dir)
+	if hint == "" && missing {
+		hint = s.whereIs(name)
+	}
+	if hint == "" && missing && s.showsHost() && s.search != "" && !strings.Contains(name, "/") && len(programs(name, s.search)) == 0 {
 		hint = "this host has no program of that name in PATH either"
 	}
 	if hint != "" {
