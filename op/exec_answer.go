@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,9 +178,15 @@ func (out ExecAnswer) Tell(w io.Writer) error {
 	}
 	t.text("", out.Stdout)
 	t.text("[stderr]", out.Stderr)
-	t.denials(out.Denials, out.ExitStatus())
-	if out.SurvivorsKilled > 0 {
-		t.line("%d processes that it left behind were ended", out.SurvivorsKilled)
+	t.denials(slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { // the first line says it
+		return out.TimedOut && d.Layer == "limit" && d.Rule == "timeout"
+	}), out.ExitStatus())
+	switch n := out.SurvivorsKilled; {
+	case n == 0 || out.TimedOut: // then the command is one of them
+	case n == 1:
+		t.line("1 process that it left behind was ended")
+	default:
+		t.line("%d processes that it left behind were ended", n)
 	}
 	if out.State == stateExited && !out.DeathProved {
 		t.line("it is not proved that nothing of it is left")
