@@ -51,8 +51,8 @@ When standard input ends, what was started ends, and the server with it.
 Tools work in a sandbox over the workspace, which starts with the first call and
 stays until the end. What a model may ask for is what the operator has given: this
 workspace and, with flags or --spec, the mounts, network, limits, commands and backend
-that these name, and no more. Sandboxes of its own keep to the same. Flags are those of
-"paddock run", the ones too that are not listed here.
+that these name, and no more. Sandboxes of its own keep to the same. The flags
+of "paddock run" that describe a sandbox hold here, too, listed or not.
 
 A model with fewer tools chooses better: --profile run is one-shot commands alone,
 workspace (default) is work in one sandbox that stays, and full is all that you may use.`
