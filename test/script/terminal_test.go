@@ -234,3 +234,15 @@ func TestOrderAtATerminal(t *testing.T) {
 	s.exit(7)
 	s.expect(`^(out\r\nerr\r\n){6}$`)
 }
+
+func TestTerminalIsSuggested(t *testing.T) {
+	s := startTerminal(t, "run", "--", "./less")
+	s.exit(127)
+	s.expect(`paddock: less may want a terminal, which -t gives it\r\n`)
+	s = startTerminal(t, "run", "-q", "--", "./less")
+	s.exit(127)
+	s.expect(`cannot run`)
+	if strings.Contains(s.text(), "may want") {
+		t.Errorf("-q prints the note: %q", s.text())
+	}
+}
