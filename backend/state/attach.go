@@ -38,20 +38,20 @@ type Attached struct {
 	once      sync.Once
 }
 
-// errUnknown says that no sandbox has an id, or none any more.
-type errUnknown struct{}
+// unknownError says that no sandbox has an id, or none any more.
+type unknownError struct{}
 
-func (errUnknown) Error() string { return "no sandbox of this id runs" }
+func (unknownError) Error() string { return "no sandbox of this id runs" }
 
 // Unwrap is [backend.ErrGone].
-func (errUnknown) Unwrap() error { return backend.ErrGone }
+func (unknownError) Unwrap() error { return backend.ErrGone }
 
 // Attach finds the sandbox of this id below root. What is no id, is not known,
 // or has ended is an error that wraps [backend.ErrGone].
 func Attach(root, id string) (*Attached, error) {
 	gone := func(why string) error { return fmt.Errorf("%w: %s", backend.ErrGone, why) }
 	if !isID(id) {
-		return nil, errUnknown{}
+		return nil, unknownError{}
 	}
 	dir := filepath.Join(root, sandboxesDir, id)
 	r, err := (*Record)(nil), Check(root)
@@ -60,7 +60,7 @@ func Attach(root, id string) (*Attached, error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, errUnknown{}
+		return nil, unknownError{}
 	case err != nil:
 		return nil, err
 	case r.Isolation == nil:

@@ -246,3 +246,10 @@ func TestTerminalIsSuggested(t *testing.T) {
 		t.Errorf("-q prints the note: %q", s.text())
 	}
 }
+
+func TestServerAtATerminal(t *testing.T) {
+	s := startTerminal(t, "mcp")
+	s.expect(`paddock: waiting for a client on standard input; paddock mcp install --client NAME sets one up\r\n`)
+	s.send("\x04")
+	s.exit(0)
+}
