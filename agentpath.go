@@ -30,7 +30,7 @@ func (o Options) agentPath() (string, error) {
 	if path := os.Getenv(AgentEnv); path != "" {
 		return namedAgent(path, "$"+AgentEnv)
 	}
-	tried := []string{"Options.Agent (not set)", "$" + AgentEnv + " (not set)"}
+	tried := []string{"$" + AgentEnv + " (not set)"}
 	self, err := os.Executable()
 	if err != nil {
 		tried = append(tried, "beside this program ("+err.Error()+")")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Cmd is a command to be run in a sandbox. Its fields and methods are those
@@ -32,7 +33,9 @@ type Cmd struct {
 	// (256 KiB at most) is lost.
 	Stdin io.Reader
 	// Stdout and Stderr take the output as it comes. nil: dropped. Where both
-	// are the same value, its Write is never called concurrently. A Write
+	// are the same value, its Write is never called concurrently, and on Linux, with an
+	// agent on this host, without TTY and Spec.Redaction, it gets what both streams print
+	// in the order in which it was printed. A Write
 	// that fails is to the command what a closed pipe is: it gets SIGPIPE, 2
 	// seconds later SIGKILL, and Wait returns the failure. A Write that blocks
 	// holds up the command and Wait, except past Timeout or ctx's end.
@@ -107,15 +110,15 @@ func (c *Cmd) start() (*run, error) {
 		return nil, agentError("start "+strconv.Quote(c.Args[0]), err)
 	}
 	r, err := startRun(c.ctx, c.sandbox, req, c.Timeout, c.streams(), c.inside)
-	return r, c.sandbox.explainMissing(err, c.Args[0])
+	return r, c.sandbox.explainMissing(err, c.Args[0], c.Dir)
 }
 
 // streams wraps the caller's writers, so that they are not touched after Wait
 // has returned. A writer used for both streams gets one wrapper.
 func (c *Cmd) streams() streams {
 	s := streams{stdin: c.Stdin, stdout: newGate("output", c.Stdout)}
-	if sameWriter(c.Stdout, c.Stderr) {
-		s.stderr = s.stdout.twin()
+	if wire.SameWriter(c.Stdout, c.Stderr) {
+		s.stderr = s.stdout
 	} else {
 		s.stderr = newGate("error output", c.Stderr)
 	}
@@ -129,7 +132,7 @@ func (c *Cmd) block(rule string) {
 	}
 	text := []byte(redact.BlockedText(rule))
 	for i, w := range []io.Writer{c.Stdout, c.Stderr} {
-		if k := keptBy(w); k != nil && (i == 0 || !sameWriter(w, c.Stdout)) {
+		if k := keptBy(w); k != nil && (i == 0 || !wire.SameWriter(w, c.Stdout)) {
 			k.Replace(text)
 			text = nil
 		}
@@ -165,7 +168,8 @@ func (c *Cmd) Wait() error {
 }
 
 // said is what was kept of the command's error output, where anything was printed there;
-// else the end of its output, into which it may have been led.
+// else the end of its output, into which it may have been led. Of one writer for both it
+// is all that was kept.
 func (c *Cmd) said(r *Result) []byte {
 	for _, w := range []io.Writer{c.Stderr, c.errBuf} {
 		if k := keptBy(w); k != nil && r.StderrBytes > 0 {
@@ -174,6 +178,9 @@ func (c *Cmd) said(r *Result) []byte {
 	}
 	for _, w := range []io.Writer{c.Stdout, c.outBuf} {
 		if k := keptBy(w); k != nil && r.StderrBytes == 0 {
+			if wire.SameWriter(w, c.Stderr) {
+				return k.Bytes()
+			}
 			return lastWords(k.Bytes())
 		}
 	}
@@ -225,14 +232,4 @@ func (c *Cmd) closeAll() {
 	for _, p := range c.inside {
 		_ = p.Close()
 	}
-}
-
-// sameWriter compares without a panic for types that cannot be compared.
-func sameWriter(a, b io.Writer) (same bool) {
-	defer func() {
-		if recover() != nil {
-			same = false
-		}
-	}()
-	return a != nil && a == b
 }

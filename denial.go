@@ -2,6 +2,8 @@ package paddock
 
 import (
 	"bytes"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -96,10 +98,30 @@ func (s *Sandbox) guess(list []Denial, status int, said []byte, command string) 
 			continue
 		}
 		denial := g.denial
+		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
+			denial.Object, denial.Hint = name, "protected paths of the workspace need --unprotect "+name
+		}
 		denial.Guess = true
 		list = append(list, denial)
 	}
-	return s.guessMissing(list, status, said)
+	return s.guessMissing(s.guessPlaces(list, said), status, said)
+}
+
+// readOnly is what programs say of a path that they cannot write.
+var readOnly = regexp.MustCompile(`([^\s'"‘’]+)['"’]?: Read-only file system`)
+
+// protectedIn returns the protected path of the workspace that a program could not write,
+// by what it says of that; empty where it says none.
+func protectedIn(said []byte) string {
+	for _, found := range readOnly.FindAllSubmatch(said, -1) {
+		file := path.Clean(strings.TrimPrefix(string(found[1]), policy.WorkspacePath+"/"))
+		for _, name := range policy.ProtectedPaths() {
+			if file == name || strings.HasPrefix(file, name+"/") {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // lastWords are the end of an output, in which a program says why it has failed.

@@ -14,7 +14,7 @@ import (
 type gate struct {
 	name    string
 	w       io.Writer     // nil: drop
-	turn    chan struct{} // holds one token during a Write to w; shared by twins
+	turn    chan struct{} // holds one token during a Write to w
 	count   atomic.Int64
 	shut    atomic.Bool
 	failure atomic.Pointer[error]
@@ -24,11 +24,6 @@ type gate struct {
 
 func newGate(name string, w io.Writer) *gate {
 	return &gate{name: name, w: w, turn: make(chan struct{}, 1), failed: make(chan struct{})}
-}
-
-// twin is a second gate before the same writer, with a count of its own.
-func (g *gate) twin() *gate {
-	return &gate{name: g.name, w: g.w, turn: g.turn, failed: make(chan struct{})}
 }
 
 // Write passes p on, and drops it once the gate is shut, so that the exit

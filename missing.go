@@ -15,15 +15,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// explainMissing returns the error of a command that does not exist with a hint that
-// says where its program is, where that is known.
-func (s *Sandbox) explainMissing(err error, name string) error {
-	e := (*Error)(nil)
-	if !errors.Is(err, ErrNotFound) || !errors.As(err, &e) {
+// explainMissing returns the error of a command that does not exist, or cannot be
+// executed, with a hint that says where its program is, where that is known. dir is the
+// working directory.
+func (s *Sandbox) explainMissing(err error, name, dir string) error {
+	e, missing := (*Error)(nil), errors.Is(err, ErrNotFound)
+	if !missing && !errors.Is(err, ErrNotExecutable) || !errors.As(err, &e) || !missing && e.Hint != "" || s.spec.Commands != nil {
 		return err
 	}
-	hint := s.whereIs(name)
-	if hint == "" && s.showsHost() && s.search != "" && !strings.Contains(name, "/") && len(programs(name, s.search)) == 0 {
+	hint := s.ownProgram(name, dir)
+	if hint == "" && missing {
+		hint = s.whereIs(name)
+	}
+	if hint == "" && missing && s.showsHost() && s.search != "" && !strings.Contains(name, "/") && len(programs(name, s.search)) == 0 {
 		hint = "this host has no program of that name in PATH either"
 	}
 	if hint != "" {
@@ -82,14 +86,18 @@ func (s *Sandbox) whereIs(name string) string {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
 		return "" // it is found, and what runs it is not
 	case visible != "":
-		return "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
+		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
+		if !s.discreet && slices.Contains(strings.Split(s.search, ":"), filepath.Dir(visible)) {
+			hint += `; "paddock plan" says why your PATH's directory was left out`
+		}
+		return hint
 	case !s.showsHost() || len(files) == 0:
 		return ""
 	case s.discreet:
 		return "this host has it, in a directory that the sandbox does not show: --ro makes one visible"
 	}
 	shown := func(file string) string {
-		if dir := filepath.Dir(file); hostpath.Unasked(dir) == "" {
+		if dir := filepath.Dir(file); hostpath.Home(dir) == "" {
 			return dir
 		}
 		return file // not a home with all that is in it

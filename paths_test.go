@@ -38,7 +38,7 @@ func TestAgentPath(t *testing.T) {
 			wantErr: "cannot find the agent: tried Options.Agent = " + dir + "/none (no such file or directory)"},
 		{name: "a directory", env: dir, wantErr: "cannot find the agent: tried $PADDOCK_AGENT = " + dir + " (not an executable file)"},
 		{name: "a plain file", env: plain, wantErr: "cannot find the agent: tried $PADDOCK_AGENT = " + plain + " (not an executable file)"},
-		{name: "nothing", wantErr: "cannot find the agent: tried Options.Agent (not set), $PADDOCK_AGENT (not set), "},
+		{name: "nothing", wantErr: "cannot find the agent: tried $PADDOCK_AGENT (not set), "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ type Result struct {
 	// control group counts them, else of it and the children it waited for.
 	UserCPU, SystemCPU time.Duration
 	// StdoutBytes and StderrBytes count all that was printed, kept or not.
-	// Where both streams go into one pipe, StdoutBytes counts them together.
+	// Where both streams go into one pipe or writer, StdoutBytes counts them together.
 	StdoutBytes, StderrBytes int64
 	// StdoutTruncated and StderrTruncated say that captured output lacks its
 	// middle, because it was longer than Limits.Output.

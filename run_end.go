@@ -1,6 +1,7 @@
 package paddock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -51,7 +52,7 @@ func (r *run) overrule(signal syscall.Signal, cause error) {
 		r.result.ExitCode, r.result.Signal = -int(signal), nameSignal(signal)
 	}
 	r.complete()
-	r.err = errors.Join(cause, r.streams.stdout.err(), r.streams.stderr.err(), err)
+	r.err = errors.Join(cause, cmp.Or(r.streams.stdout.err(), r.streams.stderr.err()), err)
 }
 
 // settle takes the agent's answer. One with an id was given by the agent even
@@ -72,6 +73,8 @@ func (r *run) settle(a answer, cause error) {
 // complete adds what the host side knows itself.
 func (r *run) complete() {
 	r.result.StdoutBytes = r.streams.stdout.count.Load()
-	r.result.StderrBytes = r.streams.stderr.count.Load()
+	if r.streams.stderr != r.streams.stdout {
+		r.result.StderrBytes = r.streams.stderr.count.Load()
+	}
 	r.result.Isolation = r.sandbox.Isolation()
 }

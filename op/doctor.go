@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
 )
 
 // DoctorInput asks about all backends, or one.
@@ -78,11 +79,26 @@ func doctor(ctx context.Context, env *Env, in DoctorInput, _ *Stream) (DoctorOut
 			if reports[i].Usable && reports[i].Backend == policy.DefaultBackend {
 				env.attempt(ctx, &reports[i])
 			}
+			if reports[i].Backend == policy.BackendHost {
+				env.withPrivilege(ctx, &reports[i])
+			}
 		})
 	}
 	all.Wait()
 	late := paddock.TellUnreported(ctx, env.Options, env.tellOfUnreported)
 	return DoctorOutput{Usable: reports[0].Usable, Backends: reports}, errors.Join(late, errors.Join(errs...))
+}
+
+// withPrivilege adds whether who asks may use a backend that has no walls.
+func (e *Env) withPrivilege(ctx context.Context, r *backend.Report) {
+	f := backend.Feature{Name: "the privilege for it", OK: true}
+	if err := privilege.CheckOpened(ctx, e.Privileges, e.Principal, privilege.UnsandboxedExec); err != nil {
+		f.OK, f.Detail, f.Remedy, r.Usable = false, err.Error(), HintOf(err), false
+		for i := range r.Abilities {
+			r.Abilities[i].OK, r.Abilities[i].Missing = false, append(r.Abilities[i].Missing, f.Name)
+		}
+	}
+	r.Features = append(r.Features, f)
 }
 
 // attemptTime bounds a sandbox that is made to see whether one can be.

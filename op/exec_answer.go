@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,9 +186,11 @@ func (out ExecAnswer) said() []string {
 	default:
 		say("exit status %d after %.3fs%s", *out.ExitCode, seconds, memory)
 	}
-	all = append(all, denialTexts(out.Denials, out.ExitStatus())...)
-	if out.SurvivorsKilled > 0 {
-		say("%d processes that it left behind were ended", out.SurvivorsKilled)
+	all = append(all, denialTexts(slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { // the first line says it
+		return out.TimedOut && d.Layer == "limit" && d.Rule == "timeout"
+	}), out.ExitStatus())...)
+	if n := out.SurvivorsKilled; n > 0 && !out.TimedOut { // else the command is one of them
+		say("it left processes running, which were ended: %d", n)
 	}
 	if out.State == stateExited && !out.DeathProved {
 		say("it is not proved that nothing of it is left")

@@ -36,6 +36,7 @@ func TestExec(t *testing.T) {
 		{"a signal", fields{"command": "kill -9 $$"}, 137, "", "", "ended by SIGKILL after ", ""},
 		{"control sequences", fields{"command": `printf 'a\033[31mb\033[0m\r\nc\007'`}, 0, "ab\nc", "", "", ""},
 		{"something is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & setsid sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "2 processes that it left behind were ended\n"},
+		{"one is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "\n1 process that it left behind was ended\n"},
 		{"a denial", fields{"command": "touch /usr/x"}, 1, "", "touch: cannot touch '/usr/x': Read-only file system\n", "", "denied by the sandbox: mount: read-only"},
 	}
 	for _, tt := range tests {
@@ -47,6 +48,9 @@ func TestExec(t *testing.T) {
 			var b strings.Builder
 			if err := out.Tell(&b); err != nil || !strings.HasPrefix(b.String(), tt.first) || !strings.Contains(b.String(), tt.other) {
 				t.Errorf("%q, %v", b.String(), err)
+			}
+			if out.TimedOut && (strings.Contains(b.String(), "left behind") || strings.Contains(b.String(), "denied")) {
+				t.Errorf("the end is told twice: %q", b.String())
 			}
 			read := well[OutputReadOutput](t, env, "output_read", fields{"output": out.Exec, "stream": "stderr"})
 			if read.Text != tt.err || !read.EOF || !read.Ended {

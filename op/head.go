@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // head passes on the head of a stream and counts the rest.
@@ -42,7 +42,7 @@ func (h *head) tell(w io.Writer, name string) error {
 // maxHeard bounds what is looked through of an error output that is passed on.
 const maxHeard = 64 << 10
 
-// heard passes a stream on and keeps its beginning and its end, which are looked
+// heard passes what is printed on and keeps its beginning and its end, which are looked
 // through where the command fails.
 type heard struct {
 	*paddock.Capture
@@ -54,20 +54,37 @@ func (h *heard) Write(p []byte) (int, error) {
 	return h.w.Write(p)
 }
 
-// separate reports whether an error output can be heard: it is one of its own, and not
-// the output's pipe, through which both go as they come, in the order in which they were printed.
-func separate(stdout, stderr io.Writer) bool {
-	if t := reflect.TypeOf(stderr); t == nil || !t.Comparable() || stderr == stdout {
-		return false
+// listen has what a command without a terminal prints looked through for the reason of a
+// failure. Streams that lead to one file, terminal or pipe become one writer, so that the
+// order in which the command printed is kept; bounded ones stay two. An output that is a
+// pipe of its own is not looked through: what it carries never passes here.
+func listen(cmd *paddock.Cmd) {
+	hear := func(w io.Writer) io.Writer { return &heard{Capture: &paddock.Capture{Max: maxHeard}, w: w} }
+	out, errOut := fileOf(cmd.Stdout), fileOf(cmd.Stderr)
+	switch {
+	case cmd.Stderr == nil:
+	case wire.SameWriter(cmd.Stdout, cmd.Stderr), out != nil && errOut != nil && os.SameFile(out, errOut):
+		cmd.Stdout = hear(cmd.Stdout)
+		cmd.Stderr = cmd.Stdout
+	default:
+		cmd.Stderr = hear(cmd.Stderr)
+		if out == nil || out.Mode()&os.ModeNamedPipe == 0 {
+			cmd.Stdout = hear(cmd.Stdout)
+		}
 	}
-	out, isFile := stdout.(*os.File)
-	err, both := stderr.(*os.File)
-	if !isFile || !both {
-		return true
+}
+
+// fileOf describes the file that a writer is; nil where it is none.
+func fileOf(w io.Writer) os.FileInfo {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
 	}
-	a, aerr := out.Stat()
-	b, berr := err.Stat()
-	return aerr == nil && berr == nil && (a.Mode()&os.ModeNamedPipe == 0 || !os.SameFile(a, b))
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return info
 }
 
 var _ paddock.Kept = &heard{}

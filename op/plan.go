@@ -116,7 +116,7 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 		b.WriteString("  " + path + "\n")
 	}
 	if slices.Contains(out.Protected, ".git/config") {
-		b.WriteString("  config and hooks of 64 nested repositories, which cannot be removed then (--unprotect DIR/.git opens one, .git/modules those of submodules)\n")
+		b.WriteString("  config and hooks of nested repositories, 64 at most, which cannot be removed then (--unprotect DIR/.git opens one, .git/modules those of submodules)\n")
 	}
 	_, err := io.WriteString(w, trimLines(b.String()))
 	return err

@@ -114,6 +114,9 @@ func run(ctx context.Context, env *Env, in RunInput, stream *Stream) (out RunOut
 	if err := tellLost(notes, sandbox.Isolation()); err != nil {
 		return RunOutput{}, err
 	}
+	if !tty && in.TTY == nil && notes != nil && stream.Terminal != nil && stream.Typed && stream.Stdout != nil && wantsTerminal(in.Argv) {
+		_, _ = fmt.Fprintf(notes, "paddock: %s may want a terminal, which -t gives it\n", path.Base(in.Argv[0])) // a note alone
+	}
 	cmd := sandbox.Command(ctx, in.Argv[0], in.Argv[1:]...)
 	cmd.Dir = in.Cwd
 	cmd.Stdin = stream.Stdin
@@ -193,13 +196,26 @@ func (in RunInput) terminal(stream *Stream) bool {
 	})
 }
 
+// wantsTerminal reports whether a command is for somebody who sits at a terminal: an
+// editor or the like, or an interpreter that is given nothing to read.
+func wantsTerminal(argv []string) bool {
+	switch name := path.Base(argv[0]); name {
+	case "vi", "vim", "nvim", "nano", "emacs", "less", "more", "man", "top", "htop", "tmux", "screen", "tig":
+		return true
+	case "python", "python3", "ipython", "node", "irb", "psql", "sqlite3", "gdb", "bc":
+		return len(argv) == 1
+	}
+	return false
+}
+
 func (in RunInput) check(env *Env, stream *Stream, tty bool) error {
 	switch {
 	case len(in.Argv) == 0:
-		return &paddock.Error{
-			Message: "cannot run: no command was given",
-			Hint:    "paddock run [flags] -- CMD [ARG]..., or argv in JSON",
+		hint := "paddock run [flags] -- CMD [ARG]..."
+		if stream.Terminal == nil && stream.Stdin == nil {
+			hint = "argv lists the command and its arguments"
 		}
+		return &paddock.Error{Message: "cannot run: no command was given", Hint: hint}
 	case in.Argv[0] == "":
 		return &paddock.Error{Message: "cannot run: the command is empty"}
 	case env.Sandboxes != nil && in.Timeout != nil && *in.Timeout <= 0:
@@ -242,10 +258,9 @@ func follow(cmd *paddock.Cmd, spec policy.Spec, tty bool, stream *Stream) (RunOu
 	if spec.Limits.Output > 0 {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 	}
-	if separate(cmd.Stdout, cmd.Stderr) {
-		cmd.Stderr = &heard{Capture: &paddock.Capture{Max: maxHeard}, w: cmd.Stderr}
-	}
-	if tty {
+	if !tty {
+		listen(cmd)
+	} else {
 		rows, cols, err := stream.Terminal.Size()
 		if err != nil {
 			return RunOutput{}, err

@@ -65,19 +65,22 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	return spec, opts, err
 }
 
-// meant refuses, as a workspace that nobody has named, a current directory that is
-// or holds a home, /etc or /usr.
+// meant refuses, as a workspace that nobody has named, a current directory that is or
+// holds a home, or that belongs to the system.
 func meant(spec policy.Spec, dir string) error {
 	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
 		return nil
 	}
 	dir, err := hostpath.Abs(dir)
-	what := hostpath.Unasked(dir)
-	if err != nil || what == "" { // without a current directory the spec tells, with what else is wrong
+	why := hostpath.Unasked(dir)
+	if err != nil || why == "" { // without a current directory the spec tells, with what else is wrong
 		return nil //nolint:nilerr // see above
 	}
-	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory is or holds " + what + ": commands could read and change all of it",
-		Hint: "go to a project's directory, or name one; where this one is meant, name it: --workspace " + dir}
+	hint := "go to a project's directory, or name one"
+	if dir != "/" { // which is never one
+		hint += "; where this one is meant, name it: --workspace " + dir
+	}
+	return &policy.FieldError{Field: "workspace", Value: dir, Reason: "the current directory " + why + ": commands could read and change all of it", Hint: hint}
 }
 
 // linkWorktree mounts the repository of a linked worktree, where the ceiling has room

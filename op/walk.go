@@ -293,7 +293,11 @@ func (u *unknownFieldError) hint(c *policy.Ceiling) string {
 		return "it takes no fields"
 	}
 	hint := "the fields here are " + strings.Join(known, ", ")
-	if name := policy.Nearest(u.key, known); name != "" {
+	name := policy.Nearest(u.key, known)
+	if u.key == "cmd" && slices.Contains(known, "command") { // as other tools call it
+		name = "command"
+	}
+	if name != "" {
 		hint = "did you mean " + strconv.Quote(name) + "? " + hint
 	}
 	return hint

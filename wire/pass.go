@@ -3,6 +3,7 @@ package wire
 import (
 	"io"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 )
@@ -26,8 +27,9 @@ type PipeWriter interface {
 }
 
 // bypass is the way of output around the connection: the command writes into a
-// pipe of its own, and what it holds is moved into the caller's. The caller's
-// pipe itself never reaches the sandbox. Whoever holds one end of a pipe can
+// pipe of its own, and what it holds is moved into the caller's pipe, or copied to the
+// one writer that the caller has for both streams. The caller's pipe itself never
+// reaches the sandbox. Whoever holds one end of a pipe can
 // open the other through /proc/self/fd, and so read what other programs write
 // there, or make it non-blocking for all of them.
 type bypass struct {
@@ -35,7 +37,9 @@ type bypass struct {
 	private *os.File // where output is read
 	given   *os.File // where the command writes; closed once it was sent
 	sink    io.Writer
+	pipe    bool          // sink is a pipe, or stands before one
 	late    atomic.Bool   // what the pipe holds now is all that is wanted
+	buf     []byte        // of copyBuffer bytes, made when output is first copied
 	moved   chan struct{} // closed when no more will be
 }
 
@@ -115,19 +119,25 @@ func pipeInfo(w io.Writer) (info os.FileInfo) {
 	return info
 }
 
-// passable lists the streams that can go around the connection together: the
-// output where it is a pipe, and the error output where it is the same one, so
-// that their order is kept.
+// passable lists the streams that go around the connection together: the output
+// where it is a pipe, and the error output where it is the same pipe or the same
+// writer, so that their order is kept.
 func passable(q *ExecRequest, s Streams) []string {
 	if q.TTY != nil || q.MaxOutputBytes != 0 || len(q.RedactValues)+len(q.Redaction) > 0 {
 		return nil
 	}
-	out := pipeInfo(s.Stdout)
-	if out == nil {
-		return nil
-	}
-	if stderr := pipeInfo(s.Stderr); stderr != nil && os.SameFile(out, stderr) {
+	out, stderr := pipeInfo(s.Stdout), pipeInfo(s.Stderr)
+	switch {
+	case out != nil && stderr != nil && os.SameFile(out, stderr), SameWriter(s.Stdout, s.Stderr):
 		return []string{"stdout", "stderr"}
+	case out != nil:
+		return []string{"stdout"}
 	}
-	return []string{"stdout"}
+	return nil
+}
+
+// SameWriter reports whether both are one writer. Nil is none, and values that cannot be
+// compared are different ones.
+func SameWriter(a, b io.Writer) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 }

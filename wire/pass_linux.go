@@ -30,14 +30,16 @@ func newBypass(conn net.Conn, q *ExecRequest, s Streams) (*bypass, error) {
 	b := &bypass{
 		carried: streams,
 		private: os.NewFile(uintptr(fds[0]), "pipe"), given: os.NewFile(uintptr(fds[1]), "pipe"),
-		sink: s.Stdout, moved: make(chan struct{}),
+		sink: s.Stdout, pipe: pipeInfo(s.Stdout) != nil, moved: make(chan struct{}),
 	}
 	if err != nil {
 		b.discard()
 		return nil, err
 	}
 	enlarge(b.private)
-	_ = withPipe(s.Stdout, func(f *os.File) (int, error) { enlarge(f); return 0, nil })
+	if b.pipe {
+		_ = withPipe(s.Stdout, func(f *os.File) (int, error) { enlarge(f); return 0, nil })
+	}
 	return b, nil
 }
 
@@ -86,6 +88,9 @@ func (b *bypass) move() error {
 		return err
 	}
 	step := b.splice
+	if !b.pipe {
+		step = b.copy
+	}
 	for left := passSize; left > 0; {
 		n := 0
 		_ = src.Control(func(fd uintptr) { n, err = step(int(fd)) })
@@ -162,11 +167,13 @@ func spliceTo(pipe *os.File, from int) (n int, obstacle, err error) {
 	return int(moved), nil, nil
 }
 
-// copy is splice for a system that cannot.
+// copy is splice for a system that cannot, and for a sink that is no pipe.
 func (b *bypass) copy(from int) (int, error) {
-	buf := make([]byte, copyBuffer)
+	if b.buf == nil {
+		b.buf = make([]byte, copyBuffer)
+	}
 	for {
-		n, err := syscall.Read(from, buf)
+		n, err := syscall.Read(from, b.buf)
 		switch {
 		case err == syscall.EAGAIN:
 			return 0, errEmpty
@@ -174,7 +181,7 @@ func (b *bypass) copy(from int) (int, error) {
 		case err != nil:
 			return 0, os.NewSyscallError("read", err)
 		default:
-			return n, writeAll(b.sink, buf[:n])
+			return n, writeAll(b.sink, b.buf[:n])
 		}
 	}
 }

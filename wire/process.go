@@ -26,7 +26,8 @@ type Streams struct {
 	// On Linux, over a Unix socket, output goes around the connection to a
 	// Stdout that is a pipe (an *os.File, or a PipeWriter before one): at the
 	// speed of a pipe, and possibly while Stderr is written. A Stderr that is
-	// the same pipe goes with it, in the order in which the command printed.
+	// the same pipe, or any writer that is both, gets the two streams in the
+	// order in which the command printed.
 	Stdout, Stderr io.Writer
 }
 

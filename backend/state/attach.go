@@ -38,12 +38,20 @@ type Attached struct {
 	once      sync.Once
 }
 
+// unknownError says that no sandbox has an id, or none any more.
+type unknownError struct{}
+
+func (unknownError) Error() string { return "no sandbox of this id runs" }
+
+// Unwrap is [backend.ErrGone].
+func (unknownError) Unwrap() error { return backend.ErrGone }
+
 // Attach finds the sandbox of this id below root. What is no id, is not known,
 // or has ended is an error that wraps [backend.ErrGone].
 func Attach(root, id string) (*Attached, error) {
 	gone := func(why string) error { return fmt.Errorf("%w: %s", backend.ErrGone, why) }
 	if !isID(id) {
-		return nil, gone("it is no name of one")
+		return nil, unknownError{}
 	}
 	dir := filepath.Join(root, sandboxesDir, id)
 	r, err := (*Record)(nil), Check(root)
@@ -52,7 +60,7 @@ func Attach(root, id string) (*Attached, error) {
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, gone("there is none of this name")
+		return nil, unknownError{}
 	case err != nil:
 		return nil, err
 	case r.Isolation == nil:

@@ -23,7 +23,7 @@ func fail(s *Scope, err error) error {
 	e := &cgroup.Error{Op: "start", Object: s.Unit, Err: err}
 	switch {
 	case errors.Is(err, ErrNoManager):
-		e.Hint = "log in as that user (ssh, machinectl shell; not su), or let the user's manager run always: loginctl enable-linger"
+		e.Hint = "log in as that user (ssh, machinectl shell; not su), or let the user's manager run always: loginctl enable-linger; paddock doctor says whether this host's controllers can be had at all"
 	case errors.Is(err, ErrRefused):
 		e.Hint = "systemctl --user status " + s.Unit + " and the journal may say why"
 	}

@@ -65,16 +65,19 @@ may change, a read-only system around it, and no network unless it is given.`,
 			default:
 				return cmd.Help()
 			}
-			return &paddock.Error{
-				Message: "cannot do " + strconv.Quote(args[0]) + ": there is no such command",
-				Hint:    "to run it in a sandbox: paddock run -- " + args[0],
+			hint := "to run it in a sandbox: paddock run -- " + args[0]
+			if near := nearestCommand(cmd, args[0]); near != "" {
+				hint = "did you mean " + near + "? " + hint
 			}
+			return &paddock.Error{Message: "cannot do " + strconv.Quote(args[0]) + ": there is no such command", Hint: hint}
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
 	root.SetFlagErrorFunc(flagError)
 	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
+	root.InitDefaultHelpCmd()
+	refuseUnknownTopics(root)
 	group(root)
 	return root
 }

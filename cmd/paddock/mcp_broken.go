@@ -25,7 +25,7 @@ func (a *app) explain(cmd *cobra.Command, f *mcpFlags, err error) error {
 	a.status = report(os.Stderr, err)
 	var reasons bytes.Buffer
 	report(&reasons, err)
-	b := broken{reason: reasons.String() + "Nothing works here until that is mended and the client is started again: tell your user."}
+	b := broken{reason: reasons.String() + "No tool of this server works until the cause is removed and the client is started again: tell your user."}
 	profile, unknown := f.profileOf()
 	if unknown != nil {
 		profile = op.ProfileWorkspace

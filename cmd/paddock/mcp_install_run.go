@@ -194,7 +194,7 @@ func (f *installFlags) unapproved(target *install.Target, dir string) string {
 	inside := strings.Contains(f.command, "/")
 	switch {
 	case hostpath.Unasked(dir) != "":
-		return "the workspace is or holds " + hostpath.Unasked(dir)
+		return "the workspace " + hostpath.Unasked(dir)
 	case err == nil && info.Mode().IsRegular():
 		return "this is a linked worktree, and commands could also change the repository that it belongs to, its objects and branches"
 	case reaches(target.Path, dir) || wrong != nil || approval != nil && reaches(approval.Path, dir):

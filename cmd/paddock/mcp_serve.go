@@ -5,11 +5,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"golang.org/x/term"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
@@ -52,6 +55,9 @@ func (a *app) mcp(f *mcpFlags, named bool) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	a.serving = true
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		fmt.Fprintln(os.Stderr, "paddock: waiting for a client on standard input; paddock mcp install --client NAME sets one up")
+	}
 	return server.ServeStdio(ctx, os.Stdin, os.Stdout)
 }
 

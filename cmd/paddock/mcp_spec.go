@@ -58,8 +58,8 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 		if dir, err = hostpath.Getwd(); err != nil {
 			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
-		if what := hostpath.Unasked(dir); what != "" {
-			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory is or holds " + what + ": models should not change that unasked",
+		if why := hostpath.Unasked(dir); why != "" {
+			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory " + why + ": models should not change that unasked",
 				Hint: "name a directory: paddock mcp --workspace DIR"}
 		}
 	}

@@ -94,6 +94,11 @@ func flagError(cmd *cobra.Command, err error) error {
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = "-" + unknown.GetSpecifiedName()
 		}
+		var flags []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if near := policy.Nearest(unknown.GetSpecifiedName(), flags); near != "" && strings.HasPrefix(name, "--") {
+			hint = "did you mean --" + near + "? " + hint
+		}
 		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
 	case errors.As(err, &bare):
 		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // addCommands renders operations below root. A command of several words
@@ -71,10 +72,40 @@ func groupCommand(name, summary string) *cobra.Command {
 }
 
 func unknownCommand(cmd *cobra.Command, word string) error {
-	path := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" ")
-	return &paddock.Error{
-		Message: "cannot do " + strconv.Quote(path) + ": there is no such command",
-		Hint:    cmd.CommandPath() + " --help",
+	path, hint := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" "), cmd.CommandPath()+" --help"
+	if near := nearestCommand(cmd, word); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return &paddock.Error{Message: "cannot do " + strconv.Quote(path) + ": there is no such command", Hint: hint}
+}
+
+// nearestCommand is the command below cmd that was probably meant by a word, as it is
+// written; empty where none is near.
+func nearestCommand(cmd *cobra.Command, word string) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := policy.Nearest(word, names); near != "" {
+		return cmd.CommandPath() + " " + near
+	}
+	return ""
+}
+
+// refuseUnknownTopics has the help command fail for what is no command.
+func refuseUnknownTopics(root *cobra.Command) {
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		show := help.Run
+		help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
+			if found, rest, err := root.Find(args); err == nil && len(rest) > 0 && found.HasSubCommands() {
+				return unknownCommand(found, rest[0])
+			}
+			show(cmd, args)
+			return nil
+		}
 	}
 }
 

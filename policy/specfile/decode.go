@@ -127,7 +127,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		if !known {
 			names := slices.Sorted(maps.Keys(fields))
 			hint := "the keys here are " + strings.Join(names, ", ")
-			if name := policy.Nearest(key.Value, names); name != "" {
+			if section := sectionOf(key.Value, v.Type(), names); section != "" {
+				hint = "did you mean " + strconv.Quote(section+"."+key.Value) + "?"
+			} else if name := policy.Nearest(key.Value, names); name != "" {
 				hint = "did you mean " + strconv.Quote(name) + "?"
 			}
 			d.refuse(&policy.FieldError{Field: policy.FieldPath(path, key.Value), Line: key.Line, Reason: "unknown key", Hint: hint})
@@ -138,6 +140,21 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		d.value(value, v.FieldByIndex(i), policy.FieldPath(path, key.Value), key.Line)
 		d.zeroOK, d.nullOK = false, false
 	}
+}
+
+// sectionOf is the first key of a structure whose own structure has a key; empty where
+// none has it.
+func sectionOf(key string, t reflect.Type, names []string) string {
+	for _, name := range names {
+		section := t.FieldByIndex(fieldsOf(t)[name]).Type
+		if section.Kind() == reflect.Pointer {
+			section = section.Elem()
+		}
+		if section.Kind() == reflect.Struct && fieldsOf(section)[key] != nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // fieldsOf gives the index of each field by its json name, those of embedded

@@ -150,6 +150,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"limits: 5", `f:1: cannot use limits "5": it must be a mapping of keys to values`, ""},
 		{"a: 1\n", `f:1: cannot use a: unknown key`, "the keys here are allow_degraded, backend, codex, commands, docker, env, hostname, level, limits, mounts, network, redaction, rootfs, seccomp, workspace, wrapper"},
 		{"\nnetwrok: none", `f:2: cannot use netwrok: unknown key`, `did you mean "network"?`},
+		{"timeout: 30s", `f:1: cannot use timeout: unknown key`, `did you mean "limits.timeout"?`},
 		{"Network: none", `f:1: cannot use Network: unknown key`, `did you mean "network"?`},
 		{"limits:\n  tmp: 1MiB\n  cputime: 1s", `f:3: cannot use limits.cputime: unknown key`, `did you mean "cpu_time"?`},
 		{"mounts: [{source: a, targte: /b}]", `f:1: cannot use mounts[0].targte: unknown key`, `did you mean "target"?`},

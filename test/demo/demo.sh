@@ -27,6 +27,22 @@ refused() {
 	printf '%-11s  exit %-3s  %-38s  %s\n' "$verdict" "$status" "$what" "$(printf '%s' "$said" | tr -s '\n\t ' '   ' | cut -c 1-90)"
 }
 
+# unchanged FILE COMMAND… runs a command inside that writes to a copy of FILE: the
+# command succeeds, and the host's file stays as it is.
+unchanged() {
+	file=$1
+	shift
+	before=$(cksum <"$file")
+	status=0
+	said=$("$paddock" run --timeout 20s -- "$@" 2>&1 </dev/null) || status=$?
+	verdict=unchanged
+	if [ "$status" -ne 0 ]; then verdict='NOT SHOWN'; fi
+	if [ "$before" != "$(cksum <"$file")" ]; then verdict=CHANGED; fi
+	if [ "$verdict" != unchanged ]; then bad=$((bad + 1)); fi
+	shown=$((shown + 1))
+	printf '%-11s  exit %-3s  %-38s  %s\n' "$verdict" "$status" "$*" "$(printf '%s' "$said" | tr -s '\n\t ' '   ' | cut -c 1-90)"
+}
+
 # hidden DIR lists a directory of the host inside, where it must be absent or
 # empty.
 hidden() {
@@ -86,7 +102,11 @@ refused 'echo x > /usr/x' sh -c 'echo x > /usr/x'
 refused 'unshare -U true' unshare -U true
 refused 'chmod 6755 f' sh -c ': > /tmp/f && chmod 6755 /tmp/f'
 refused 'git ls-remote git://192.0.2.1/x' sh -c 'cd /tmp && git ls-remote git://192.0.2.1/x'
-refused ': >> .git/hooks/pre-push' sh -c ': >> .git/hooks/pre-push'
+if git rev-parse --git-dir >/dev/null 2>&1; then
+	hook=$(git rev-parse --git-path hooks)/post-checkout
+	refused ': >> .git/hooks/post-checkout' sh -c ': >> "$1"' sh "$hook"
+	unchanged "$(git rev-parse --git-path config)" git config core.pager evil
+fi
 refused ': >> bin/paddock-agent' sh -c ': >> bin/paddock-agent'
 links=$("$paddock" run -- sed -n 's/^ *\([^ :]*\):.*/\1/p' /proc/net/dev | tr '\n' ' ')
 shown=$((shown + 1))

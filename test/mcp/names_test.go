@@ -159,6 +159,7 @@ func TestErrorsNameFieldsOfTools(t *testing.T) {
 		{"run", map[string]any{"argv": []string{"true"}, "tmp": "1"}, `cannot use tmp "1B": `},
 		{"session_open", map[string]any{"hostname": "a b"}, `cannot use hostname "a b": `},
 		{"exec", map[string]any{}, `cannot use command: no command was given`},
+		{"exec", map[string]any{"cmd": "ls"}, `did you mean "command"?`},
 		{"exec", map[string]any{"command": "true", "timeout": "x"}, `cannot use timeout "x": `},
 	} {
 		got := c.refused(t, tt.tool, tt.args)

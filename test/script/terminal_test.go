@@ -228,3 +228,28 @@ func TestHintsAtATerminal(t *testing.T) {
 	s.expect(`npm error errno EAI_AGAIN\r\npaddock: perhaps denied: network: none`)
 	s.exit(1)
 }
+
+func TestOrderAtATerminal(t *testing.T) {
+	s := startTerminal(t, "run", "--", "sh", "-c", "for i in 1 2 3 4 5 6; do echo out; echo err >&2; done; exit 7")
+	s.exit(7)
+	s.expect(`^(out\r\nerr\r\n){6}$`)
+}
+
+func TestTerminalIsSuggested(t *testing.T) {
+	s := startTerminal(t, "run", "--", "./less")
+	s.exit(127)
+	s.expect(`paddock: less may want a terminal, which -t gives it\r\n`)
+	s = startTerminal(t, "run", "-q", "--", "./less")
+	s.exit(127)
+	s.expect(`cannot run`)
+	if strings.Contains(s.text(), "may want") {
+		t.Errorf("-q prints the note: %q", s.text())
+	}
+}
+
+func TestServerAtATerminal(t *testing.T) {
+	s := startTerminal(t, "mcp")
+	s.expect(`paddock: waiting for a client on standard input; paddock mcp install --client NAME sets one up\r\n`)
+	s.send("\x04")
+	s.exit(0)
+}
