@@ -43,8 +43,9 @@ const runDoc = `Run a command in a sandbox that is made for it and ends with it.
 
 The command finds the workspace at /workspace and may change it: the current
 directory, unless --workspace names another. A home, a directory that holds one,
-/etc and /usr must be named. The system directories are read-only, HOME and /tmp
-are private and empty, and there is no network; --network=host gives the host's.
+and the system's own (in /etc, /usr, /var, /opt …) must be named. The system
+directories are read-only, HOME and /tmp are private and empty, and there is no
+network; --network=host gives the host's.
 
 The caller's environment stays outside, but for the directories of PATH that are
 visible inside and that commands cannot write. --env sets a variable, and --env-pass
