@@ -35,8 +35,8 @@ func TestExec(t *testing.T) {
 		{"its time is up", fields{"command": "echo before; sleep 600", "timeout": "300ms"}, 124, "before\n", "", "timed out and was ended after ", ""},
 		{"a signal", fields{"command": "kill -9 $$"}, 137, "", "", "ended by SIGKILL after ", ""},
 		{"control sequences", fields{"command": `printf 'a\033[31mb\033[0m\r\nc\007'`}, 0, "ab\nc", "", "", ""},
-		{"something is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & setsid sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "2 processes that it left behind were ended\n"},
-		{"one is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "\n1 process that it left behind was ended\n"},
+		{"something is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & setsid sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "it left processes running, which were ended: 2\n"},
+		{"one is left behind", fields{"command": "sleep 600 >/dev/null 2>&1 & echo x"}, 0, "x\n", "", "", "; it left processes running, which were ended: 1\n"},
 		{"a denial", fields{"command": "touch /usr/x"}, 1, "", "touch: cannot touch '/usr/x': Read-only file system\n", "", "denied by the sandbox: mount: read-only"},
 	}
 	for _, tt := range tests {
@@ -49,7 +49,7 @@ func TestExec(t *testing.T) {
 			if err := out.Tell(&b); err != nil || !strings.HasPrefix(b.String(), tt.first) || !strings.Contains(b.String(), tt.other) {
 				t.Errorf("%q, %v", b.String(), err)
 			}
-			if out.TimedOut && (strings.Contains(b.String(), "left behind") || strings.Contains(b.String(), "denied")) {
+			if out.TimedOut && (strings.Contains(b.String(), "left processes") || strings.Contains(b.String(), "denied")) {
 				t.Errorf("the end is told twice: %q", b.String())
 			}
 			read := well[OutputReadOutput](t, env, "output_read", fields{"output": out.Exec, "stream": "stderr"})

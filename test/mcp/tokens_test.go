@@ -192,7 +192,7 @@ func TestHTTPFlags(t *testing.T) {
 		"a workspace of whose": {[]string{"--http", "127.0.0.1:0", "--workspace", "/usr"}, "each token says it"},
 		"a host that is all":   {[]string{"--http", "127.0.0.1:0", "--allow-host", "*"}, "--allow-host"},
 		"no sessions":          {[]string{"--http", "127.0.0.1:0", "--max-sessions", "0"}, "it is not from 1 to 65536"},
-		"no certificate":       {[]string{"--http", ":0", "--tls-cert", "/nonexistent", "--tls-key", "/nonexistent"}, "tls_cert"},
+		"no certificate":       {[]string{"--http", ":0", "--tls-cert", "/nonexistent", "--tls-key", "/nonexistent"}, "cannot use --tls-cert"},
 	} {
 		out, err := s.program(tt.flags...).CombinedOutput()
 		exit := (*exec.ExitError)(nil)
