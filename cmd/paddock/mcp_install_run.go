@@ -149,8 +149,8 @@ func (f *installFlags) tell(target *install.Target, server install.Server, dir s
   run any command; create, change and DELETE any file of this directory
   make what programs on the host run or obey where there is none yet, such as %s, which clients obey, unasked, when they start
 What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is. Once commands have made what clients obey, no tool works here until you have looked at it.
---ask leaves the approval out; this takes it back: paddock mcp uninstall --client %s
-`, dir, f.newFiles(), target.Settings, f.client)
+--ask leaves the approval out; this takes it back: %s
+`, dir, f.newFiles(), target.Settings, f.takenBackBy(dir))
 	case target.Scope == install.Local && f.ask:
 		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
 	case target.Scope == install.Local:
@@ -161,16 +161,29 @@ What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is
 			fmt.Println("note: models may also read this unasked, and what they read goes to their provider: --ro " + path)
 		}
 	}
-	if !f.exclusive {
-		how := target.Own
-		if target.Exclusive() != nil {
-			how = "--exclusive, or by hand " + how
-		}
-		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
-	} else {
+	how, off := target.Own, false
+	if own := target.Exclusive(); own != nil {
+		how = "--exclusive, or by hand " + how
+		off, _ = own.There() // what cannot be read turns nothing off
+	}
+	switch {
+	case f.exclusive:
 		fmt.Println("note: " + target.Below(dir))
+	case off:
+		fmt.Printf("note: %s's own tools for commands and files are still turned off here. To turn them on again: %s\n", f.client, f.takenBackBy(dir))
+	default:
+		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
 	}
 	fmt.Println("next: " + target.Next)
+}
+
+// takenBackBy is the command that takes back what was written for a directory.
+func (f *installFlags) takenBackBy(dir string) string {
+	words := []string{"paddock", "mcp", "uninstall", "--client", f.client}
+	if f.workspace != "" {
+		words = append(words, "--workspace", dir)
+	}
+	return install.Words(words)
 }
 
 // newFiles are examples of what commands can make and clients obey: first what this

@@ -56,11 +56,11 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 	if !named {
 		var err error
 		if dir, err = hostpath.Getwd(); err != nil {
-			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: paddock mcp --workspace DIR"}
+			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: --workspace DIR"}
 		}
 		if why := hostpath.Unasked(dir); why != "" {
 			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory " + why + ": models should not change that unasked",
-				Hint: "name a directory: paddock mcp --workspace DIR"}
+				Hint: "name a directory: --workspace DIR"}
 		}
 	}
 	flag := "--workspace"

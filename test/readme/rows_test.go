@@ -76,7 +76,7 @@ func rows() []row {
 
 		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: in /home/dev/src/app alone"}, also: installed}}},
 		{of: "paddock mcp", steps: []step{{}}},
-		{of: "paddock mcp uninstall", steps: []step{{status: 125, see: []string{"--client"}}, {instead: "paddock mcp uninstall --client claude-code", after: "! grep -r paddock ~/.claude.json .claude"}}},
+		{of: "paddock mcp uninstall --client claude-code", steps: []step{{after: "! grep -r paddock ~/.claude.json .claude"}}},
 		{of: `{"mcpServers": {"paddock": {"command": "/path/to/paddock", "args": ["mcp", "--workspace", "/path/to/project"]}}}`, path: "mcp.json", steps: []step{{instead: "jq . ~/mcp.json", also: written}}},
 		{of: "paddock token create agent:ann --workspace ~/src/app --expires 30d", steps: []step{{see: []string{"pdk_", "agent:ann"}, also: func(_ *testing.T, printed string) {
 			token, _, _ = strings.Cut(printed, "\n")
