@@ -125,7 +125,7 @@ func rows() []row {
 		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
 
 		{of: `import "github.com/paddock-dev/paddock"`, path: "lib/readme.txt", dir: "lib", steps: []step{
-			{before: inAProgram, instead: "./lib", status: 1, see: []string{"cannot find the agent: tried Options.Agent (not set), $PADDOCK_AGENT (not set)"}},
+			{before: inAProgram, instead: "./lib", status: 1, see: []string{"cannot find the agent: tried $PADDOCK_AGENT (not set), "}},
 			{before: "export PADDOCK_AGENT=$HOME/paddock/bin/paddock-agent", instead: "./lib", see: []string{"Linux"}},
 		}},
 
@@ -153,7 +153,8 @@ func rows() []row {
 
 		{of: "paddock git accept", steps: []step{
 			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
-			{before: "paddock run -- git remote add origin https://example.com/app.git", see: []string{"origin"}, after: "git remote get-url origin"},
+			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
+			{tty: true, stdin: "y\n", see: []string{"Add this to git's configuration? [y/N]"}, after: "git remote get-url origin"},
 		}},
 		{of: "PADDOCK_AGENT=/nowhere paddock run -- true", steps: []step{{status: 125}}},
 	}
