@@ -99,7 +99,7 @@ func (s *Sandbox) guess(list []Denial, status int, said []byte, command string) 
 		}
 		denial := g.denial
 		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
-			denial.Object, denial.Hint = name, "protected paths of the workspace need --unprotect "+name
+			denial.Object, denial.Hint = name, "protected paths of the workspace need --unprotect "+policy.ShellWord(name)
 		}
 		denial.Guess = true
 		list = append(list, denial)

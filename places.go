@@ -41,7 +41,7 @@ func (s *Sandbox) guessPlaces(list []Denial, said []byte) []Denial {
 			if exists(path.Join(dir, p.top)) {
 				below := strings.TrimPrefix(source, dir+"/")
 				return append(list, Denial{Layer: "mount", Rule: "workspace", Object: dir, Guess: true,
-					Hint: "the workspace is a part of the project in " + dir + ", which is not visible: --workspace " + dir + " --cwd " + below})
+					Hint: "the workspace is a part of the project in " + dir + ", which is not visible: --workspace " + policy.ShellWord(dir) + " --cwd " + policy.ShellWord(below)})
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Sandbox) ownProgram(name, dir string) string {
 	cmd := s.Command(context.Background(), "/bin/sh", "-c", `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program; else echo file; fi`, "sh", call)
 	cmd.Dir, cmd.Timeout = dir, lookupTime
 	out, err := cmd.Output()
-	call = hostpath.Printable(call)
+	call = policy.ShellWord(call)
 	switch kind := strings.TrimSpace(string(out)); {
 	case err != nil:
 		return ""

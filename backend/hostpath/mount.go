@@ -162,7 +162,7 @@ func (m *Mount) locate(source string) (*Way, error) {
 	if err := readable(m.Source, m.Dir); err != nil {
 		hint := "the caller must be able to read it"
 		if errors.Is(err, unix.EACCES) && int(way.UID) == os.Geteuid() {
-			hint = Printable("look at it, and give it back: chmod u+rwx " + m.Source)
+			hint = "look at it, and give it back: chmod u+rwx " + policy.ShellWord(m.Source)
 		}
 		return nil, Refuse(m.named(), source, Reason(err), hint)
 	}

@@ -59,10 +59,10 @@ type Changes struct {
 	Unseen []string
 }
 
-// maxChanges bounds what one comparison tells, maxOf what it tells of one
+// MaxChanges bounds what one comparison tells, maxOf what it tells of one
 // directory before it names the directory itself.
 const (
-	maxChanges = 1000
+	MaxChanges = 1000
 	maxOf      = 3
 )
 
@@ -243,9 +243,9 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	if len(weak) > 0 {
 		found.Unseen = append(found.Unseen, fmt.Sprintf("%d files were not compared, since they are too large, or too many, for a file system whose times prove nothing: %s is one", len(weak), strconv.Quote(slices.Min(weak))))
 	}
-	if more := len(found.List) - maxChanges; more > 0 { // what is obeyed unasked comes first
+	if more := len(found.List) - MaxChanges; more > 0 { // what is obeyed unasked comes first
 		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
-		found.List = found.List[:maxChanges]
+		found.List = found.List[:MaxChanges]
 		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
 	}
 	return found

@@ -548,7 +548,7 @@ func TestCompareMany(t *testing.T) {
 	before := takeAt(t, ws, time.Now())
 	host(t, ws, "i=0; while [ $i -lt 1100 ]; do mkdir a$i; : > a$i/Makefile; i=$((i+1)); done; mkdir z; echo x > z/.envrc")
 	c := before.Compare(t.Context())
-	if got := found(c, ws, policy.Unasked); got != "z/.envrc" || len(c.List) != maxChanges || len(c.Unseen) != 1 {
+	if got := found(c, ws, policy.Unasked); got != "z/.envrc" || len(c.List) != MaxChanges || len(c.Unseen) != 1 {
 		t.Errorf("planted %q of %d changes; unseen %q", got, len(c.List), c.Unseen)
 	}
 }
@@ -655,7 +655,7 @@ func TestCompareManyGitFiles(t *testing.T) {
 		now.items[full] = i
 	}
 	c := changesSoon(t, &Snapshot{}, now)
-	if len(c.List) != maxChanges || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "19000 more changes") {
+	if len(c.List) != MaxChanges || len(c.Unseen) != 1 || !strings.HasPrefix(c.Unseen[0], "19000 more changes") {
 		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
 	}
 	all := shorten([]Change{{Path: "/a/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/a/.git-x"}, {Path: "/a/.git/config"}, {Path: "/b/.git", By: policy.Obeyed{Path: ".git"}}, {Path: "/b/.gitx"}}, nil, time.Now().Add(time.Hour))

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Trust resolves the path of one of Paddock's own files that is about to be
@@ -167,7 +168,7 @@ func (w *Way) guarded(own backend.OwnFile) error {
 		}
 	}
 	if w.Exists && w.Mode&unix.S_IFMT == unix.S_IFREG && w.Mode&0o002 != 0 {
-		return refuseOwn(own, fmt.Sprintf("every user of this host may write to it (mode %04o)", w.Mode&0o7777), "chmod o-w "+w.Path)
+		return refuseOwn(own, fmt.Sprintf("every user of this host may write to it (mode %04o)", w.Mode&0o7777), "chmod o-w "+policy.ShellWord(w.Path))
 	}
 	return nil
 }

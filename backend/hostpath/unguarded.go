@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // closed refuses a directory of a mount, above a path that is to be protected, that
@@ -26,7 +27,7 @@ func (p *protector) closed(at string) error {
 		dir = filepath.Join(dir, name)
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Mode()&0o100 == 0 {
 			return Refuse(m.Field, m.Source, Printable(fmt.Sprintf("%s cannot be entered (mode %04o), so that %s cannot be protected", dir, info.Mode().Perm(), at)),
-				Printable("look at it, and give it back: chmod u+rwx "+dir))
+				"look at it, and give it back: chmod u+rwx "+policy.ShellWord(dir))
 		}
 	}
 	p.entered[above] = true
@@ -79,7 +80,7 @@ func (p *protector) shut(at string, err error) error {
 	}
 	m := p.mountOf(d.Path)
 	return Refuse(m.Field, m.Source, fmt.Sprintf("%s cannot be %s (mode %04o), so that %s cannot be protected", d.Path, verb, d.Mode&0o7777, what),
-		"look at it, and give it back: chmod "+give+" "+d.Path)
+		"look at it, and give it back: chmod "+give+" "+policy.ShellWord(d.Path))
 }
 
 // unguarded is the error for a path that cannot be protected.

@@ -23,8 +23,8 @@ type Worktree struct {
 // nil where the workspace, free of symbolic links, is none, or where it and shown, which
 // are mounted, show it already. A ".git" file that leads elsewhere is an error, and so
 // is one that leads to a repository which is not surely meant: which does not lead back,
-// which belongs to somebody else, or where commands of sandboxes could have written both
-// what leads there and what leads back.
+// which belongs to somebody else, or where commands of a sandbox could have written the
+// file or made a link on either way.
 func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []string) (*Worktree, error) {
 	list := s.list
 	at := filepath.Join(workspace, ".git")
@@ -47,7 +47,7 @@ func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []str
 	}
 	common := filepath.Dir(filepath.Dir(way.Path))
 	// Who planted the file would have liked it mounted: it is not said unasked.
-	mount := "if you know that it belongs there mount it: --rw " + common
+	mount := "if you know that it belongs there mount it: --rw " + policy.ShellWord(common)
 	refuse := func(why, hint string) error {
 		return Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: --unprotect .git")
 	}
@@ -66,8 +66,10 @@ func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []str
 	if err != nil || back.Path != at {
 		return nil, refuse("whose gitdir does not lead back here", "repair it with git worktree repair; "+mount)
 	}
-	if err := list.Judge(way, nil); err != nil {
-		return nil, refuse(err.Error(), mount)
+	for _, w := range []*Way{way, back} {
+		if err := list.Judge(w, nil); err != nil {
+			return nil, refuse(err.Error(), mount)
+		}
 	}
 	shared, err := Follow(common)
 	if err != nil {
@@ -76,15 +78,10 @@ func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []str
 	if shared.UID != back.UID || os.Geteuid() != 0 && int(shared.UID) != os.Geteuid() {
 		return nil, refuse(fmt.Sprintf("and %s belongs to uid %d", common, shared.UID), mount)
 	}
-	link, err := Follow(filepath.Join(way.Path, "gitdir"))
-	if err != nil {
-		return nil, refuse(Reason(err), mount)
-	}
-	// Who works in the repository can forge what leads back, and who works in the
-	// worktree what leads there: nobody's commands have made both.
-	_, kept := list.keeps(back.Dirs, back.Path)
-	if d, ok := list.keeps(link.Dirs, link.Path); !ok && !kept {
-		return nil, refuse("and commands of sandboxes could have written what leads there and back: "+d.Path+" was writable for them", "look at "+link.Path+"; "+mount)
+	// Who works in the repository can forge what leads back, and who works around the
+	// worktree a way there: the worktree's own file is what nobody's commands have made.
+	if d, ok := list.keeps(back.Dirs, back.Path); !ok {
+		return nil, refuse("and commands of a sandbox could have written that: "+d.Path+" was writable for them", "look at "+at+"; "+mount)
 	}
 	tree := &Worktree{Common: common, Target: filepath.Dir(filepath.Dir(filepath.Clean(to)))}
 	if !filepath.IsAbs(to) {

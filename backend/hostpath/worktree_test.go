@@ -35,14 +35,16 @@ func TestLinkedWorktree(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(t *testing.T, main, wt string)
 		written string // below which commands could write: "main", "wt" or both
+		kept    string // but for this in it
 		shown   bool
 		says    string // "" where it is found
 	}{
 		"as git makes it":          {},
-		"written by its own":       {written: "wt"},
+		"written by its own":       {written: "wt", kept: ".git"},
+		"written by one without":   {written: "wt", says: "commands of a sandbox could have written that"},
 		"shown":                    {shown: true, says: "nothing"},
 		"written by the other":     {written: "main"},
-		"written by both":          {written: "main wt", says: "commands of sandboxes could have written"},
+		"written by both":          {written: "main wt", kept: ".git"},
 		"no way back":              {change: func(t *testing.T, main, _ string) { write(t, main+"/worktrees/wt/gitdir", "/elsewhere/.git\n") }, says: "does not lead back"},
 		"a FIFO as the way back":   {change: func(t *testing.T, main, _ string) { fifoAt(t, main+"/worktrees/wt/gitdir") }, says: "does not lead back"},
 		"another one's repository": {change: func(t *testing.T, main, _ string) { write(t, main+"/worktrees/wt/commondir", "../../../other\n") }, says: "not visible inside"},
@@ -69,7 +71,11 @@ func TestLinkedWorktree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				list.entries = append(list.entries, entry{Identity: way.Identity, path: way.Path})
+				e := entry{Identity: way.Identity, path: way.Path}
+				if tt.kept != "" {
+					e.kept = append(e.kept, tt.kept)
+				}
+				list.entries = append(list.entries, e)
 			}
 			var shown []string
 			if tt.shown {

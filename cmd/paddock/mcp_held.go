@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -40,11 +41,17 @@ type plantedIn map[string][]string
 // plantedName is the file of the record, in the directory of state.
 const plantedName = "planted.json"
 
-// maxHeld bounds what is on record, in bytes, and recordTime the wait for others who write.
+// maxHeld bounds the record and maxPaths the paths of a project on it, in bytes,
+// recordTime is the longest wait for others who write.
 const (
 	maxHeld    = 1 << 20
+	maxPaths   = 4 << 10
 	recordTime = 10 * time.Second
 )
+
+// all stands on record where commands made more than it holds, or names that it cannot
+// hold: the whole project has to be looked at.
+const all = "."
 
 func newHeld(project string) (*held, error) {
 	state, err := paddock.DefaultStateDir()
@@ -101,8 +108,13 @@ func (h *held) look() error {
 // planted takes what a sandbox has left.
 func (h *held) planted(p op.Planted) {
 	made := slices.DeleteFunc(slices.Clone(p.Paths), func(path string) bool {
-		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool { return strings.HasSuffix("/"+path, "/"+o.Path) })
+		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool { // what is in one at the top was changed by the client: commands cannot write there
+			return path == o.Path || strings.Index("/"+path+"/", "/"+o.Path+"/") > 0
+		})
 	})
+	if len(p.Paths) >= hostpath.MaxChanges { // there may be more
+		made = []string{all}
+	}
 	if len(made) == 0 {
 		return
 	}
@@ -122,7 +134,11 @@ func (h *held) keep(project string, made []string) error {
 		on[project] = append(on[project], made...)
 		for project, paths := range on {
 			slices.Sort(paths)
-			if on[project] = there(project, slices.Compact(paths)); len(on[project]) == 0 {
+			paths = there(project, slices.Compact(paths))
+			if text := strings.Join(paths, "\n"); len(text) > maxPaths || !utf8.ValidString(text) || slices.Contains(paths, all) {
+				paths = []string{all}
+			}
+			if on[project] = paths; len(paths) == 0 {
 				delete(on, project)
 			}
 		}
@@ -172,9 +188,13 @@ func (h *held) refusal(paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	names := hostpath.Printable(op.Planted{Paths: paths}.Names())
-	return &paddock.Error{
-		Message: "cannot work in " + hostpath.Printable(h.project) + " until your user has looked at " + names + ": commands made it, and coding agents obey it, unasked, when they start there",
+	e := &paddock.Error{
+		Message: "cannot work in " + hostpath.Printable(h.project) + " until your user has looked at " + hostpath.Printable(op.Planted{Paths: paths}.Names()) + ": commands made it, and coding agents obey it, unasked, when they start there",
 		Hint:    "remove it, or keep it with paddock mcp install --client NAME; then start the client again",
 	}
+	if slices.Contains(paths, all) {
+		e.Message = "cannot work in " + hostpath.Printable(h.project) + " until your user has looked at all of it: commands made files that coding agents obey, unasked, when they start there, more than can be named"
+		e.Hint = "remove them, and run paddock mcp install --client NAME; then start the client again"
+	}
+	return e
 }

@@ -237,16 +237,7 @@ func Any() *Target { return &Target{format: jsonFormat{path: []string{"mcpServer
 func Words(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = quote(word)
+		quoted[i] = policy.ShellWord(word)
 	}
 	return strings.Join(quoted, " ")
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
-
-func quote(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -78,17 +78,22 @@ func TestHeld(t *testing.T) {
 		tool string
 		args map[string]any
 		path string
-		late bool // it is not seen before the server ends
+		late bool   // it is not seen before the server ends
+		dir  string // what the project has before
 	}{
 		"a command":         {tool: "exec", args: map[string]any{"command": "echo '{}' >.mcp.json"}, path: ".mcp.json"},
 		"a tool for files":  {tool: "file_write", args: map[string]any{"path": ".cursor/mcp.json", "content": "{}"}, path: ".cursor"},
 		"a directory":       {tool: "exec", args: map[string]any{"command": "mkdir .codex"}, path: ".codex"},
 		"a link":            {tool: "exec", args: map[string]any{"command": "ln -s /nowhere .gemini"}, path: ".gemini"},
 		"a directory below": {tool: "exec", args: map[string]any{"command": "mkdir -p sub/.claude"}, path: "sub/.claude", late: true},
+		"in what was there": {tool: "exec", args: map[string]any{"command": "echo x >sub/.codex/config.toml"}, path: "sub/.codex/config.toml", late: true, dir: "sub/.codex"},
 		"in the background": {tool: "exec", args: map[string]any{"command": "echo '{}' >.mcp.json; sleep 600", "background": true}, path: ".mcp.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(t)
+			if err := os.MkdirAll(filepath.Join(p.workspace, tt.dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
 			c := p.start(t)
 			if got := c.try(t, tt.tool, tt.args); got.IsError {
 				t.Fatal(textOf(got))
@@ -210,6 +215,34 @@ func TestHeldAfterAKill(t *testing.T) {
 		_ = next.try(t, "exec", map[string]any{"command": "true"})
 		return strings.Contains(textOf(next.try(t, "exec", map[string]any{"command": "true"})), "sub/.claude")
 	})
+}
+
+// TestHeldWhole: where commands have made more than a record names, or what it cannot
+// name, all of the project is to be looked at.
+func TestHeldWhole(t *testing.T) {
+	requireWalls(t)
+	for name, command := range map[string]string{
+		"many":           "for i in $(seq 1100); do mkdir a$i; echo '{}' >a$i/.mcp.json; done",
+		"hidden by many": "for i in $(seq 1100); do mkdir a$i; echo x >a$i/.envrc; done; mkdir zz; echo '{}' >zz/.mcp.json",
+		"long names":     "d=$(printf %0200d 0); for i in $(seq 40); do mkdir -p $d/$d$i; echo '{}' >$d/$d$i/.mcp.json; done",
+		"not UTF-8":      `d=$(printf '\377'); mkdir "$d"; echo '{}' >"$d/.mcp.json"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(t)
+			c := p.start(t)
+			if got := c.try(t, "exec", map[string]any{"command": command}); got.IsError {
+				t.Fatal(textOf(got))
+			}
+			c.end(t)
+			for range 2 {
+				c = p.start(t)
+				if said := c.refused(t, "exec", map[string]any{"command": "true"}); !strings.Contains(said, "your user has looked at all of it") || !strings.Contains(said, "paddock mcp install --client NAME") {
+					t.Errorf("the model is told %s", said)
+				}
+				_ = c.session.Close() // its status says that it could not start
+			}
+		})
+	}
 }
 
 // TestHeldRecord: a record that cannot be read is no reason to go on.
