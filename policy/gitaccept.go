@@ -15,7 +15,7 @@ var (
 	gitName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
 	// gitURL is https or ssh, the latter also in its short form HOST:PATH, in ASCII. A user
 	// of https has no dot, which would make it look like a host.
-	gitURL = regexp.MustCompile(`^(https://([A-Za-z0-9_-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[!-~]*)?|ssh://(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/[!-~]*|(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(/?[!-,.0-9;-~][!-~]*))$`)
+	gitURL = regexp.MustCompile(`^(https://([A-Za-z0-9_-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[[:graph:]]*)?|ssh://(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/[[:graph:]]*|(\w[\w.-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(/?[\w.~][[:graph:]]*))$`)
 )
 
 // AcceptableGit reports whether a setting that commands have added to a repository's
