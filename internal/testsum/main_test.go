@@ -74,9 +74,9 @@ func TestB(t *testing.T) { t.Log("silence") }`,
 		{
 			name: "a report of a package",
 			body: "import (\"fmt\"; \"testing\")\n" + `func TestA(t *testing.T) {}
-func TestMain(m *testing.M) { m.Run(); fmt.Print("silence\n--- report: numbers\n  one 1\n--- end of report\nsilence\n--- report: cut\nsilence\n") }`,
+func TestMain(m *testing.M) { m.Run(); fmt.Print("silence\n--- report: numbers\n  one 1\n--- end of report\n--- report: more\n  two 2\n--- end of report\nsilence\n--- report: cut\nsilence\n") }`,
 			last: "1 passed, 0 failed, 0 skipped",
-			want: []string{"\n\nnumbers\n  one 1\n"},
+			want: []string{"\n\nnumbers\n  one 1\n", "\n\nmore\n  two 2\n"},
 			ok:   true,
 		},
 		{

@@ -35,7 +35,7 @@ type pkgRun struct {
 }
 
 // report is a part of a package's output that is meant for people.
-var report = regexp.MustCompile(`(?s)(?:^|\n)--- report: (.*?\n)--- end of report\n`)
+var report = regexp.MustCompile(`(?ms)^--- report: (.*?\n)--- end of report\n`)
 
 // reports are the parts of a package's own output that it asks to be told.
 func (p *pkgRun) reports() []string {
