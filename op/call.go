@@ -86,7 +86,7 @@ type call struct {
 	args    json.RawMessage // without secrets; nil where they could not be read
 	secrets []string
 	needs   privilege.Set  // beside the operation's own, once it is known what is asked for
-	begun   uint64         // the number of its begin record, 0 where there is none
+	begun   uint64         // the number of its begin record, 0 if it has not been written
 	spec    *specfile.File // that was named and read, nil where none was
 	warned  bool
 	lost    bool // what was done could not be put on record, and must not be acknowledged

@@ -33,7 +33,7 @@ type Env struct {
 	Ceiling *policy.Ceiling
 	// Repository is one that a workspace which is a linked worktree of it gets
 	// although the ceiling does not hold it: that of the operator's own workspace.
-	// No other mount of it is allowed for that. "": there is none.
+	// No other mount of it is allowed. Empty: the workspace is not one.
 	Repository string
 	// Default is the sandbox that is meant where none is named. nil: one over the
 	// current directory.

@@ -66,7 +66,7 @@ func TestErrorsNameWhatWasWritten(t *testing.T) {
 	}
 }
 
-// What a spec file says is told with its line, unless the input says it too.
+// Errors in a spec file name its line, unless the input sets the same field.
 func TestErrorsNameTheLine(t *testing.T) {
 	file, err := specfile.Parse("s.yaml", []byte("network: none\nlimits:\n  memory: 1GiB\nmounts:\n  - {source: /a}\nenv: {A: b}\ncodex:\n  config_overrides: {n: 1}\n"))
 	if err != nil {

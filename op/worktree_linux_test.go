@@ -47,7 +47,7 @@ func TestWorktreeBelowACeiling(t *testing.T) {
 			t.Errorf("%q, %q: %v", tt.places, tt.mounts, err)
 		}
 	}
-	// It is no mount that anybody else could ask for.
+	// The model cannot mount it elsewhere.
 	plain := filepath.Join(ws, "plain")
 	env.Ceiling, env.Repository = &policy.Ceiling{Workspace: []policy.Place{{Source: wt, Mode: "rw"}, {Source: plain, Mode: "rw"}}}, common
 	mount := fields{"argv": []string{"sh", "-c", "cd /repo && echo x >evil; rm -rf worktrees/other; for f in gitdir HEAD; do echo x >worktrees/other/$f; done; mkdir worktrees/new"},

@@ -49,8 +49,9 @@ func barrier(at string) Dir {
 	return way.Dirs[len(way.Dirs)-1]
 }
 
-// reserved reports whether what keeps the caller from a path belongs to somebody else, so
-// that commands cannot open it either. Who owns what root may not read nobody knows.
+// reserved reports whether the directory or file that denies the caller a path belongs to
+// another user, so that commands cannot open it either. For root it also lies outside of
+// the mounts, since the owner of what root cannot read is unknown.
 func (p *protector) reserved(at string) bool {
 	me := os.Geteuid()
 	return int(barrier(at).UID) != me && (me != 0 || !p.below(at))

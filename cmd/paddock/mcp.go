@@ -104,19 +104,14 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := a.serveMCP(cmd, f, args)
-		nameFlags(cmd, err)
+		for _, e := range policy.FieldErrors(err) { // an option of the server has the name of its flag
+			if name := strings.ReplaceAll(e.Field, "_", "-"); e.File == "" && e.Line == 0 && cmd.Flags().Lookup(name) != nil {
+				e.Field = "--" + name
+			}
+		}
 		return a.explain(cmd, f, err)
 	}
 	return cmd
-}
-
-// nameFlags has errors about options of the server tell of the flags that set them.
-func nameFlags(cmd *cobra.Command, err error) {
-	for _, e := range policy.FieldErrors(err) {
-		if name := strings.ReplaceAll(e.Field, "_", "-"); e.File == "" && e.Line == 0 && cmd.Flags().Lookup(name) != nil {
-			e.Field = "--" + name
-		}
-	}
 }
 
 // serveMCP serves models as the flags say.

@@ -306,7 +306,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	case f.workspace != "":
 		abs, err := filepath.Abs(f.workspace)
 		if info, statErr := os.Stat(abs); err != nil || statErr != nil || !info.IsDir() {
-			return s, &policy.FieldError{Field: "--workspace", Value: f.workspace, Reason: "it is no directory", Hint: "make it first"}
+			return s, &policy.FieldError{Field: "--workspace", Value: f.workspace, Reason: "it is not a directory", Hint: "make it first"}
 		}
 		workspace = abs
 		if inside, err := filepath.Rel(dir, abs); shared && err == nil && filepath.IsLocal(inside) {

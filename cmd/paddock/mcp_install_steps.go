@@ -51,8 +51,8 @@ func (s step) do() (changed bool, err error) {
 	return changed, err
 }
 
-// steps set the client up, in their order. What takes power away comes first, so that
-// each failure leaves less than what was asked for.
+// steps returns the edits that set the client up, in order. Those that take permissions
+// away come first: if one fails, the client has fewer than were asked for.
 func (f *installFlags) steps(target *install.Target, server install.Server, dir string) ([]step, error) {
 	var steps []step
 	if f.exclusive {

@@ -75,7 +75,7 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 		return "", &policy.FieldError{Field: flag, Value: dir, Reason: err.Error()}
 	}
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return "", &policy.FieldError{Field: flag, Value: dir, Reason: "it is no directory", Hint: "make it first"}
+		return "", &policy.FieldError{Field: flag, Value: dir, Reason: "it is not a directory", Hint: "make it first"}
 	}
 	return abs, nil
 }

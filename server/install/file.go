@@ -103,7 +103,7 @@ func (c *Change) edit(dir *os.Root, name string, change func([]byte) ([]byte, er
 	return true, nil
 }
 
-// text reads the file, and gives nil where there is none.
+// text reads the file. It returns nil if the file does not exist.
 func (c *Change) text() ([]byte, error) {
 	dir, name, err := c.place(false)
 	if errors.Is(err, fs.ErrNotExist) {

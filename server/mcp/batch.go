@@ -33,7 +33,7 @@ type batch struct {
 	answers  [][]byte
 }
 
-// add takes note of an array with these requests, and with the answers to what is none.
+// add records an array: its requests, and the answers to its malformed messages.
 func (b *batches) add(ids []jsonrpc.ID, answers [][]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -160,7 +160,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// noJSON is why what is none is refused.
+// noJSON is the error for malformed messages.
 const noJSON = "it is not JSON, or nested too deep"
 
 // message reads one, or says why it cannot be taken.
@@ -199,7 +199,7 @@ type refusal struct {
 	id     json.RawMessage // nil where it has none
 	code   int64
 	reason string
-	data   any // for programs; nil where there is none
+	data   any // for programs; nil without details
 }
 
 // answer is an error of the protocol.

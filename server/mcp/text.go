@@ -80,7 +80,7 @@ func sequence(text string) int {
 				i++
 			}
 			if i < len(text) && text[i] >= 0x30 && text[i] <= 0x7e {
-				i++ // what is none is not part of it
+				i++ // the final byte; any other byte is not part of the sequence
 			}
 			return i
 		}

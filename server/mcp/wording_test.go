@@ -101,7 +101,7 @@ func TestHintsOfAProfile(t *testing.T) {
 				told += "\nhint: " + want[i]
 			}
 			if got := text(t, call(t, s, "refuse", nil)); got != told {
-				t.Errorf("%q in %s is told as %q, want %q", hint, profile, got, told)
+				t.Errorf("%q in %s reads %q, want %q", hint, profile, got, told)
 			}
 		}
 	}
