@@ -39,7 +39,7 @@ func (n *Output) excerptOf(stream, cost int) excerpt {
 
 // readingHint is how a model reads on, where it can.
 func (n *Output) readingHint(stream int, at int64) string {
-	if n.store == nil {
+	if !n.readable() {
 		return ""
 	}
 	side := ""

@@ -77,7 +77,7 @@ func (l *execs) add(x *keptExec) error {
 		i := slices.IndexFunc(l.list, func(old *keptExec) bool { return !old.running() })
 		old := l.list[i]
 		l.list = slices.Delete(l.list, i, i+1)
-		old.out.store.remove(old.out)
+		old.out.drop()
 	}
 	l.list = append(l.list, x)
 	return nil
@@ -99,7 +99,7 @@ func (l *execs) all() []*keptExec {
 
 func (l *execs) find(id string) *keptExec {
 	for _, x := range l.all() {
-		if x.out.id == id {
+		if x.out.ID() == id {
 			return x
 		}
 	}
@@ -117,7 +117,7 @@ func (l *execs) forget() {
 	for _, x := range list {
 		x.end()
 		<-x.done
-		x.out.store.remove(x.out)
+		x.out.drop()
 	}
 }
 
@@ -129,7 +129,7 @@ func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*ke
 	x := &keptExec{out: env.Outputs.New(h.principal), command: h.remembered(in), began: time.Now(), end: end, done: make(chan struct{})}
 	if err := h.execs.add(x); err != nil {
 		end()
-		x.out.store.remove(x.out)
+		x.out.drop()
 		return nil, err
 	}
 	x.cmd = h.Command(ctx, argv[0], argv[1:]...)
@@ -142,7 +142,7 @@ func (h *held) start(env *Env, argv []string, in ExecInput, stream *Stream) (*ke
 		x.err = err
 		close(x.done)
 		h.execs.drop(x)
-		x.out.store.remove(x.out)
+		x.out.drop()
 		return nil, err
 	}
 	return x, nil

@@ -87,7 +87,7 @@ const shownWhole = 2 << 20
 
 // told is what there is to tell of a command now.
 func (h *held) told(env *Env, x *keptExec) ExecAnswer {
-	out := ExecAnswer{Exec: x.out.id, Sandbox: h.called(), State: stateRunning, DurationMS: time.Since(x.began).Milliseconds()}
+	out := ExecAnswer{Exec: x.out.ID(), Sandbox: h.called(), State: stateRunning, DurationMS: time.Since(x.began).Milliseconds()}
 	if !x.running() {
 		out.State = stateExited
 		if x.result != nil {
@@ -102,10 +102,10 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 	h.execs.mu.Unlock()
 	if !h.lasting {
 		out.Exec = "" // nobody finds it
-		defer x.out.store.remove(x.out)
+		defer x.out.drop()
 	}
 	room := env.room(shownExec)
-	if x.out.store == nil {
+	if !x.out.readable() {
 		room = shownWhole // nobody can read on
 	}
 	stderr := x.out.excerptOf(1, room/3)

@@ -48,8 +48,8 @@ func (k *keeping) end(state string, shown int64) captured {
 	room := k.env.room(0)
 	stderr := k.whole.excerptOf(1, min(room/3, int(min(k.bound, 1<<30))))
 	stdout := k.whole.excerptOf(0, min(room-textCost(stderr.text), int(min(k.bound, 1<<30))))
-	c := captured{stdout.text, stderr.text, stdout.cutBytes > 0, stderr.cutBytes > 0, k.whole.id}
-	if !c.stdoutCut && !c.stderrCut && int64(len(c.stdout)) <= shown && int64(len(c.stderr)) <= shown || k.whole.store == nil {
+	c := captured{stdout.text, stderr.text, stdout.cutBytes > 0, stderr.cutBytes > 0, k.whole.ID()}
+	if !c.stdoutCut && !c.stderrCut && int64(len(c.stdout)) <= shown && int64(len(c.stderr)) <= shown || !k.whole.readable() {
 		k.drop()
 		c.output = ""
 	}
@@ -59,6 +59,6 @@ func (k *keeping) end(state string, shown int64) captured {
 // drop forgets what was kept: there is no answer that names it.
 func (k *keeping) drop() {
 	if k.whole != nil {
-		k.whole.store.remove(k.whole)
+		k.whole.drop()
 	}
 }

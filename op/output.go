@@ -33,6 +33,9 @@ func (n *Output) clear() {
 // ID is what output_read knows it by.
 func (n *Output) ID() string { return n.id }
 
+// readable reports whether output_read can find it: it is in a store.
+func (n *Output) readable() bool { return n.store != nil }
+
 // Write adds to standard output. It never fails.
 func (n *Output) Write(p []byte) (int, error) { return n.write(0, p) }
 

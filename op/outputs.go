@@ -156,17 +156,16 @@ func noOutputOf(id string) error {
 		Hint: "a server keeps outputs; it drops those of a sandbox with it, and the oldest that have ended where there are too many"}
 }
 
-// remove drops an output that nobody needs any more.
-func (o *Outputs) remove(n *Output) {
+// drop drops an output that nobody needs any more.
+func (n *Output) drop() {
 	n.End("")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o := n.store
 	if o == nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
 		n.clear()
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.shelves[n.principal]; s != nil {

@@ -115,7 +115,7 @@ func (out *SandboxStatusOutput) count(ctx context.Context, h *held) error {
 // summary is the command as it is told, without secrets that the sandbox has got since
 // it began either.
 func (x *keptExec) summary(h *held) ExecSummary {
-	s := ExecSummary{Exec: x.out.id, Command: label(h.hide(x.command)), State: stateRunning, StartedAt: x.began.UTC()}
+	s := ExecSummary{Exec: x.out.ID(), Command: label(h.hide(x.command)), State: stateRunning, StartedAt: x.began.UTC()}
 	if !x.running() {
 		s.State, s.End = stateExited, x.how()
 	}

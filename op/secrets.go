@@ -102,10 +102,10 @@ func (h *held) hide(text string) string {
 
 // withSecrets are the secrets that are named, as variables, and then those that
 // are given.
-func (h *held) withSecrets(given Variables, named []string) (Variables, error) {
+func (h *held) withSecrets(given []string, named []string) ([]string, error) {
 	h.secrets.mu.Lock()
 	defer h.secrets.mu.Unlock()
-	all := make(Variables, 0, len(given)+len(named))
+	all := make([]string, 0, len(given)+len(named))
 	for _, name := range named {
 		value, ok := h.secrets.values[name]
 		if !ok {
@@ -118,7 +118,7 @@ func (h *held) withSecrets(given Variables, named []string) (Variables, error) {
 
 // environ is what is laid over the sandbox's environment: what is always so, the
 // secrets that are named, and what the caller says.
-func (h *held) environ(given Variables, named []string, always map[string]string) (map[string]string, error) {
+func (h *held) environ(given []string, named []string, always map[string]string) (map[string]string, error) {
 	env := maps.Clone(always)
 	if env == nil {
 		env = map[string]string{}

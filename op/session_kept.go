@@ -42,9 +42,9 @@ func (e *Env) sessionAnswer(id string, r *paddock.SessionResult, p sessionPlan) 
 	out.Text = sessionTextOf(r, p, out.Output)
 	out.Stdout, out.Stderr = streamsOf(r, room)
 	if lines.cutBytes > 0 {
-		out.TruncatedByBytes, out.Kept = true, whole.id
+		out.TruncatedByBytes, out.Kept = true, whole.ID()
 	} else {
-		e.Outputs.remove(whole)
+		whole.drop()
 	}
 	if e.Budget > 0 {
 		out.Chunks = []SessionChunk{} // Stdout and Stderr have it once more
@@ -75,7 +75,7 @@ func streamsOf(r *paddock.SessionResult, room int) (stdout, stderr string) {
 	both.End("")
 	second := both.excerptOf(1, room/3)
 	first := both.excerptOf(0, room-textCost(second.text))
-	both.store.remove(both)
+	both.drop()
 	return first.text, second.text
 }
 

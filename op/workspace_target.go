@@ -88,12 +88,12 @@ func (t *archiveTarget) finish(env *Env, failed bool, out *WorkspaceExportOutput
 	}
 	if t.kept != nil {
 		if failed {
-			env.Outputs.remove(t.kept)
+			t.kept.drop()
 			return nil
 		}
 		t.kept.End("exported")
 		if !t.kept.complete() {
-			env.Outputs.remove(t.kept)
+			t.kept.drop()
 			return &paddock.Error{Message: "cannot keep the archive: there is no room for it", Hint: "export fewer paths, or exclude what is not needed"}
 		}
 		out.Output = t.kept.ID()
