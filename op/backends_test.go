@@ -67,22 +67,22 @@ func TestSpecFieldsOfBackends(t *testing.T) {
 		want policy.Spec
 		err  string
 	}{
-		{in: BackendInput{Backend: ptr("docker"), Image: ptr("alpine"), Engine: ptr("podman"), User: ptr("0"), ReadOnlyRoot: true, EngineArgs: []string{"-x"}},
+		{in: BackendInput{Backend: new("docker"), Image: new("alpine"), Engine: new("podman"), User: new("0"), ReadOnlyRoot: true, EngineArgs: []string{"-x"}},
 			want: policy.Spec{Backend: "docker", Docker: &policy.Docker{Image: "alpine", Binary: "podman", User: "0", ReadOnlyRootFS: true, ExtraRunArgs: []string{"-x"}}}},
-		{file: file, in: BackendInput{Engine: ptr("podman"), EngineArgs: []string{"-x"}},
+		{file: file, in: BackendInput{Engine: new("podman"), EngineArgs: []string{"-x"}},
 			want: policy.Spec{Backend: "docker", Docker: &policy.Docker{Image: "debian", Binary: "podman", ExtraRunArgs: []string{"--init", "-x"}}}},
-		{in: BackendInput{Wrapper: ptr("ssh host"), WrapperAgent: ptr("/opt/agent")},
+		{in: BackendInput{Wrapper: new("ssh host"), WrapperAgent: new("/opt/agent")},
 			want: policy.Spec{Backend: "wrapper", Wrapper: &policy.Wrapper{Command: []string{"ssh", "host"}, Agent: "/opt/agent"}}},
-		{in: BackendInput{Backend: ptr("linux"), Wrapper: ptr("ssh host")},
+		{in: BackendInput{Backend: new("linux"), Wrapper: new("ssh host")},
 			want: policy.Spec{Backend: "linux", Wrapper: &policy.Wrapper{Command: []string{"ssh", "host"}}}}, // refused when it is resolved
-		{in: BackendInput{Backend: ptr("codex"), CodexConfig: []string{"a.b=true", `c="x=y"`, "d=[1]"}},
+		{in: BackendInput{Backend: new("codex"), CodexConfig: []string{"a.b=true", `c="x=y"`, "d=[1]"}},
 			want: policy.Spec{Backend: "codex", Codex: &policy.Codex{ConfigOverrides: map[string]any{"a.b": true, "c": "x=y", "d": []any{1.0}}}}},
 		{in: BackendInput{CodexConfig: []string{"a=b"}}, err: `cannot use codex_config[0] "a=b": it is not KEY=JSON`},
 		{in: BackendInput{CodexConfig: []string{"a"}}, err: `cannot use codex_config[0] "a": it is not KEY=JSON`},
-		{in: BackendInput{Image: ptr("")}, err: `cannot use image: it is empty`},
-		{in: BackendInput{Backend: ptr("")}, err: `cannot use backend: it is empty`},
-		{in: BackendInput{Wrapper: ptr("")}, err: `cannot use wrapper: it is empty`},
-		{in: BackendInput{Wrapper: ptr("a; b")}, err: `cannot use wrapper "a; b": it has a ; outside quotes, which a shell would act upon`},
+		{in: BackendInput{Image: new("")}, err: `cannot use image: it is empty`},
+		{in: BackendInput{Backend: new("")}, err: `cannot use backend: it is empty`},
+		{in: BackendInput{Wrapper: new("")}, err: `cannot use wrapper: it is empty`},
+		{in: BackendInput{Wrapper: new("a; b")}, err: `cannot use wrapper "a; b": it has a ; outside quotes, which a shell would act upon`},
 	}
 	for _, tt := range tests {
 		got, err := SpecInput{SpecFile: tt.file, BackendInput: tt.in}.spec(t.Context(), &Env{})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paddock-dev/paddock"
@@ -40,7 +41,7 @@ type keptExec struct {
 	cmd     *paddock.Cmd
 	limit   timeLimit
 	end     context.CancelFunc // kills the whole tree
-	killed  bool               // by exec_kill; of execs.mu
+	killed  atomic.Bool        // by exec_kill
 
 	done   chan struct{} // closed once the two below are final
 	result *paddock.Result

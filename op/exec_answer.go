@@ -97,9 +97,7 @@ func (h *held) told(env *Env, x *keptExec) ExecAnswer {
 			}
 		}
 	}
-	h.execs.mu.Lock()
-	out.Killed = x.killed
-	h.execs.mu.Unlock()
+	out.Killed = x.killed.Load()
 	if !h.lasting {
 		out.Exec = "" // nobody finds it
 		defer x.out.drop()

@@ -76,9 +76,7 @@ func execKill(ctx context.Context, env *Env, in ExecKillInput, _ *Stream) (ExecK
 		}
 		out.Sent = in.Signal
 	case running:
-		h.execs.mu.Lock()
-		x.killed = true
-		h.execs.mu.Unlock()
+		x.killed.Store(true)
 		x.end()
 		<-x.done // the library bounds it: an agent that does not answer costs the sandbox its life
 		out.Killed = true

@@ -293,7 +293,7 @@ func (x *execution) failed(ctx context.Context, err error) (ExecuteOutput, error
 		return out, nil
 	}
 	if x.env.call != nil {
-		LocateFields(err, []byte("{}"), x.env.call.spec) // the text above names no file of the host
+		LocateFields(err, []byte("{}"), x.env.namedSpec()) // the text above names no file of the host
 	}
 	_, werr := fmt.Fprintf(x.stream.Stderr, "paddock: %v\n", err)
 	if hint := degradedFlag.ReplaceAllString(HintOf(err), "allow_degraded: [$1] in the spec"); hint != "" && werr == nil {

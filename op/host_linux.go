@@ -172,8 +172,7 @@ func newHostTool[I, R any](desc Desc, do func(context.Context, *Env, I, *Stream)
 		}
 		return a.failure()
 	})
-	o.refuse = func(err error) any { return answerOf[R](nil, err) }
-	return o
+	return o.answeringErrors(func(err error) any { return answerOf[R](nil, err) })
 }
 
 // Outcome tells the record how it ended.

@@ -79,8 +79,15 @@ func (e *Env) enter(ctx context.Context, h *held) error {
 			return err
 		}
 	}
-	e.call.opened(h.ID())
+	e.concerns(h.ID())
 	return nil
+}
+
+// concerns puts the sandbox on the record of this call.
+func (e *Env) concerns(id string) {
+	if e.call != nil {
+		e.call.opened(id)
+	}
 }
 
 // inAttached is in for a sandbox of another process of the same user's. Its

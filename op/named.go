@@ -43,6 +43,14 @@ func (e *Env) readSpec(ctx context.Context, field, name string) (policy.Spec, er
 	return file.Spec, nil
 }
 
+// namedSpec returns the spec file that this call has read last, or nil.
+func (e *Env) namedSpec() *specfile.File {
+	if e.call == nil {
+		return nil
+	}
+	return e.call.spec
+}
+
 // openNamed opens a file of the host that somebody has named in a field.
 func (e *Env) openNamed(field, name string) (*os.File, error) {
 	f, err := hostpath.OpenNamed(e.state(), name)

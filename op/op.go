@@ -132,6 +132,13 @@ func New[I, O any](
 	}
 }
 
+// answeringErrors returns the operation with an answer, made by refuse, in place of each
+// error that keeps it from being done: where a contract has errors as answers.
+func (o Op) answeringErrors(refuse func(err error) any) Op {
+	o.refuse = refuse
+	return o
+}
+
 // Render writes what Call returned as people want to read it.
 func (o Op) Render(w io.Writer, out any) error { return o.render(w, out) }
 

@@ -109,3 +109,11 @@ func (n *Output) waker() <-chan struct{} {
 	}
 	return n.wake
 }
+
+// complete reports whether all that was written to standard output is kept.
+func (n *Output) complete() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	left, right := n.streams[0].gap()
+	return left == right && n.streams[0].kept == n.streams[0].total
+}

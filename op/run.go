@@ -312,10 +312,9 @@ func handOn(cmd *paddock.Cmd, stream *Stream) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for _, name := range stream.early {
+		for _, name := range stream.earlySignals() {
 			handOnOne(cmd, stream, name)
 		}
-		stream.early = nil
 		for {
 			select {
 			case name := <-stream.Signals:

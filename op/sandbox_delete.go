@@ -51,7 +51,7 @@ func sandboxDelete(ctx context.Context, env *Env, in SandboxNameInput, _ *Stream
 	if p.held == nil || !env.Sandboxes.take(p) {
 		return SandboxDeleteOutput{}, noSandbox(in.Sandbox)
 	}
-	env.call.opened(p.held.ID())
+	env.concerns(p.held.ID())
 	env.Sessions.leaveAll(p.held)
 	out := SandboxDeleteOutput{Sandbox: p.held.name, DeathProved: true}
 	if err := p.held.close(); err != nil {

@@ -114,9 +114,7 @@ func secretDelete(ctx context.Context, env *Env, in SecretDeleteInput, _ *Stream
 
 func secretList(ctx context.Context, env *Env, in InSandbox, _ *Stream) (out SecretOutput, err error) {
 	err = env.in(ctx, in, func(_ context.Context, s *held) error {
-		s.secrets.mu.Lock()
-		defer s.secrets.mu.Unlock()
-		out = s.secrets.told()
+		out = s.secretNames()
 		return nil
 	})
 	return out, err

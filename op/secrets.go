@@ -75,6 +75,13 @@ func secretArchive(values map[string]string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// secretNames returns the names of what is installed, and where.
+func (h *held) secretNames() SecretOutput {
+	h.secrets.mu.Lock()
+	defer h.secrets.mu.Unlock()
+	return h.secrets.told()
+}
+
 func (s *secrets) told() SecretOutput {
 	out := SecretOutput{Names: slices.AppendSeq([]string{}, maps.Keys(s.values))}
 	slices.Sort(out.Names)

@@ -12,7 +12,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-func ptr[T any](v T) *T { return &v }
 
 func TestSpecFieldsOverrideTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spec.yaml")
@@ -27,9 +26,9 @@ limits: {timeout: 1m, open_files: 100}
 		t.Fatal(err)
 	}
 	in := SpecInput{
-		SpecFile: file, Workspace: ptr("/flag"), Network: ptr("none"), Unprotect: []string{".vscode"},
+		SpecFile: file, Workspace: new("/flag"), Network: new("none"), Unprotect: []string{".vscode"},
 		RO: []string{"/c:/x"}, RW: []string{"/d"}, Env: []string{"B=flag=1", "C="}, EnvPass: []string{"D"},
-		Timeout: ptr(policy.Duration(0)), MaxOutput: ptr(policy.MiB),
+		Timeout: new(policy.Duration(0)), MaxOutput: new(policy.MiB),
 	}
 	env := &Env{LookupEnv: func(name string) (string, bool) { return "passed", name == "D" }}
 	got, err := in.spec(t.Context(), env)
@@ -52,8 +51,8 @@ limits: {timeout: 1m, open_files: 100}
 
 func TestSpecTellsAllThatIsWrong(t *testing.T) {
 	in := SpecInput{
-		Workspace: ptr(""), Network: ptr(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
-		RO: []string{"a:b"}, Timeout: ptr(policy.Duration(time.Second)),
+		Workspace: new(""), Network: new(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
+		RO: []string{"a:b"}, Timeout: new(policy.Duration(time.Second)),
 	}
 	_, err := in.spec(t.Context(), &Env{})
 	var fields []string

@@ -9,6 +9,9 @@ import (
 const (
 	spoolHead = 16 << 20
 	spoolTail = 16 << 20
+
+	// maxWhole is the most that a stream may have, in bytes, to be kept whole.
+	maxWhole = spoolHead + spoolTail
 	// spoolMemory is kept without a file, which most streams never need.
 	spoolMemory = 16 << 10
 	// spoolStep is how much a file grows by, at first.

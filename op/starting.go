@@ -56,6 +56,14 @@ func (e *Env) openFor(ctx context.Context, spec policy.Spec, l timeLimit, stream
 	return nil, fmt.Errorf("%w: %w", err, cause) // of a step that does not say what ended it
 }
 
+// earlySignals returns, once, the signals that came before there was a command to get
+// them.
+func (s *Stream) earlySignals() []string {
+	early := s.early
+	s.early = nil
+	return early
+}
+
 // whileStarting takes the caller's signals until stop is called.
 func (s *Stream) whileStarting(cancel context.CancelCauseFunc) (stop func()) {
 	if s.Signals == nil {

@@ -38,7 +38,7 @@ type WorkspaceExportOutput struct {
 // Bounds of exports, in bytes.
 const (
 	// maxKeptExport is what the output store keeps whole.
-	maxKeptExport = spoolHead + spoolTail
+	maxKeptExport = maxWhole
 	// maxInline is up to which size an archive is in an answer.
 	maxInline = 4 << 10
 	// maxCaptured is the same where nothing keeps it.

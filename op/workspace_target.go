@@ -103,11 +103,3 @@ func (t *archiveTarget) finish(env *Env, failed bool, out *WorkspaceExportOutput
 	}
 	return nil
 }
-
-// complete says whether all that was written is kept.
-func (n *Output) complete() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	left, right := n.streams[0].gap()
-	return left == right && n.streams[0].kept == n.streams[0].total
-}
