@@ -32,7 +32,7 @@ type BackendInput struct {
 
 // apply lays the fields over the spec.
 func (in BackendInput) apply(spec *policy.Spec) error {
-	err := errors.Join(setText(&spec.Backend, in.Backend, "backend"), in.docker(spec), in.codex(spec), in.wrapper(spec))
+	err := errors.Join(SetText(&spec.Backend, in.Backend, "backend"), in.docker(spec), in.codex(spec), in.wrapper(spec))
 	return err
 }
 
@@ -45,9 +45,9 @@ func (in BackendInput) docker(spec *policy.Spec) error {
 	d.ReadOnlyRootFS = d.ReadOnlyRootFS || in.ReadOnlyRoot
 	d.ExtraRunArgs = append(d.ExtraRunArgs[:len(d.ExtraRunArgs):len(d.ExtraRunArgs)], in.EngineArgs...)
 	return errors.Join(
-		setText(&d.Image, in.Image, "image"),
-		setText(&d.Binary, in.Engine, "engine"),
-		setText(&d.User, in.User, "user"),
+		SetText(&d.Image, in.Image, "image"),
+		SetText(&d.Binary, in.Engine, "engine"),
+		SetText(&d.User, in.User, "user"),
 	)
 }
 
@@ -82,7 +82,7 @@ func (in BackendInput) wrapper(spec *policy.Spec) error {
 	}
 	w := copied(spec.Wrapper)
 	spec.Wrapper = w
-	err := setText(&w.Agent, in.WrapperAgent, "wrapper_agent")
+	err := SetText(&w.Agent, in.WrapperAgent, "wrapper_agent")
 	if in.Wrapper == nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (e *Env) backendOf(spec policy.Spec) string {
 	return cmp.Or(spec.Backend, name)
 }
 
-// options are the library's, with the backend that the spec means.
-func (e *Env) options(spec policy.Spec) (paddock.Options, error) {
+// OptionsFor are the library's, with the backend that the spec means.
+func (e *Env) OptionsFor(spec policy.Spec) (paddock.Options, error) {
 	o := e.Options
 	o.NoLinks = o.NoLinks || e.Ceiling != nil
 	o.Own = slices.Concat(o.Own, e.named)
@@ -137,8 +137,8 @@ func (e *Env) options(spec policy.Spec) (paddock.Options, error) {
 		Hint: "it has " + strings.Join(known, ", ")}
 }
 
-// probed are the backends to be looked at: all, or the one of this name.
-func (e *Env) probed(name *string) ([]backend.Backend, error) {
+// Probed are the backends to be looked at: all, or the one of this name.
+func (e *Env) Probed(name *string) ([]backend.Backend, error) {
 	all := e.Backends
 	if len(all) == 0 || e.Options.Backend != nil {
 		all = []backend.Backend{e.Options.Backend} // nil is the library's own
@@ -146,7 +146,7 @@ func (e *Env) probed(name *string) ([]backend.Backend, error) {
 	if name == nil {
 		return all, nil
 	}
-	o, err := e.options(policy.Spec{Backend: *name})
+	o, err := e.OptionsFor(policy.Spec{Backend: *name})
 	return []backend.Backend{o.Backend}, err
 }
 
@@ -157,8 +157,8 @@ func (e *Env) privileged(ctx context.Context, spec policy.Spec) error {
 		return nil
 	}
 	err := privilege.CheckOpened(ctx, e.Privileges, e.Principal, privilege.UnsandboxedExec)
-	if err != nil && e.call != nil {
-		e.call.refuse()
+	if err != nil && e.Call != nil {
+		e.Call.refuse()
 	}
 	return err
 }

@@ -40,8 +40,8 @@ func (o Op) Call(ctx context.Context, env *Env, input []byte, stream *Stream) (a
 	}
 	c := &call{op: o, env: env, from: time.Now()}
 	out, err := c.run(ctx, input, stream)
-	if out == nil && err != nil && o.refuse != nil {
-		return o.refuse(err), nil
+	if out == nil && err != nil && o.Refuse != nil {
+		return o.Refuse(err), nil
 	}
 	return out, err
 }
@@ -67,7 +67,7 @@ func (c *call) run(ctx context.Context, input []byte, stream *Stream) (any, erro
 		return nil, err
 	}
 	own := *c.env
-	own.call, c.stream = c, stream
+	own.Call, c.stream = c, stream
 	out, err := c.op.do(ctx, &own, in, stream)
 	LocateFields(err, input, c.spec)
 	err = c.ended(ctx, out, err)
@@ -253,7 +253,7 @@ func (c *call) warn(err error) {
 
 func (c *call) hideSecrets(text string) string {
 	for _, s := range c.secrets {
-		if len(s) >= minSecret {
+		if len(s) >= MinSecret {
 			text = strings.ReplaceAll(text, s, redacted)
 		}
 	}

@@ -2,7 +2,6 @@ package op
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -96,35 +95,4 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s was read as %s", input, text)
 		}
 	})
-}
-
-// What a schema requires of the elements of a list must be there, whichever tool has
-// it: an absent text would be taken for an empty one.
-func TestElementsHaveWhatTheirSchemaRequires(t *testing.T) {
-	tried := 0
-	for _, o := range Table() {
-		lists := parsed(t, o.InputSchema()).below("properties")
-		for list := range lists {
-			items := lists.below(list).below("items")
-			required, _ := items["required"].([]any)
-			for _, missing := range required {
-				one := map[string]any{}
-				for _, key := range required {
-					if key != missing {
-						one[fmt.Sprint(key)] = "x"
-					}
-				}
-				tried++
-				_, err := o.decode(mustJSON(t, map[string]any{list: []any{one}}))
-				wrong := (*policy.FieldError)(nil)
-				field := fmt.Sprintf("%s[0].%s", list, missing)
-				if !errors.As(err, &wrong) || wrong.Field != field || err.Error() != "cannot use "+field+": it is missing" {
-					t.Errorf("%s without %s: %v", o.Name, field, err)
-				}
-			}
-		}
-	}
-	if tried < 4 {
-		t.Errorf("only %d were tried", tried)
-	}
 }

@@ -1,11 +1,14 @@
 package op
 
 import (
+	"errors"
 	"io"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/token"
@@ -43,13 +46,13 @@ type Env struct {
 	Budget int
 	// Sessions keeps sessions for a door that lasts, which closes it at its end.
 	// nil: none is kept.
-	Sessions *Sessions
+	Sessions *registry.Sessions
 	// Sandboxes keeps sandboxes for a door that lasts, which closes it at its end.
 	// nil: each call has its own.
-	Sandboxes *Sandboxes
+	Sandboxes *registry.Sandboxes
 	// Outputs keeps what was printed and does not fit into an answer, for a door
 	// that lasts, which closes it at its end. nil: nothing is kept.
-	Outputs *Outputs
+	Outputs *output.Outputs
 	// Audit takes a record of each call. nil: none is kept, and what needs a
 	// privilege is refused.
 	Audit *audit.Log
@@ -68,10 +71,25 @@ type Env struct {
 	Planted func(Planted)
 
 	named []backend.OwnFile // files that were named and read in this call
-	call  *call             // the one that this environment was made for
+	Call  *call             // the one that this environment was made for
 }
 
-func (e *Env) lookup(name string) (string, bool) {
+// Keep gives the environment what a door that lasts needs: it keeps sandboxes, sessions
+// and outputs between calls, until Close.
+func (e *Env) Keep() {
+	e.Sandboxes, e.Sessions, e.Outputs = &registry.Sandboxes{}, &registry.Sessions{}, &output.Outputs{}
+}
+
+// Close ends all sandboxes and sessions that are kept with all that runs in them, and
+// drops the outputs. It returns when the kernel has confirmed their end.
+func (e *Env) Close() error {
+	ended := make(chan error, 2)
+	go func() { ended <- e.Sessions.Close() }()
+	go func() { ended <- e.Sandboxes.Close() }()
+	return errors.Join(<-ended, <-ended, e.Outputs.Close())
+}
+
+func (e *Env) Lookup(name string) (string, bool) {
 	if e.LookupEnv == nil {
 		return "", false
 	}
@@ -118,4 +136,24 @@ type Terminal interface {
 	// Raw hands every key on unchanged until restore is called, which may
 	// happen more than once.
 	Raw() (restore func(), err error)
+}
+
+// Room is how much variable text an answer may have, in encoded characters: a
+// half of the budget is the text's, a half the structured answer's.
+func (e *Env) Room(otherwise int) int {
+	if e.Budget <= 0 {
+		return otherwise
+	}
+	return max(e.Budget/2-answerFrame, 256)
+}
+
+// answerFrame is what the fields around the text of an answer may take.
+const answerFrame = 2000
+
+// PrincipalName is whose sessions are meant.
+func (e *Env) PrincipalName() string {
+	if e.Principal == nil {
+		return ""
+	}
+	return e.Principal.Name
 }

@@ -32,7 +32,7 @@ type Field struct {
 	// Kind is how it is written.
 	Kind Kind
 
-	typ reflect.Type
+	Typ reflect.Type
 }
 
 // Kind is how the value of a field is written.
@@ -87,7 +87,7 @@ func fieldOf(f reflect.StructField) Field {
 	key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	field := Field{
 		JSON: key, Flag: f.Tag.Get("flag"), Short: f.Tag.Get("short"), Arg: f.Tag.Get("arg"),
-		Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Kind: kindOf(typ), typ: typ,
+		Help: f.Tag.Get("help"), Complete: f.Tag.Get("complete"), Kind: kindOf(typ), Typ: typ,
 	}
 	if choices := f.Tag.Get("choices"); choices != "" {
 		field.Choices = strings.Split(choices, ",")
@@ -140,13 +140,13 @@ func (f Field) Value(text string) (any, error) {
 		}
 		return n, nil
 	}
-	if f.Kind == KindList && f.typ.Elem().Kind() == reflect.Struct {
+	if f.Kind == KindList && f.Typ.Elem().Kind() == reflect.Struct {
 		if text = strings.TrimSpace(text); !json.Valid([]byte(text)) || text[0] != '{' {
 			return nil, refuse("it is not a JSON object", "")
 		}
 		return json.RawMessage(text), nil
 	}
-	if u, ok := reflect.New(f.typ).Interface().(encoding.TextUnmarshaler); ok {
+	if u, ok := reflect.New(f.Typ).Interface().(encoding.TextUnmarshaler); ok {
 		for _, wrong := range policy.FieldErrors(u.UnmarshalText([]byte(text))) {
 			return nil, refuse(wrong.Reason, wrong.Hint)
 		}

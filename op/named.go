@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/paddock-dev/paddock"
@@ -12,11 +13,11 @@ import (
 	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
-// readNamed reads a file of the host that somebody has named in a field: a spec,
+// ReadFile reads a file of the host that somebody has named in a field: a spec,
 // a ceiling. what is its name in messages, and most how many bytes it may have.
 // Commands of this call's sandboxes must not change it.
-func (e *Env) readNamed(ctx context.Context, field, what, name string, most int64) ([]byte, error) {
-	data, err := hostpath.ReadNamed(ctx, e.state(), name, most)
+func (e *Env) ReadFile(ctx context.Context, field, what, name string, most int64) ([]byte, error) {
+	data, err := hostpath.ReadNamed(ctx, e.StateDir(), name, most)
 	if err != nil {
 		return nil, namedError(field, what, name, err)
 	}
@@ -27,9 +28,9 @@ func (e *Env) readNamed(ctx context.Context, field, what, name string, most int6
 	return data, nil
 }
 
-// readSpec reads a spec that somebody has named in a field.
-func (e *Env) readSpec(ctx context.Context, field, name string) (policy.Spec, error) {
-	data, err := e.readNamed(ctx, field, "spec", name, specfile.MaxSize)
+// ReadSpec reads a spec that somebody has named in a field.
+func (e *Env) ReadSpec(ctx context.Context, field, name string) (policy.Spec, error) {
+	data, err := e.ReadFile(ctx, field, "spec", name, specfile.MaxSize)
 	if err != nil {
 		return policy.Spec{}, err
 	}
@@ -37,32 +38,32 @@ func (e *Env) readSpec(ctx context.Context, field, name string) (policy.Spec, er
 	if err != nil {
 		return policy.Spec{}, err
 	}
-	if e.call != nil {
-		e.call.spec = file
+	if e.Call != nil {
+		e.Call.spec = file
 	}
 	return file.Spec, nil
 }
 
-// namedSpec returns the spec file that this call has read last, or nil.
-func (e *Env) namedSpec() *specfile.File {
-	if e.call == nil {
+// NamedSpec returns the spec file that this call has read last, or nil.
+func (e *Env) NamedSpec() *specfile.File {
+	if e.Call == nil {
 		return nil
 	}
-	return e.call.spec
+	return e.Call.spec
 }
 
-// openNamed opens a file of the host that somebody has named in a field.
-func (e *Env) openNamed(field, name string) (*os.File, error) {
-	f, err := hostpath.OpenNamed(e.state(), name)
+// OpenFile opens a file of the host that somebody has named in a field.
+func (e *Env) OpenFile(field, name string) (*os.File, error) {
+	f, err := hostpath.OpenNamed(e.StateDir(), name)
 	if err != nil {
-		return nil, fieldError(field, name, err)
+		return nil, FieldError(field, name, err)
 	}
 	return f, nil
 }
 
-// state is the directory of state that tells which links commands can have made,
+// StateDir is the directory of state that tells which links commands can have made,
 // "" where there is none: then few are followed.
-func (e *Env) state() string {
+func (e *Env) StateDir() string {
 	if e.Options.StateDir != "" {
 		return e.Options.StateDir
 	}
@@ -75,13 +76,13 @@ func (e *Env) state() string {
 
 func namedError(field, what, name string, err error) error {
 	if link := (*hostpath.LinkError)(nil); errors.As(err, &link) || errors.Is(err, hostpath.ErrNotRegular) || errors.Is(err, hostpath.ErrTooLarge) {
-		return fieldError(field, name, err)
+		return FieldError(field, name, err)
 	}
 	return fmt.Errorf("cannot read the %s: %w", what, err)
 }
 
-func fieldError(field, name string, err error) error {
-	e := &policy.FieldError{Field: field, Value: name, Reason: causeOf(err)}
+func FieldError(field, name string, err error) error {
+	e := &policy.FieldError{Field: field, Value: name, Reason: CauseOf(err)}
 	link := (*hostpath.LinkError)(nil)
 	switch {
 	case errors.As(err, &link):
@@ -90,4 +91,12 @@ func fieldError(field, name string, err error) error {
 		e.Hint = "name a file, or - for standard input"
 	}
 	return e
+}
+
+// CauseOf is what is wrong with a path, without the path.
+func CauseOf(err error) string {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
 }

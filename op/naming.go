@@ -2,6 +2,7 @@ package op
 
 import (
 	"encoding/json"
+	"errors"
 	"path"
 	"reflect"
 	"regexp"
@@ -9,8 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
 )
 
 // specFields are the fields of inputs that set fields of a spec and are called
@@ -183,4 +188,26 @@ func isMount(m policy.Mount, value string) bool {
 	return slices.ContainsFunc([]string{m.Source, m.Target}, func(p string) bool {
 		return p != "" && (p == value || path.Clean(p) == value || strings.HasSuffix(value, "/"+strings.TrimPrefix(path.Clean(p), "~/")))
 	})
+}
+
+// HintOf is what an error says to do about it, empty where it says nothing.
+func HintOf(err error) string {
+	field, start, own := (*policy.FieldError)(nil), (*backend.StartError)(nil), (*paddock.Error)(nil)
+	denied, tokens := (*privilege.Denied)(nil), (*token.UnavailableError)(nil)
+	var fixed interface{ Remedy() string } // an error whose text a contract fixes
+	switch {
+	case errors.As(err, &tokens):
+		return tokens.Hint
+	case errors.As(err, &denied):
+		return denied.Hint
+	case errors.As(err, &field):
+		return field.Hint
+	case errors.As(err, &start):
+		return start.Hint
+	case errors.As(err, &own):
+		return own.Hint
+	case errors.As(err, &fixed):
+		return fixed.Remedy()
+	}
+	return ""
 }

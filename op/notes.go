@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync/atomic"
 
+	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -15,18 +15,13 @@ type Teller interface {
 	Tell(w io.Writer) error
 }
 
-// once is true for who comes first.
-type once struct{ done atomic.Bool }
-
-func (o *once) first() bool { return o.done.CompareAndSwap(false, true) }
-
 // note tells whoever is behind the door what is no answer: once, and beside it.
 // An empty text is none.
 func (e *Env) note(text string) {
-	if text == "" || e.call == nil || e.call.stream == nil {
+	if text == "" || e.Call == nil || e.Call.stream == nil {
 		return
 	}
-	switch s := e.call.stream; {
+	switch s := e.Call.stream; {
 	case s.Note != nil:
 		s.Note(text)
 	case s.Stderr != nil:
@@ -36,28 +31,20 @@ func (e *Env) note(text string) {
 
 // introduce tells what a sandbox keeps, to the first who uses it: a terminal
 // hears of what is lost alone, a model of all that holds.
-func (e *Env) introduce(h *held) {
-	if !h.introduced.first() {
+func (e *Env) introduce(h *registry.Sandbox) {
+	if !h.Introduced.First() {
 		return
 	}
 	iso := h.Isolation()
-	if e.call != nil && e.call.stream != nil && e.call.stream.Note != nil {
-		e.note("sandbox " + h.called() + ": " + isolationNote(iso))
+	if e.Call != nil && e.Call.stream != nil && e.Call.stream.Note != nil {
+		e.note("sandbox " + h.Called() + ": " + IsolationNote(iso))
 		return
 	}
-	e.note(lostNote(iso))
+	e.note(LostNote(iso))
 }
 
-// called is what to call a sandbox, in a text.
-func (h *held) called() string {
-	if h.name == "" {
-		return h.ID()
-	}
-	return h.name
-}
-
-// isolationNote is what holds, in one line.
-func isolationNote(iso policy.Isolation) string {
+// IsolationNote is what holds, in one line.
+func IsolationNote(iso policy.Isolation) string {
 	words := []string{iso.Backend}
 	if iso.Level != "" {
 		words = append(words, "level "+iso.Level)
@@ -72,11 +59,24 @@ func isolationNote(iso policy.Isolation) string {
 	return text
 }
 
-// lostNote is what is not kept of what a default sandbox keeps.
-func lostNote(iso policy.Isolation) string {
+// LostNote is what is not kept of what a default sandbox keeps.
+func LostNote(iso policy.Isolation) string {
 	lines := make([]string, 0, len(iso.Lost))
 	for _, loss := range iso.Lost {
 		lines = append(lines, "not kept: "+loss)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// TellLost says what the sandbox does not keep, of what a default one does.
+func TellLost(w io.Writer, iso policy.Isolation) error {
+	if w == nil {
+		return nil
+	}
+	for _, loss := range iso.Lost {
+		if _, err := fmt.Fprintf(w, "paddock: not kept: %s\n", loss); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
 
 	"github.com/paddock-dev/paddock/privilege"
 )
@@ -94,9 +93,9 @@ type Op struct {
 	decode func(input []byte) (any, error)
 	do     func(ctx context.Context, env *Env, in any, stream *Stream) (any, error)
 	render func(w io.Writer, out any) error
-	// refuse makes an answer of what kept the operation from being done, where
+	// Refuse makes an answer of what kept the operation from being done, where
 	// a contract has errors as answers; nil else.
-	refuse func(err error) any
+	Refuse func(err error) any
 }
 
 // New makes an operation out of its description, what it does, and how its
@@ -132,10 +131,17 @@ func New[I, O any](
 	}
 }
 
-// answeringErrors returns the operation with an answer, made by refuse, in place of each
+// Check reports what is wrong with an input, as Call does before it starts. Nothing is
+// done.
+func (o Op) Check(input []byte) error {
+	_, err := o.decode(input)
+	return err
+}
+
+// AnsweringErrors returns the operation with an answer, made by refuse, in place of each
 // error that keeps it from being done: where a contract has errors as answers.
-func (o Op) answeringErrors(refuse func(err error) any) Op {
-	o.refuse = refuse
+func (o Op) AnsweringErrors(refuse func(err error) any) Op {
+	o.Refuse = refuse
 	return o
 }
 
@@ -153,27 +159,11 @@ type Failer interface {
 	Failed() bool
 }
 
-// Groups are the commands that only hold others, by their name, with a summary.
-func Groups() map[string]string {
-	return map[string]string{
-		"cgroup":    "Work with control groups of the host, outside every sandbox",
-		"git":       "Take over what commands changed of git's configuration",
-		"file":      "Work with files of a workspace, as its sandbox sees them",
-		"policy":    "Look at the rules for commands",
-		"service":   "Work with services: commands that run on in a sandbox",
-		"token":     "Let principals in by HTTP, and end that",
-		"workspace": "Bring files into a workspace, and take them out",
-	}
-}
-
-// Table returns all operations, in the order in which people should meet them.
-// It is built on each call: nothing is done for a program that asks nothing.
-func Table() []Op {
-	return slices.Concat(
-		[]Op{runOp(), executeOp(), listOp(), execOp(), execKillOp(), outputReadOp()}, sandboxOps(), fileOps(), []Op{fileSearchOp()}, sessionOps(),
-		shellOps(), serviceOps(), secretOps(), []Op{workspaceImportOp(), workspaceExportOp()},
-		[]Op{planOp(), policyCheckOp(), policyListOp()}, hostOps(),
-		[]Op{alterPrivilegesOp(), privilegeListOp()}, tokenOps(),
-		[]Op{auditReadOp(), auditVerifyOp(), gitAcceptOp(), doctorOp(), versionOp()},
-	)
-}
+// The statuses of a program that runs commands, as shells and timeout(1) use them.
+const (
+	StatusTimedOut = 124
+	StatusFailed   = 125 // it could not be done
+	StatusRefused  = 126 // rules, or the kernel, say that it must not be executed
+	StatusNotFound = 127
+	StatusSignal   = 128 // plus the signal's number
+)

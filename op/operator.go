@@ -22,7 +22,7 @@ func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (po
 	if err := decode("the sandbox", input, &in); err != nil {
 		return spec, err
 	}
-	return in.over(ctx, env, spec)
+	return in.Over(ctx, env, spec)
 }
 
 // OperatorSpec is what an operator has written for the sandboxes of others, made
@@ -59,9 +59,9 @@ func overNoLink(field string, path *string) error {
 	if *path == "" {
 		return nil
 	}
-	way, err := hostpath.Locate((&Env{}).state(), *path)
+	way, err := hostpath.Locate((&Env{}).StateDir(), *path)
 	if err != nil {
-		return fieldError(field, *path, err)
+		return FieldError(field, *path, err)
 	}
 	if !way.Exists {
 		return &policy.FieldError{Field: field, Value: *path, Reason: "no such file or directory"}

@@ -15,7 +15,7 @@ func outcome(r *audit.Record, out any, err error, denied bool) {
 	if err != nil {
 		r.Error = err.Error()
 	} else {
-		r.Error = errorIn(out)
+		r.Error = ErrorIn(out)
 	}
 	for _, d := range denialsIn(out) {
 		denied = denied || r.Error != "" && d.Layer == "command"
@@ -33,9 +33,9 @@ func outcome(r *audit.Record, out any, err error, denied bool) {
 	}
 }
 
-// errorIn is the error that an output tells of itself, where a contract has
+// ErrorIn is the error that an output tells of itself, where a contract has
 // errors as answers: the text in its field Error.
-func errorIn(out any) string {
+func ErrorIn(out any) string {
 	text := ""
 	switch e := told(out, "Error").(type) {
 	case string:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // Planted is what a sandbox that has ended leaves for programs of the host to
@@ -37,36 +38,36 @@ type Planted struct {
 const (
 	maxPlanted     = 64  // paths on record
 	maxPlantedName = 256 // bytes of each
-	shownPlanted   = 20  // paths in a line
+	ShownPlanted   = 20  // paths in a line
 )
 
 // Names are the paths in one line that nothing in them can break, the first of
 // them where there are many.
-func (p Planted) Names() string { return pathNames(p.Paths) }
+func (p Planted) Names() string { return PathNames(p.Paths) }
 
-func pathNames(paths []string) string {
+func PathNames(paths []string) string {
 	var b strings.Builder
-	for i, path := range paths[:min(len(paths), shownPlanted)] {
+	for i, path := range paths[:min(len(paths), ShownPlanted)] {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		name := firstOf(path, maxPlantedName)
+		name := text.FirstOf(path, maxPlantedName)
 		if strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || r == ',' || r == '"' || !unicode.IsPrint(r) }) {
 			name = strconv.QuoteToASCII(name)
 		}
 		b.WriteString(name)
 	}
-	if more := len(paths) - shownPlanted; more > 0 {
+	if more := len(paths) - ShownPlanted; more > 0 {
 		b.WriteString(" and " + strconv.Itoa(more) + " more")
 	}
 	return b.String()
 }
 
 // ProgramNames is Names of what runs when it is named.
-func (p Planted) ProgramNames() string { return pathNames(p.Programs) }
+func (p Planted) ProgramNames() string { return PathNames(p.Programs) }
 
 func newPlanted(c paddock.Changes) Planted {
-	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: changesNote(c)}
+	return Planted{Sandbox: c.Sandbox, Workspace: c.Workspace, Paths: changedPaths(c.Planted), Programs: changedPaths(c.Programs), Unseen: c.Unseen, Git: gitAdded(c), Text: ChangesNote(c)}
 }
 
 // gitAdded are the settings that can be taken over, of all copies.
@@ -90,15 +91,15 @@ func changedPaths(list []paddock.Change) []string {
 // call that had opened the sandbox may be long over.
 func (e *Env) tellOfPlanted(s *paddock.Sandbox) {
 	p := newPlanted(s.Changes())
-	p.Principal = e.principal()
+	p.Principal = e.PrincipalName()
 	if e.Planted != nil {
 		e.Planted(p)
 	}
 	e.recordPlanted(p)
 }
 
-// tellOfUnreported does the same for a sandbox whose owner was killed.
-func (e *Env) tellOfUnreported(c paddock.Changes) {
+// ReportLeftovers does the same for a sandbox whose owner was killed.
+func (e *Env) ReportLeftovers(c paddock.Changes) {
 	p := newPlanted(c)
 	p.Late = true
 	if e.Planted != nil {
@@ -113,8 +114,8 @@ func (e *Env) recordPlanted(p Planted) {
 	}
 	r := audit.Record{Kind: audit.KindPlanted, Principal: p.Principal, Sandbox: p.Sandbox,
 		Planted: onRecord(p.Paths), Programs: onRecord(p.Programs), Unseen: onRecord(p.Unseen)}
-	if e.call != nil {
-		r.Op = e.call.op.Name
+	if e.Call != nil {
+		r.Op = e.Call.op.Name
 	}
 	if _, err := e.Audit.Append(context.Background(), r); err != nil && e.Warn != nil {
 		e.Warn(err)
@@ -124,7 +125,7 @@ func (e *Env) recordPlanted(p Planted) {
 func onRecord(paths []string) []string {
 	list := slices.Clone(paths[:min(len(paths), maxPlanted)])
 	for i, path := range list {
-		list[i] = firstOf(path, maxPlantedName)
+		list[i] = text.FirstOf(path, maxPlantedName)
 	}
 	return list
 }
@@ -133,14 +134,14 @@ func onRecord(paths []string) []string {
 // they matter.
 const shownWhy = 5
 
-// changesNote tells people, or a model, what was left and what to do, in short
+// ChangesNote tells people, or a model, what was left and what to do, in short
 // lines. It is empty where there is nothing to tell.
-func changesNote(c paddock.Changes) string {
+func ChangesNote(c paddock.Changes) string {
 	var lines []string
 	if len(c.Planted) > 0 {
-		lines = append(lines, "the commands made or changed "+pathNames(changedPaths(c.Planted))+": look before you use it, programs on the host run or obey it unasked")
+		lines = append(lines, "the commands made or changed "+PathNames(changedPaths(c.Planted))+": look before you use it, programs on the host run or obey it unasked")
 		for _, p := range c.Planted[:min(len(c.Planted), shownWhy)] {
-			lines = append(lines, "  "+pathNames([]string{p.Path})+": "+p.Why)
+			lines = append(lines, "  "+PathNames([]string{p.Path})+": "+p.Why)
 		}
 	}
 	var git, other []string
@@ -152,14 +153,14 @@ func changesNote(c paddock.Changes) string {
 		}
 	}
 	if len(other) > 0 {
-		lines = append(lines, "the commands made or changed "+pathNames(other)+": look before you run it")
+		lines = append(lines, "the commands made or changed "+PathNames(other)+": look before you run it")
 	}
 	if len(git) > 0 {
-		lines = append(lines, "the commands made or changed "+pathNames(git)+": look at it first, git goes on with it")
+		lines = append(lines, "the commands made or changed "+PathNames(git)+": look at it first, git goes on with it")
 	}
 	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {
-		lines = append(lines, "not all could be compared with what was there before: "+firstOf(why, 2*maxPlantedName))
+		lines = append(lines, "not all could be compared with what was there before: "+text.FirstOf(why, 2*maxPlantedName))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -167,7 +168,7 @@ func changesNote(c paddock.Changes) string {
 // gitNote tells of copies of git's configuration.
 func gitNote(c paddock.Changes) (lines []string) {
 	for _, g := range c.Git {
-		at := pathNames([]string{g.File})
+		at := PathNames([]string{g.File})
 		if len(g.Added) > 0 {
 			// All of it, in full: by the id it is taken over without another look.
 			lines = append(lines, "the commands changed a copy of "+at+". \"paddock git accept "+c.Sandbox+"\" adds to the file:")
@@ -176,7 +177,7 @@ func gitNote(c paddock.Changes) (lines []string) {
 			}
 		}
 		if len(g.Other) > 0 {
-			lines = append(lines, "what the commands changed of "+pathNames(g.Other)+" in their copy of "+at+" is gone with it")
+			lines = append(lines, "what the commands changed of "+PathNames(g.Other)+" in their copy of "+at+" is gone with it")
 		}
 		if g.Unread != "" {
 			lines = append(lines, "what the commands changed in their copy of "+at+" is gone with it: "+g.Unread)
@@ -203,13 +204,19 @@ type Left struct {
 	note string
 }
 
-func newLeft(s *paddock.Sandbox) Left {
+// Note returns what was left and what to do, in short lines, empty where nothing was.
+func (l Left) Note() string { return l.note }
+
+// Tell warns people of it.
+func (p Planted) Tell(w io.Writer) error { return Left{note: p.Text}.Tell(w) }
+
+func NewLeft(s *paddock.Sandbox) Left {
 	c := s.Changes()
-	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: changesNote(c)}
+	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
 }
 
-// tell warns people of it.
-func (l Left) tell(w io.Writer) error {
+// Tell warns people of it.
+func (l Left) Tell(w io.Writer) error {
 	if l.note == "" || w == nil {
 		return nil
 	}

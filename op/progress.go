@@ -1,7 +1,6 @@
 package op
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -9,9 +8,9 @@ import (
 // on what they do not hear of.
 const beatEvery = 2 * time.Second
 
-// beat tells of work that takes as long as it takes, until stop is called: the
+// Beat tells of work that takes as long as it takes, until stop is called: the
 // seconds so far, of total where that is known, and what message says.
-func (s *Stream) beat(total time.Duration, message func() string) (stop func()) {
+func (s *Stream) Beat(total time.Duration, message func() string) (stop func()) {
 	if s == nil || s.Progress == nil {
 		return func() {}
 	}
@@ -30,13 +29,4 @@ func (s *Stream) beat(total time.Duration, message func() string) (stop func()) 
 		}
 	}()
 	return func() { close(quit); <-ended }
-}
-
-// printed says how much a command has printed so far.
-func (n *Output) printed() string {
-	if n == nil {
-		return "it runs"
-	}
-	stdout, stderr := n.totals()
-	return fmt.Sprintf("it runs; %d bytes of output, %d of error output", stdout, stderr)
 }

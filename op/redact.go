@@ -15,7 +15,7 @@ import (
 // What of an input goes on record.
 const (
 	redacted  = "[redacted]"
-	minSecret = 4        // bytes: what is shorter is everywhere by chance
+	MinSecret = 4        // bytes: what is shorter is everywhere by chance
 	maxArg    = 1 << 10  // of a text, in bytes; beyond it the length and hash are kept
 	headArg   = 128      // and so much of its beginning
 	maxList   = 64       // elements of a list, fields of an object
@@ -29,7 +29,7 @@ const (
 	secretNot = "no"  // nothing, whatever its name
 )
 
-// secretNames are hidden without a tag, so that none is forgotten.
+// SecretNames are hidden without a tag, so that none is forgotten.
 var secretNames = map[string]string{
 	"env": secretEnv, "environment": secretEnv, "stdin": secretAll, "secret": secretAll, "secrets": secretAll,
 	"token": secretAll, "password": secretAll, "redact_values": secretAll,

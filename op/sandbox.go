@@ -20,18 +20,18 @@ func (e *Env) Open(ctx context.Context, spec policy.Spec) (*paddock.Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	if e.call != nil && e.backendOf(spec) == policy.BackendHost {
-		if err := e.call.demand(privilege.UnsandboxedExec); err != nil {
+	if e.Call != nil && e.backendOf(spec) == policy.BackendHost {
+		if err := e.Call.demand(privilege.UnsandboxedExec); err != nil {
 			return nil, err
 		}
 	}
-	opts.Planted, opts.Unreported = e.tellOfPlanted, e.tellOfUnreported
-	if e.call != nil {
-		opts.ID = e.call.nextID()
+	opts.Planted, opts.Unreported = e.tellOfPlanted, e.ReportLeftovers
+	if e.Call != nil {
+		opts.ID = e.Call.nextID()
 	}
 	sandbox, err := paddock.Open(ctx, spec, opts)
-	if err == nil && e.call != nil {
-		e.call.opened(sandbox.ID())
+	if err == nil && e.Call != nil {
+		e.Call.opened(sandbox.ID())
 	}
 	return sandbox, err
 }
@@ -47,17 +47,17 @@ func (e *Env) Plan(ctx context.Context, spec policy.Spec) (*confine.Plan, policy
 
 // admit is what stands before every sandbox.
 func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock.Options, error) {
-	spec, err := e.below(spec)
+	spec, err := e.UnderCeiling(spec)
 	if err != nil {
 		return policy.Spec{}, paddock.Options{}, err
 	}
 	if err := e.privileged(ctx, spec); err != nil {
 		return policy.Spec{}, paddock.Options{}, err
 	}
-	opts, err := e.options(spec)
+	opts, err := e.OptionsFor(spec)
 	// Operations on files cannot name a workspace, and run no command in it.
-	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.call == nil || slices.ContainsFunc(e.call.op.Fields(), names)) {
-		err = meant(spec, opts.Dir)
+	if names := func(f Field) bool { return f.JSON == "workspace" }; err == nil && (e.Call == nil || slices.ContainsFunc(e.Call.op.Fields(), names)) {
+		err = Meant(spec, opts.Dir)
 	}
 	if err == nil {
 		spec, err = e.linkWorktree(ctx, spec, opts)
@@ -65,9 +65,9 @@ func (e *Env) admit(ctx context.Context, spec policy.Spec) (policy.Spec, paddock
 	return spec, opts, err
 }
 
-// meant refuses, as a workspace that nobody has named, a current directory that is or
+// Meant refuses, as a workspace that nobody has named, a current directory that is or
 // holds a home, or that belongs to the system.
-func meant(spec policy.Spec, dir string) error {
+func Meant(spec policy.Spec, dir string) error {
 	if spec.Workspace.Source != "" || spec.Backend == policy.BackendWrapper {
 		return nil
 	}
@@ -94,33 +94,33 @@ func (e *Env) linkWorktree(ctx context.Context, spec policy.Spec, opts paddock.O
 	if e.Ceiling.Holds(m) || m.Source == e.Repository {
 		return linked, nil
 	}
-	if e.call != nil {
-		e.call.refuse()
+	if e.Call != nil {
+		e.Call.refuse()
 	}
 	return spec, &policy.CeilingError{Rule: "ceiling.mounts", FieldError: policy.FieldError{Field: "workspace.source", Value: spec.Workspace.Source,
 		Reason: "it is a linked worktree of the repository in " + m.Source + ", which the ceiling does not allow", Hint: "name another directory; the operator can allow it with --rw " + policy.ShellWord(m.Source) + ", or as one of the mounts of the ceiling"}}
 }
 
-// below applies the ceiling.
-func (e *Env) below(spec policy.Spec) (policy.Spec, error) {
+// UnderCeiling applies the ceiling.
+func (e *Env) UnderCeiling(spec policy.Spec) (policy.Spec, error) {
 	if e.Ceiling == nil {
 		return spec, nil
 	}
 	spec, err := e.Ceiling.Apply(spec)
-	if err != nil && e.call != nil {
-		e.call.refuse()
+	if err != nil && e.Call != nil {
+		e.Call.refuse()
 	}
 	return spec, err
 }
 
-// reads refuses, under a ceiling, a file of the host that an input names: it is
+// MayRead refuses, under a ceiling, a file of the host that an input names: it is
 // read with this process's rights, and what is wrong with it tells what it holds.
-func (e *Env) reads(field, file string) error {
+func (e *Env) MayRead(field, file string) error {
 	if e.Ceiling == nil || file == "" {
 		return nil
 	}
-	if e.call != nil {
-		e.call.refuse()
+	if e.Call != nil {
+		e.Call.refuse()
 	}
 	return &policy.CeilingError{Rule: "ceiling", FieldError: policy.FieldError{
 		Field: field, Value: file, Reason: "under a ceiling no file of the host is read for who asks",

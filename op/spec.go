@@ -45,21 +45,21 @@ type SpecInput struct {
 	BackendInput
 }
 
-// spec is what was asked for, the file's words and the fields' together, or,
+// Spec is what was asked for, the file's words and the fields' together, or,
 // without a file, those of the door's default. All that is wrong with the fields
 // is told at once.
-func (in SpecInput) spec(ctx context.Context, env *Env) (policy.Spec, error) {
-	return in.over(ctx, env, env.defaultSpec())
+func (in SpecInput) Spec(ctx context.Context, env *Env) (policy.Spec, error) {
+	return in.Over(ctx, env, env.DefaultSpec())
 }
 
-// over is spec with another spec in place of the empty one.
-func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
-	if err := env.reads("spec_file", in.SpecFile); err != nil {
+// Over is spec with another spec in place of the empty one.
+func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (policy.Spec, error) {
+	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
 		return policy.Spec{}, err
 	}
 	if in.SpecFile != "" {
 		var err error
-		if spec, err = env.readSpec(ctx, "spec_file", in.SpecFile); err != nil {
+		if spec, err = env.ReadSpec(ctx, "spec_file", in.SpecFile); err != nil {
 			return policy.Spec{}, err
 		}
 	}
@@ -71,13 +71,13 @@ func (in SpecInput) over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	err := errors.Join(
 		in.apply(&spec),
 		in.limits(&spec.Limits),
-		setText(&spec.Workspace.Source, in.Workspace, "workspace"),
-		setText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),
-		setText(&spec.RootFS, in.RootFS, "rootfs"),
-		setText(&spec.Level, in.Level, "level"),
-		setText(&spec.Seccomp, in.Seccomp, "seccomp"),
-		setText(&spec.Network, in.Network, "network"),
-		setText(&spec.Hostname, in.Hostname, "hostname"),
+		SetText(&spec.Workspace.Source, in.Workspace, "workspace"),
+		SetText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),
+		SetText(&spec.RootFS, in.RootFS, "rootfs"),
+		SetText(&spec.Level, in.Level, "level"),
+		SetText(&spec.Seccomp, in.Seccomp, "seccomp"),
+		SetText(&spec.Network, in.Network, "network"),
+		SetText(&spec.Hostname, in.Hostname, "hostname"),
 		in.mounts(&spec),
 		in.environment(env, &spec),
 	)
@@ -110,8 +110,8 @@ func (in SpecInput) mounts(spec *policy.Spec) error {
 
 func (in SpecInput) limits(l *policy.Limits) error {
 	return errors.Join(
-		set(&l.Timeout, in.Timeout),
-		set(&l.Output, in.MaxOutput),
+		Set(&l.Timeout, in.Timeout),
+		Set(&l.Output, in.MaxOutput),
 		setLimit(&l.CPUTime, in.CPUTime, "cpu_time"),
 		setLimit(&l.FileSize, in.FileSize, "file_size"),
 		setLimit(&l.OpenFiles, in.OpenFiles, "open_files"),
@@ -121,7 +121,7 @@ func (in SpecInput) limits(l *policy.Limits) error {
 		setLimit(&l.MemoryHigh, in.High, "memory_high"),
 		setLimit(&l.CPUs, in.CPUs, "cpus"),
 		setLimit(&l.Disk, in.Disk, "disk"),
-		set(&l.Swap, in.Swap), // none is a word of its own
+		Set(&l.Swap, in.Swap), // none is a word of its own
 	)
 }
 
@@ -146,7 +146,7 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 			errs = append(errs, err)
 			continue
 		}
-		value, ok := env.lookup(name)
+		value, ok := env.Lookup(name)
 		if !ok {
 			errs = append(errs, &policy.FieldError{
 				Field: "env_pass", Value: name, Reason: "it is not set in the caller's environment",
@@ -173,8 +173,8 @@ func (in SpecInput) environment(env *Env, spec *policy.Spec) error {
 	return errors.Join(errs...)
 }
 
-// set overrides a field of the spec where the input has a word on it.
-func set[T any](field *T, value *T) error {
+// Set overrides a field of the spec where the input has a word on it.
+func Set[T any](field *T, value *T) error {
 	if value != nil {
 		*field = *value
 	}
@@ -187,16 +187,16 @@ func setLimit[T comparable](field *T, value *T, name string) error {
 	if value != nil && *value == none {
 		return &policy.FieldError{Field: name, Value: "0", Reason: "0 would count as not given", Hint: "leave it out for the default"}
 	}
-	return set(field, value)
+	return Set(field, value)
 }
 
-// setText is set for words that cannot be empty: an empty one is a shell
+// SetText is set for words that cannot be empty: an empty one is a shell
 // variable that was not set, and must not become the default in silence.
-func setText(field *string, value *string, name string) error {
+func SetText(field *string, value *string, name string) error {
 	if value != nil && *value == "" {
 		return &policy.FieldError{Field: name, Reason: "it is empty", Hint: "leave it out for the default"}
 	}
-	return set(field, value)
+	return Set(field, value)
 }
 
 // target is a mount's target as it was written.

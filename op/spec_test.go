@@ -1,7 +1,6 @@
 package op
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/paddock-dev/paddock/policy"
 )
-
 
 func TestSpecFieldsOverrideTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spec.yaml")
@@ -31,7 +29,7 @@ limits: {timeout: 1m, open_files: 100}
 		Timeout: new(policy.Duration(0)), MaxOutput: new(policy.MiB),
 	}
 	env := &Env{LookupEnv: func(name string) (string, bool) { return "passed", name == "D" }}
-	got, err := in.spec(t.Context(), env)
+	got, err := in.Spec(t.Context(), env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +52,7 @@ func TestSpecTellsAllThatIsWrong(t *testing.T) {
 		Workspace: new(""), Network: new(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
 		RO: []string{"a:b"}, Timeout: new(policy.Duration(time.Second)),
 	}
-	_, err := in.spec(t.Context(), &Env{})
+	_, err := in.Spec(t.Context(), &Env{})
 	var fields []string
 	for _, f := range policy.FieldErrors(err) {
 		fields = append(fields, f.Field+" "+f.Value)
@@ -86,35 +84,3 @@ func TestParseMount(t *testing.T) {
 		}
 	}
 }
-
-func TestHead(t *testing.T) {
-	var b, note writerLog
-	h := &head{w: &b, left: 5}
-	for _, p := range []string{"abc", "def", "ghi"} {
-		if n, err := h.Write([]byte(p)); n != 3 || err != nil {
-			t.Fatalf("Write(%q) = %d, %v", p, n, err)
-		}
-	}
-	if err := h.tell(&note, "output"); err != nil {
-		t.Fatal(err)
-	}
-	if b != "abcde" || note != "paddock: the output was cut after 5 of 9 bytes (max-output)\n" {
-		t.Errorf("passed on %q, and told %q", b, note)
-	}
-	broken := errors.New("broken")
-	h = &head{w: failing{broken}, left: 5}
-	if _, err := h.Write([]byte("a")); !errors.Is(err, broken) {
-		t.Errorf("a failing writer became %v", err)
-	}
-}
-
-type writerLog string
-
-func (w *writerLog) Write(p []byte) (int, error) {
-	*w += writerLog(p)
-	return len(p), nil
-}
-
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }

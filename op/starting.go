@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -19,10 +20,10 @@ type InterruptedError struct {
 func (i *InterruptedError) Error() string { return "interrupted by " + i.Name }
 
 // lateError is a start that took longer than its caller waits.
-type lateError struct{ limit timeLimit }
+type lateError struct{ limit registry.TimeLimit }
 
 // Error says how long it was, and who says so.
-func (l *lateError) Error() string { return "its time was up (" + l.limit.told() + ")" }
+func (l *lateError) Error() string { return "its time was up (" + l.limit.Told() + ")" }
 
 // Is makes errors.Is(err, paddock.ErrTimeout) work.
 func (l *lateError) Is(target error) bool { return target == paddock.ErrTimeout }
@@ -30,16 +31,16 @@ func (l *lateError) Is(target error) bool { return target == paddock.ErrTimeout 
 // ending are the signals that end what is starting.
 var ending = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGTERM": 15}
 
-// openFor opens a sandbox for one command, which has so long. The start has as long,
+// OpenFor opens a sandbox for one command, which has so long. The start has as long,
 // and a signal that asks for the end ends it: there is no command yet to get it. Other
 // signals wait for the command.
-func (e *Env) openFor(ctx context.Context, spec policy.Spec, l timeLimit, stream *Stream) (*paddock.Sandbox, error) {
+func (e *Env) OpenFor(ctx context.Context, spec policy.Spec, l registry.TimeLimit, stream *Stream) (*paddock.Sandbox, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	bounded := ctx
-	if l.span > 0 {
+	if l.Span > 0 {
 		var end context.CancelFunc
-		bounded, end = context.WithTimeoutCause(ctx, l.span, &lateError{l})
+		bounded, end = context.WithTimeoutCause(ctx, l.Span, &lateError{l})
 		defer end()
 	}
 	stop := stream.whileStarting(cancel)
@@ -56,9 +57,9 @@ func (e *Env) openFor(ctx context.Context, spec policy.Spec, l timeLimit, stream
 	return nil, fmt.Errorf("%w: %w", err, cause) // of a step that does not say what ended it
 }
 
-// earlySignals returns, once, the signals that came before there was a command to get
+// EarlySignals returns, once, the signals that came before there was a command to get
 // them.
-func (s *Stream) earlySignals() []string {
+func (s *Stream) EarlySignals() []string {
 	early := s.early
 	s.early = nil
 	return early

@@ -13,8 +13,8 @@ import (
 // Variables are "K=V". In JSON they are a list or an object.
 type Variables []string
 
-// badVariable is what is wrong with the name of a variable or a secret.
-const badVariable = "a name has 1 to 64 letters, digits and underscores, the first of them no digit"
+// BadVariable is what is wrong with the name of a variable or a secret.
+const BadVariable = "a name has 1 to 64 letters, digits and underscores, the first of them no digit"
 
 // UnmarshalJSON takes an object for a list, in the order of its names. A name that
 // a list would give another meaning is refused.
@@ -24,7 +24,7 @@ func (v *Variables) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &object) == nil && !isNull {
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if strings.Contains(name, "=") {
-				return &plainError{&policy.FieldError{Field: policy.FieldPath("env", name), Reason: badVariable}}
+				return &plainError{&policy.FieldError{Field: policy.FieldPath("env", name), Reason: BadVariable}}
 			}
 			*v = append(*v, name+"="+object[name])
 		}
@@ -41,9 +41,9 @@ func (Variables) JSONSchema() string {
 	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
 }
 
-// check refuses what no command can be given, by its name. No error repeats a
+// Check refuses what no command can be given, by its name. No error repeats a
 // value, nor a text without a name: they may be secrets.
-func (v Variables) check() error {
+func (v Variables) Check() error {
 	for i, text := range v {
 		name, value, ok := strings.Cut(text, "=")
 		refuse := func(reason string) error {
@@ -52,11 +52,21 @@ func (v Variables) check() error {
 		switch {
 		case !ok:
 			return &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
-		case !variableName(name):
-			return refuse(badVariable)
+		case !VariableName(name):
+			return refuse(BadVariable)
 		case strings.IndexByte(value, 0) >= 0:
 			return refuse("the value holds a NUL byte")
 		}
 	}
 	return nil
+}
+
+func VariableName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/op/table"
+
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock"
@@ -58,7 +60,7 @@ may change, a read-only system around it, and no network unless it is given.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch ops := op.Table(); {
+			switch ops := table.All(); {
 			case len(args) > 0:
 			case version:
 				return a.call(ops[slices.IndexFunc(ops, func(o op.Op) bool { return o.Name == "version" })], []byte("{}"), false)
@@ -74,7 +76,7 @@ may change, a read-only system around it, and no network unless it is given.`,
 	}
 	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
 	root.SetFlagErrorFunc(flagError)
-	a.addCommands(root, op.Table(), args)
+	a.addCommands(root, table.All(), args)
 	root.AddCommand(completionCommand())
 	root.InitDefaultHelpCmd()
 	refuseUnknownTopics(root)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/paddock-dev/paddock/op/table"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -30,7 +32,7 @@ func (a *app) explain(cmd *cobra.Command, f *mcpFlags, err error) error {
 	if unknown != nil {
 		profile = op.ProfileWorkspace
 	}
-	for _, o := range op.Table() {
+	for _, o := range table.All() {
 		if !o.Local && profile.Offers(o.Profile) {
 			b.tools = append(b.tools, brokenTool{o.Name, o.Summary, json.RawMessage(`{"type":"object"}`)})
 		}

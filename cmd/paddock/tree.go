@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock/op/table"
+
 	"github.com/spf13/cobra"
 
 	"github.com/paddock-dev/paddock"
@@ -51,7 +53,7 @@ func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 	if cmd := made[name]; cmd != nil {
 		return cmd
 	}
-	cmd := groupCommand(path[len(path)-2], op.Groups()[name])
+	cmd := groupCommand(path[len(path)-2], table.Groups()[name])
 	parentOf(made, path[:len(path)-1]).AddCommand(cmd)
 	made[name] = cmd
 	return cmd

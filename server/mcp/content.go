@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/paddock-dev/paddock/internal/text"
 
-	"github.com/paddock-dev/paddock/op"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // moreKey is where a resource says that there is more of it than was given, and
@@ -45,7 +45,7 @@ func (v *view) file(ctx context.Context, at place) (*sdk.ResourceContents, error
 		return nil, err
 	}
 	if !got.Binary {
-		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: op.Reveal(got.Text)}
+		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: text.Reveal(got.Text)}
 		if got.NextLine > 0 {
 			c.Meta = sdk.Meta{moreKey: fmt.Sprintf("the file has %d bytes; %s with start_line %d reads on", got.Size, opRead, got.NextLine)}
 		}
@@ -77,7 +77,7 @@ func (v *view) listing(ctx context.Context, at place) (*sdk.ResourceContents, er
 	}
 	var b strings.Builder
 	for _, e := range found.Entries {
-		b.WriteString(op.NameText(e.Path))
+		b.WriteString(text.NameText(e.Path))
 		if e.Kind == "directory" {
 			b.WriteByte('/')
 		}

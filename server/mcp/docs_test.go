@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/table"
 )
 
 var updateDocs = flag.Bool("update", false, "write docs/mcp.md anew")
@@ -24,7 +25,7 @@ var updateDocs = flag.Bool("update", false, "write docs/mcp.md anew")
 // TestDocs keeps the manual of the tools as it follows from the table.
 func TestDocs(t *testing.T) {
 	var b bytes.Buffer
-	writeManual(&b, op.Table())
+	writeManual(&b, table.All())
 	file := filepath.Join("..", "..", "docs", "mcp.md")
 	if *updateDocs {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, b.Bytes(), 0o644)); err != nil {

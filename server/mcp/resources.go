@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/text"
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -187,7 +189,7 @@ func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resourc
 		}
 		file := at
 		file.name = e.Path
-		list = append(list, &sdk.Resource{URI: file.uri(), Name: op.NameText(e.Path), Size: e.Size})
+		list = append(list, &sdk.Resource{URI: file.uri(), Name: text.NameText(e.Path), Size: e.Size})
 	}
 	return list
 }

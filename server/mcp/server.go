@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/op/table"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
@@ -58,7 +60,7 @@ type Options struct {
 	// Planted is told of what a sandbox has left for the host to execute or obey, beside
 	// the log. It may be called from any goroutine. nil: the log alone is.
 	Planted func(op.Planted)
-	// Ops are the operations. nil: op.Table().
+	// Ops are the operations. nil: table.All().
 	Ops []op.Op
 	// Extend adds to the server that a principal's clients speak with, before
 	// the first of them does. nil: nothing is added.
@@ -97,7 +99,7 @@ func New(opts Options) (*Server, error) {
 		opts.Instructions = instructions(opts.Profile)
 	}
 	if opts.Ops == nil {
-		opts.Ops = op.Table()
+		opts.Ops = table.All()
 	}
 	s := &Server{opts: opts, bounded: bounded, tools: newTools(opts.Ops, opts.Profile), views: map[string]*view{}}
 	s.ctx, s.end = context.WithCancel(context.Background())

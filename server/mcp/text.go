@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -38,27 +39,27 @@ func tell(o *op.Op, out any, say func(string) string) (text string) {
 
 // plain is a text without what a terminal would obey: control sequences go, and
 // so do control characters, line feeds and tabs aside. A carriage return ends a line.
-func plain(text string) string {
-	clean := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) && !op.Hidden(r) }
-	i := strings.IndexFunc(text, func(r rune) bool { return !clean(r) || r == utf8.RuneError })
+func plain(s string) string {
+	clean := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) && !text.Hidden(r) }
+	i := strings.IndexFunc(s, func(r rune) bool { return !clean(r) || r == utf8.RuneError })
 	if i < 0 {
-		return text
+		return s
 	}
 	var b strings.Builder
-	b.Grow(len(text))
-	for text != "" {
-		r, size := utf8.DecodeRuneInString(text)
+	b.Grow(len(s))
+	for s != "" {
+		r, size := utf8.DecodeRuneInString(s)
 		switch {
 		case r == 0x1b || r == 0x9b:
-			size = sequence(text)
+			size = sequence(s)
 		case r == '\r':
-			if !strings.HasPrefix(text, "\r\n") {
+			if !strings.HasPrefix(s, "\r\n") {
 				b.WriteByte('\n')
 			}
 		case clean(r):
 			b.WriteRune(r)
 		}
-		text = text[size:]
+		s = s[size:]
 	}
 	return b.String()
 }

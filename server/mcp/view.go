@@ -38,7 +38,7 @@ type view struct {
 func newView(s *Server, principal string, env *op.Env) *view {
 	own := *env
 	own.Budget = s.opts.Budget
-	own.Sandboxes, own.Sessions, own.Outputs = &op.Sandboxes{}, &op.Sessions{}, &op.Outputs{}
+	own.Keep()
 	own.Planted = s.planted
 	v := &view{server: s, principal: principal, env: &own}
 	v.ctx, v.end = context.WithCancel(s.ctx)
@@ -193,9 +193,5 @@ func (v *view) close() error {
 	if !v.work.end(endTime) {
 		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
 	}
-	ended := make(chan error, 2)
-	go func() { ended <- v.env.Sessions.Close() }()
-	go func() { ended <- v.env.Sandboxes.Close() }()
-	errs = append(errs, <-ended, <-ended, v.env.Outputs.Close())
-	return errors.Join(errs...)
+	return errors.Join(append(errs, v.env.Close())...)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/boxtest"
-	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 var binDir string // where the programs are
@@ -77,8 +77,27 @@ func requires(t *testing.T, controllers ...string) cgroup.Place {
 	return place
 }
 
-// run runs "paddock run --json" and gives what it answers.
-func run(t *testing.T, args ...string) op.RunOutput {
+// answer is what "paddock run --json" answers, as far as it is looked at here.
+type answer struct {
+	ExitCode        int              `json:"exit_code"`
+	Signal          string           `json:"signal"`
+	TimedOut        bool             `json:"timed_out"`
+	OOMKilled       bool             `json:"oom_killed"`
+	Stdout          string           `json:"stdout"`
+	Stderr          string           `json:"stderr"`
+	UserCPUMS       int64            `json:"user_cpu_ms"`
+	SystemCPUMS     int64            `json:"system_cpu_ms"`
+	PeakMemory      int64            `json:"peak_memory_bytes"`
+	PeakMemoryFrom  string           `json:"peak_memory_source"`
+	ThrottledMS     int64            `json:"throttled_ms"`
+	SurvivorsKilled int              `json:"survivors_killed"`
+	DeathProved     bool             `json:"death_proved"`
+	Denials         []paddock.Denial `json:"denials"`
+	Isolation       policy.Isolation `json:"isolation"`
+}
+
+// run runs "paddock run --json" and returns what it answers.
+func run(t *testing.T, args ...string) answer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir, "paddock"), append([]string{"run", "--json", "--ro", binDir + ":/mnt/bin"}, args...)...)
 	cmd.Dir = workspace(t)
@@ -86,7 +105,7 @@ func run(t *testing.T, args ...string) op.RunOutput {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()
-	var out op.RunOutput
+	var out answer
 	if jerr := json.Unmarshal(text, &out); jerr != nil {
 		t.Fatalf("%v: %v, %s", args, err, stderr.String())
 	}
@@ -128,7 +147,7 @@ func open(t *testing.T, spec paddock.Spec) *paddock.Sandbox {
 func TestMemory(t *testing.T) {
 	requires(t, "memory")
 	out := run(t, "--memory", "64MiB", "--", "/mnt/bin/hog", "memory", "200")
-	if !out.OOMKilled || out.Signal != "SIGKILL" || out.ExitStatus() != 137 || !out.DeathProved {
+	if !out.OOMKilled || out.Signal != "SIGKILL" || out.ExitCode != -9 || !out.DeathProved {
 		t.Errorf("200 MiB of 64: %+v", out)
 	}
 	if out.PeakMemoryFrom != "cgroup" && out.PeakMemoryFrom != "vmhwm_sampled" || out.PeakMemory > 80<<20 {
@@ -356,7 +375,7 @@ func TestDelegated(t *testing.T) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()
-	var out op.RunOutput
+	var out answer
 	if jerr := json.Unmarshal(text, &out); jerr != nil {
 		t.Fatalf("%v, %s", err, stderr.String())
 	}

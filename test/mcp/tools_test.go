@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/op/table"
+
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -126,7 +128,7 @@ func privileged() bool { return os.Geteuid() == 0 }
 // offered are the names of the tools of a profile, for who holds all privileges,
 // or none.
 func offered(profile op.Profile, all bool) (names []string) {
-	for _, o := range op.Table() {
+	for _, o := range table.All() {
 		may := all || o.Needs == 0
 		if !o.Local && profile.Offers(o.Profile) && may {
 			names = append(names, o.Name)

@@ -32,7 +32,8 @@ var machines = [][]suite{
 	},
 	{
 		{pkg: "namespace", skip: "^(TestTimeout|TestEnterTimeout)$/^a_fork_bomb", later: everything},                                       // it needs a fast machine
-		{pkg: "op", skip: "^(TestDailyWork|TestWhatGitRuns|TestLittleIsReported|TestNestedCheckout|TestBranchSwitch)$", later: everything}, // they work with git, of which little is there
+		{pkg: "op/internal/host"},
+		{pkg: "op/table", skip: "^(TestDailyWork|TestWhatGitRuns|TestLittleIsReported|TestNestedCheckout|TestBranchSwitch)$", later: everything}, // they work with git, of which little is there
 	},
 	{
 		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused|TestAfter)", // they need a fast machine, programs such as git, or none of this kernel

@@ -1,0 +1,96 @@
+package op
+
+import (
+	"crypto/rand"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+	"slices"
+	"strings"
+	"time"
+)
+
+// CheckGiven is CheckPath for a path that may be left out.
+func CheckGiven(field, path string) error {
+	if path == "" {
+		return nil
+	}
+	return CheckPath(field, path)
+}
+
+// CheckPath refuses what cannot be a path, before a sandbox is made for it.
+func CheckPath(field, path string) error {
+	refuse := func(reason, hint string) error {
+		return &policy.FieldError{Field: field, Value: path, Reason: reason, Hint: hint}
+	}
+	const where = "paths are relative to the workspace, or below /workspace; use a command for other places"
+	switch {
+	case strings.TrimSpace(path) == "":
+		return refuse("it is empty", where)
+	case strings.IndexByte(path, 0) >= 0:
+		return refuse("it holds a NUL byte", "")
+	case strings.HasPrefix(path, "/") && path != "/workspace" && !strings.HasPrefix(path, "/workspace/"):
+		return refuse("it is outside the workspace", where)
+	}
+	for _, name := range strings.Split(path, "/") {
+		if name == ".." {
+			return refuse("it leads up with ..", where)
+		}
+	}
+	return nil
+}
+
+// NameOr checks the name of a shell or a service; an empty one is made up where
+// that is allowed.
+func NameOr(field, name string, made bool) (string, error) {
+	if name == "" && made {
+		return strings.ToLower(rand.Text()[:12]), nil
+	}
+	if !registry.ValidName(name) {
+		return "", &policy.FieldError{Field: field, Value: name,
+			Reason: "a name has 1 to 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit"}
+	}
+	return name, nil
+}
+
+// Span is a duration that a field may hold: above 0, and at most so long.
+func Span(field string, given *policy.Duration, otherwise, most time.Duration) (time.Duration, error) {
+	if given == nil {
+		return otherwise, nil
+	}
+	if d := time.Duration(*given); d > 0 && d <= most {
+		return d, nil
+	}
+	return 0, &policy.FieldError{Field: field, Value: given.String(), Reason: "it must be above 0 and at most " + policy.Duration(most).String()}
+}
+
+// OneOf refuses a word that is none of those that a field may hold; an empty one
+// is the default.
+func OneOf(field, value string, words ...string) error {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return &policy.FieldError{Field: field, Value: value, Reason: "it must be one of " + strings.Join(words, ", ")}
+}
+
+// AtLeastOne refuses a number that is missing.
+func AtLeastOne(field string, n uint64) error {
+	if n == 0 {
+		return &policy.FieldError{Field: field, Reason: "it must be 1 at least"}
+	}
+	return nil
+}
+
+func OrCount(n *uint64, otherwise uint64) uint64 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
+
+// Bounds of what a shell's operations return and wait for.
+const (
+	ShellChars   = 16000
+	ShellTimeout = 30 * time.Second
+	MaxTimeout   = 10 * time.Minute
+	IdleDefault  = 300 // milliseconds
+)

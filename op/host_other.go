@@ -1,6 +1,0 @@
-//go:build !linux
-
-package op
-
-// hostOps are none where there is no Linux.
-func hostOps() []Op { return nil }

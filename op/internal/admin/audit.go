@@ -1,0 +1,265 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+)
+
+// AuditReadInput asks for records.
+type AuditReadInput struct {
+	Follow    bool    `json:"follow,omitempty" flag:"follow" short:"f" help:"go on with new records as they come, until a signal ends it"`
+	Since     string  `json:"since,omitempty" flag:"since" arg:"DUR|TIME" max:"64" help:"only what is younger than this, 1h30m, or not before this time, 2006-01-02T15:04:05Z"`
+	Principal string  `json:"principal,omitempty" flag:"principal" arg:"NAME" max:"128" help:"only the operations of this principal"`
+	Op        string  `json:"op,omitempty" flag:"op" arg:"NAME" max:"128" help:"only this operation"`
+	Limit     *uint64 `json:"limit,omitempty" flag:"limit" arg:"N" min:"1" max:"10000" help:"only the newest N of these (default: all; in one JSON object 1000)"`
+	Raw       bool    `json:"raw,omitempty" flag:"raw" help:"print records as they are written, one JSON object a line"`
+}
+
+// AuditReadOutput is what was found, empty where it went to a stream.
+type AuditReadOutput struct {
+	Records []audit.Record `json:"records"`
+	// Older are records that were asked for and left out, because of the limit.
+	Older int `json:"older"`
+	// Unreadable are lines that are no records.
+	Unreadable int `json:"unreadable"`
+}
+
+func AuditReadOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "audit_read",
+		CLI:     []string{"audit"},
+		Summary: "Print the record of what Paddock was asked to do",
+		Doc: `Print the record of what Paddock was asked to do: when, by whom, with which
+arguments, in which sandbox, and how it ended. Values of environment variables
+and other secrets are not on record. What changes nothing, such as version or
+plan, is recorded in a log that is there, and starts none.
+
+The log is in the directory of state, in audit/. PADDOCK_AUDIT_SIZE says how
+large a file of it may become (default: 64MiB), and PADDOCK_AUDIT_KEEP how many
+files stay (default: 16). "paddock audit verify" says whether it was changed.
+
+What cannot be put on record is refused, unless paddock is told --audit
+best-effort: a disk that is full does not make operations invisible. What frees or
+ends something is done all the same, and what reads alone too.
+
+Whoever is no administrator finds their own records alone.`,
+		Examples: `  paddock audit --since 1h
+  paddock audit --follow --op run
+  paddock audit --raw | jq -r 'select(.outcome == "denied") | .error'`,
+		Local:   true,
+		Hints:   op.Hints{ReadOnly: true, Idempotent: true},
+		Streams: op.Streams{Out: true},
+	}, auditRead, renderAuditRead)
+}
+
+// The bounds of an answer in one object.
+const (
+	answerRecords = 1000
+	answerBytes   = 4 << 20
+)
+
+func auditRead(ctx context.Context, env *op.Env, in AuditReadInput, stream *op.Stream) (AuditReadOutput, error) {
+	wanted, err := in.filter(env)
+	if err != nil {
+		return AuditReadOutput{}, err
+	}
+	if in.Follow && stream.Stdout == nil {
+		return AuditReadOutput{}, &paddock.Error{
+			Message: "cannot follow the audit log: the output is one JSON object",
+			Hint:    "leave out --json; --raw prints an object a line",
+		}
+	}
+	q := auditQuery{wanted: wanted, follow: in.Follow, raw: in.Raw, keep: answerRecords}
+	q.out.Records = []audit.Record{}
+	if in.Limit != nil {
+		q.keep = int(*in.Limit) // 10,000 at most
+	}
+	q.streams = stream.Stdout != nil && in.Limit == nil
+	reader, err := audit.Open(env.Audit.Dir())
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !in.Follow:
+		return q.out, nil
+	case err != nil:
+		return q.out, err
+	}
+	defer func() { _ = reader.Close() }()
+	err = q.run(ctx, reader, stream)
+	return q.out, err
+}
+
+// filter is what the records must be like.
+func (in AuditReadInput) filter(env *op.Env) (wanted func(*audit.Record) bool, err error) {
+	if env.Audit == nil {
+		return nil, noAuditLog()
+	}
+	if env.Principal == nil {
+		return nil, &privilege.Denied{Message: "No context."}
+	}
+	who := in.Principal
+	if !env.Principal.Admin {
+		if who != "" && who != env.Principal.Name {
+			return nil, &privilege.Denied{Message: "cannot read the records of others: only an administrator may"}
+		}
+		who = env.Principal.Name
+	}
+	var since time.Time
+	if in.Since != "" {
+		if since, err = sinceTime(in.Since); err != nil {
+			return nil, err
+		}
+	}
+	return func(r *audit.Record) bool {
+		return !r.Time.Before(since) && (who == "" || r.Principal == who) && (in.Op == "" || r.Op == in.Op)
+	}, nil
+}
+
+// noAuditLog is the error where there is no audit log: the state directory cannot be
+// used, or the door keeps none.
+func noAuditLog() error {
+	if _, err := paddock.DefaultStateDir(); err != nil {
+		return fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	return &paddock.Error{Message: "cannot read the audit log: there is none"}
+}
+
+// sinceTime reads a span back from now, or a time.
+func sinceTime(text string) (time.Time, error) {
+	if d, err := policy.ParseDuration(text); err == nil {
+		return time.Now().Add(-time.Duration(d)), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, &policy.FieldError{
+			Field: "since", Value: text, Reason: "it is neither a duration nor a time",
+			Hint: "write 1h30m, or 2006-01-02T15:04:05Z",
+		}
+	}
+	return at, nil
+}
+
+// auditQuery is one reading of the log.
+type auditQuery struct {
+	wanted  func(*audit.Record) bool
+	follow  bool
+	raw     bool
+	streams bool // as they come; else the newest ones are kept
+	keep    int
+	kept    []audit.Entry
+	bytes   int // of these
+	out     AuditReadOutput
+}
+
+// run reads what is there, and goes on where that was asked for.
+func (q *auditQuery) run(ctx context.Context, reader *audit.Reader, stream *op.Stream) error {
+	w := bufio.NewWriter(stream.Stdout)
+	for {
+		e, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = q.take(w, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if stream.Stdout == nil {
+		for i := range q.kept {
+			q.out.Records = append(q.out.Records, q.kept[i].Record)
+		}
+		return nil
+	}
+	for i := range q.kept {
+		if err := q.write(w, &q.kept[i]); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil || !q.follow {
+		return err
+	}
+	q.kept, q.streams = nil, true
+	return q.goOn(ctx, reader, w, stream.Signals)
+}
+
+// goOn follows the log until a signal comes, which is no failure, or ctx ends.
+func (q *auditQuery) goOn(ctx context.Context, reader *audit.Reader, w *bufio.Writer, signals <-chan string) error {
+	following, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		for {
+			select {
+			case name := <-signals:
+				if name == "SIGINT" || name == "SIGTERM" || name == "SIGHUP" || name == "SIGQUIT" {
+					end()
+				}
+			case <-following.Done():
+				return
+			}
+		}
+	}()
+	for {
+		e, err := reader.Follow(following)
+		switch {
+		case err != nil && ctx.Err() == nil && following.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := errors.Join(q.take(w, e), w.Flush()); err != nil {
+			return err
+		}
+	}
+}
+
+// take writes a line of the log, or keeps it.
+func (q *auditQuery) take(w io.Writer, e *audit.Entry) error {
+	if e.Err != nil {
+		q.out.Unreadable++
+		if !q.streams || q.raw {
+			return nil
+		}
+		_, err := io.WriteString(w, e.File+": "+lineText(e)+"\n")
+		return err
+	}
+	if !q.wanted(&e.Record) {
+		return nil
+	}
+	if q.streams {
+		return q.write(w, e)
+	}
+	own := *e
+	own.Text = bytes.Clone(e.Text)
+	q.kept = append(q.kept, own)
+	q.bytes += len(own.Text)
+	for len(q.kept) > q.keep || q.bytes > answerBytes {
+		q.bytes -= len(q.kept[0].Text)
+		q.kept = q.kept[1:]
+		q.out.Older++
+	}
+	return nil
+}
+
+// write writes a record as it is written in the log, or for people.
+func (q *auditQuery) write(w io.Writer, e *audit.Entry) error {
+	if q.raw {
+		_, err := w.Write(e.Text)
+		return err
+	}
+	return writeRecord(w, &e.Record)
+}

@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/command"
+	"github.com/paddock-dev/paddock/policy/specfile"
+)
+
+// PolicyInput names the rules that are meant.
+type PolicyInput struct {
+	SpecFile string `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"take the rules in the commands section of a spec file (default, and where it has none: the built-in list)" within:"files"`
+}
+
+// rules are the rules that are meant, and the spec that they come from.
+func (in PolicyInput) rules(ctx context.Context, env *op.Env) (*command.Rules, policy.Spec, error) {
+	var spec policy.Spec
+	if in.SpecFile == "" {
+		rules, err := command.New(policy.DefaultCommands())
+		return rules, spec, err
+	}
+	if err := env.MayRead("spec_file", in.SpecFile); err != nil {
+		return nil, spec, err
+	}
+	data, err := env.ReadFile(ctx, "spec_file", "spec", in.SpecFile, specfile.MaxSize)
+	if err != nil {
+		return nil, spec, err
+	}
+	file, err := specfile.Parse(in.SpecFile, data)
+	if err != nil {
+		return nil, spec, err
+	}
+	if file.Spec.Commands == nil { // as for execute
+		rules, err := command.New(policy.DefaultCommands())
+		return rules, file.Spec, err
+	}
+	rules, err := command.New(*file.Spec.Commands)
+	if err != nil {
+		return nil, file.Spec, file.Locate(err)
+	}
+	return rules.Given(slices.Collect(maps.Keys(file.Spec.Env))...), file.Spec, nil
+}
+
+// PolicyCheckInput asks what the rules say of a command.
+type PolicyCheckInput struct {
+	PolicyInput
+	POSIX   bool     `json:"posix,omitempty" flag:"posix" help:"judge the text as one for a shell without bash's extensions"`
+	Command []string `json:"command" arg:"TEXT | CMD ARG..." help:"one word is a text for the shell, several are a command and its arguments"`
+}
+
+// PolicyCheckOutput is the verdict.
+type PolicyCheckOutput struct {
+	command.Verdict
+	asked []string
+}
+
+// ExitStatus is 0 where the command is allowed, else 1.
+func (o PolicyCheckOutput) ExitStatus() int {
+	if o.Allowed {
+		return 0
+	}
+	return 1
+}
+
+func PolicyCheckOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "policy_check",
+		CLI:     []string{"policy", "check"},
+		Summary: "Say whether the command rules allow a command, and why",
+		Doc: `Judge a command by the rules for commands, and start nothing. One word is a text
+for the shell, which is parsed as bash would; several are a command and its
+arguments. Every program that the text may start must be on the list: in
+pipelines, substitutions and functions, behind env, xargs and find -exec too.
+
+The list is a guard-rail, not a wall: an allowed interpreter runs what it likes,
+and notes say so. go, cargo, make and compilers are interpreters in this sense: a
+Makefile, a build script or a source file names what they run. What holds is the
+sandbox.
+
+Exit status: 0 allowed, 1 denied.`,
+		Examples: `  paddock policy check 'ls; curl example.com'
+  paddock policy check --spec sandbox.yaml 'grep -rn "a;b" . | sort | head -3'
+  paddock policy check -- find . -name '*.go' -exec wc -l {} +`,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}, policyCheck, renderPolicyCheck)
+}
+
+func policyCheck(ctx context.Context, env *op.Env, in PolicyCheckInput, _ *op.Stream) (PolicyCheckOutput, error) {
+	if len(in.Command) == 0 {
+		return PolicyCheckOutput{}, &paddock.Error{Message: "cannot check: no command was given", Hint: "paddock policy check 'ls | wc -l'"}
+	}
+	rules, spec, err := in.rules(ctx, env)
+	if err != nil {
+		return PolicyCheckOutput{}, err
+	}
+	judge := rules.Shell
+	if in.POSIX {
+		judge = rules.ShellPOSIX
+	}
+	var v command.Verdict
+	if len(in.Command) == 1 {
+		v = judge(in.Command[0])
+	} else {
+		v = rules.Argv(in.Command)
+	}
+	return PolicyCheckOutput{Verdict: command.PathsIn(spec).Check(v), asked: in.Command}, nil
+}
+
+func renderPolicyCheck(w io.Writer, out PolicyCheckOutput) error {
+	var b strings.Builder
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %-9s %s\n", name, printable(value))
+		}
+	}
+	if out.Allowed {
+		b.WriteString("allowed\n")
+		row("starts", text.OrNone(strings.Join(out.Programs, " ")))
+	} else {
+		fmt.Fprintf(&b, "denied: %s\n", printable(out.Reason))
+		row("rule", out.Rule)
+		row("command", out.Command)
+		out.point(&b)
+		row("hint", out.Hint)
+	}
+	row("dialect", out.Dialect)
+	for _, note := range out.Notes {
+		row("note", note)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// point shows the place of what was refused.
+func (o PolicyCheckOutput) point(b *strings.Builder) {
+	p := o.Position
+	switch {
+	case p == nil:
+	case p.Line == 0:
+		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, printable(cut(o.asked[p.Argument], 60)))
+	default:
+		fmt.Fprintf(b, "  %-9s line %d, column %d\n", "position", p.Line, p.Column)
+		line := []rune(strings.Split(o.asked[0], "\n")[p.Line-1])
+		from := max(0, p.Column-1-30)
+		shown := string(line[from:min(len(line), from+72)])
+		fmt.Fprintf(b, "\n    %s\n    %s^\n\n", printable(shown), strings.Repeat(" ", p.Column-1-from))
+	}
+}
+
+// cut is at most n bytes of s, whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// printable is the text without what a terminal would act upon.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n':
+			return ' '
+		case r < ' ' || r >= 0x7f && r < 0xa0:
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// PolicyListOutput is the list.
+type PolicyListOutput struct {
+	policy.Commands
+}
+
+func PolicyListOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "policy_list",
+		CLI:     []string{"policy", "list"},
+		Summary: "Print the programs and blocked subcommands of the command rules",
+		Doc: `Print the list of programs that command texts may start, and the subcommands
+that are blocked all the same. A spec file holds it as
+
+  commands: {allow: [git, go, python3], subcommands: {pip: [install]}}
+
+The list is a guard-rail, not a wall: what holds is the sandbox.`,
+		Examples: `  paddock policy list
+  paddock policy list --spec sandbox.yaml --json`,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}, policyList, renderPolicyList)
+}
+
+func policyList(ctx context.Context, env *op.Env, in PolicyInput, _ *op.Stream) (PolicyListOutput, error) {
+	rules, _, err := in.rules(ctx, env)
+	if err != nil {
+		return PolicyListOutput{}, err
+	}
+	return PolicyListOutput{rules.List()}, nil
+}
+
+func renderPolicyList(w io.Writer, out PolicyListOutput) error {
+	var b strings.Builder
+	for _, name := range out.Allow {
+		b.WriteString("allow  " + name + "\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(out.Subcommands)) {
+		b.WriteString("block  " + name + " " + strings.Join(out.Subcommands[name], ", ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

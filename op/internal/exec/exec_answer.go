@@ -1,0 +1,203 @@
+package exec
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+)
+
+// ExecAnswer is how a command ended, or what it has printed so far.
+type ExecAnswer struct {
+	Exec      string `json:"exec,omitempty"` // for output_read and exec_kill
+	Sandbox   string `json:"sandbox"`
+	State     string `json:"state"`     // running or exited
+	ExitCode  *int   `json:"exit_code"` // null while it runs; -N where signal N ended it, 124 where it timed out
+	Signal    string `json:"signal,omitempty"`
+	TimedOut  bool   `json:"timed_out"`
+	Limit     string `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
+	OOMKilled bool   `json:"oom_killed"`
+	// Killed says that exec_kill ended it.
+	Killed     bool  `json:"killed,omitempty"`
+	DurationMS int64 `json:"duration_ms"`
+	// Stdout and Stderr are text without control sequences; of more than an
+	// answer has room for, the beginning and the end.
+	Stdout          string           `json:"stdout"`
+	Stderr          string           `json:"stderr"`
+	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed
+	StderrBytes     int64            `json:"stderr_bytes"`
+	StdoutCut       *ExecCut         `json:"stdout_cut,omitempty"`
+	StderrCut       *ExecCut         `json:"stderr_cut,omitempty"`
+	UserCPUMS       int64            `json:"user_cpu_ms"`
+	SystemCPUMS     int64            `json:"system_cpu_ms"`
+	PeakMemory      int64            `json:"peak_memory_bytes"`
+	SurvivorsKilled int              `json:"survivors_killed"` // processes that it left behind
+	DeathProved     bool             `json:"death_proved"`     // nothing of it is left
+	Denials         []paddock.Denial `json:"denials,omitempty"`
+	// RedactionMatches counts what the spec's rules have replaced, by their
+	// names; Blocked is the rule that ended the output, if one did.
+	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
+	Blocked          string           `json:"blocked,omitempty"`
+	// Next are the cursors from which output_read goes on.
+	Next *ExecCursors `json:"next,omitempty"`
+}
+
+// ExecCut is what an answer has left out of a stream.
+type ExecCut struct {
+	Bytes  int64 `json:"bytes"`
+	Lines  int64 `json:"lines"`
+	Cursor int64 `json:"cursor"` // where output_read finds it
+}
+
+// ExecCursors say where what the answer has ends, of a command that runs on.
+type ExecCursors struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+// ExitStatus is the command's own, 124 where it timed out, and 128+N where
+// signal N ended it.
+func (out ExecAnswer) ExitStatus() int {
+	switch {
+	case out.TimedOut:
+		return op.StatusTimedOut
+	case out.ExitCode == nil:
+		return 0
+	case *out.ExitCode < 0:
+		return op.StatusSignal - *out.ExitCode
+	}
+	return *out.ExitCode
+}
+
+// shownWhole is how much it shows where nothing is kept.
+const shownWhole = 2 << 20
+
+// told is what there is to tell of a command now.
+func told(h *registry.Sandbox, env *op.Env, x *registry.Exec) ExecAnswer {
+	out := ExecAnswer{Exec: x.Out.ID(), Sandbox: h.Called(), State: registry.Running, DurationMS: time.Since(x.Began).Milliseconds()}
+	if !x.Running() {
+		out.State = registry.Exited
+		if x.Result != nil {
+			out.ended(newRunOutput(nil, x.Result))
+			if out.TimedOut {
+				out.Limit, out.Denials = x.Limit.Ended(out.Denials)
+			}
+		}
+	}
+	out.Killed = x.Killed.Load()
+	if !h.Lasting {
+		out.Exec = "" // nobody finds it
+		defer x.Out.Drop()
+	}
+	room := env.Room(output.ShownExec)
+	if !x.Out.Readable() {
+		room = shownWhole // nobody can read on
+	}
+	stderr := x.Out.Excerpt(1, room/3)
+	stdout := x.Out.Excerpt(0, room-text.Cost(stderr.Text))
+	if cost := text.Cost(stdout.Text); cost < room/2 && stderr.CutBytes > 0 {
+		stderr = x.Out.Excerpt(1, room-cost)
+	}
+	out.Stdout, out.Stderr = stdout.Text, stderr.Text
+	out.StdoutCut, out.StderrCut = cut(stdout), cut(stderr)
+	out.StdoutBytes, out.StderrBytes = x.Out.Totals()
+	if out.State == registry.Running {
+		out.Next = &ExecCursors{stdout.Next, stderr.Next}
+	}
+	return out
+}
+
+// ended takes over what is known of a command that has.
+func (out *ExecAnswer) ended(r RunOutput) {
+	out.ExitCode, out.Signal, out.TimedOut, out.OOMKilled = &r.ExitCode, r.Signal, r.TimedOut, r.OOMKilled
+	out.Limit = r.Limit
+	out.DurationMS, out.UserCPUMS, out.SystemCPUMS, out.PeakMemory = r.DurationMS, r.UserCPUMS, r.SystemCPUMS, r.PeakMemory
+	out.StdoutBytes, out.StderrBytes = r.StdoutBytes, r.StderrBytes
+	out.SurvivorsKilled, out.DeathProved, out.Denials = r.SurvivorsKilled, r.DeathProved, r.Denials
+	out.RedactionMatches, out.Blocked = r.RedactionMatches, r.Blocked
+}
+
+func cut(e output.Excerpt) *ExecCut {
+	if e.CutBytes == 0 {
+		return nil
+	}
+	return &ExecCut{Bytes: e.CutBytes, Lines: e.CutLines, Cursor: e.Next}
+}
+
+func renderExecAnswer(w io.Writer, out ExecAnswer) error {
+	if out.Stdout == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, out.Stdout)
+	return err
+}
+
+// Tell says first how the command ended, and all else that there is to say of it, then
+// what it printed.
+func (out ExecAnswer) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	t.Frame(out.said(), out.Stdout, out.Stderr)
+	return t.Err
+}
+
+// said is what there is to say of the command.
+func (out ExecAnswer) said() []string {
+	var all []string
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	seconds := float64(out.DurationMS) / 1000
+	memory := map[bool]string{true: " (out of memory)"}[out.OOMKilled]
+	switch {
+	case out.State == registry.Running:
+		say("still running after %.3fs, exec %s", seconds, out.Exec)
+	case out.ExitCode == nil:
+		say("ended after %.3fs, its exit status is not known", seconds)
+	case out.TimedOut:
+		say("timed out and was ended after %.3fs%s", seconds, longer(out.Limit, out.Exec != ""))
+	case out.Signal != "":
+		say("ended by %s after %.3fs%s", out.Signal, seconds, memory)
+	default:
+		say("exit status %d after %.3fs%s", *out.ExitCode, seconds, memory)
+	}
+	all = append(all, output.DenialTexts(slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { // the first line says it
+		return out.TimedOut && d.Layer == "limit" && d.Rule == "timeout"
+	}), out.ExitStatus())...)
+	if n := out.SurvivorsKilled; n > 0 && !out.TimedOut { // else the command is one of them
+		say("it left processes running, which were ended: %d", n)
+	}
+	if out.State == registry.Exited && !out.DeathProved {
+		say("it is not proved that nothing of it is left")
+	}
+	if out.Blocked != "" {
+		say("the rule %s ended the output", out.Blocked)
+	}
+	if out.StdoutCut != nil {
+		say("%d bytes of stdout left out", out.StdoutCut.Bytes)
+	}
+	if out.StderrCut != nil {
+		say("%d bytes of stderr left out", out.StderrCut.Bytes)
+	}
+	if out.Next != nil {
+		say(`output_read {"output": %q, "cursor": %d, "wait": "30s"} follows it, exec_kill {"exec": %q} ends it`, out.Exec, out.Next.Stdout, out.Exec)
+	}
+	return all
+}
+
+// longer says which limit of time has ended a command, and what gives it more.
+func longer(limit string, background bool) string {
+	switch {
+	case strings.HasSuffix(limit, registry.FromOperator):
+		return " (" + limit + ")"
+	case limit != "":
+		limit = " (" + limit + ")"
+	}
+	return limit + "; timeout gives it longer" + map[bool]string{true: ", background has it go on while you do something else"}[background]
+}
+
+var _ op.Teller = ExecAnswer{}

@@ -1,0 +1,159 @@
+package exec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/command"
+	"github.com/paddock-dev/paddock/policy/executor"
+)
+
+// ExecuteInput asks for one command that rules have to allow.
+type ExecuteInput struct {
+	WorkingDir string       `json:"working_dir,omitempty" flag:"working-dir" arg:"DIR" help:"directory to work in; \"/\" is the workspace (default)"`
+	Timeout    *Seconds     `json:"timeout,omitempty" flag:"timeout" arg:"SECONDS" help:"end the command and all it started after this time, 90 or 1.5 say (default 120; more than 300 is cut to that, unless limits.max_timeout says otherwise)"`
+	Env        op.Variables `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" help:"set an environment variable; those that decide what programs load or execute are refused (may be repeated)"`
+	Workspace  *string      `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that the command may change (default: the current directory)"`
+	Config     string       `json:"config,omitempty" flag:"config" arg:"FILE" complete:"file" help:"read limits and network_isolated from a config.json; the spec's own words count more" within:"files"`
+	SpecFile   string       `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec, with commands, limits and network, from a YAML or JSON file" within:"files"`
+	Format     string       `json:"format,omitempty" flag:"format" arg:"FORMAT" choices:"text,json" help:"text, for people and models (default), or json, as --json"`
+	Command    Words        `json:"command" arg:"TEXT | CMD ARG..." help:"one argument is shell text; several are a command and its arguments, run without a shell"`
+}
+
+// Words are shell text, where there is one, or else a command and its
+// arguments. In JSON they are a text or a list.
+type Words []string
+
+// UnmarshalJSON takes a text for a list of one.
+func (w *Words) UnmarshalJSON(data []byte) error {
+	var text string
+	isNull := string(data) == "null"
+	if json.Unmarshal(data, &text) == nil && !isNull {
+		*w = Words{text}
+		return nil
+	}
+	if isNull || json.Unmarshal(data, (*[]string)(w)) != nil {
+		return &policy.FieldError{Field: "command", Reason: "it must be a text or a list of texts"}
+	}
+	return nil
+}
+
+// JSONSchema says so.
+func (Words) JSONSchema() string { return `{"type":["string","array"],"items":{"type":"string"}}` }
+
+// Seconds is a time span that is written as a number of seconds, or with a
+// unit: 90, 1.5, "2m".
+type Seconds policy.Duration
+
+// UnmarshalText reads a number of seconds or a duration.
+func (s *Seconds) UnmarshalText(text []byte) error {
+	d, reason := executor.Seconds(string(text))
+	if reason != "" && strings.ContainsAny(string(text), "smh") {
+		d = 0
+		if err := d.UnmarshalText(text); err != nil {
+			return err
+		}
+		d, reason = executor.Seconds(executor.FormatSeconds(d))
+	}
+	if reason != "" {
+		return &policy.FieldError{Field: "timeout", Value: string(text), Reason: reason}
+	}
+	*s = Seconds(d)
+	return nil
+}
+
+// UnmarshalJSON reads a number as well as a text.
+func (s *Seconds) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if len(data) > 0 && data[0] == '"' {
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+	}
+	return s.UnmarshalText([]byte(text))
+}
+
+// JSONSchema says so.
+func (Seconds) JSONSchema() string {
+	return `{"type":["string","number"],"pattern":"^[0-9]+([.][0-9]+)?(ms|s|m|h)?$","description":"a number of seconds, or with a unit: 90, 1.5, 2m"}`
+}
+
+// settings are what the spec, the configuration and the fields say together.
+func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, executor.Config, error) {
+	spec := env.DefaultSpec()
+	var config executor.Config
+	var errs []error
+	err := errors.Join(env.MayRead("spec_file", in.SpecFile), env.MayRead("config", in.Config))
+	if err != nil {
+		return policy.Spec{}, executor.Config{}, err
+	}
+	if in.SpecFile != "" {
+		spec, err = env.ReadSpec(ctx, "spec_file", in.SpecFile)
+		errs = append(errs, err)
+	}
+	if in.Config != "" {
+		var data []byte
+		if data, err = env.ReadFile(ctx, "config", "configuration", in.Config, executor.MaxSize); err == nil {
+			config, err = executor.Parse(in.Config, data)
+		}
+		errs = append(errs, err)
+	}
+	if in.Format != "" && in.Format != "text" && in.Format != formatJSON {
+		errs = append(errs, &policy.FieldError{Field: "format", Value: in.Format, Reason: `it must be "text" or "json"`})
+	}
+	errs = append(errs, op.SetText(&spec.Workspace.Source, in.Workspace, "workspace"))
+	if err := errors.Join(errs...); err != nil {
+		return policy.Spec{}, executor.Config{}, err
+	}
+	return executor.Settle(config.Apply(spec)), config, nil
+}
+
+// variables are the names of those that the spec and the caller set.
+func (in ExecuteInput) variables(spec policy.Spec) []string {
+	names := slices.Collect(maps.Keys(spec.Env))
+	for _, text := range in.Env {
+		name, _, _ := strings.Cut(text, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Environment is what the command gets beside the sandbox's own: the
+// executor's variables, the spec's over them, and the caller's over both.
+func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
+	env := executor.Environment(max(spec.Limits.Memory, spec.Limits.MemoryHigh))
+	maps.Copy(env, spec.Env)
+	var errs []error
+	for i, text := range in.Env {
+		name, value, ok := strings.Cut(text, "=")
+		switch {
+		case !ok:
+			// The text is not repeated: it may be a secret without its name.
+			errs = append(errs, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"})
+		case command.Steers(name) || executor.Reserved(name):
+			errs = append(errs, &policy.FieldError{
+				Field: policy.FieldPath("env", name), Reason: "it decides what programs load or execute, and the executor has rules for that",
+				Hint: "leave it out",
+			})
+		default:
+			env[name] = value
+		}
+	}
+	// The bounds and the names of variables are the spec's.
+	bare := policy.Spec{Workspace: policy.Workspace{Source: policy.WorkspacePath}, Env: env}
+	if _, err := bare.Resolve(policy.Base{}); err != nil {
+		errs = append(errs, err)
+	}
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list, errors.Join(errs...)
+}

@@ -1,0 +1,230 @@
+// Package files has the operations on a workspace's files: reading, writing, editing,
+// searching, patches, and archives in and out.
+//
+// Every path goes to the agent, which opens it through handles inside the sandbox. Edits
+// and patches are computed here, in memory, and written only where all of them fit.
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// maxContent bounds a file that an operation holds in memory, in bytes.
+const maxContent = 32 << 20
+
+// filesDoc is what all operations on files have in common.
+const filesDoc = `Paths are relative to the workspace, or absolute below /workspace. Only what is
+in the workspace can be reached; use a command for /tmp and other places. Symbolic
+links are never followed, and what is protected from commands is protected here.`
+
+// Ops are the operations on files of a workspace.
+func Ops() []op.Op {
+	return []op.Op{fileReadOp(), fileWriteOp(), fileEditOp(), fileListOp(), fileStatOp(), fileMkdirOp(), fileMoveOp(), fileDeleteOp(), patchApplyOp()}
+}
+
+// readHints, changeHints are of operations on files.
+var (
+	readHints   = op.Hints{ReadOnly: true, Idempotent: true}
+	changeHints = op.Hints{Destructive: true}
+)
+
+// inFiles does something with the files of the sandbox that is meant. Operations
+// that read a file and write it anew pass lock, so that two of them do not undo
+// each other's work.
+func inFiles(e *op.Env, ctx context.Context, where op.InSandbox, lock bool, do func(context.Context, *registry.Sandbox) error) error {
+	return e.WithSandbox(ctx, where, func(ctx context.Context, s *registry.Sandbox) error {
+		if lock {
+			unlock, err := changes.lock(ctx, s.ID())
+			if err != nil {
+				return err
+			}
+			defer unlock()
+		}
+		return do(ctx, s)
+	})
+}
+
+// changes are the sandboxes whose files are being changed, by their ids.
+var changes = turns{waiting: map[string]*turn{}}
+
+// turns lets one after the other do something, for each of many names.
+type turns struct {
+	mu      sync.Mutex
+	waiting map[string]*turn
+}
+
+type turn struct {
+	free  chan struct{}
+	users int
+}
+
+func (t *turns) lock(ctx context.Context, name string) (unlock func(), err error) {
+	t.mu.Lock()
+	own := t.waiting[name]
+	if own == nil {
+		own = &turn{free: make(chan struct{}, 1)}
+		own.free <- struct{}{}
+		t.waiting[name] = own
+	}
+	own.users++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if own.users--; own.users == 0 {
+			delete(t.waiting, name)
+		}
+	}
+	select {
+	case <-own.free:
+		return func() { own.free <- struct{}{}; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+// fileError is what an action on a file failed with, for whoever asked.
+func fileError(verb, path string, err error) error {
+	we := (*wire.Error)(nil)
+	if !errors.As(err, &we) {
+		if registry.Cancelled(err) {
+			return err
+		}
+		return fmt.Errorf("cannot %s %s: %w", verb, text.NameText(path), err)
+	}
+	e := &paddock.Error{Code: we.Code, Hint: we.Hint, Message: we.Message}
+	told := func(cause string) { e.Message = "cannot " + verb + " " + text.NameText(path) + ": " + cause }
+	switch {
+	case we.Code == wire.CodeNotFound:
+		e.Code = "" // that one is for commands that are not there
+		told("it does not exist")
+	case we.Code == wire.CodeConflict && strings.Contains(we.Message, "symlinked parent"):
+		told("a parent of it is a symbolic link, and links are not followed")
+		e.Hint = "name the file by the path that the link leads to"
+	case we.Code == wire.CodeConflict && strings.Contains(we.Message, "regular file"):
+		told("it is not a regular file")
+	case we.Errno == int(syscall.EROFS) || we.Errno == int(syscall.EBUSY):
+		told("it is read-only in this sandbox")
+		e.Hint = "paths that programs of the host execute or obey are protected; nothing inside can change them"
+	case we.Errno == int(syscall.EXDEV):
+		told("one of the two paths is read-only in this sandbox, or a mount of its own")
+	case we.Errno != 0:
+		told(syscall.Errno(we.Errno).Error())
+	case !strings.HasPrefix(we.Message, "cannot "):
+		told(we.Message)
+	}
+	return e
+}
+
+// missing says whether nothing is there.
+func missing(err error) bool {
+	we := (*wire.Error)(nil)
+	return errors.As(err, &we) && we.Code == wire.CodeNotFound
+}
+
+// content is a whole file.
+type content struct {
+	wire.ReadFileResult
+	bytes []byte
+}
+
+// load reads a whole file.
+func load(h *registry.Sandbox, ctx context.Context, path string) (*content, error) {
+	head, body, err := wire.Download(ctx, h.Client(), wire.ReadFile, wire.ReadFileRequest{Path: wire.Path(path)})
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	if head.ContentSize > maxContent {
+		return nil, &paddock.Error{Code: wire.CodeTooLarge, Message: fmt.Sprintf("cannot read %s: it has %d bytes, and %d are the most", path, head.ContentSize, maxContent),
+			Hint: "use a command for it"}
+	}
+	all, err := io.ReadAll(body)
+	return &content{head, all}, err
+}
+
+// save replaces a file, or makes it and its parents.
+func save(h *registry.Sandbox, ctx context.Context, path string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
+	return wire.Upload(ctx, h.Client(), wire.WriteFile,
+		wire.WriteFileRequest{Path: wire.Path(path), ContentSize: int64(len(data)), Mode: mode}, strings.NewReader(string(data)))
+}
+
+// unchanged fails where a file is not as it was when it was read.
+func unchanged(h *registry.Sandbox, ctx context.Context, path string, was *content) error {
+	st, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(path)})
+	if err != nil {
+		return err
+	}
+	if st.ModifiedAt != was.ModifiedAt || st.SizeBytes != was.SizeBytes {
+		return &paddock.Error{Code: wire.CodeConflict, Message: "cannot change " + path + ": something else has changed it in this moment", Hint: "read it again"}
+	}
+	return nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// pathText is a path as answers tell it.
+func pathText(path wire.Path) string { return strings.ToValidUTF8(string(path), "\uFFFD") }
+
+// octal tells permission bits as people write them.
+func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+
+// parseMode reads permission bits; nil where there are none.
+func parseMode(text string) (*uint32, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no mode is a mode: the default
+	}
+	n, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || n > 0o777 {
+		return nil, &policy.FieldError{Field: "mode", Value: text, Reason: "it is not an octal number from 0 to 777", Hint: "write 0644 or 0755"}
+	}
+	mode := uint32(n)
+	return &mode, nil
+}
+
+// costOf is how many characters a text takes in JSON.
+func costOf(s string) int {
+	cost := 0
+	for _, r := range s {
+		if r < ' ' && r != '\n' && r != '\t' {
+			cost += len(`\u0000`)
+			continue
+		}
+		cost += text.EncodedCost(r)
+	}
+	return cost
+}
+
+// CutLines is the beginning of a text that costs so much at most, cut after a line.
+func cutLines(text string, room int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if room -= costOf(line); room < 0 {
+			rest := strings.Count(text[b.Len():], "\n")
+			fmt.Fprintf(&b, "... %d more lines ...\n", rest)
+			break
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

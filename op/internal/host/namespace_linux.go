@@ -1,0 +1,229 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/namespace"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// Bounds of commands in namespaces.
+const (
+	execCapture        = 256 << 10 // bytes of each stream
+	execTimeoutDefault = 120       // seconds
+	execTimeoutMost    = 600
+)
+
+// ExecOutput is how a command ended.
+type ExecOutput struct {
+	ReturnCode int    `json:"returncode"` // -N where signal N ended it, -1 where it timed out or was not started
+	Stdout     string `json:"stdout"`     // without white space around it; empty where output went to a stream
+	Stderr     string `json:"stderr"`
+	// Command is what unshare(1) or nsenter(1) would have been asked for.
+	Command         []string `json:"command"`
+	TimedOut        bool     `json:"timed_out"`
+	SurvivorsKilled int      `json:"survivors_killed"` // those of Survivors that were killed
+	Survivors       int      `json:"survivors"`        // processes that still ran when the command had ended or its time was up
+	DeathProved     bool     `json:"death_proved"`     // none is left
+
+	failed bool // it was not started, or not waited for: ReturnCode is no signal
+}
+
+// ExitStatus is the command's own.
+func (o *ExecOutput) ExitStatus() int {
+	switch {
+	case o.failed:
+		return op.StatusFailed
+	case o.TimedOut:
+		return op.StatusTimedOut
+	case o.ReturnCode < 0:
+		return op.StatusSignal - o.ReturnCode
+	}
+	return o.ReturnCode
+}
+
+// hostCommand is one command on its way.
+type hostCommand struct {
+	setup   namespace.Setup
+	argv    []string
+	spelled []string // as the tools would have been called
+	timeout time.Duration
+}
+
+// run runs it. What was printed is kept, also where it timed out or failed.
+func (x *hostCommand) run(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
+	limited, cancel := context.WithTimeout(ctx, x.timeout)
+	defer cancel()
+	stdout, stderr := &bounded{}, &bounded{}
+	c := &namespace.Command{Argv: x.argv, Env: base(env), Stdin: stream.Stdin, Stdout: stdout, Stderr: stderr}
+	if stream.Stdout != nil {
+		c.Stdout, c.Stderr, c.Terminal = stream.Stdout, stream.Stderr, stream.Terminal != nil
+	}
+	signals, stop := handOnSignals(stream, c.Terminal)
+	defer stop()
+	c.Signals = signals
+	r, err := namespace.Run(limited, x.setup, c)
+	out := &ExecOutput{ReturnCode: -1, Command: x.spelled, Stdout: stdout.String(), Stderr: stderr.String()}
+	switch {
+	case errors.Is(err, namespace.ErrNotFound):
+		err = &sayError{"Executable not found: " + x.argv[0], err}
+		fallthrough
+	case err != nil:
+		out.Stderr, out.DeathProved, out.failed = joinLines(out.Stderr, err.Error()), true, true
+		return out, err
+	}
+	out.SurvivorsKilled, out.Survivors, out.DeathProved = r.SurvivorsKilled, r.Survivors, r.DeathProved
+	if !r.TimedOut {
+		out.ReturnCode = r.Code
+		return out, nil
+	}
+	if err := ctx.Err(); err != nil {
+		out.failed = true
+		return out, fmt.Errorf("cannot finish the command: %w", err)
+	}
+	out.TimedOut = true
+	late := &sayError{fmt.Sprintf("Command timed out after %ds.", int(x.timeout.Seconds())), nil}
+	out.Stderr = joinLines(out.Stderr, late.text)
+	if stream.Stdout != nil && stream.Stderr != nil {
+		late.cause = errTold
+		_, _ = fmt.Fprintf(stream.Stderr, "paddock: %s\n", late.text)
+	}
+	return out, late
+}
+
+// joinLines adds a line to what may be empty.
+func joinLines(text, line string) string {
+	if text == "" {
+		return line
+	}
+	return text + "\n" + line
+}
+
+// bounded keeps the beginning of a stream.
+type bounded struct {
+	kept bytes.Buffer
+	more bool
+}
+
+// Write takes all.
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), execCapture-b.kept.Len())]
+	b.more = b.more || len(keep) < len(p)
+	b.kept.Write(keep)
+	return len(p), nil
+}
+
+// String is what was kept, with a note where there was more.
+func (b *bounded) String() string {
+	text := strings.ToValidUTF8(b.kept.String(), "\uFFFD")
+	if b.more {
+		text += truncated
+	}
+	return strings.TrimSpace(text)
+}
+
+// base is the environment of commands outside of sandboxes: nothing of a server's
+// is handed on, and of a person's only what a terminal and a shell need.
+func base(e *op.Env) []string {
+	values := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
+	for _, v := range []struct{ name, none string }{{"HOME", "/"}, {"TERM", "dumb"}} {
+		value, ok := e.Lookup(v.name)
+		if !ok {
+			value = v.none
+		}
+		values = append(values, v.name+"="+value)
+	}
+	return values
+}
+
+// handOnSignals translates signals for the command. Those of its keyboard a command in the
+// caller's terminal gets by itself.
+func handOnSignals(stream *op.Stream, terminal bool) (signals <-chan syscall.Signal, stop func()) {
+	out, end := make(chan syscall.Signal), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case name := <-stream.Signals:
+				number := unix.SignalNum(name)
+				if number == 0 || terminal && (number == unix.SIGINT || number == unix.SIGQUIT || number == unix.SIGWINCH) {
+					continue
+				}
+				select {
+				case out <- number:
+				case <-end:
+					return
+				}
+			case <-end:
+				return
+			}
+		}
+	}()
+	return out, func() { close(end) }
+}
+
+// renderExec writes captured output; a stream has had it already.
+func renderExec(w io.Writer, o *ExecOutput) error {
+	if o.Stdout == "" {
+		return nil
+	}
+	_, err := io.WriteString(w, o.Stdout+"\n")
+	return err
+}
+
+// execTimeout reads a number of seconds.
+func execTimeout(l looseInt) (time.Duration, error) {
+	if l.wrong {
+		return 0, sentence("timeout must be an integer.")
+	}
+	return time.Duration(l.within(1, execTimeoutMost, execTimeoutDefault)) * time.Second, nil
+}
+
+// switches spells the fields of a struct that hold flags by their tags.
+func switches(in any) []string {
+	v := reflect.ValueOf(in)
+	var flags []string
+	for i := range v.NumField() {
+		name := "--" + v.Type().Field(i).Tag.Get("flag")
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Bool:
+			if f.Bool() {
+				flags = append(flags, name)
+			}
+		case reflect.String:
+			if f.String() != "" {
+				flags = append(flags, name+"="+f.String())
+			}
+		case reflect.Slice:
+			for j := range f.Len() {
+				flags = append(flags, name+"="+f.Index(j).String())
+			}
+		}
+	}
+	return flags
+}
+
+// absolute makes the paths of a person's flags absolute.
+func absolute(paths ...*string) error {
+	for _, p := range paths {
+		if *p == "" || strings.HasPrefix(*p, "/") {
+			continue
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("cannot find the current directory: %w", err)
+		}
+		*p = strings.TrimSuffix(dir, "/") + "/" + *p
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/paddock-dev/paddock/namespace"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// NsenterInput asks for a command in the namespaces of another process.
+type NsenterInput struct {
+	Target looseInt `json:"target_pid" flag:"target" short:"t" arg:"PID" help:"the process whose namespaces are entered"`
+	NsenterSwitches
+	Flags   looseList `json:"nsenter_flags" flag:"flag" arg:"FLAG" help:"one more flag of the list, by name, short or long"`
+	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end it after so many seconds (default 120, at most 600)"`
+	Command looseList `json:"command" arg:"CMD [ARG]..." help:"the command and its arguments"`
+}
+
+// NsenterSwitches are flags of nsenter for people; programs have nsenter_flags.
+type NsenterSwitches struct {
+	All      bool   `json:"all" flag:"all" short:"a" help:"all its namespaces, where they are others than one's own"`
+	Mount    bool   `json:"mount" flag:"mount" short:"m" help:"its mount namespace"`
+	UTS      bool   `json:"uts" flag:"uts" short:"u" help:"its UTS namespace (host name)"`
+	IPC      bool   `json:"ipc" flag:"ipc" short:"i" help:"its IPC namespace"`
+	Net      bool   `json:"net" flag:"net" short:"n" help:"its network namespace"`
+	PID      bool   `json:"pid" flag:"pid" short:"p" help:"its pid namespace"`
+	User     bool   `json:"user" flag:"user" short:"U" help:"its user namespace"`
+	Cgroup   bool   `json:"cgroup" flag:"cgroup" short:"C" help:"its cgroup namespace"`
+	Time     bool   `json:"time" flag:"time" short:"T" help:"its time namespace"`
+	Root     bool   `json:"root" flag:"root" short:"r" help:"have its root directory"`
+	Dir      bool   `json:"wd" flag:"wd" short:"w" help:"begin in its working directory"`
+	SetUID   string `json:"setuid" flag:"setuid" short:"S" arg:"UID" help:"run as this user"`
+	SetGID   string `json:"setgid" flag:"setgid" short:"G" arg:"GID" help:"run as this group"`
+	NoFork   bool   `json:"no-fork" flag:"no-fork" short:"F" help:"have only the command's children in the pid namespace"`
+	Preserve bool   `json:"preserve-credentials" flag:"preserve-credentials" help:"stay the user one is in a user namespace, in place of root"`
+}
+
+func nsenterOp() op.Op {
+	return newHostTool(op.Desc{
+		Name: "linux_nsenter_exec", CLI: []string{"nsenter"},
+		Summary: "Run a command in the namespaces of another process, without a sandbox",
+		Doc: `Run a command in the namespaces of another process, as nsenter(1) does. The process is
+held by a handle from the first moment: a number that is used again leads to
+an error, never to another process.
+
+` + execDoc,
+		Examples: `  paddock nsenter -t 4711 --all -- ps
+  paddock nsenter -t 4711 --net -- ip address`,
+		Hints:   op.Hints{Destructive: true, LongRunning: true},
+		Streams: op.Streams{In: true, Out: true},
+	}, nsenter, renderExec)
+}
+
+func nsenter(ctx context.Context, env *op.Env, in NsenterInput, stream *op.Stream) (*ExecOutput, error) {
+	if in.Target.wrong || in.Target.n < 1 || in.Target.n > maxPID {
+		return nil, sentence("target_pid must be a positive integer.")
+	}
+	argv, err := in.Command.command()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := in.Flags.strings("nsenter_flags")
+	if err != nil {
+		return nil, err
+	}
+	flags = append(switches(in.NsenterSwitches), flags...)
+	timeout, err := execTimeout(in.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	setup, err := namespace.ParseEnter(int(in.Target.n), flags)
+	if err != nil {
+		return nil, err
+	}
+	spelled := slices.Concat([]string{"nsenter", "-t", strconv.FormatInt(in.Target.n, 10)}, namespace.Spell(flags), []string{"--"}, argv)
+	return (&hostCommand{setup, argv, spelled, timeout}).run(ctx, env, stream)
+}

@@ -1,0 +1,95 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"github.com/paddock-dev/paddock/namespace"
+	"github.com/paddock-dev/paddock/op"
+)
+
+// UnshareInput asks for a command in new namespaces.
+type UnshareInput struct {
+	UnshareSwitches
+	Flags   looseList `json:"unshare_flags" flag:"flag" arg:"FLAG" help:"one more flag of the list, by name, short or long, with its value: mount-proc=/mnt/proc"`
+	Timeout looseInt  `json:"timeout" flag:"timeout" arg:"SECONDS" help:"end it after so many seconds (default 120, at most 600)"`
+	Command looseList `json:"command" arg:"CMD [ARG]..." help:"the command and its arguments"`
+}
+
+// UnshareSwitches are flags of unshare for people; programs have unshare_flags.
+type UnshareSwitches struct {
+	Mount       bool     `json:"mount" flag:"mount" short:"m" help:"a new mount namespace"`
+	UTS         bool     `json:"uts" flag:"uts" short:"u" help:"a new UTS namespace (host name)"`
+	IPC         bool     `json:"ipc" flag:"ipc" short:"i" help:"a new IPC namespace"`
+	Net         bool     `json:"net" flag:"net" short:"n" help:"a new network namespace"`
+	PID         bool     `json:"pid" flag:"pid" short:"p" help:"a new pid namespace, for the command's children, or with --fork for the command too"`
+	User        bool     `json:"user" flag:"user" short:"U" help:"a new user namespace"`
+	Cgroup      bool     `json:"cgroup" flag:"cgroup" short:"C" help:"a new cgroup namespace"`
+	Time        bool     `json:"time" flag:"time" short:"T" help:"a new time namespace"`
+	Fork        bool     `json:"fork" flag:"fork" short:"f" help:"run the command as a child of what made the namespaces"`
+	MapRoot     bool     `json:"map-root-user" flag:"map-root-user" short:"r" help:"be root in a new user namespace"`
+	MapCurrent  bool     `json:"map-current-user" flag:"map-current-user" short:"c" help:"be oneself in a new user namespace"`
+	MapUsers    []string `json:"map-users" flag:"map-users" arg:"INSIDE:OUTSIDE:COUNT" help:"map users of a new user namespace; may be repeated"`
+	MapGroups   []string `json:"map-groups" flag:"map-groups" arg:"INSIDE:OUTSIDE:COUNT" help:"map groups of a new user namespace; may be repeated"`
+	MountProc   bool     `json:"mount-proc" flag:"mount-proc" help:"mount /proc anew, in a new mount namespace"`
+	KillChild   bool     `json:"kill-child" flag:"kill-child" help:"fork, and kill the command when Paddock dies (it is killed in any case)"`
+	Propagation string   `json:"propagation" flag:"propagation" arg:"HOW" help:"propagation of mounts in the new mount namespace (default private)" choices:"private,shared,slave,unchanged"`
+	Root        string   `json:"root" flag:"root" short:"R" arg:"DIR" help:"make DIR the root directory" complete:"dir"`
+	Dir         string   `json:"wd" flag:"wd" short:"w" arg:"DIR" help:"begin in DIR" complete:"dir"`
+	SetUID      string   `json:"setuid" flag:"setuid" short:"S" arg:"UID" help:"run as this user"`
+	SetGID      string   `json:"setgid" flag:"setgid" short:"G" arg:"GID" help:"run as this group"`
+	Setgroups   string   `json:"setgroups" flag:"setgroups" arg:"HOW" help:"whether setgroups(2) works in the new user namespace" choices:"allow,deny"`
+}
+
+const execDoc = `No other program is needed for it. The command has a clean environment (PATH,
+LANG, and HOME and TERM of the caller's on the command line), the current
+directory, and no descriptors but its input and output. There are no walls:
+it reaches all that its caller does, and it needs the privilege
+UNSANDBOXED_EXEC.
+
+The end of the command, or of its time, is the end of every process that it has
+started, daemons too; the answer says whether that is proved (death_proved). It
+cannot be proved against root's privilege to leave both control group and ancestors.
+
+Exit status: the command's own; 124 it timed out; 125 Paddock could not run it;
+126 it cannot be executed; 127 it does not exist; 128+N signal N ended it.`
+
+func unshareOp() op.Op {
+	return newHostTool(op.Desc{
+		Name: "linux_unshare_exec", CLI: []string{"unshare"},
+		Summary: "Run a command in new namespaces, without a sandbox",
+		Doc:     "Run a command in new namespaces, as unshare(1) does.\n\n" + execDoc,
+		Examples: `  # as an ordinary user: root of a user namespace, with processes of its own
+  paddock unshare -Urpf --mount-proc -- ps
+
+  # no network
+  paddock unshare --net -- ip link`,
+		Hints:   op.Hints{Destructive: true, LongRunning: true},
+		Streams: op.Streams{In: true, Out: true},
+	}, unshare, renderExec)
+}
+
+func unshare(ctx context.Context, env *op.Env, in UnshareInput, stream *op.Stream) (*ExecOutput, error) {
+	argv, err := in.Command.command()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := in.Flags.strings("unshare_flags")
+	if err != nil {
+		return nil, err
+	}
+	if err := absolute(&in.Root, &in.Dir); err != nil {
+		return nil, err
+	}
+	flags = append(switches(in.UnshareSwitches), flags...)
+	timeout, err := execTimeout(in.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	setup, err := namespace.ParseUnshare(flags)
+	if err != nil {
+		return nil, err
+	}
+	spelled := slices.Concat([]string{"unshare"}, namespace.Spell(flags), []string{"--"}, argv)
+	return (&hostCommand{setup, argv, spelled, timeout}).run(ctx, env, stream)
+}

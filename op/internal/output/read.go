@@ -1,0 +1,126 @@
+package output
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// OutputReadInput asks for a part of an output.
+type OutputReadInput struct {
+	Output   string           `json:"output" help:"which output: the exec of an exec, or what an answer says" max:"64"`
+	Stream   string           `json:"stream,omitempty" help:"which of its streams (default: stdout)" choices:"stdout,stderr"`
+	Cursor   *int64           `json:"cursor,omitempty" help:"where to begin: next_cursor of an answer before, or a number of bytes (default: the beginning)" min:"0"`
+	Tail     *int64           `json:"tail,omitempty" help:"begin with the last so many lines, in place of cursor" min:"1" max:"100000"`
+	Limit    *int64           `json:"limit,omitempty" help:"how many characters at most (default: as many as fit into an answer)" min:"16" max:"1048576"`
+	Wait     *policy.Duration `json:"wait,omitempty" help:"where there is nothing to read yet, wait so long for more or for the end: 30s; at most 10m"`
+	Encoding string           `json:"encoding,omitempty" help:"text (default: UTF-8 without control sequences) or base64 (the bytes as they are)" choices:"text,base64"`
+}
+
+// OutputReadOutput is a part of an output.
+type OutputReadOutput struct {
+	Output     string `json:"output"`
+	Stream     string `json:"stream"`
+	Text       string `json:"text"` // in base64 where that was asked for
+	Encoding   string `json:"encoding"`
+	Cursor     int64  `json:"cursor"`      // where Text begins
+	NextCursor int64  `json:"next_cursor"` // where to read on
+	// LostBytes were printed before Text, and are kept no more.
+	LostBytes  int64 `json:"lost_bytes"`
+	TotalBytes int64 `json:"total_bytes"` // of the stream, so far
+	// EOF says that all was read and nothing more comes.
+	EOF bool `json:"eof"`
+	// Ended says that nothing more is printed, and State how that ended.
+	Ended bool   `json:"ended"`
+	State string `json:"state,omitempty"`
+	// OtherBytes is how much the other stream has.
+	OtherBytes int64 `json:"other_bytes"`
+	// Denials are, at the end of a stream, what a command that failed was refused.
+	Denials []paddock.Denial `json:"denials,omitempty"`
+}
+
+// Part is what is there now. more is closed when something comes.
+func (n *Output) Part(in OutputReadInput, limit int) (out OutputReadOutput, more <-chan struct{}, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		return out, nil, noOutputOf(n.id)
+	}
+	side := 0
+	if in.Stream == "stderr" {
+		side = 1
+	}
+	s := n.streams[side]
+	out = OutputReadOutput{Output: n.id, Stream: [2]string{"stdout", "stderr"}[side], Encoding: "text",
+		TotalBytes: s.total, Ended: n.ended, State: n.state, OtherBytes: n.streams[1-side].total}
+	at := int64(0)
+	switch {
+	case in.Cursor != nil:
+		if at = *in.Cursor; at > s.total {
+			return out, nil, &policy.FieldError{Field: "cursor", Value: fmt.Sprint(at), Reason: fmt.Sprintf("the stream has %d bytes so far", s.total)}
+		}
+	case in.Tail != nil:
+		at = s.lastLines(*in.Tail, limit)
+	}
+	data, from, err := s.read(at, 4*limit)
+	if err != nil {
+		return out, nil, fmt.Errorf("cannot read the output: %w", err)
+	}
+	final := n.ended && from+int64(len(data)) >= s.kept
+	left, right := s.gap()
+	final = final || left != right && from+int64(len(data)) == left
+	if from == right && left != right {
+		from, data = skipHalf(from, data)
+	}
+	var used int
+	if in.Encoding == "base64" {
+		used = min(len(data), limit/4*3)
+		out.Encoding, out.Text = "base64", base64.StdEncoding.EncodeToString(data[:used])
+	} else {
+		out.Text, used = text.Clear(data, final, limit)
+	}
+	out.LostBytes = from - at
+	out.Cursor, out.NextCursor = from, from+int64(used)
+	if s.kept < s.total && out.NextCursor == s.kept && n.ended {
+		out.LostBytes += s.total - s.kept // a disk that was full
+		out.NextCursor = s.total
+	}
+	if out.EOF = n.ended && out.NextCursor == s.total; out.EOF {
+		out.Denials = n.denials
+	}
+	return out, n.waker(), nil
+}
+
+// skipHalf leaves out the rest of a character that the gap has cut.
+func skipHalf(from int64, data []byte) (int64, []byte) {
+	for i := 0; i < min(3, len(data)) && data[0]&0xc0 == 0x80; i++ {
+		from, data = from+1, data[1:]
+	}
+	return from, data
+}
+
+// lastLines is where the last so many lines begin, of as much of the end as fits.
+func (s *spool) lastLines(n int64, limit int) int64 {
+	at := max(0, s.kept-int64(limit))
+	data, from, err := s.read(at, int(s.kept-at))
+	if err != nil {
+		return at
+	}
+	end := len(data)
+	if end > 0 && data[end-1] == '\n' {
+		end--
+	}
+	for ; n > 0; n-- {
+		i := bytes.LastIndexByte(data[:end], '\n')
+		if i < 0 {
+			from, _ = skipHalf(from, data)
+			return from
+		}
+		end = i
+	}
+	return from + int64(end) + 1
+}

@@ -1,0 +1,189 @@
+package output
+
+import (
+	"bytes"
+	"os"
+)
+
+// How much is kept of one stream, in bytes: its beginning and its end.
+const (
+	SpoolHead = 16 << 20
+	SpoolTail = 16 << 20
+
+	// MaxWhole is the most that a stream may have, in bytes, to be kept whole.
+	MaxWhole = SpoolHead + SpoolTail
+	// spoolMemory is kept without a file, which most streams never need.
+	spoolMemory = 16 << 10
+	// spoolStep is how much a file grows by, at first.
+	spoolStep = 256 << 10
+)
+
+// spool keeps the beginning and the end of a stream, and counts all of it. Byte
+// number n is at place n while n is below head; those behind it go round a ring.
+// It is not safe for concurrent use.
+type spool struct {
+	mem   []byte
+	file  *os.File // nil while mem is enough; it has no name
+	room  int64    // how far it may grow at the moment
+	head  int64
+	ring  int64
+	total int64 // bytes that came
+	kept  int64 // of these, those that could be written: nothing comes after a disk that is full
+	lines int64 // line feeds among all that came
+	// grow asks for so many bytes more on the disk.
+	more func(n int64) bool
+}
+
+func newSpool(more func(int64) bool) *spool {
+	return &spool{room: spoolMemory, head: SpoolHead, ring: SpoolTail, more: more}
+}
+
+// Write never fails: what cannot be kept is counted.
+func (s *spool) Write(p []byte) (int, error) {
+	n := len(p)
+	s.lines += int64(bytes.Count(p, []byte{'\n'}))
+	for len(p) > 0 && s.kept == s.total {
+		at, fits := s.place()
+		if at >= s.room && !s.reach() {
+			s.freeze()
+			continue
+		}
+		part := p[:min(int64(len(p)), fits, s.room-at)]
+		s.total += int64(len(part))
+		if s.put(at, part) {
+			s.kept = s.total
+		}
+		p = p[len(part):]
+	}
+	s.total += int64(len(p))
+	return n, nil
+}
+
+// place is where the next byte goes, and how many fit from there on.
+func (s *spool) place() (at, fits int64) {
+	if s.total < s.head {
+		return s.total, s.head - s.total
+	}
+	off := (s.total - s.head) % s.ring
+	return s.head + off, s.ring - off
+}
+
+// reach gets more room, and says whether there is any.
+func (s *spool) reach() bool {
+	most := s.head + s.ring
+	step := min(max(spoolStep, s.room), 4<<20, most-s.room)
+	if step <= 0 || !s.more(step) {
+		return false
+	}
+	if s.file == nil {
+		f, err := Nameless()
+		if err != nil {
+			return false
+		}
+		s.file = f
+		if _, err := f.WriteAt(s.mem, 0); err != nil {
+			s.file = nil
+			_ = f.Close()
+			return false
+		}
+		s.mem = nil
+	}
+	s.room += step
+	return true
+}
+
+// freeze makes do with the room that there is: its first half, or what the
+// beginning has had, stays, and the end goes round in the rest.
+func (s *spool) freeze() {
+	if s.room <= s.head {
+		s.head = s.room / 2
+	}
+	s.ring = s.room - s.head
+}
+
+func (s *spool) put(at int64, p []byte) bool {
+	if s.file != nil {
+		_, err := s.file.WriteAt(p, at)
+		return err == nil
+	}
+	if end := int(at) + len(p); end > len(s.mem) {
+		s.mem = append(s.mem, make([]byte, end-len(s.mem))...)
+	}
+	copy(s.mem[at:], p)
+	return true
+}
+
+// gap is what is not kept any more: from, and up to and without to. There is
+// none where they are the same.
+func (s *spool) gap() (from, to int64) {
+	if s.kept <= s.head+s.ring {
+		return s.kept, s.kept
+	}
+	return s.head, s.kept - s.ring
+}
+
+// read gives at most n bytes of what is kept from byte number at on, and never
+// across the gap; from is where they begin, which is behind the gap for what is
+// in it.
+func (s *spool) read(at int64, n int) (data []byte, from int64, err error) {
+	left, right := s.gap()
+	from = max(at, 0)
+	end := s.kept
+	switch {
+	case left == right:
+	case from < left:
+		end = left
+	case from < right:
+		from = right
+	}
+	if end -= from; end <= 0 {
+		return nil, from, nil
+	}
+	data = make([]byte, min(int64(n), end))
+	for done := 0; done < len(data); {
+		place, fits := from+int64(done), int64(len(data)-done)
+		if place < s.head {
+			fits = min(fits, s.head-place)
+		} else {
+			off := (place - s.head) % s.ring
+			place, fits = s.head+off, min(fits, s.ring-off)
+		}
+		part := data[done : done+int(fits)]
+		if s.file == nil {
+			copy(part, s.mem[place:])
+		} else if _, err := s.file.ReadAt(part, place); err != nil {
+			return nil, from, err
+		}
+		done += len(part)
+	}
+	return data, from, nil
+}
+
+// size is how much it takes on the disk.
+func (s *spool) size() int64 {
+	if s.file == nil {
+		return 0
+	}
+	return s.room - spoolMemory
+}
+
+func (s *spool) close() {
+	if s.file != nil {
+		_ = s.file.Close() // nothing is left of it: it has no name
+	}
+	s.mem, s.file, s.kept = nil, nil, 0
+}
+
+// Nameless is a file that nobody else finds, and that is gone with this process,
+// however that ends.
+func Nameless() (*os.File, error) {
+	f, err := os.CreateTemp("", "paddock-output-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,227 @@
+// Package registry keeps what lasts between the calls of a door: sandboxes by name
+// ([Sandboxes]) with the commands, secrets and shells in them, and sessions
+// ([Sessions]). A principal finds its own alone. The numbers are bounded, for each
+// principal and in all.
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Bounds of the sandboxes that a door keeps.
+const (
+	maxSandboxes          = 64
+	maxPrincipalSandboxes = 16
+)
+
+// DefaultName is the sandbox that is meant where none is named.
+const DefaultName = "default"
+
+// Sandboxes are the sandboxes of a door that lasts. A principal finds its own
+// alone. The zero value is ready; Close ends all.
+type Sandboxes struct {
+	mu     sync.Mutex
+	open   map[sandboxKey]*place
+	closed bool
+}
+
+type sandboxKey struct{ principal, Name string }
+
+// place is where a sandbox is, or will be.
+type place struct {
+	Key     sandboxKey
+	Ready   chan struct{} // closed once held and err are final
+	Sandbox *Sandbox      // nil where it could not be opened
+	Err     error
+	gone    bool // it was taken out
+}
+
+var ErrNoSandboxes = &paddock.Error{
+	Message: "cannot keep a sandbox: it would end with this call",
+	Hint:    "paddock mcp keeps them; paddock run has one for each command",
+}
+
+// Claim gives the place of a sandbox, and whether it is the caller's to settle.
+func (s *Sandboxes) Claim(principal, name string) (p *place, mine bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := sandboxKey{principal, name}
+	if p := s.open[key]; p != nil {
+		return p, false, nil
+	}
+	p, err = s.reserve(key)
+	return p, err == nil, err
+}
+
+// reserve makes a place; s is locked.
+func (s *Sandboxes) reserve(key sandboxKey) (*place, error) {
+	own := 0
+	for k := range s.open {
+		if k.principal == key.principal {
+			own++
+		}
+	}
+	switch {
+	case s.closed:
+		return nil, &paddock.Error{Message: "cannot open a sandbox: the server is ending", Code: wire.CodeGone}
+	case own >= maxPrincipalSandboxes || len(s.open) >= maxSandboxes:
+		return nil, &paddock.Error{Message: "cannot open another sandbox: too many are open", Hint: "sandbox_delete ends one", Code: wire.CodeBusy}
+	}
+	if s.open == nil {
+		s.open = map[sandboxKey]*place{}
+	}
+	p := &place{Key: key, Ready: make(chan struct{})}
+	s.open[key] = p
+	return p, nil
+}
+
+// Create reserves a place for a sandbox of this name; an empty one is made up.
+func (s *Sandboxes) Create(principal, name string) (*place, error) {
+	if s == nil {
+		return nil, ErrNoSandboxes
+	}
+	if name == "" {
+		name = "s" + strings.ToLower(rand.Text()[:7])
+	}
+	if !ValidName(name) {
+		return nil, &policy.FieldError{Field: "name", Value: name,
+			Reason: "a name has 1 to 64 letters, digits, dots, lines and underscores, the first of them a letter or a digit"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := sandboxKey{principal, name}
+	if s.open[key] != nil {
+		return nil, &paddock.Error{Message: "cannot create sandbox " + name + ": there is one of that name", Code: wire.CodeExists,
+			Hint: "use it, choose another name, or end it with sandbox_delete"}
+	}
+	return s.reserve(key)
+}
+
+// Settle opens what a place was reserved for. Where that fails, or the door has
+// closed meanwhile, the place is free again and nothing is left.
+func (s *Sandboxes) Settle(p *place, open func() (*Sandbox, error)) {
+	h, err := open()
+	s.mu.Lock()
+	if p.gone && err == nil {
+		err = &paddock.Error{Message: "cannot open sandbox " + p.Key.Name + ": the server is ending", Code: wire.CodeGone}
+	}
+	if err == nil {
+		p.Sandbox = h
+	} else if s.open[p.Key] == p {
+		delete(s.open, p.Key)
+	}
+	s.mu.Unlock()
+	if p.Sandbox == nil && h != nil {
+		err = errors.Join(err, h.Close())
+	}
+	p.Err = err
+	close(p.Ready)
+}
+
+// Find gives a principal's sandbox by its name or its id. One that is being
+// opened is waited for.
+func (s *Sandboxes) Find(ctx context.Context, principal, name string) (*Sandbox, error) {
+	p, err := s.At(principal, name)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.Ready:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("cannot wait for sandbox %s: %w", name, ctx.Err())
+	}
+	if p.Sandbox == nil {
+		return nil, ErrNoSandbox(name)
+	}
+	return p.Sandbox, nil
+}
+
+func ErrNoSandbox(name string) error {
+	return &paddock.Error{Message: fmt.Sprintf("cannot find sandbox %q", name), Hint: "leave it out for the default one; sandbox_list names those that are open", Code: wire.CodeNotFound}
+}
+
+// At is the place of a principal's sandbox.
+func (s *Sandboxes) At(principal, name string) (*place, error) {
+	if s == nil {
+		return nil, ErrNoSandboxes
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.open[sandboxKey{principal, name}]; p != nil {
+		return p, nil
+	}
+	for key, p := range s.open {
+		if key.principal == principal && p.Sandbox != nil && p.Sandbox.ID() == name {
+			return p, nil
+		}
+	}
+	return nil, ErrNoSandbox(name)
+}
+
+// Take takes a sandbox out, for one of those who want to.
+func (s *Sandboxes) Take(p *place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[p.Key] != p {
+		return false
+	}
+	delete(s.open, p.Key)
+	p.gone = true
+	return true
+}
+
+// Of lists a principal's sandboxes by name; those that are being opened are none yet.
+func (s *Sandboxes) Of(principal string) (list []*Sandbox) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, p := range s.open {
+		if key.principal == principal && p.Sandbox != nil {
+			list = append(list, p.Sandbox)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Sandbox) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Close ends all sandboxes with all that runs in them, and lets none be opened
+// any more. It returns when the kernel has confirmed their end.
+func (s *Sandboxes) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	all := s.open
+	s.open = nil
+	for _, p := range all {
+		p.gone = true
+	}
+	s.mu.Unlock()
+	var mu sync.Mutex
+	var errs []error
+	var wait sync.WaitGroup
+	for _, p := range all {
+		wait.Go(func() {
+			<-p.Ready // what is still being opened ends itself
+			if p.Sandbox == nil {
+				return
+			}
+			err := p.Sandbox.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,138 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// ListOutput are the sandboxes that run.
+type ListOutput struct {
+	Sandboxes []RunningSandbox `json:"sandboxes"`
+}
+
+// RunningSandbox is a sandbox that runs, and what runs in it.
+type RunningSandbox struct {
+	ID        string          `json:"id"`
+	State     string          `json:"state"` // starting, ready, or silent: its agent does not answer
+	Backend   string          `json:"backend"`
+	Network   string          `json:"network,omitempty"`
+	Workspace string          `json:"workspace,omitempty"` // its directory on this host
+	StartedAt time.Time       `json:"started_at"`
+	Uptime    policy.Duration `json:"uptime"`
+	// Running, Processes and MemoryBytes are the agent's word.
+	Running     []RunningTree `json:"running"`
+	Processes   int           `json:"processes"`
+	MemoryBytes int64         `json:"memory_bytes"`
+}
+
+// RunningTree is a command, with all that it has started.
+type RunningTree struct {
+	Kind      string    `json:"kind"` // exec, shell or service
+	Name      string    `json:"name"` // a program, or what the shell or service is called
+	StartedAt time.Time `json:"started_at"`
+	Processes int       `json:"processes"`
+}
+
+// listTime bounds what each agent is asked.
+const listTime = 2 * time.Second
+
+func ListOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "list",
+		CLI:     []string{"list"},
+		Alias:   "ps",
+		Summary: "List the sandboxes that run, and what runs in them",
+		Doc: `List the sandboxes that run, of every paddock of this user with the same directory
+of state: their ids, since when they run, their workspaces, and the commands,
+shells and services in them.
+
+The id is in the JSON result of "paddock run" and in the audit log, too, and
+"paddock exec --sandbox ID" runs a command there. A sandbox ends with the process
+that opened it.`,
+		Examples: `  paddock list
+  paddock ps --json | jq -r '.sandboxes[].id'
+  paddock exec --sandbox "$(paddock ps --json | jq -r '.sandboxes[0].id')" -- ps aux`,
+		Local: true,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}, list, renderList)
+}
+
+func list(ctx context.Context, env *op.Env, _ struct{}, _ *op.Stream) (ListOutput, error) {
+	running, err := paddock.List(ctx, env.Options)
+	out := ListOutput{Sandboxes: make([]RunningSandbox, len(running))}
+	var wait sync.WaitGroup
+	for i, r := range running {
+		s := &out.Sandboxes[i]
+		*s = RunningSandbox{ID: r.ID, State: "starting", Backend: r.Backend, Network: r.Spec.Network, Workspace: r.Spec.Workspace.Source,
+			StartedAt: r.Since.UTC(), Uptime: policy.Duration(time.Since(r.Since).Round(time.Second)), Running: []RunningTree{}}
+		if r.Ready {
+			wait.Go(func() { s.ask(ctx, env.Options) })
+		}
+	}
+	wait.Wait()
+	out.Sandboxes = slices.DeleteFunc(out.Sandboxes, func(s RunningSandbox) bool { return s.State == "" })
+	return out, err
+}
+
+// ask asks the agent what runs.
+func (s *RunningSandbox) ask(ctx context.Context, opts paddock.Options) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	s.State = "silent"
+	sandbox, err := paddock.Attach(ctx, s.ID, opts)
+	switch {
+	case errors.Is(err, paddock.ErrClosed): // it has ended meanwhile
+		s.State = ""
+		return
+	case err != nil:
+		return
+	}
+	defer func() { _ = sandbox.Close() }() // it is only let go of
+	now, err := sandbox.Stats(ctx)
+	if err != nil {
+		return
+	}
+	s.State = "ready"
+	for _, tree := range now.Trees {
+		at := time.UnixMilli(int64(tree.StartedAt * 1000)).UTC()
+		s.Running = append(s.Running, RunningTree{Kind: tree.Kind, Name: tree.Name, StartedAt: at, Processes: tree.Processes})
+		s.Processes += max(tree.Processes, 0)
+		s.MemoryBytes += max(tree.MemoryBytes, 0)
+	}
+}
+
+func renderList(w io.Writer, out ListOutput) error {
+	if len(out.Sandboxes) == 0 {
+		_, err := fmt.Fprintln(w, "no sandbox runs")
+		return err
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "ID\tUP\tBACKEND\tPROCESSES\tWORKSPACE\tRUNNING")
+	for _, s := range out.Sandboxes {
+		var names []string
+		for _, tree := range s.Running {
+			names = append(names, strings.TrimPrefix(tree.Kind+" ", "exec ")+tree.Name)
+		}
+		what := strings.Join(names, ", ")
+		if s.State != "ready" {
+			what = s.State
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, s.Uptime, s.Backend, s.Processes, text.Visible(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
+	}
+	_ = table.Flush() // a Builder cannot fail
+	_, err := io.WriteString(w, trimLines(b.String()))
+	return err
+}

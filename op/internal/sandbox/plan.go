@@ -1,0 +1,210 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// PlanInput asks what a sandbox would be.
+type PlanInput struct {
+	op.SpecInput
+}
+
+// PlanOutput is the spec with all defaults, and how it would be kept.
+type PlanOutput struct {
+	Spec policy.Spec   `json:"spec"`
+	Plan *confine.Plan `json:"plan"`
+	// Protected are the paths of the workspace that commands cannot change.
+	Protected []string `json:"protected"`
+}
+
+func PlanOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "plan",
+		CLI:     []string{"plan"},
+		Summary: "Print the steps that would build a sandbox, and change nothing",
+		Doc: `Print what "paddock run" with the same flags would do: each step that builds the
+sandbox, each step that every command goes through, what then holds, and which
+paths of the workspace stay protected. Nothing is started or changed. Ask this
+before a sandbox is made, to learn what it would allow and refuse.`,
+		Examples: `  paddock plan
+  paddock plan --network host --rw ~/.cache/go-build
+  paddock plan --json --spec sandbox.yaml`,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}, plan, renderPlan)
+}
+
+func plan(ctx context.Context, env *op.Env, in PlanInput, _ *op.Stream) (PlanOutput, error) {
+	spec, err := in.Spec(ctx, env)
+	if err != nil {
+		return PlanOutput{}, err
+	}
+	p, spec, err := env.Plan(ctx, spec)
+	if err != nil {
+		return PlanOutput{}, err
+	}
+	if env.Ceiling != nil {
+		p.LeftOut = nil // where programs of the operator's lie is not for who asks
+	}
+	return PlanOutput{Spec: spec, Plan: p, Protected: protected(spec)}, nil
+}
+
+func protected(s policy.Spec) []string {
+	paths := []string{}
+	w := s.Workspace
+	if w.Mode == policy.ModeCopy || s.Level == policy.LevelLandlock {
+		return paths // the host's are out of reach, or cannot be covered
+	}
+	for _, o := range policy.Inventory() {
+		name := o.Name()
+		if o.Repositories {
+			continue // what lies in each of them is read-only
+		}
+		if o.ReadOnly() && o.Under != policy.Home && !slices.Contains(w.Unprotected, "*") && !slices.Contains(w.Unprotected, name) {
+			paths = append(paths, name)
+		}
+	}
+	return paths
+}
+
+func renderPlan(w io.Writer, out PlanOutput) error {
+	var b strings.Builder
+	p := out.Plan
+	fmt.Fprintf(&b, "workspace   %s (%s)\n", out.Spec.Workspace.Source, out.Spec.Workspace.Access)
+	fmt.Fprintf(&b, "namespaces  %s\n", text.OrNone(joined(p.Namespaces)))
+	for _, m := range p.UIDs {
+		fmt.Fprintf(&b, "uid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
+	}
+	for _, m := range p.GIDs {
+		fmt.Fprintf(&b, "gid         %d inside is %d outside (%d)\n", m.Inside, m.Host, m.Count)
+	}
+	if search := p.Env["PATH"]; search != "" {
+		b.WriteString("PATH        " + search + "\n")
+	}
+	for _, left := range p.LeftOut {
+		fmt.Fprintf(&b, "  without   %s: %s\n", text.OrNone(text.Visible(left.Dir)), left.Why)
+	}
+	if len(p.Command) > 0 {
+		b.WriteString("\nthe wall\n")
+		for _, word := range p.Command {
+			if word == "" || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				word = strconv.Quote(word)
+			}
+			b.WriteString("  " + word + "\n")
+		}
+	}
+	b.WriteString("\nonce, before any command\n")
+	writeSteps(&b, p.Setup)
+	b.WriteString("\nfor every command\n")
+	writeSteps(&b, p.Spawn)
+	b.WriteString("\nthen holds\n")
+	writeHolds(&b, p.Holds)
+	if len(out.Protected) > 0 {
+		b.WriteString("\nread-only in the workspace, where they exist\n")
+	}
+	for _, path := range out.Protected {
+		b.WriteString("  " + path + "\n")
+	}
+	if slices.Contains(out.Protected, ".git/config") {
+		b.WriteString("  config and hooks of nested repositories, 64 at most, which cannot be removed then (--unprotect DIR/.git opens one, .git/modules those of submodules)\n")
+	}
+	_, err := io.WriteString(w, trimLines(b.String()))
+	return err
+}
+
+// writeSteps writes a numbered line for each step, aligned, with its reason.
+func writeSteps(b *strings.Builder, steps []confine.Step) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for i, s := range steps {
+		_, _ = fmt.Fprintf(table, "%3d  %s\t%s\t%s\n", i+1, s.Do, object(s), s.Why)
+		for _, r := range s.Rules {
+			_, _ = fmt.Fprintf(table, "     \t%s %s\t\n", r.Access, r.Path)
+		}
+	}
+	_ = table.Flush() // a Builder cannot fail
+}
+
+// object is what a step is applied to and with, in one cell.
+func object(s confine.Step) string {
+	var words []string
+	switch {
+	case s.Do == confine.OpSysctl:
+		words = append(words, s.Target+" = "+s.Source)
+	case s.Source == s.Target:
+		words = append(words, s.Target)
+	case s.Source != "" && s.Target != "":
+		words = append(words, s.Source+" → "+s.Target)
+	default:
+		words = append(words, s.Source+s.Target) // one of the two
+	}
+	if s.FD != "" {
+		words = append(words, "fd="+s.FD)
+	}
+	words = append(words, s.Flags...)
+	if s.Mode != 0 {
+		words = append(words, fmt.Sprintf("mode=%04o", s.Mode))
+	}
+	if s.Size != 0 {
+		words = append(words, "size="+policy.Size(s.Size).String())
+	}
+	if s.Do == confine.OpCaps {
+		words = append(words, "keep="+text.OrNone(joined(s.Caps)))
+	}
+	if s.Optional {
+		words = append(words, "optional")
+	}
+	return strings.TrimSpace(strings.Join(words, " "))
+}
+
+func writeHolds(b *strings.Builder, h policy.Isolation) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	row := func(name, value string) { _, _ = fmt.Fprintf(table, "  %s\t%s\n", name, text.OrNone(value)) }
+	row("level", h.Level)
+	row("namespaces", joined(h.Namespaces))
+	row("user", fmt.Sprintf("%d inside is %d outside", h.UIDInside, h.UIDHost))
+	if len(h.KeptGroups) > 0 {
+		row("kept groups", strings.Trim(fmt.Sprint(h.KeptGroups), "[]"))
+	}
+	row("file owners", h.Identity)
+	row("network", h.Network)
+	row("capabilities", h.Capabilities)
+	row("no new privileges", strconv.FormatBool(h.NoNewPrivs))
+	row("seccomp", h.Seccomp)
+	row("landlock", h.Landlock)
+	row("cgroup", h.Cgroup)
+	row("nested user namespaces", "denied by "+text.OrNone(h.NestedUserns))
+	row("proof of death", h.Death)
+	for _, name := range slices.Sorted(maps.Keys(h.Limits)) {
+		row("limit "+name, h.Limits[name])
+	}
+	for _, name := range h.Degraded {
+		row("degraded", name)
+	}
+	_ = table.Flush() // a Builder cannot fail
+	if len(h.Lost) > 0 {
+		b.WriteString("\nnot kept\n")
+	}
+	for _, loss := range h.Lost {
+		b.WriteString("  " + loss + "\n")
+	}
+}
+
+func joined[S ~string](list []S) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = string(s)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,143 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// SandboxStatusInput asks how a sandbox is.
+type SandboxStatusInput struct {
+	op.InSandbox
+}
+
+// SandboxStatusOutput is how a sandbox is, and what runs in it.
+type SandboxStatusOutput struct {
+	SandboxSummary
+	Uptime policy.Duration `json:"uptime"`
+	Limits policy.Limits   `json:"limits"`
+	// Shells, Services and Sessions count those that run; Processes those of all
+	// commands together. They, and MemoryBytes, are the agent's word.
+	Shells      int   `json:"shells"`
+	Services    int   `json:"services"`
+	Sessions    int   `json:"sessions"`
+	Processes   int   `json:"processes"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	// Execs are the latest commands, the latest first, and MoreExecs counts
+	// those before them.
+	Execs     []ExecSummary    `json:"execs"`
+	MoreExecs int              `json:"more_execs"`
+	Isolation policy.Isolation `json:"isolation"`
+}
+
+// ExecSummary is a command of a sandbox.
+type ExecSummary struct {
+	Exec        string    `json:"exec"`
+	Command     string    `json:"command"`
+	State       string    `json:"state"` // running or exited
+	End         string    `json:"end,omitempty"`
+	StartedAt   time.Time `json:"started_at"`
+	StdoutBytes int64     `json:"stdout_bytes"`
+	StderrBytes int64     `json:"stderr_bytes"`
+}
+
+// shownExecs is how many commands a status lists.
+const shownExecs = 40
+
+func sandboxStatusOp() op.Op {
+	return op.New(op.Desc{
+		Name: "sandbox_status", Summary: "Look at a sandbox and what runs in it",
+		Doc: `Look at a sandbox: where its workspace is, what it may use, which walls really
+stand and what is not kept (isolation), how many shells, services, sessions and
+processes run in it, and its latest commands with their ids, for output_read and
+exec_kill.`,
+		Lasting: true, Profile: op.ProfileWorkspace,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true, Control: true},
+	}, sandboxStatus, renderSandboxStatus)
+}
+
+func sandboxStatus(ctx context.Context, env *op.Env, in SandboxStatusInput, _ *op.Stream) (out SandboxStatusOutput, err error) {
+	if env.Sandboxes == nil {
+		return out, registry.ErrNoSandboxes
+	}
+	h, err := env.FindSandbox(ctx, in.Sandbox)
+	if err != nil {
+		return out, err
+	}
+	if err := env.Enter(ctx, h); err != nil {
+		return out, err
+	}
+	h.Introduced.First() // the answer has it
+	out = SandboxStatusOutput{SandboxSummary: summary(env, h), Uptime: policy.Duration(time.Since(h.Since).Round(time.Millisecond)),
+		Limits: h.Spec().Limits, Execs: []ExecSummary{}, Isolation: h.Isolation()}
+	all := h.Execs.All()
+	slices.Reverse(all)
+	for _, x := range all[:min(len(all), shownExecs)] {
+		out.Execs = append(out.Execs, execSummary(x, h))
+	}
+	out.MoreExecs = len(all) - len(out.Execs)
+	if err := out.count(ctx, h); err != nil {
+		return SandboxStatusOutput{}, h.Explain(err)
+	}
+	return out, nil
+}
+
+// count asks the agent what runs.
+func (out *SandboxStatusOutput) count(ctx context.Context, h *registry.Sandbox) error {
+	now, err := h.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	for _, tree := range now.Trees {
+		switch tree.Kind {
+		case "shell":
+			out.Shells++
+		case "service":
+			out.Services++
+		}
+		out.Processes += max(tree.Processes, 0)
+		out.MemoryBytes += max(tree.MemoryBytes, 0)
+	}
+	sessions, err := h.Client().ListSessions(ctx)
+	if err != nil {
+		return errors.Join(&paddock.Error{Message: "cannot list the sessions"}, err)
+	}
+	out.Sessions = len(sessions)
+	return nil
+}
+
+// execSummary is the command as it is told, without secrets that the sandbox has got since
+// it began either.
+func execSummary(x *registry.Exec, h *registry.Sandbox) ExecSummary {
+	s := ExecSummary{Exec: x.Out.ID(), Command: text.Label(h.Hide(x.Command)), State: registry.Running, StartedAt: x.Began.UTC()}
+	if !x.Running() {
+		s.State, s.End = registry.Exited, x.How()
+	}
+	s.StdoutBytes, s.StderrBytes = x.Out.Totals()
+	return s
+}
+
+func renderSandboxStatus(w io.Writer, out SandboxStatusOutput) error {
+	t := output.Teller{W: w}
+	t.Line("sandbox %s, %s, up %s, workspace %s", out.Name, out.State, out.Uptime, out.Workspace)
+	t.Line("%s", op.IsolationNote(out.Isolation))
+	t.Line("%d commands running, %d shells, %d services, %d sessions; %d processes, %s of memory", out.Running, out.Shells, out.Services, out.Sessions,
+		out.Processes, policy.Size(out.MemoryBytes))
+	for _, x := range out.Execs {
+		t.Line("%s  %s  %s", x.Exec, strings.TrimSpace(x.State+" "+x.End), x.Command)
+	}
+	if out.MoreExecs > 0 {
+		t.Line("and %d before them", out.MoreExecs)
+	}
+	return t.Err
+}

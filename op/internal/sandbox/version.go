@@ -1,0 +1,55 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// VersionInput asks for nothing.
+type VersionInput struct{}
+
+// VersionOutput says what this program is.
+type VersionOutput struct {
+	Version  string `json:"version"` // of the module, "(devel)" in a build from a tree
+	Build    string `json:"build"`   // empty in a plain go build
+	Wire     int    `json:"wire"`    // the protocol's version
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func VersionOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "version",
+		CLI:     []string{"version"},
+		Summary: "Say which Paddock this is",
+		Doc: `Say which Paddock this is: its version, its build, the version of the protocol
+that it speaks with its agents, and what it was built with and for.`,
+		Examples: `  paddock version
+  paddock version --json`,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}, version, renderVersion)
+}
+
+func version(context.Context, *op.Env, VersionInput, *op.Stream) (VersionOutput, error) {
+	out := VersionOutput{
+		Version: "(devel)", Build: wire.Build, Wire: wire.Version,
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		out.Version = cmp.Or(info.Main.Version, out.Version)
+	}
+	return out, nil
+}
+
+func renderVersion(w io.Writer, v VersionOutput) error {
+	_, err := fmt.Fprintf(w, "paddock %s\nbuild    %s\nwire     %d\ngo       %s\nplatform %s\n",
+		v.Version, cmp.Or(v.Build, "none"), v.Wire, v.Go, v.Platform)
+	return err
+}
