@@ -2,11 +2,12 @@ package op
 
 import (
 	"crypto/rand"
-	"github.com/paddock-dev/paddock/op/internal/registry"
-	"github.com/paddock-dev/paddock/policy"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // CheckGiven is CheckPath for a path that may be left out.
@@ -80,6 +81,7 @@ func AtLeastOne(field string, n uint64) error {
 	return nil
 }
 
+// OrCount returns *n, or otherwise where n is nil.
 func OrCount(n *uint64, otherwise uint64) uint64 {
 	if n == nil {
 		return otherwise

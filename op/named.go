@@ -81,6 +81,7 @@ func namedError(field, what, name string, err error) error {
 	return fmt.Errorf("cannot read the %s: %w", what, err)
 }
 
+// FieldError returns an error about a field that names a file of the host.
 func FieldError(field, name string, err error) error {
 	e := &policy.FieldError{Field: field, Value: name, Reason: CauseOf(err)}
 	link := (*hostpath.LinkError)(nil)

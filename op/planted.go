@@ -45,6 +45,7 @@ const (
 // them where there are many.
 func (p Planted) Names() string { return PathNames(p.Paths) }
 
+// PathNames returns paths in one line that nothing in them can break, the first of them where there are many.
 func PathNames(paths []string) string {
 	var b strings.Builder
 	for i, path := range paths[:min(len(paths), ShownPlanted)] {
@@ -210,6 +211,7 @@ func (l Left) Note() string { return l.note }
 // Tell warns people of it.
 func (p Planted) Tell(w io.Writer) error { return Left{note: p.Text}.Tell(w) }
 
+// NewLeft returns what the commands of a sandbox that has ended left.
 func NewLeft(s *paddock.Sandbox) Left {
 	c := s.Changes()
 	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}

@@ -2,12 +2,16 @@ package op
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
+	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -221,4 +225,126 @@ func parseMount(mode, text string) (policy.Mount, error) {
 		}
 	}
 	return policy.Mount{Source: text, Mode: mode}, nil
+}
+
+// SpecFields returns the fields that describe a sandbox, which every operation has
+// that opens one.
+func SpecFields() []Field {
+	return fieldsOf(reflect.TypeFor[SpecInput](), func(reflect.StructField) bool { return true })
+}
+
+// SpecOver lays an object of [SpecFields] over a spec.
+func SpecOver(ctx context.Context, env *Env, spec policy.Spec, input []byte) (policy.Spec, error) {
+	var in SpecInput
+	if err := decode("the sandbox", input, &in); err != nil {
+		return spec, err
+	}
+	return in.Over(ctx, env, spec)
+}
+
+// OperatorSpec is what an operator has written for the sandboxes of others, made
+// fit to stand below a ceiling: with paths that are absolute and lead over no
+// link, since under a ceiling none is followed. Where a default is meant it stays
+// open: operations have their own.
+func OperatorSpec(spec policy.Spec) (policy.Spec, error) {
+	base := policy.Base{}
+	base.Dir, _ = hostpath.Getwd()  // a relative path is refused where there is none
+	base.Home, _ = os.UserHomeDir() // and so is "~"
+	resolved, err := spec.Resolve(base)
+	if err != nil {
+		return spec, err
+	}
+	spec.Workspace.Source, spec.Mounts = resolved.Workspace.Source, resolved.Mounts
+	if spec.RootFS != "" && spec.RootFS != policy.RootHost {
+		spec.RootFS = resolved.RootFS
+		if err := overNoLink("rootfs", &spec.RootFS); err != nil {
+			return spec, err
+		}
+	}
+	for i := range spec.Mounts {
+		if err := overNoLink("mounts["+strconv.Itoa(i)+"].source", &spec.Mounts[i].Source); err != nil {
+			return spec, err
+		}
+	}
+	if err := overNoLink("workspace.source", &spec.Workspace.Source); err != nil {
+		return spec, err
+	}
+	return spec, nil
+}
+
+func overNoLink(field string, path *string) error {
+	if *path == "" {
+		return nil
+	}
+	way, err := hostpath.Locate((&Env{}).StateDir(), *path)
+	if err != nil {
+		return FieldError(field, *path, err)
+	}
+	if !way.Exists {
+		return &policy.FieldError{Field: field, Value: *path, Reason: "no such file or directory"}
+	}
+	*path = way.Path
+	return nil
+}
+
+// Variables are "K=V". In JSON they are a list or an object.
+type Variables []string
+
+// BadVariable is what is wrong with the name of a variable or a secret.
+const BadVariable = "a name has 1 to 64 letters, digits and underscores, the first of them no digit"
+
+// UnmarshalJSON takes an object for a list, in the order of its names. A name that
+// a list would give another meaning is refused.
+func (v *Variables) UnmarshalJSON(data []byte) error {
+	var object map[string]string
+	isNull := string(data) == "null"
+	if json.Unmarshal(data, &object) == nil && !isNull {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if strings.Contains(name, "=") {
+				return &plainError{&policy.FieldError{Field: policy.FieldPath("env", name), Reason: BadVariable}}
+			}
+			*v = append(*v, name+"="+object[name])
+		}
+		return nil
+	}
+	if isNull || json.Unmarshal(data, (*[]string)(v)) != nil {
+		return &policy.FieldError{Field: "env", Reason: "it must be an object of texts"}
+	}
+	return nil
+}
+
+// JSONSchema says so.
+func (Variables) JSONSchema() string {
+	return `{"type":["object","array"],"items":{"type":"string"},"additionalProperties":{"type":"string"}}`
+}
+
+// Check refuses what no command can be given, by its name. No error repeats a
+// value, nor a text without a name: they may be secrets.
+func (v Variables) Check() error {
+	for i, text := range v {
+		name, value, ok := strings.Cut(text, "=")
+		refuse := func(reason string) error {
+			return &policy.FieldError{Field: policy.FieldPath("env", name), Reason: reason}
+		}
+		switch {
+		case !ok:
+			return &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"}
+		case !VariableName(name):
+			return refuse(BadVariable)
+		case strings.IndexByte(value, 0) >= 0:
+			return refuse("the value holds a NUL byte")
+		}
+	}
+	return nil
+}
+
+// VariableName reports whether a variable of the environment may have the name.
+func VariableName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
 }

@@ -121,6 +121,7 @@ func EncodedCost(r rune) int {
 	return 1
 }
 
+// Cost returns how many characters a text takes in JSON.
 func Cost(text string) (cost int) {
 	for _, r := range text {
 		cost += EncodedCost(r)

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 )
 
+// OrDash returns the text, "-" where it is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -21,6 +22,7 @@ func Count(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// OrNone returns a list in one line, "none" where it is empty.
 func OrNone(s string) string {
 	if s == "" {
 		return "none"

@@ -20,16 +20,16 @@ import (
 // sandbox ends and whoever had opened it.
 func TestPlantedIsToldToTheOperator(t *testing.T) {
 	const plant = "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit && echo x > .envrc"
-	make := func(t *testing.T, env *op.Env, where string) {
+	plantIn := func(t *testing.T, env *op.Env, where string) {
 		well[exec.ExecAnswer](t, env, "exec", fields{"command": plant, "sandbox": where})
 	}
 	for name, plants := range map[string]func(t *testing.T, env *op.Env){
 		"sandbox_delete": func(t *testing.T, env *op.Env) {
-			make(t, env, "")
+			plantIn(t, env, "")
 			well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "default"})
 		},
 		"the end of the door": func(t *testing.T, env *op.Env) {
-			make(t, env, "")
+			plantIn(t, env, "")
 			if err := env.Sandboxes.Close(); err != nil {
 				t.Error(err)
 			}

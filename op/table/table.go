@@ -3,6 +3,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/admin"
 	"github.com/paddock-dev/paddock/op/internal/exec"
@@ -12,7 +14,6 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/service"
 	"github.com/paddock-dev/paddock/op/internal/session"
 	"github.com/paddock-dev/paddock/op/internal/shell"
-	"slices"
 )
 
 // Groups are the commands that only hold others, by their name, with a summary.

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
@@ -36,6 +39,7 @@ type AuditReadOutput struct {
 	Unreadable int `json:"unreadable"`
 }
 
+// AuditReadOp returns the operation audit_read.
 func AuditReadOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "audit_read",
@@ -262,4 +266,182 @@ func (q *auditQuery) write(w io.Writer, e *audit.Entry) error {
 		return err
 	}
 	return writeRecord(w, &e.Record)
+}
+
+func renderAuditRead(w io.Writer, out AuditReadOutput) error {
+	for i := range out.Records {
+		if err := writeRecord(w, &out.Records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeRecord writes one line. A record's texts come from anywhere, and may
+// hold what a terminal would obey.
+func writeRecord(w io.Writer, r *audit.Record) error {
+	_, err := io.WriteString(w, text.Visible(recordText(r))+"\n")
+	return err
+}
+
+// recordText is a record in one line, most important things first.
+func recordText(r *audit.Record) string {
+	words := []string{r.Time.Format("2006-01-02T15:04:05.000000Z"), strconv.FormatUint(r.Seq, 10), text.OrDash(r.Principal), text.OrDash(r.Op)}
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	switch {
+	case r.Repair != nil:
+		add("repair: %d bytes before this were no record", r.Repair.Bytes)
+	case r.Prune != nil:
+		add("prune: records up to number %d were removed", r.Prune.Seq)
+	case r.Kind == audit.KindLost:
+		add("lost: nobody will put on record how these ended: number=%d", r.Lost)
+	case r.Kind == audit.KindPlanted:
+		add("planted=%q", r.Planted)
+		if len(r.Programs) > 0 {
+			add("programs=%q", r.Programs)
+		}
+		if len(r.Unseen) > 0 {
+			add("unseen=%q", r.Unseen)
+		}
+	case r.Kind == audit.KindBegin:
+		add("begins")
+	default:
+		add("%s", text.OrDash(r.Outcome))
+	}
+	if r.Call != 0 {
+		add("call=%d", r.Call)
+	}
+	if r.Exit != nil {
+		add("exit=%d", *r.Exit)
+	}
+	if r.Outcome != "" {
+		add("%s", time.Duration(r.DurationUS)*time.Microsecond)
+	}
+	if r.Sandbox != "" {
+		add("sandbox=%s", r.Sandbox)
+	}
+	if len(r.Args) > 0 {
+		add("args=%s", r.Args)
+	}
+	for _, d := range r.Denials {
+		add("denied=%q", strings.TrimSpace(d.Layer+" "+d.Rule+" "+d.Object))
+	}
+	if r.Error != "" {
+		add("error=%q", r.Error)
+	}
+	return strings.Join(words, " ")
+}
+
+// lineText says where a line is no record, and why.
+func lineText(e *audit.Entry) string { return "line " + strconv.Itoa(e.Line) + ": " + e.Err.Error() }
+
+// AuditVerifyInput asks whether the log was changed.
+type AuditVerifyInput struct {
+	Head string `json:"head,omitempty" flag:"head" arg:"HASH" max:"64" help:"a hash that was printed earlier, and must be found again"`
+}
+
+// AuditVerifyOutput is what was found.
+type AuditVerifyOutput struct {
+	audit.Report
+}
+
+// ExitStatus is 0 only where the chain holds.
+func (o AuditVerifyOutput) ExitStatus() int {
+	if o.OK {
+		return 0
+	}
+	return 1
+}
+
+// AuditVerifyOp returns the operation audit_verify.
+func AuditVerifyOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "audit_verify",
+		CLI:     []string{"audit", "verify"},
+		Summary: "Say whether the record of what Paddock was asked to do was changed",
+		Doc: `Read the whole record of what Paddock was asked to do, and say whether each line
+is what it was and where it was: each holds the hash of the one before. What was
+edited, moved, added or removed is named with its file and line.
+
+The hash of the last record is printed. Keep it elsewhere, and give it with
+--head later: then records that were cut off at the end are missed too, and a
+log that somebody wrote anew is told from this one.
+
+Operations that have begun and have no end on record are named, too: those that
+run, and those that are lost, because their process was killed or the disk was
+full. They do not count as changes.
+
+Exit status: 0 where nothing was changed, else 1.`,
+		Examples: `  paddock audit verify
+  paddock audit verify --head "$(cat ~/elsewhere/head)"
+  paddock audit verify --json | jq -r .head`,
+		Local: true,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true},
+	}, auditVerify, renderAuditVerify)
+}
+
+func auditVerify(ctx context.Context, env *op.Env, in AuditVerifyInput, _ *op.Stream) (AuditVerifyOutput, error) {
+	if env.Audit == nil {
+		return AuditVerifyOutput{}, noAuditLog()
+	}
+	head := strings.ToLower(in.Head)
+	if head != "" && (len(head) != 64 || strings.Trim(head, "0123456789abcdef") != "") {
+		return AuditVerifyOutput{}, &policy.FieldError{
+			Field: "head", Value: in.Head, Reason: "it is not a hash of 64 hexadecimal digits",
+			Hint: "paddock audit verify prints one",
+		}
+	}
+	report, err := audit.Verify(ctx, env.Audit.Dir(), head)
+	return AuditVerifyOutput{report}, err
+}
+
+// begun tells of operations without an end.
+func begun(b *strings.Builder, title, what string, list []audit.Begun, count int) {
+	if count == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%-8s %d, %s\n", title, count, what)
+	for _, o := range list {
+		fmt.Fprintf(b, "%s:%d: %s number %d, %s, %s\n", o.File, o.Line, title, o.Seq, text.OrDash(text.Visible(o.Op)), o.Time.Format("2006-01-02T15:04:05Z"))
+	}
+	if more := count - len(list); more > 0 {
+		fmt.Fprintf(b, "and %d more\n", more)
+	}
+}
+
+func renderAuditVerify(w io.Writer, out AuditVerifyOutput) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "records  %d in %d files\n", out.Records, out.Files)
+	if out.Pruned > 0 {
+		fmt.Fprintf(&b, "removed  %d older ones, as the log itself tells\n", out.Pruned)
+	}
+	if out.Repairs > 0 {
+		fmt.Fprintf(&b, "repairs  %d unfinished lines of killed processes, as the log itself tells\n", out.Repairs)
+	}
+	if out.After > 0 {
+		fmt.Fprintf(&b, "since    %d records follow the one that was asked for\n", out.After)
+	}
+	fmt.Fprintf(&b, "head     %s\n", out.Head)
+	for _, p := range out.Problems {
+		where := p.File
+		if p.Line > 0 {
+			where += ":" + strconv.Itoa(p.Line)
+		}
+		fmt.Fprintf(&b, "%s: %s\n", where, p.What)
+	}
+	if more := out.Wrong - len(out.Problems); more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", more)
+	}
+	begun(&b, "lost", "whose end is not on record: their process was killed, or could not write", out.Lost, out.LostCount)
+	begun(&b, "unknown", "whose end is not on record yet: whether they run cannot be told from here", out.Unknown, out.UnknownCount)
+	begun(&b, "running", "that have begun and not ended", out.Running, out.RunningCount)
+	verdict := "ok: nothing was changed"
+	if out.LostCount > 0 {
+		verdict = "ok, but not whole: nothing was changed, and of operations whose end is not on record there are " + strconv.Itoa(out.LostCount)
+	}
+	if !out.OK {
+		verdict = "changed: the record is not what it was"
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n", b.String(), verdict)
+	return err
 }

@@ -71,6 +71,7 @@ func (o PolicyCheckOutput) ExitStatus() int {
 	return 1
 }
 
+// PolicyCheckOp returns the operation policy_check.
 func PolicyCheckOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "policy_check",
@@ -182,6 +183,7 @@ type PolicyListOutput struct {
 	policy.Commands
 }
 
+// PolicyListOp returns the operation policy_list.
 func PolicyListOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "policy_list",

@@ -52,6 +52,7 @@ func (g Grants) String() string {
 	return strings.Join(g.Names, " ") + " (" + g.Mask.String() + ")"
 }
 
+// AlterPrivilegesOp returns the operation alter_privileges.
 func AlterPrivilegesOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "alter_privileges",
@@ -161,6 +162,7 @@ type PrincipalGrants struct {
 	Grants
 }
 
+// PrivilegeListOp returns the operation privilege_list.
 func PrivilegeListOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "privilege_list",

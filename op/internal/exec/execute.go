@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/paddock-dev/paddock/policy/executor"
 )
 
+// ExecuteOp returns the operation execute.
 func ExecuteOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "execute",
@@ -326,4 +328,60 @@ func (x *execution) tell(out ExecuteOutput) error {
 	}
 	_, err := io.WriteString(w, text.Harmless(b.String()))
 	return err
+}
+
+// hostPaths are absolute paths in a message.
+var hostPaths = regexp.MustCompile(`(^|[\s"'(=:])(/[^\s"'():,;]*)`)
+
+// cause is what went wrong, without the host's paths: of each the last name
+// is left, but for those inside that a command knows anyway.
+func (x *execution) cause(err error) string {
+	text := strings.ReplaceAll(err.Error(), x.spec.Workspace.Source, policy.WorkspacePath)
+	text = strings.ReplaceAll(text, "\n", "; ")
+	return hostPaths.ReplaceAllStringFunc(text, func(found string) string {
+		i := strings.IndexByte(found, '/')
+		before, name := found[:i], found[i:]
+		for _, known := range []string{policy.WorkspacePath, policy.TmpPath} {
+			if name == known || strings.HasPrefix(name, known+"/") && known == policy.WorkspacePath {
+				return found
+			}
+		}
+		return before + path.Base(name)
+	})
+}
+
+// workingDir checks a directory that is written from the workspace, and
+// returns its path from there. It is looked up beneath a handle of the
+// workspace, name by name, so that neither ".." nor a link leads out of it. A
+// refusal is what the executor answers.
+func workingDir(workspace, written string) (rel, refusal string) {
+	const invalid = "Failed to validate working directory"
+	written = strings.TrimPrefix(written, "/")
+	if written == "" || written == "." {
+		return ".", ""
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil || strings.ContainsRune(written, 0) {
+		return "", invalid
+	}
+	defer root.Close()
+	info, err := root.Stat(written)
+	switch {
+	case err == nil && !info.IsDir():
+		return "", "Execution failed: the working directory is not a directory: /" + written
+	case err == nil:
+		return path.Clean(written), ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "Working directory does not exist: /" + written
+	case escapes(err):
+		return "", "Working directory outside workspace is not allowed"
+	}
+	return "", invalid
+}
+
+// escapes says whether a path was refused because it leads out of its root.
+// Package os has no name for that error; what is an errno is another one.
+func escapes(err error) bool {
+	e := (*fs.PathError)(nil)
+	return errors.As(err, &e) && strings.Contains(e.Err.Error(), "escapes")
 }

@@ -20,6 +20,7 @@ const (
 	gather = 200 * time.Millisecond
 )
 
+// OutputReadOp returns the operation output_read.
 func OutputReadOp() op.Op {
 	return op.New(op.Desc{
 		Name: "output_read", Summary: "Read output of a command by cursor, also while it runs",

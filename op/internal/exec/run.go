@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,8 +16,11 @@ import (
 	"github.com/paddock-dev/paddock/op/internal/output"
 	"github.com/paddock-dev/paddock/op/internal/registry"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/command"
+	"github.com/paddock-dev/paddock/wire"
 )
 
+// RunOp returns the operation run.
 func RunOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "run",
@@ -324,4 +328,21 @@ func renderRun(w io.Writer, out RunOutput) error {
 	}
 	_, err := io.WriteString(w, out.Stdout)
 	return err
+}
+
+// allowed refuses arguments that the spec's rules, where it has any, do not
+// allow.
+func allowed(spec policy.Spec, argv []string) error {
+	if spec.Commands == nil {
+		return nil
+	}
+	rules, err := command.New(*spec.Commands)
+	if err != nil {
+		return err
+	}
+	v := rules.Given(slices.Collect(maps.Keys(spec.Env))...).Argv(argv)
+	if v.Allowed {
+		return nil
+	}
+	return &paddock.Error{Message: "cannot run: " + v.Reason, Hint: v.Hint, Code: wire.CodeNotExecutable}
 }

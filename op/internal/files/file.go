@@ -47,7 +47,7 @@ var (
 // inFiles does something with the files of the sandbox that is meant. Operations
 // that read a file and write it anew pass lock, so that two of them do not undo
 // each other's work.
-func inFiles(e *op.Env, ctx context.Context, where op.InSandbox, lock bool, do func(context.Context, *registry.Sandbox) error) error {
+func inFiles(ctx context.Context, e *op.Env, where op.InSandbox, lock bool, do func(context.Context, *registry.Sandbox) error) error {
 	return e.WithSandbox(ctx, where, func(ctx context.Context, s *registry.Sandbox) error {
 		if lock {
 			unlock, err := changes.lock(ctx, s.ID())
@@ -146,7 +146,7 @@ type content struct {
 }
 
 // load reads a whole file.
-func load(h *registry.Sandbox, ctx context.Context, path string) (*content, error) {
+func load(ctx context.Context, h *registry.Sandbox, path string) (*content, error) {
 	head, body, err := wire.Download(ctx, h.Client(), wire.ReadFile, wire.ReadFileRequest{Path: wire.Path(path)})
 	if err != nil {
 		return nil, err
@@ -161,13 +161,13 @@ func load(h *registry.Sandbox, ctx context.Context, path string) (*content, erro
 }
 
 // save replaces a file, or makes it and its parents.
-func save(h *registry.Sandbox, ctx context.Context, path string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
+func save(ctx context.Context, h *registry.Sandbox, path string, data []byte, mode *uint32) (wire.WriteFileResult, error) {
 	return wire.Upload(ctx, h.Client(), wire.WriteFile,
 		wire.WriteFileRequest{Path: wire.Path(path), ContentSize: int64(len(data)), Mode: mode}, strings.NewReader(string(data)))
 }
 
 // unchanged fails where a file is not as it was when it was read.
-func unchanged(h *registry.Sandbox, ctx context.Context, path string, was *content) error {
+func unchanged(ctx context.Context, h *registry.Sandbox, path string, was *content) error {
 	st, err := wire.Call(ctx, h.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(path)})
 	if err != nil {
 		return err

@@ -126,6 +126,7 @@ func (n *Output) Complete() bool {
 	return left == right && n.streams[0].kept == n.streams[0].total
 }
 
+// Totals returns how many bytes each stream had.
 func (n *Output) Totals() (stdout, stderr int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,6 +19,7 @@ type Teller struct {
 	Err error
 }
 
+// Line writes a line.
 func (t *Teller) Line(format string, args ...any) {
 	if t.Err == nil {
 		_, t.Err = fmt.Fprintf(t.W, format+"\n", args...)

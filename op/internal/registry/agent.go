@@ -99,6 +99,7 @@ func Moment(seconds float64) time.Time {
 	return time.UnixMicro(int64(seconds * 1e6)).UTC()
 }
 
+// MomentOr returns [Moment], nil for nil.
 func MomentOr(seconds *float64) *time.Time {
 	if seconds == nil {
 		return nil

@@ -42,6 +42,7 @@ type Exec struct {
 	Err    error
 }
 
+// Running reports whether the command has not ended.
 func (x *Exec) Running() bool {
 	select {
 	case <-x.Done:
@@ -92,6 +93,7 @@ func (l *Execs) All() []*Exec {
 	return slices.Clone(l.list)
 }
 
+// Find returns a command by its id, nil where it is unknown.
 func (l *Execs) Find(id string) *Exec {
 	for _, x := range l.All() {
 		if x.Out.ID() == id {

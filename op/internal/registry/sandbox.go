@@ -26,6 +26,7 @@ func WorkspaceAt(level string, spec policy.Spec) string {
 	return spec.Workspace.Source
 }
 
+// Cancelled reports whether err is the end of a caller's context.
 func Cancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -57,6 +58,7 @@ func (h *Sandbox) Close() error {
 	return errors.Join(errs...)
 }
 
+// GoneError returns the error of using a sandbox that has ended.
 func (h *Sandbox) GoneError() error {
 	e := &paddock.Error{Message: "cannot use sandbox " + h.Called() + ": it has ended", Code: wire.CodeGone,
 		Hint: "sandbox_delete clears it away, and sandbox_create makes another"}

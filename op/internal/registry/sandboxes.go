@@ -31,14 +31,14 @@ const DefaultName = "default"
 // alone. The zero value is ready; Close ends all.
 type Sandboxes struct {
 	mu     sync.Mutex
-	open   map[sandboxKey]*place
+	open   map[sandboxKey]*Slot
 	closed bool
 }
 
 type sandboxKey struct{ principal, Name string }
 
-// place is where a sandbox is, or will be.
-type place struct {
+// Slot is where a sandbox is, or will be, under its name.
+type Slot struct {
 	Key     sandboxKey
 	Ready   chan struct{} // closed once held and err are final
 	Sandbox *Sandbox      // nil where it could not be opened
@@ -46,13 +46,14 @@ type place struct {
 	gone    bool // it was taken out
 }
 
+// ErrNoSandboxes is the error of keeping a sandbox for a door that does not last.
 var ErrNoSandboxes = &paddock.Error{
 	Message: "cannot keep a sandbox: it would end with this call",
 	Hint:    "paddock mcp keeps them; paddock run has one for each command",
 }
 
-// Claim gives the place of a sandbox, and whether it is the caller's to settle.
-func (s *Sandboxes) Claim(principal, name string) (p *place, mine bool, err error) {
+// Claim returns the slot of a name, and whether it is the caller's to settle.
+func (s *Sandboxes) Claim(principal, name string) (p *Slot, mine bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := sandboxKey{principal, name}
@@ -63,8 +64,8 @@ func (s *Sandboxes) Claim(principal, name string) (p *place, mine bool, err erro
 	return p, err == nil, err
 }
 
-// reserve makes a place; s is locked.
-func (s *Sandboxes) reserve(key sandboxKey) (*place, error) {
+// reserve makes a slot; s is locked.
+func (s *Sandboxes) reserve(key sandboxKey) (*Slot, error) {
 	own := 0
 	for k := range s.open {
 		if k.principal == key.principal {
@@ -78,15 +79,15 @@ func (s *Sandboxes) reserve(key sandboxKey) (*place, error) {
 		return nil, &paddock.Error{Message: "cannot open another sandbox: too many are open", Hint: "sandbox_delete ends one", Code: wire.CodeBusy}
 	}
 	if s.open == nil {
-		s.open = map[sandboxKey]*place{}
+		s.open = map[sandboxKey]*Slot{}
 	}
-	p := &place{Key: key, Ready: make(chan struct{})}
+	p := &Slot{Key: key, Ready: make(chan struct{})}
 	s.open[key] = p
 	return p, nil
 }
 
-// Create reserves a place for a sandbox of this name; an empty one is made up.
-func (s *Sandboxes) Create(principal, name string) (*place, error) {
+// Create reserves a slot for a sandbox of this name; an empty one is made up.
+func (s *Sandboxes) Create(principal, name string) (*Slot, error) {
 	if s == nil {
 		return nil, ErrNoSandboxes
 	}
@@ -107,9 +108,9 @@ func (s *Sandboxes) Create(principal, name string) (*place, error) {
 	return s.reserve(key)
 }
 
-// Settle opens what a place was reserved for. Where that fails, or the door has
-// closed meanwhile, the place is free again and nothing is left.
-func (s *Sandboxes) Settle(p *place, open func() (*Sandbox, error)) {
+// Settle opens what a slot was reserved for. Where that fails, or the door has
+// closed meanwhile, the slot is free again and nothing is left.
+func (s *Sandboxes) Settle(p *Slot, open func() (*Sandbox, error)) {
 	h, err := open()
 	s.mu.Lock()
 	if p.gone && err == nil {
@@ -146,12 +147,13 @@ func (s *Sandboxes) Find(ctx context.Context, principal, name string) (*Sandbox,
 	return p.Sandbox, nil
 }
 
+// ErrNoSandbox returns the error of a name that is unknown.
 func ErrNoSandbox(name string) error {
 	return &paddock.Error{Message: fmt.Sprintf("cannot find sandbox %q", name), Hint: "leave it out for the default one; sandbox_list names those that are open", Code: wire.CodeNotFound}
 }
 
-// At is the place of a principal's sandbox.
-func (s *Sandboxes) At(principal, name string) (*place, error) {
+// At returns the slot of a principal's sandbox.
+func (s *Sandboxes) At(principal, name string) (*Slot, error) {
 	if s == nil {
 		return nil, ErrNoSandboxes
 	}
@@ -169,7 +171,7 @@ func (s *Sandboxes) At(principal, name string) (*place, error) {
 }
 
 // Take takes a sandbox out, for one of those who want to.
-func (s *Sandboxes) Take(p *place) bool {
+func (s *Sandboxes) Take(p *Slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[p.Key] != p {

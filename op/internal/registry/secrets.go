@@ -161,6 +161,7 @@ type SecretOutput struct {
 	Path string `json:"path,omitempty"`
 }
 
+// ErrNoSecret returns the error of a secret that is unknown.
 func ErrNoSecret(verb, name string) error {
 	return &paddock.Error{Message: fmt.Sprintf("cannot %s secret %q: there is none of that name", verb, name), Hint: "secret_list names those that there are", Code: wire.CodeNotFound}
 }

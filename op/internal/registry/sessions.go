@@ -29,6 +29,7 @@ type Sessions struct {
 	closed bool
 }
 
+// SessionKey names a session.
 type SessionKey struct{ principal, ID string }
 
 // Session is a session, and what goes with it.
@@ -91,6 +92,7 @@ func (k *Session) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// ErrNoSessions is the error of keeping a session for a door that does not last.
 var ErrNoSessions = &paddock.Error{Message: "cannot keep a session: it would end with this call", Hint: "paddock session keeps one, and speaks JSON lines with --json"}
 
 // Reserve takes an id for a session that is being opened; an empty one is made up.
@@ -129,6 +131,7 @@ func (s *Sessions) Reserve(principal, id string) (SessionKey, error) {
 	return key, nil
 }
 
+// ValidName reports whether a sandbox, session, shell or service may have the name.
 func ValidName(id string) bool {
 	for i, c := range []byte(id) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
@@ -227,7 +230,7 @@ func (s *Sessions) CloseWithin(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// plan is what a session is opened with.
+// SessionPlan is what a session is opened with.
 type SessionPlan struct {
 	Spec policy.Spec
 	Opts paddock.SessionOptions

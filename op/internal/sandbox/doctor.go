@@ -40,6 +40,7 @@ func (o DoctorOutput) ExitStatus() int {
 	return 1
 }
 
+// DoctorOp returns the operation doctor.
 func DoctorOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "doctor",
@@ -78,10 +79,10 @@ func doctor(ctx context.Context, env *op.Env, in DoctorInput, _ *op.Stream) (Doc
 		all.Go(func() {
 			reports[i], errs[i] = paddock.Probe(ctx, opts)
 			if reports[i].Usable && reports[i].Backend == policy.DefaultBackend {
-				attempt(env, ctx, &reports[i])
+				attempt(ctx, env, &reports[i])
 			}
 			if reports[i].Backend == policy.BackendHost {
-				withPrivilege(env, ctx, &reports[i])
+				withPrivilege(ctx, env, &reports[i])
 			}
 		})
 	}
@@ -91,7 +92,7 @@ func doctor(ctx context.Context, env *op.Env, in DoctorInput, _ *op.Stream) (Doc
 }
 
 // withPrivilege adds whether who asks may use a backend that has no walls.
-func withPrivilege(e *op.Env, ctx context.Context, r *backend.Report) {
+func withPrivilege(ctx context.Context, e *op.Env, r *backend.Report) {
 	f := backend.Feature{Name: "the privilege for it", OK: true}
 	if err := privilege.CheckOpened(ctx, e.Privileges, e.Principal, privilege.UnsandboxedExec); err != nil {
 		f.OK, f.Detail, f.Remedy, r.Usable = false, err.Error(), op.HintOf(err), false
@@ -108,7 +109,7 @@ const attemptTime = time.Minute
 // attempt makes a sandbox with all default walls and runs a command in it: each
 // thing that it needs may be there, and the whole fail. Its empty workspace is
 // read-only, so that it leaves nothing; no ceiling bounds what is tried.
-func attempt(e *op.Env, ctx context.Context, r *backend.Report) {
+func attempt(ctx context.Context, e *op.Env, r *backend.Report) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	own := *e

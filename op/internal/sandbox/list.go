@@ -48,6 +48,7 @@ type RunningTree struct {
 // listTime bounds what each agent is asked.
 const listTime = 2 * time.Second
 
+// ListOp returns the operation list.
 func ListOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "list",

@@ -30,6 +30,7 @@ type PlanOutput struct {
 	Protected []string `json:"protected"`
 }
 
+// PlanOp returns the operation plan.
 func PlanOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "plan",

@@ -34,6 +34,7 @@ and errors, [REDACTED] stands in its place; a program that encodes it another wa
 is not caught, nor is a file that commands write it to. They live as long as the
 sandbox.`
 
+// SecretOps returns the operations on secrets.
 func SecretOps() []op.Op {
 	return []op.Op{
 		op.New(op.Desc{

@@ -24,6 +24,7 @@ type VersionOutput struct {
 	Platform string `json:"platform"`
 }
 
+// VersionOp returns the operation version.
 func VersionOp() op.Op {
 	return op.New(op.Desc{
 		Name:    "version",

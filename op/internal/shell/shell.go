@@ -1,3 +1,5 @@
+// Package shell has the operations on shells: interactive programs at a terminal inside,
+// which are typed into and read from by cursors.
 package shell
 
 import (
@@ -10,6 +12,77 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
+
+const shellDoc = `A shell is an interactive bash on a terminal of its own in a sandbox, which
+stays from one call to the next: for programs that ask questions, debuggers,
+REPLs, and whatever needs a terminal. For one command and its result, exec or
+session_run serve better. All that it runs ends with it, and it ends with its
+sandbox; a sandbox has 32 at most.`
+
+// Ops returns the operations on shells.
+func Ops() []op.Op {
+	return []op.Op{
+		op.New(op.Desc{
+			Name: "shell_open", Summary: "Open an interactive shell on a terminal",
+			Doc: shellDoc + `
+
+The answer has the shell's id, which the other shell_ tools take, what it has
+printed so far, and next_cursor for shell_read. A command is typed into it as its first
+line. The call returns when the shell has been silent for wait_for_idle_ms
+(default: 300), when wait_for was printed, or after timeout.`,
+			Lasting: true, Hints: op.Hints{Destructive: true},
+		}, shellOpen, renderShell),
+		op.New(op.Desc{
+			Name: "shell_read", Summary: "Read what a shell has printed",
+			Doc: `Read what a shell has printed, from a cursor on: 0 is the beginning, and
+next_cursor of each answer is where to go on. Without wait_for_idle_ms and
+wait_for it returns at once. The text is plain, as a person would see it, unless
+plain is false. "more" says that the limit was reached and there is more to read
+now; the last 1 MiB is kept, and dropped_chars says what of the rest was asked for.
+It works for a shell that has ended as well, until shell_close.`,
+			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+		}, shellRead, renderShell),
+		op.New(op.Desc{
+			Name: "shell_write", Summary: "Type into a shell, and read what it prints",
+			Doc: `Type text into a shell, and press keys. Enter is pressed after a text, unless
+there are keys or enter is false. keys are pressed after the text, one after the
+other: ctrl-a to ctrl-z, enter, tab, shift-tab, escape, space, backspace, delete,
+insert, up, down, left, right, home, end, page-up, page-down, f1 to f12, ctrl-\,
+ctrl-] and ctrl-space; ["ctrl-c"] interrupts what runs.
+
+The answer has what was printed since, the echo of what was typed included: the
+call waits until the shell has been silent for wait_for_idle_ms (default: 300; 0
+does not wait), or with wait_for until that text is printed, at most for timeout.
+Something that takes long without printing looks idle: wait for its prompt with
+wait_for, or look again with shell_read at next_cursor.`,
+			Lasting: true, Hints: op.Hints{Destructive: true},
+		}, shellWrite, renderShell),
+		op.New(op.Desc{
+			Name: "shell_signal", Summary: "Send a signal to what runs in a shell",
+			Doc: `Send a signal (INT, TERM, HUP or KILL) to the program in the foreground of a
+shell's terminal; where none runs that is the shell itself. The answer has the
+shell's state at that moment; shell_read tells what came of it.`,
+			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true, Control: true},
+		}, shellSignal, renderShellState),
+		op.New(op.Desc{
+			Name: "shell_resize", Summary: "Change the size of a shell's terminal",
+			Doc:     "Change the size of a shell's terminal, in characters. Programs that draw on the whole of it are told, and draw anew.",
+			Lasting: true, Hints: op.Hints{Idempotent: true},
+		}, shellResize, renderShellState),
+		op.New(op.Desc{
+			Name: "shell_close", Summary: "Close a shell, and end all that runs in it",
+			Doc: `Close a shell. Its processes get HUP, and KILL after 5 seconds; the answer says
+how many had to be killed, and whether it is proved that none is left. What it
+has printed is gone then, and its id is free.`,
+			Lasting: true, Hints: op.Hints{Frees: true, Destructive: true},
+		}, shellClose, renderShellClose),
+		op.New(op.Desc{
+			Name: "shell_list", Summary: "List the shells of a sandbox",
+			Doc:     "List the shells that are open in a sandbox, with their state. Those that have ended are listed until shell_close.",
+			Lasting: true, Hints: op.Hints{ReadOnly: true, Idempotent: true},
+		}, shellList, renderShellList),
+	}
+}
 
 // shellOpen starts a shell, and waits for its prompt. Where its caller gives up,
 // nothing of it is left.
@@ -31,12 +104,12 @@ func shellOpen(ctx context.Context, env *op.Env, in ShellOpenInput, _ *op.Stream
 			return err
 		}
 		q.Redaction = s.Rules()
-		if err := beginShell(s, ctx, q); err != nil {
+		if err := beginShell(ctx, s, q); err != nil {
 			return registry.Refusal("open a shell", err)
 		}
 		s.EndShellAfter(id, env.BoundTime(registry.TimeLimit{}))
-		if out, err = firstLook(s, ctx, id, in.Command, wait); err != nil {
-			return errors.Join(err, dropShell(s, ctx, id))
+		if out, err = firstLook(ctx, s, id, in.Command, wait); err != nil {
+			return errors.Join(err, dropShell(ctx, s, id))
 		}
 		return nil
 	})
@@ -45,7 +118,7 @@ func shellOpen(ctx context.Context, env *op.Env, in ShellOpenInput, _ *op.Stream
 
 // beginShell opens it. Whether it is open is known also where the caller gives
 // up meanwhile: it must be ended then, and none of its name before.
-func beginShell(h *registry.Sandbox, ctx context.Context, q wire.OpenShellRequest) error {
+func beginShell(ctx context.Context, h *registry.Sandbox, q wire.OpenShellRequest) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -56,18 +129,18 @@ func beginShell(h *registry.Sandbox, ctx context.Context, q wire.OpenShellReques
 }
 
 // firstLook waits for what a new shell prints, and types its first line.
-func firstLook(h *registry.Sandbox, ctx context.Context, id, command string, wait reading) (ShellOutput, error) {
+func firstLook(ctx context.Context, h *registry.Sandbox, id, command string, wait reading) (ShellOutput, error) {
 	if command != "" {
-		if err := typeIn(h, ctx, id, typed(command)+"\r"); err != nil {
+		if err := typeIn(ctx, h, id, typed(command)+"\r"); err != nil {
 			return ShellOutput{}, err
 		}
 	}
-	return readShell(h, ctx, id, 0, wait)
+	return readShell(ctx, h, id, 0, wait)
 }
 
 // dropShell ends a new shell whose caller has no use for it, with all it has
 // started, at once.
-func dropShell(h *registry.Sandbox, ctx context.Context, id string) error {
+func dropShell(ctx context.Context, h *registry.Sandbox, id string) error {
 	h.ForgetShellEnd(id)
 	_, _, err := h.KillTree(ctx, "shell", id)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.EndTime)
@@ -77,7 +150,7 @@ func dropShell(h *registry.Sandbox, ctx context.Context, id string) error {
 }
 
 // typeIn types what a keyboard sends.
-func typeIn(h *registry.Sandbox, ctx context.Context, id, sent string) error {
+func typeIn(ctx context.Context, h *registry.Sandbox, id, sent string) error {
 	no := false
 	_, err := wire.Call(ctx, h.Client(), wire.WriteShell, wire.WriteShellRequest{ShellID: id, Input: sent, AppendNewline: &no})
 	return registry.Refusal("type into shell "+id, err)
@@ -92,7 +165,7 @@ func shellRead(ctx context.Context, env *op.Env, in ShellReadInput, _ *op.Stream
 		return out, err
 	}
 	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
-		out, err = readShell(s, ctx, in.ShellID, int64(min(in.Cursor, maxCursor)), wait)
+		out, err = readShell(ctx, s, in.ShellID, int64(min(in.Cursor, maxCursor)), wait)
 		return err
 	})
 	return out, err
@@ -123,10 +196,10 @@ func shellWrite(ctx context.Context, env *op.Env, in ShellWriteInput, _ *op.Stre
 		if in.Cursor != nil {
 			from = int64(min(*in.Cursor, maxCursor))
 		}
-		if err := typeIn(s, ctx, in.ShellID, sent); err != nil {
+		if err := typeIn(ctx, s, in.ShellID, sent); err != nil {
 			return err
 		}
-		out, err = readShell(s, ctx, in.ShellID, from, wait)
+		out, err = readShell(ctx, s, in.ShellID, from, wait)
 		return err
 	})
 	return out, err

@@ -1,0 +1,385 @@
+package files
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// WorkspaceExportInput asks for a part of a workspace as an archive.
+type WorkspaceExportInput struct {
+	op.InSandbox
+	Paths   []string `json:"paths,omitempty" arg:"PATH..." help:"files and directories, relative to the workspace (default: all of it)" max:"256"`
+	Exclude []string `json:"exclude,omitempty" flag:"exclude" arg:"PATTERN" help:"leave out what this matches (*, ?, [a-z]), with all below it: a name anywhere, or with a / a path (may be repeated)" max:"256"`
+	Format  string   `json:"format,omitempty" flag:"format" arg:"FORMAT" help:"tar.gz or tar (default: tar.gz)" choices:"tar.gz,tar"`
+	Output  string   `json:"output,omitempty" flag:"output" short:"o" arg:"FILE" complete:"file" help:"write the archive to this file (default: standard output)" only:"cli"`
+}
+
+// WorkspaceExportOutput says what was exported.
+type WorkspaceExportOutput struct {
+	// Output is what output_read takes to read the archive (encoding base64);
+	// empty where it was written elsewhere.
+	Output  string `json:"output,omitempty"`
+	File    string `json:"file,omitempty"` // that it was written to
+	Format  string `json:"format"`
+	Size    int64  `json:"size"` // of the archive, in bytes
+	SHA256  string `json:"sha256"`
+	Entries int64  `json:"entries"` // files, directories and links
+	Bytes   int64  `json:"bytes"`   // of files, before compression
+	// Content is the whole archive in base64, where it is small.
+	Content []byte `json:"content,omitempty"`
+}
+
+// Bounds of exports, in bytes.
+const (
+	// maxKeptExport is what the output store keeps whole.
+	maxKeptExport = output.MaxWhole
+	// maxInline is up to which size an archive is in an answer.
+	maxInline = 4 << 10
+	// maxCaptured is the same where nothing keeps it.
+	maxCaptured = 8 << 20
+)
+
+// WorkspaceExportOp returns the operation workspace_export.
+func WorkspaceExportOp() op.Op {
+	return op.New(op.Desc{
+		Name: "workspace_export", CLI: []string{"workspace", "export"}, Summary: "Take files out of a workspace, as an archive",
+		Doc: `Pack a workspace, or paths in it, into a tar.gz or tar archive. Links stay links,
+hard links become copies, and what is no file, directory or link is left out.
+
+The answer has the archive's size, its SHA-256, and how many entries and bytes it
+holds; content is the archive itself in base64 where it has 4 KiB or less. A
+larger one is kept: output_read with the answer's output and encoding base64
+reads it part by part, as long as the server lives. What is kept has at most 32
+MiB: leave out what is not needed. On the command line it is written to standard
+output or a file, of any size.`,
+		Examples: `  # what is in the current directory, without dependencies
+  paddock workspace export --exclude node_modules -o app.tar.gz
+
+  # one directory of a sandbox that runs
+  paddock workspace export --sandbox ID dist | tar -tz`,
+		Hints: op.Hints{ReadOnly: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true, Out: true},
+	}, workspaceExport, renderExport)
+}
+
+func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
+	errs := []error{op.OneOf("format", in.Format, "tar.gz", "tar"), env.MayRead("output", in.Output)}
+	if in.Output != "" && stream.Stdin == nil {
+		errs = append(errs, atTerminal("output", in.Output))
+	}
+	for i, pattern := range in.Exclude {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > 1024 {
+			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.FirstOf(pattern, 80), Reason: "it is no pattern"})
+		}
+	}
+	for i, p := range in.Paths {
+		field := fmt.Sprintf("paths[%d]", i)
+		if err := op.CheckPath(field, p); err != nil {
+			errs = append(errs, err)
+		} else if len(p) > 4096 {
+			errs = append(errs, &policy.FieldError{Field: field, Value: text.FirstOf(p, 80), Reason: "it is longer than 4096 bytes"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// workspaceExport packs, and puts the archive where this door has a place for it.
+func workspaceExport(ctx context.Context, env *op.Env, in WorkspaceExportInput, stream *op.Stream) (out WorkspaceExportOutput, err error) {
+	if err := in.check(env, stream); err != nil {
+		return out, err
+	}
+	ctx, stop := interruptible(ctx, stream)
+	defer stop()
+	to, err := in.target(env, stream)
+	if err != nil {
+		return out, err
+	}
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
+		p := &packer{exclude: in.Exclude, paths: in.Paths, progress: stream.Progress}
+		if err := p.pack(ctx, s, to, in.Format); err != nil {
+			return err
+		}
+		out = WorkspaceExportOutput{Format: "tar.gz", Size: to.size, SHA256: hex.EncodeToString(to.sum.Sum(nil)), Entries: p.entries, Bytes: p.bytes}
+		if in.Format != "" {
+			out.Format = in.Format
+		}
+		return nil
+	})
+	if err := errors.Join(err, to.finish(env, err != nil, &out)); err != nil {
+		return WorkspaceExportOutput{}, err
+	}
+	return out, nil
+}
+
+// interruptible is a context that ends with the signals that end a program: a
+// door with live streams hands them on.
+func interruptible(ctx context.Context, stream *op.Stream) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if stream.Signals != nil {
+		go func() {
+			for {
+				select {
+				case name := <-stream.Signals:
+					if name != "SIGWINCH" {
+						cancel()
+					}
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+func renderExport(w io.Writer, o WorkspaceExportOutput) error {
+	if o.File == "" && o.Output == "" && o.Content == nil {
+		return nil // standard output has the archive
+	}
+	return o.Tell(w)
+}
+
+// Tell is for [Teller].
+func (o WorkspaceExportOutput) Tell(w io.Writer) error {
+	text := fmt.Sprintf("exported %d entries, %d bytes: %s archive of %d bytes, sha256 %s\n", o.Entries, o.Bytes, o.Format, o.Size, o.SHA256)
+	switch {
+	case o.File != "":
+		text += "written to " + o.File + "\n"
+	case o.Output != "":
+		text += fmt.Sprintf("to read it: output_read {\"output\": %q, \"encoding\": \"base64\"}\n", o.Output)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// packer makes one archive of what the agent sends for each path, with names
+// from the workspace on.
+type packer struct {
+	paths, exclude []string
+	entries, bytes int64
+	seen           map[string]bool // what is in it: paths may overlap
+	progress       func(done, total float64, message string)
+}
+
+// pack writes the archive.
+func (p *packer) pack(ctx context.Context, s *registry.Sandbox, to io.Writer, format string) error {
+	compressed, finish := compressor(format, to)
+	t := tar.NewWriter(compressed)
+	paths := p.paths
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	p.seen = map[string]bool{}
+	for _, from := range paths {
+		if err := p.path(ctx, s, t, from); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(t.Close(), finish())
+	return packError(err)
+}
+
+// packError keeps what says more than that writing failed.
+func packError(err error) error {
+	var own *paddock.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return own
+	}
+	return fmt.Errorf("cannot export: %w", err)
+}
+
+// path adds what is at a path, and below.
+func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, from string) error {
+	head, body, err := wire.Download(ctx, s.Client(), wire.ExportArchive, wire.ExportRequest{Path: wire.Path(from)})
+	if err != nil {
+		return fileError("export", from, err)
+	}
+	defer body.Close()
+	at := strings.Trim(strings.TrimPrefix(string(head.WorkspacePath), "/workspace"), "/")
+	if head.ArtifactType != wire.TypeDirectory {
+		if at = path.Dir(at); at == "." {
+			at = ""
+		}
+	}
+	r := tar.NewReader(body)
+	for {
+		h, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			_, err := io.Copy(io.Discard, body) // the rest of the last block: a body that is short is an error
+			return registry.Refusal("export "+from, err)
+		case err != nil:
+			return packError(err)
+		}
+		if err := p.entry(t, h, at, r); err != nil {
+			return packError(err)
+		}
+		if p.progress != nil && p.entries%256 == 0 {
+			p.progress(float64(p.bytes), 0, fmt.Sprintf("%d entries", p.entries))
+		}
+	}
+}
+
+// entry adds one, unless it is left out or in the archive already.
+func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reader) error {
+	name := path.Join(at, h.Name) //nolint:gosec // G305: it is checked before it is used, and names no file of this host
+	if kind := h.Typeflag; !filepath.IsLocal(name) || kind != tar.TypeReg && kind != tar.TypeDir && kind != tar.TypeSymlink {
+		return &paddock.Error{Message: fmt.Sprintf("cannot export: the agent sent %q, which is not in the workspace", text.FirstOf(name, 200)), Code: wire.CodeInternal}
+	}
+	if p.seen[name] || p.excluded(name) {
+		return nil
+	}
+	p.seen[name] = true
+	next := &tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, Uid: h.Uid, Gid: h.Gid, ModTime: h.ModTime}
+	if h.Typeflag == tar.TypeDir {
+		next.Name += "/"
+	}
+	if h.PAXRecords[exactName] != "" {
+		next.PAXRecords = map[string]string{exactName: "exact"}
+	}
+	if err := t.WriteHeader(next); err != nil {
+		return err
+	}
+	p.entries++
+	n, err := io.Copy(t, content)
+	p.bytes += n
+	return err
+}
+
+// excluded says whether a pattern matches a path, or a directory above it.
+func (p *packer) excluded(name string) bool {
+	for _, pattern := range p.exclude {
+		pattern = strings.Trim(pattern, "/")
+		for at := name; at != "" && at != "."; at = path.Dir(at) {
+			what := path.Base(at)
+			if strings.Contains(pattern, "/") {
+				what = at
+			}
+			if ok, _ := path.Match(pattern, what); ok { // check has tried the pattern
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// compressor is the writer of a format; a plain archive needs none.
+func compressor(format string, to io.Writer) (io.Writer, func() error) {
+	if format == "tar" {
+		return to, func() error { return nil }
+	}
+	z := gzip.NewWriter(to)
+	return z, z.Close
+}
+
+// archiveTarget is where an archive goes.
+type archiveTarget struct {
+	io.Writer
+	size  int64
+	most  int64 // 0: no bound
+	sum   hash.Hash
+	file  *os.File // beside the file that is meant, until all is written
+	path  string   // where the file goes
+	name  string   // as it was written
+	kept  *output.Output
+	inner bytes.Buffer // the beginning, for an archive that is small
+	whole int          // up to which size it is
+}
+
+// target finds the place: a file, standard output, the store of outputs, or the answer.
+func (in WorkspaceExportInput) target(env *op.Env, stream *op.Stream) (*archiveTarget, error) {
+	t := &archiveTarget{sum: sha256.New()}
+	switch {
+	case in.Output != "":
+		// Over no link that commands have put there, as for what is read.
+		way, err := hostpath.Locate(env.StateDir(), filepath.Dir(in.Output))
+		if err != nil {
+			return nil, op.FieldError("output", in.Output, err)
+		}
+		f, err := os.CreateTemp(way.Path, "."+filepath.Base(in.Output)+"-*")
+		if err != nil {
+			return nil, &policy.FieldError{Field: "output", Value: in.Output, Reason: op.CauseOf(err)}
+		}
+		t.file, t.path, t.name, t.Writer = f, filepath.Join(way.Path, filepath.Base(in.Output)), in.Output, f
+	case stream.Stdout != nil:
+		t.Writer = stream.Stdout
+	case env.Outputs != nil:
+		t.kept = env.Outputs.New(env.PrincipalName())
+		t.Writer, t.most, t.whole = t.kept.Side(0), maxKeptExport, min(maxInline, env.Room(maxInline)*3/4)
+	default:
+		t.Writer, t.most, t.whole = io.Discard, maxCaptured, maxCaptured
+	}
+	return t, nil
+}
+
+// Write passes on, counts and sums.
+func (t *archiveTarget) Write(p []byte) (int, error) {
+	if t.most > 0 && t.size+int64(len(p)) > t.most {
+		return 0, &paddock.Error{Message: fmt.Sprintf("cannot keep the archive: it has more than %d bytes", t.most),
+			Hint: "export fewer paths, or exclude what is not needed"}
+	}
+	if t.whole > 0 {
+		t.inner.Write(p[:max(0, min(len(p), t.whole+1-t.inner.Len()))])
+	}
+	n, err := t.Writer.Write(p)
+	t.size += int64(n)
+	t.sum.Write(p[:n])
+	return n, err
+}
+
+// finish puts the archive in its place, or takes it away where it failed.
+func (t *archiveTarget) finish(env *op.Env, failed bool, out *WorkspaceExportOutput) error {
+	if t.file != nil {
+		err := t.file.Close()
+		if !failed && err == nil {
+			if err = errors.Join(os.Chmod(t.file.Name(), 0o644), os.Rename(t.file.Name(), t.path)); err == nil {
+				out.File = t.name
+				return nil
+			}
+		}
+		_ = os.Remove(t.file.Name())
+		if err != nil {
+			err = fmt.Errorf("cannot write %s: %s", t.name, op.CauseOf(err))
+		}
+		return err
+	}
+	if t.kept != nil {
+		if failed {
+			t.kept.Drop()
+			return nil
+		}
+		t.kept.End("exported")
+		if !t.kept.Complete() {
+			t.kept.Drop()
+			return &paddock.Error{Message: "cannot keep the archive: there is no room for it", Hint: "export fewer paths, or exclude what is not needed"}
+		}
+		out.Output = t.kept.ID()
+	}
+	if t.whole > 0 && t.size <= int64(t.whole) {
+		out.Content = t.inner.Bytes()
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package files
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// WorkspaceImportInput brings files into a workspace.
+type WorkspaceImportInput struct {
+	op.InSandbox
+	File        string       `json:"file,omitempty" arg:"ARCHIVE" complete:"file" help:"a tar archive, or - for standard input" only:"cli"`
+	Archive     []byte       `json:"archive,omitempty" help:"a tar archive in base64, plain or compressed with gzip, bzip2 or xz" flag:"-"`
+	Files       []ImportFile `json:"files,omitempty" help:"files to write, in place of an archive" max:"10000" flag:"-"`
+	Destination string       `json:"destination,omitempty" flag:"into" arg:"DIR" help:"directory in the workspace, which is made (default: the workspace itself)" max:"4096"`
+}
+
+// ImportFile is one file of an import.
+type ImportFile struct {
+	Path       string `json:"path" help:"where it goes, relative to the destination" min:"1" max:"4096"`
+	Content    string `json:"content" help:"what is in it, in the encoding"`
+	Encoding   string `json:"encoding,omitempty" help:"of the content (default: text)" choices:"text,base64"`
+	Executable bool   `json:"executable,omitempty" help:"it is a program"`
+}
+
+// WorkspaceImportOutput says what was brought in.
+type WorkspaceImportOutput struct {
+	Destination string `json:"destination"`
+	Entries     int64  `json:"entries"` // files, directories and links
+	Bytes       int64  `json:"bytes"`   // of files
+}
+
+// maxImport bounds an archive as it is sent, in bytes.
+const maxImport = 8 << 30
+
+// WorkspaceImportOp returns the operation workspace_import.
+func WorkspaceImportOp() op.Op {
+	return op.New(op.Desc{
+		Name: "workspace_import", CLI: []string{"workspace", "import"}, Summary: "Bring an archive, or many files at once, into a workspace",
+		Doc: `Unpack a tar archive into a workspace, or write a list of files, all or nothing:
+where something in it cannot be, the error names it and nothing has changed.
+Files replace files of the same name, directories are made and merged. An
+archive may be plain or compressed with gzip, bzip2 or xz; hard links, devices
+and names that lead out of the destination are refused. Files become executable
+where the archive says so; owners and times are not kept. In JSON the whole
+input has at most 16 MiB.
+
+The answer says how many entries and bytes were written. For one file,
+file_write serves better.`,
+		Examples: `  # unpack into the current directory, from inside a sandbox
+  paddock workspace import app.tar.gz
+
+  # into a directory of a sandbox that runs
+  tar -cz . | paddock workspace import --sandbox ID --into src -`,
+		Hints: op.Hints{Destructive: true, Idempotent: true, LongRunning: true}, Streams: op.Streams{In: true},
+	}, workspaceImport, func(w io.Writer, o WorkspaceImportOutput) error {
+		_, err := fmt.Fprintf(w, "imported into %s: %d entries, %d bytes\n", o.Destination, o.Entries, o.Bytes)
+		return err
+	})
+}
+
+func workspaceImport(ctx context.Context, env *op.Env, in WorkspaceImportInput, stream *op.Stream) (out WorkspaceImportOutput, err error) {
+	if err := op.CheckGiven("destination", in.Destination); err != nil {
+		return out, err
+	}
+	archive, size, err := in.archive(env, stream)
+	if err != nil {
+		return out, err
+	}
+	defer archive.Close()
+	err = env.WithSandbox(ctx, in.InSandbox, func(ctx context.Context, s *registry.Sandbox) error {
+		q := wire.ExtractRequest{ArchiveSize: size, Destination: wire.Path(in.Destination)}
+		r, err := wire.Upload(ctx, s.Client(), wire.ExtractArchive, q, &upload{r: archive, total: size, progress: stream.Progress})
+		if err != nil {
+			return in.refused(err)
+		}
+		out = WorkspaceImportOutput{Destination: strings.ToValidUTF8(string(r.Destination), "\uFFFD"), Entries: r.EntryCount, Bytes: r.BytesWritten}
+		return nil
+	})
+	return out, err
+}
+
+// refused is what the agent said, with the file of the list that it is about, or the
+// entry of the archive. Nothing was changed.
+func (in WorkspaceImportInput) refused(err error) error {
+	var own *wire.Error
+	if !errors.As(err, &own) {
+		return registry.Refusal("import into the workspace", err)
+	}
+	told := (*paddock.Error)(nil)
+	if own.Errno == 0 || !errors.As(fileError("unpack", own.Object, err), &told) {
+		told = &paddock.Error{Code: own.Code, Message: own.Message, Hint: own.Hint}
+	}
+	object, below := strings.TrimSuffix(own.Object, "/."), path.Join("/workspace", strings.TrimPrefix(in.Destination, "/workspace"))+"/"
+	for i, f := range in.Files {
+		name := path.Clean(f.Path)
+		if object != name && object != below+name && (!strings.HasPrefix(object, below) || !strings.HasPrefix(below+name, object+"/")) {
+			continue // it is about neither the file nor a directory above it
+		}
+		reason := strings.TrimPrefix(strings.TrimSuffix(told.Message, ": "+own.Object), "cannot unpack "+text.NameText(own.Object)+": ")
+		return &policy.FieldError{Field: fmt.Sprintf("files[%d].path", i), Value: f.Path, Reason: reason, Hint: told.Hint}
+	}
+	if !strings.HasPrefix(told.Message, "cannot ") {
+		told.Message = "cannot import into the workspace: " + told.Message
+	}
+	return told
+}
+
+// upload tells how much of an archive is on its way, every 4 MiB.
+type upload struct {
+	r           io.Reader
+	done, total int64
+	progress    func(done, total float64, message string)
+}
+
+func (f *upload) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if before := f.done; f.progress != nil && (before+int64(n))>>22 != before>>22 {
+		f.progress(float64(before+int64(n)), float64(f.total), "bytes")
+	}
+	f.done += int64(n)
+	return n, err
+}
+
+// archive is what is to be unpacked, and its size in bytes.
+func (in WorkspaceImportInput) archive(env *op.Env, stream *op.Stream) (io.ReadCloser, int64, error) {
+	ways := 0
+	for _, given := range []bool{in.File != "", in.Archive != nil, in.Files != nil} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways == 0 && stream.Stdin != nil:
+		return nil, 0, &paddock.Error{Message: "cannot import: there is no archive", Hint: "name one, or - for standard input"}
+	case ways == 0:
+		return nil, 0, &policy.FieldError{Field: "archive", Reason: "there is none", Hint: "give an archive, or files"}
+	case ways > 1:
+		return nil, 0, &policy.FieldError{Field: "files", Reason: "an archive is given, too", Hint: "give one of the two"}
+	case in.File != "":
+		return in.fromHost(env, stream)
+	case in.Files != nil:
+		packed, err := packFiles(in.Files)
+		return io.NopCloser(bytes.NewReader(packed)), int64(len(packed)), err
+	}
+	return io.NopCloser(bytes.NewReader(in.Archive)), int64(len(in.Archive)), nil
+}
+
+// fromHost reads an archive that somebody at this host's terminal names.
+func (in WorkspaceImportInput) fromHost(env *op.Env, stream *op.Stream) (io.ReadCloser, int64, error) {
+	if err := env.MayRead("file", in.File); err != nil {
+		return nil, 0, err
+	}
+	if stream.Stdin == nil {
+		return nil, 0, atTerminal("file", in.File)
+	}
+	if in.File == "-" {
+		return spooled(stream.Stdin)
+	}
+	f, err := env.OpenFile("file", in.File)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		archive, size, spoolErr := spooled(f)
+		return archive, size, errors.Join(err, spoolErr, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// atTerminal refuses a file of the host to who is not at its terminal.
+func atTerminal(field, value string) error {
+	return &policy.FieldError{Field: field, Value: value, Reason: "files of the host are for the command line alone"}
+}
+
+// spooled is a stream whose length was found out, in a file that nobody else finds.
+func spooled(from io.Reader) (io.ReadCloser, int64, error) {
+	f, err := output.Nameless()
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot keep the archive: %w", err)
+	}
+	n, copyErr := io.Copy(f, io.LimitReader(from, maxImport+1))
+	_, seekErr := f.Seek(0, io.SeekStart)
+	if err := errors.Join(copyErr, seekErr); err != nil {
+		_ = f.Close()
+		return nil, 0, fmt.Errorf("cannot keep the archive: %w", err)
+	}
+	return f, n, nil
+}
+
+// packFiles makes an archive of a list of files.
+func packFiles(files []ImportFile) ([]byte, error) {
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	seen := map[string]int{}
+	for i, f := range files {
+		at := fmt.Sprintf("files[%d]", i)
+		if err := op.OneOf(at+".encoding", f.Encoding, "text", "base64"); err != nil {
+			return nil, err
+		}
+		content := []byte(f.Content)
+		if f.Encoding == "base64" {
+			var err error
+			if content, err = base64.StdEncoding.DecodeString(f.Content); err != nil {
+				return nil, &policy.FieldError{Field: at + ".content", Reason: "it is not written in base64"}
+			}
+		}
+		name := path.Clean(f.Path)
+		if name == "." || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") || strings.HasSuffix(f.Path, "/") || strings.IndexByte(name, 0) >= 0 {
+			return nil, &policy.FieldError{Field: at + ".path", Value: f.Path, Reason: "it must be the path of a file, relative to the destination and inside it"}
+		}
+		if first, twice := seen[name]; twice {
+			return nil, &policy.FieldError{Field: at + ".path", Value: f.Path, Reason: fmt.Sprintf("files[%d] has the same path", first)}
+		}
+		seen[name] = i
+		mode := int64(0o644)
+		if f.Executable {
+			mode = 0o755
+		}
+		h := &tar.Header{Name: name, Mode: mode, Size: int64(len(content)), Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+		h.PAXRecords = map[string]string{exactName: "exact"}
+		err := t.WriteHeader(h)
+		if err == nil {
+			_, err = t.Write(content)
+		}
+		if err != nil {
+			return nil, &policy.FieldError{Field: at, Reason: "it cannot be packed: " + err.Error()}
+		}
+	}
+	err := t.Close()
+	return b.Bytes(), err
+}
+
+// exactName is the record that says that white space around a name is a part of it.
+const exactName = "PADDOCK.name"

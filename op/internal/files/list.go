@@ -1,0 +1,241 @@
+package files
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// The bounds of one listing.
+const (
+	defaultListed = 1000
+	maxListed     = 10_000
+	maxListDepth  = 100
+	maxListText   = 2 << 20 // in characters, as JSON
+	// maxLooked bounds the entries that are looked at for one answer.
+	maxLooked = 200_000
+)
+
+// FileListInput asks for what is in a directory.
+type FileListInput struct {
+	op.InSandbox
+	Recursive bool     `json:"recursive,omitempty" flag:"recursive" short:"r" help:"list all that is below, too"`
+	Depth     uint64   `json:"depth,omitempty" flag:"depth" arg:"N" help:"how many levels to list (default: 1; with recursive: all)" min:"1" max:"100"`
+	Kinds     []string `json:"kinds,omitempty" flag:"kind" arg:"KIND" choices:"file,directory,symlink,other" help:"list these kinds alone (may be repeated)" max:"4"`
+	All       bool     `json:"all,omitempty" flag:"all" short:"a" help:"look into .git directories, too"`
+	Limit     uint64   `json:"limit,omitempty" flag:"limit" arg:"N" help:"entries in one answer (default: 1000)" min:"1" max:"10000"`
+	Cursor    string   `json:"cursor,omitempty" flag:"cursor" arg:"CURSOR" help:"next_cursor of the answer before, to go on" max:"8192"`
+	Path      string   `json:"path,omitempty" arg:"[PATH]" help:"the directory (default: the workspace)" max:"4096"`
+}
+
+// FileListOutput is a listing.
+type FileListOutput struct {
+	Path      string      `json:"path"`
+	Entries   []FileEntry `json:"entries"`
+	Truncated bool        `json:"truncated"` // there is more
+	// NextCursor is for the rest.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// FileEntry is one thing in a directory.
+type FileEntry struct {
+	Path      string `json:"path"`           // from the directory that was listed
+	Kind      string `json:"kind"`           // file, directory, symlink or other
+	SizeBytes int64  `json:"size_bytes"`     // 0 for a directory
+	Link      string `json:"link,omitempty"` // where a symbolic link leads
+}
+
+func fileListOp() op.Op {
+	return op.New(op.Desc{
+		Name: "file_list", CLI: []string{"file", "list"},
+		Summary: "List what is in a directory of the workspace",
+		Doc: `List a directory, or with recursive or depth what is below it, too, in the order of
+names, each directory before what is in it, with kinds and sizes. What is inside
+.git directories is left out unless all is set or the path leads into one. At most
+limit entries come at once; next_cursor goes on behind the last. To find files by
+name or content use file_search. In the text a name with a character that is not
+seen, or that a terminal would obey, is quoted; path has it as it is, except for
+bytes that are no UTF-8, which are U+FFFD in both.
+
+` + filesDoc,
+		Examples: `  # two levels
+  paddock file list --depth 2 src`,
+		Profile: op.ProfileWorkspace,
+		Hints:   readHints,
+	}, fileList, renderFileList)
+}
+
+func fileList(ctx context.Context, env *op.Env, in FileListInput, _ *op.Stream) (out FileListOutput, err error) {
+	if in.Path == "" {
+		in.Path = "/workspace"
+	}
+	after, err := base64.RawURLEncoding.DecodeString(in.Cursor)
+	if err != nil {
+		return out, &policy.FieldError{Field: "cursor", Value: in.Cursor, Reason: "it is not next_cursor of an answer"}
+	}
+	wrong := []error{op.CheckPath("path", in.Path)}
+	for i, kind := range in.Kinds {
+		wrong = append(wrong, op.OneOf(fmt.Sprintf("kinds[%d]", i), kind, "file", "directory", "symlink", "other"))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return out, err
+	}
+	listed := FileListOutput{Entries: []FileEntry{}}
+	l := &fileLister{in: in, out: &listed, limit: int(in.Limit), room: env.Room(maxListText), levels: int(in.Depth)}
+	if l.limit == 0 {
+		l.limit = defaultListed
+	}
+	if l.levels == 0 {
+		l.levels = 1
+		if in.Recursive {
+			l.levels = maxListDepth
+		}
+	}
+	if len(after) > 0 {
+		l.after = strings.Split(string(after), "/")
+	}
+	err = inFiles(ctx, env, in.InSandbox, false, func(ctx context.Context, s *registry.Sandbox) error {
+		l.client = s.Client()
+		err := l.list(ctx, in.Path, "", 1)
+		if err == nil {
+			out = listed
+		}
+		return err
+	})
+	return out, err
+}
+
+// fileLister lists level by level.
+type fileLister struct {
+	in     FileListInput
+	out    *FileListOutput
+	client *wire.Client
+	limit  int
+	room   int
+	levels int
+	looked int
+	after  []string // where the answer before ended
+}
+
+// list lists one directory. below is its path from where the listing began.
+func (l *fileLister) list(ctx context.Context, dir, below string, level int) error {
+	q := wire.ListRequest{Path: wire.Path(dir)}
+	for {
+		r, err := wire.Call(ctx, l.client, wire.ListWorkspace, q)
+		if err != nil {
+			if below != "" && missing(err) {
+				return nil // it was there
+			}
+			return fileError("list", l.in.Path, err)
+		}
+		if below == "" {
+			l.out.Path = pathText(r.Path)
+		}
+		for _, e := range r.Entries {
+			if err := l.add(ctx, e, below, level); err != nil || l.out.Truncated {
+				return err
+			}
+		}
+		if !r.Truncated || r.NextCursor == "" || r.NextCursor == q.Cursor {
+			return nil
+		}
+		q.Cursor = r.NextCursor
+	}
+}
+
+// add takes one entry, and what is below it.
+func (l *fileLister) add(ctx context.Context, e wire.Entry, below string, level int) error {
+	name := path.Base(strings.TrimSuffix(string(e.Path), "/."))
+	at := path.Join(below, name)
+	order := l.order(strings.Split(at, "/"))
+	if order < 0 {
+		return nil // the answer before had it, and all that is below
+	}
+	if l.looked++; l.looked > maxLooked {
+		l.end()
+		return nil
+	}
+	if order > 0 && (len(l.in.Kinds) == 0 || slices.Contains(l.in.Kinds, e.ArtifactType)) {
+		if !l.take(e, at) {
+			return nil
+		}
+	}
+	if e.ArtifactType != wire.TypeDirectory || level >= l.levels || name == ".git" && !l.in.All {
+		return nil
+	}
+	return l.list(ctx, string(e.Path), at, level+1)
+}
+
+// order says whether an entry is behind where the answer before ended (1), is
+// that place or leads to it (0), or is before it (-1).
+func (l *fileLister) order(names []string) int {
+	if len(l.after) == 0 {
+		return 1
+	}
+	n := min(len(names), len(l.after))
+	if order := slices.Compare(names[:n], l.after[:n]); order != 0 || len(names) <= len(l.after) {
+		return order
+	}
+	return 1
+}
+
+// take adds an entry where there is room.
+func (l *fileLister) take(e wire.Entry, at string) bool {
+	one := FileEntry{Path: pathText(wire.Path(at)), Kind: e.ArtifactType, SizeBytes: e.SizeBytes}
+	if e.LinkTarget != nil {
+		one.Link = pathText(*e.LinkTarget)
+	}
+	cost := costOf(one.Path) + costOf(one.Link) + len(`{"path":"","kind":"directory","size_bytes":1234567890,"link":""},`)
+	if len(l.out.Entries) == l.limit || cost > l.room {
+		l.end()
+		return false
+	}
+	l.room -= cost
+	l.out.Entries = append(l.out.Entries, one)
+	return true
+}
+
+// end ends the listing behind the last entry.
+func (l *fileLister) end() {
+	l.out.Truncated = true
+	if n := len(l.out.Entries); n > 0 {
+		l.out.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(l.out.Entries[n-1].Path))
+	}
+}
+
+func renderFileList(w io.Writer, out FileListOutput) error {
+	var b strings.Builder
+	for _, e := range out.Entries {
+		switch e.Kind {
+		case wire.TypeDirectory:
+			fmt.Fprintf(&b, "%12s  %s/\n", "", text.NameText(e.Path))
+		case wire.TypeSymlink:
+			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", text.NameText(e.Path), text.NameText(e.Link))
+		case wire.TypeFile:
+			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, text.NameText(e.Path))
+		default:
+			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, text.NameText(e.Path))
+		}
+	}
+	switch {
+	case out.Truncated && out.NextCursor != "":
+		fmt.Fprintf(&b, "there is more: go on with cursor %s\n", out.NextCursor)
+	case out.Truncated:
+		b.WriteString("there is more than can be looked at: list a directory in it\n")
+	case len(out.Entries) == 0:
+		b.WriteString("nothing is in " + text.NameText(out.Path) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,352 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/patch"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// PatchApplyInput asks for a patch to be applied.
+type PatchApplyInput struct {
+	op.InSandbox
+	Patch   string  `json:"patch,omitempty" flag:"-" help:"the patch: a unified diff, as git diff or diff -u make them" max:"8388608"`
+	Dir     string  `json:"dir,omitempty" flag:"dir" arg:"DIR" help:"the directory of the workspace that the patch's paths begin in (default: the workspace)" max:"4096"`
+	Strip   *uint64 `json:"strip,omitempty" flag:"strip" arg:"N" help:"how many leading names the patch's paths lose (default: 1 where they look like a/FILE and b/FILE, else 0)" max:"32"`
+	Check   bool    `json:"check,omitempty" flag:"check" help:"only say whether it applies, and what it would change"`
+	Reverse bool    `json:"reverse,omitempty" flag:"reverse" help:"take the patch back"`
+	Recount bool    `json:"recount,omitempty" flag:"recount" help:"take the lengths of hunks from their lines, where headers tell them wrongly"`
+	File    string  `json:"patch_file,omitempty" arg:"[FILE]" help:"a file of the workspace that holds the patch (default: the patch itself, on the command line standard input)" max:"4096"`
+}
+
+// PatchApplyOutput says what a patch has changed.
+type PatchApplyOutput struct {
+	Applied bool          `json:"applied"` // false where it was only checked
+	Files   []PatchedFile `json:"files"`
+	More    int           `json:"more,omitempty"` // files that are not listed for want of room
+}
+
+// PatchedFile is one file that a patch changes.
+type PatchedFile struct {
+	Path    string        `json:"path"`
+	From    string        `json:"from,omitempty"` // of what is renamed or copied
+	Change  string        `json:"change"`         // created, modified, deleted, renamed or copied
+	Added   int           `json:"added"`          // lines
+	Removed int           `json:"removed"`
+	Moved   []PatchedHunk `json:"moved,omitempty"` // hunks that were not where their headers say
+}
+
+// PatchedHunk is where a hunk was applied.
+type PatchedHunk struct {
+	Hunk   int `json:"hunk"` // from 1
+	Line   int `json:"line"`
+	Offset int `json:"offset"` // lines from where its header says
+}
+
+func patchApplyOp() op.Op {
+	return op.New(op.Desc{
+		Name: "patch_apply", CLI: []string{"patch"},
+		Summary: "Apply a patch to the workspace",
+		Doc: `Apply a unified diff, as git diff and diff -u make them: files are created, changed,
+deleted, renamed and copied, get or lose the right to be executed, and binary
+patches of git are taken, too. All of it is applied or nothing: first everything is
+tried in memory, and an error names each file and hunk that does not fit, with the
+line that is expected and the one that is found.
+
+Paths begin in the workspace, or in dir; with a/ and b/ before them, or without.
+Absolute paths, "..", and .git are refused, and so are symbolic links and submodules.
+A hunk may be at other lines than its header says: it is searched for, and the answer
+tells the offset; its context must match exactly. Where the lengths in headers of hunks
+are wrong, recount ignores them. Directories that become empty stay.
+
+check only tries; reverse takes a patch back. A patch may have up to 8 MiB, 1000
+files and 10000 hunks. For a single change in one file file_edit is simpler.
+
+On the command line the patch is standard input, or a file of the workspace.`,
+		Examples: `  # the last commit of another tree
+  git -C ../other format-patch -1 --stdout | paddock patch`,
+		Profile: op.ProfileWorkspace,
+		Hints:   changeHints,
+		Streams: op.Streams{In: true},
+	}, patchApply, renderPatch)
+}
+
+// text is the patch. It is nil where it is in a file.
+func (in PatchApplyInput) text(stream *op.Stream) ([]byte, error) {
+	switch {
+	case in.Patch != "" && in.File != "":
+		return nil, &policy.FieldError{Field: "patch_file", Value: in.File, Reason: "patch is given, too", Hint: "give one of the two"}
+	case in.Patch != "":
+		return []byte(in.Patch), nil
+	case in.File != "":
+		return nil, op.CheckPath("patch_file", in.File)
+	case stream.Stdin == nil:
+		return nil, &policy.FieldError{Field: "patch", Reason: "it is missing"}
+	}
+	all, err := io.ReadAll(io.LimitReader(stream.Stdin, patch.MaxText+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read standard input: %w", err)
+	}
+	return append([]byte{}, all...), nil
+}
+
+func (in PatchApplyInput) options() patch.Options {
+	o := patch.Options{Recount: in.Recount, Reverse: in.Reverse}
+	if in.Strip != nil {
+		n := int(*in.Strip)
+		o.Strip = &n
+	}
+	return o
+}
+
+func patchApply(ctx context.Context, env *op.Env, in PatchApplyInput, stream *op.Stream) (out PatchApplyOutput, err error) {
+	if in.Dir != "" {
+		if err := op.CheckPath("dir", in.Dir); err != nil {
+			return out, err
+		}
+	}
+	data, err := in.text(stream)
+	if err != nil {
+		return out, err
+	}
+	var p *patch.Patch
+	if data != nil {
+		if env.Budget > 0 { // of a model, to which file_read has shown the files
+			data = []byte(text.Unreveal(string(data)))
+		}
+		if p, err = patch.Parse(data, in.options()); err != nil {
+			return out, patchError(err)
+		}
+	}
+	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
+		if p == nil {
+			c, err := load(ctx, s, in.File)
+			if err != nil {
+				return fileError("read", in.File, err)
+			}
+			if p, err = patch.Parse(c.bytes, in.options()); err != nil {
+				return patchError(err)
+			}
+		}
+		tree := &patchTree{Sandbox: s, dir: in.Dir, readFile: map[string]*content{}}
+		r, err := p.Apply(ctx, tree)
+		if err != nil {
+			return patchError(err)
+		}
+		if !in.Check {
+			if err := tree.Write(ctx, r.Steps, stream.Progress); err != nil {
+				return err
+			}
+		}
+		out = newPatchOutput(r, env.Room(maxReadText))
+		out.Applied = !in.Check
+		return nil
+	})
+	return out, err
+}
+
+// patchError is what is wrong with a patch, for whoever gave it.
+func patchError(err error) error {
+	syntax, reject := (*patch.SyntaxError)(nil), (*patch.RejectError)(nil)
+	switch {
+	case errors.As(err, &syntax):
+		return &paddock.Error{Message: syntax.Error(), Hint: syntax.Hint, Code: wire.CodeBadRequest}
+	case errors.As(err, &reject):
+		return &paddock.Error{Message: rejectText(reject), Hint: "nothing was changed", Code: wire.CodeConflict}
+	}
+	return err
+}
+
+// rejectText tells each reject in a line of its own, where there are several.
+func rejectText(e *patch.RejectError) string {
+	if len(e.Rejects) == 1 {
+		return e.Error()
+	}
+	lines := []string{"cannot apply the patch:"}
+	for _, r := range e.Rejects {
+		lines = append(lines, "  "+r.String())
+	}
+	if e.More > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", e.More))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
+	out := PatchApplyOutput{Files: []PatchedFile{}}
+	for _, c := range r.Changes {
+		f := PatchedFile{Path: c.Path, From: c.From, Change: c.Kind, Added: c.Added, Removed: c.Removed}
+		for i, h := range c.Hunks {
+			if h.Offset != 0 && len(f.Moved) < 20 {
+				f.Moved = append(f.Moved, PatchedHunk{i + 1, h.Line, h.Offset})
+			}
+		}
+		room -= costOf(c.Path) + costOf(c.From) + 80 + 60*len(f.Moved)
+		if room < 0 {
+			out.More++
+			continue
+		}
+		out.Files = append(out.Files, f)
+	}
+	return out
+}
+
+func renderPatch(w io.Writer, out PatchApplyOutput) error {
+	var b strings.Builder
+	for _, f := range out.Files {
+		fmt.Fprintf(&b, "%s %s", f.Change, text.NameText(f.Path))
+		if f.From != "" {
+			fmt.Fprintf(&b, " from %s", text.NameText(f.From))
+		}
+		fmt.Fprintf(&b, " +%d -%d\n", f.Added, f.Removed)
+		for _, h := range f.Moved {
+			fmt.Fprintf(&b, "  hunk %d was applied at line %d, %+d lines from where its header says\n", h.Hunk, h.Line, h.Offset)
+		}
+	}
+	if out.More > 0 {
+		fmt.Fprintf(&b, "and %d more files\n", out.More)
+	}
+	if !out.Applied {
+		b.WriteString("the patch applies; nothing was changed\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// patchTree is a workspace as a patch is applied to it.
+type patchTree struct {
+	*registry.Sandbox
+	dir      string
+	readFile map[string]*content
+}
+
+func (t *patchTree) path(name string) string { return path.Join(t.dir, name) }
+
+// Read reads a file that the patch names.
+func (t *patchTree) Read(ctx context.Context, name string) (patch.File, error) {
+	c, err := load(ctx, t.Sandbox, t.path(name))
+	switch {
+	case missing(err):
+		return patch.File{}, fs.ErrNotExist
+	case err != nil:
+		return patch.File{}, fileError("read", t.path(name), err)
+	}
+	t.readFile[name] = c
+	return patch.File{Content: c.bytes, Perm: c.Mode}, nil
+}
+
+// Room looks for what is in the way of a new file: its own place, and those above.
+func (t *patchTree) Room(ctx context.Context, name string, gone func(string) bool) error {
+	for at := name; at != "."; at = path.Dir(at) {
+		st, err := wire.Call(ctx, t.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(t.path(at))})
+		switch {
+		case missing(err):
+		case err != nil:
+			return fileError("look at", t.path(at), err)
+		case at == name:
+			return fs.ErrExist
+		case st.ArtifactType == wire.TypeDirectory:
+			return nil
+		case !gone(at):
+			return fmt.Errorf("%s is not a directory", t.path(at))
+		}
+	}
+	return nil
+}
+
+// takeBack is how long taking a patch back may take, when its caller has gone.
+const takeBack = time.Minute
+
+// Write takes the steps of a patch. Where one fails, those before it are taken
+// back, and the error says what the workspace holds then.
+func (t *patchTree) Write(ctx context.Context, steps []patch.Step, progress func(done, total float64, message string)) error {
+	for _, s := range steps { // as late as possible: a command may have changed one meanwhile
+		if s.Old != nil {
+			if err := unchanged(ctx, t.Sandbox, t.path(s.Path), t.readFile[s.Path]); err != nil {
+				return fileError("patch", t.path(s.Path), err)
+			}
+		}
+	}
+	for i, s := range steps {
+		if progress != nil {
+			progress(float64(i), float64(len(steps)), s.Path)
+		}
+		err := t.take(ctx, s)
+		if err == nil {
+			continue
+		}
+		// What was under way when the caller went may have been done.
+		done := steps[:i]
+		if registry.Cancelled(err) || isGone(err) {
+			done = steps[:i+1]
+		}
+		return t.failed(ctx, fileError("patch", t.path(s.Path), err), done)
+	}
+	return nil
+}
+
+func isGone(err error) bool {
+	we := (*wire.Error)(nil)
+	return errors.As(err, &we) && we.Code == wire.CodeGone
+}
+
+// take takes one step.
+func (t *patchTree) take(ctx context.Context, s patch.Step) error {
+	name := t.path(s.Path)
+	switch {
+	case s.New == nil:
+		_, err := wire.Call(ctx, t.Client(), wire.DeleteWorkspacePath, wire.DeleteRequest{Path: wire.Path(name)})
+		return err
+	case s.Old == nil:
+		_, err := saveNew(ctx, t.Sandbox, name, s.New.Content, &s.New.Perm)
+		return err
+	}
+	_, err := save(ctx, t.Sandbox, name, s.New.Content, &s.New.Perm)
+	return err
+}
+
+// failed takes back what was done, and says what the workspace holds.
+func (t *patchTree) failed(ctx context.Context, cause error, done []patch.Step) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeBack)
+	defer cancel()
+	var left, why []string
+	for _, s := range slices.Backward(done) {
+		err := t.take(ctx, patch.Step{Path: s.Path, Old: s.New, New: s.Old})
+		if s.Old == nil && missing(err) {
+			err = nil
+		}
+		if s.Old != nil && s.New == nil && err != nil { // it may be there still
+			_, err = save(ctx, t.Sandbox, t.path(s.Path), s.Old.Content, &s.Old.Perm)
+		}
+		if err != nil {
+			left = append(left, s.Path)
+			why = append(why, err.Error())
+		}
+	}
+	text := "what was written before is taken back: no file is changed"
+	if len(left) > 0 {
+		text = fmt.Sprintf("and it cannot be taken back in %s, which are as the patch makes them (%s); the other files are as they were", strings.Join(left, ", "), why[0])
+	}
+	if registry.Cancelled(cause) {
+		return fmt.Errorf("cannot apply the patch: %w; %s", cause, text)
+	}
+	e := &paddock.Error{Message: "cannot apply the patch: " + cause.Error() + "; " + text}
+	own := (*paddock.Error)(nil)
+	if errors.As(cause, &own) {
+		e.Code, e.Hint = own.Code, own.Hint
+	}
+	return e
+}

@@ -1,0 +1,201 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// GitAcceptInput asks for what commands added to be taken over.
+type GitAcceptInput struct {
+	Sandbox   string `json:"sandbox,omitempty" arg:"ID" help:"what this sandbox added alone; \"paddock run\" prints the ID"`
+	Workspace string `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"the workspace of the sandboxes, or the root of a repository (default: the current directory; with ID any)"`
+	Yes       bool   `json:"yes,omitempty" flag:"yes" short:"y" help:"add it without a question"`
+	Drop      bool   `json:"drop,omitempty" flag:"drop" help:"forget it instead"`
+}
+
+// GitAcceptOutput is what became of it.
+type GitAcceptOutput struct {
+	Files []GitAcceptedFile `json:"files"`
+	// Forgotten says of which sandboxes nothing could be read, and why.
+	Forgotten []string `json:"forgotten,omitempty"`
+
+	dropped bool
+	again   string // the words that add what is offered; "" where nothing is
+}
+
+// GitAcceptedFile is one file of git's configuration.
+type GitAcceptedFile struct {
+	File      string   `json:"file"`
+	Sandboxes []string `json:"sandboxes"` // whose commands added it, the newest first
+	// Added are the settings that the file has now, and Offered those that it would
+	// take over: nobody has agreed to them, or they were forgotten.
+	Added   []string `json:"added"`
+	Offered []string `json:"offered,omitempty"`
+	// Left are those that it does not take over, and Error says why they are still kept.
+	Left  []GitLeft `json:"left,omitempty"`
+	Error string    `json:"error,omitempty"`
+}
+
+// GitLeft is a setting that a file does not take over.
+type GitLeft struct {
+	Setting string `json:"setting"`
+	Why     string `json:"why"`
+}
+
+// GitAcceptOp returns the operation git_accept.
+func GitAcceptOp() op.Op {
+	return op.New(op.Desc{
+		Name:    "git_accept",
+		CLI:     []string{"git", "accept"},
+		Summary: "Add to git's configuration what commands added to their copy of it",
+		Doc: `Commands of a sandbox change a copy of .git/config, which ends with the sandbox, so
+that the host's git obeys nothing that they wrote. What they added is printed when
+the sandbox ends. This prints all that it would add to the host's file, and adds it
+once you say yes: what one sandbox added, by its ID, or what sandboxes over this
+directory did. Where several gave a key the newest counts.
+
+  remote.NAME.url      where it is an https or ssh URL
+  remote.NAME.fetch    where NAME has a URL and it writes to refs/remotes/NAME/ alone
+  branch.NAME.remote, .pushremote, .merge and .rebase
+  user.name and user.email
+
+A value that is there is never changed, a file that includes others is left alone,
+and nothing else is taken over: write that yourself, with git config.
+
+Where nobody can be asked, since standard input or standard error is no terminal,
+--yes or an ID adds it. Without them it is printed, and nothing is added.
+
+Exit status: 0; 1 nothing was added that could have been, or a file could not be
+changed.`,
+		Examples: "  paddock run -- git remote add origin https://example.com/app.git\n  paddock git accept",
+		Local:    true,
+		Hints:    op.Hints{OpenWorld: true},
+	}, gitAccept, renderGitAccept)
+}
+
+func gitAccept(_ context.Context, env *op.Env, in GitAcceptInput, stream *op.Stream) (GitAcceptOutput, error) {
+	if in.Yes && in.Drop {
+		return GitAcceptOutput{}, &policy.FieldError{Field: "drop", Reason: "with --yes it says two things"}
+	}
+	what := paddock.GitAccept{Dir: in.Workspace, Sandbox: in.Sandbox, Drop: in.Drop}
+	if what.Dir == "" && what.Sandbox == "" {
+		what.Dir = "."
+	}
+	agreed := func([]paddock.GitAccepted) (bool, error) { return true, nil }
+	switch {
+	case in.Yes, stream.Ask == nil && in.Sandbox != "":
+		what.Agree = agreed
+	case stream.Ask != nil:
+		what.Agree = func(offered []paddock.GitAccepted) (bool, error) { return stream.Ask(gitQuestion(offered)) }
+	}
+	found, err := paddock.AcceptGit(what, env.Options)
+	out := GitAcceptOutput{Files: []GitAcceptedFile{}, Forgotten: found.Forgotten, dropped: in.Drop}
+	done, failed := false, error(nil)
+	for _, f := range found.Files {
+		one := GitAcceptedFile{File: f.File, Sandboxes: f.Sandboxes, Added: []string{}}
+		switch {
+		case f.Err != nil:
+			one.Error, failed = f.Err.Error(), f.Err
+		case found.Agreed && len(f.Added) > 0:
+			one.Added, done = f.Added, true
+		default:
+			one.Offered = f.Added
+		}
+		if len(one.Offered) > 0 && !in.Drop {
+			out.again = "paddock git accept --yes " + strings.Join(in.chosen(), " ")
+		}
+		for _, l := range f.Left {
+			one.Left = append(one.Left, GitLeft(l))
+		}
+		out.Files = append(out.Files, one)
+	}
+	switch {
+	case err != nil:
+		return out, err
+	case failed != nil && !done && out.again == "" && !in.Drop:
+		return out, failed
+	case len(found.Files) > 0 || len(found.Forgotten) > 0:
+		return out, nil
+	case in.Sandbox != "":
+		return out, &paddock.Error{Message: "cannot accept anything: nothing is kept that sandbox " + in.Sandbox + " added to git's configuration"}
+	}
+	return out, &paddock.Error{Message: "cannot accept anything: no sandbox over " + what.Dir + " has added to git's configuration",
+		Hint: "name its workspace with -w, or the sandbox by its ID"}
+}
+
+// chosen are the words that say again which sandboxes are meant.
+func (in GitAcceptInput) chosen() (words []string) {
+	if in.Workspace != "" || in.Sandbox == "" {
+		dir := in.Workspace
+		if dir == "" {
+			dir = "."
+		}
+		words = append(words, "-w", op.PathNames([]string{dir}))
+	}
+	if in.Sandbox != "" {
+		words = append(words, in.Sandbox)
+	}
+	return words
+}
+
+// ExitStatus is 1 where something is still kept that a file could have.
+func (out GitAcceptOutput) ExitStatus() int {
+	if out.again != "" || !out.dropped && slices.ContainsFunc(out.Files, func(f GitAcceptedFile) bool { return f.Error != "" }) {
+		return 1
+	}
+	return 0
+}
+
+// gitQuestion asks whether all of it is to be added.
+func gitQuestion(offered []paddock.GitAccepted) string {
+	var b strings.Builder
+	for _, f := range offered {
+		if len(f.Added) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "Commands of %s added to their copy of %s:\n", strings.Join(f.Sandboxes, ", "), op.PathNames([]string{f.File}))
+		for _, s := range f.Added {
+			b.WriteString("  " + s + "\n")
+		}
+	}
+	b.WriteString("Add this to git's configuration?")
+	return b.String()
+}
+
+func renderGitAccept(w io.Writer, out GitAcceptOutput) error {
+	var b strings.Builder
+	offered := "would add"
+	if out.dropped {
+		offered = "forgot"
+	}
+	for _, f := range out.Files {
+		name := op.PathNames([]string{f.File})
+		if len(f.Added)+len(f.Offered)+len(f.Left) == 0 {
+			fmt.Fprintf(&b, "%s has all of it\n", name)
+		}
+		for _, s := range f.Added {
+			fmt.Fprintf(&b, "%s: added %s\n", name, s)
+		}
+		for _, s := range f.Offered {
+			fmt.Fprintf(&b, "%s: %s %s\n", name, offered, s)
+		}
+		for _, l := range f.Left {
+			fmt.Fprintf(&b, "%s: left out %s: %s\n", name, l.Setting, l.Why)
+		}
+	}
+	for _, s := range out.Forgotten {
+		fmt.Fprintf(&b, "cannot read what a sandbox added, and forgot it: %s\n", s)
+	}
+	if out.again != "" {
+		fmt.Fprintf(&b, "nothing was added; to add it: %s\n", out.again)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,355 @@
+package session
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/output"
+	"github.com/paddock-dev/paddock/op/internal/registry"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// SessionChunk is a piece of a command's output.
+type SessionChunk struct {
+	Stream string `json:"stream"` // stdout or stderr
+	Data   string `json:"data"`
+}
+
+// SessionRunOutput is how a command in a session ended. Text is what a model
+// should be told of it; the first fields after that are the artifact that a
+// contract names.
+type SessionRunOutput struct {
+	SessionID        string `json:"session_id"`
+	Status           string `json:"status"` // success or error
+	Text             string `json:"text"`
+	TimedOut         bool   `json:"timed_out"`
+	ExitCode         *int   `json:"exit_code"` // null where time was up
+	TruncatedByLines bool   `json:"truncated_by_lines"`
+	TruncatedByBytes bool   `json:"truncated_by_bytes"`
+	TotalLines       int64  `json:"total_lines"`
+	TotalBytes       int64  `json:"total_bytes"`
+	// RedactionMatches count what was replaced by rules, by their names.
+	RedactionMatches map[string]int64 `json:"redaction_matches"`
+	// Blocked is the rule that ended the output, which is then replaced.
+	Blocked string `json:"blocked,omitempty"`
+
+	Output          string         `json:"output"` // the lines of Text, also where time was up
+	Stdout          string         `json:"stdout"`
+	Stderr          string         `json:"stderr"`
+	Chunks          []SessionChunk `json:"chunks"` // both streams, in order
+	Late            []SessionChunk `json:"late,omitempty"`
+	LateBytes       int64          `json:"late_bytes,omitempty"`
+	StdoutBytes     int64          `json:"stdout_bytes"`
+	StderrBytes     int64          `json:"stderr_bytes"`
+	Signal          string         `json:"signal,omitempty"`
+	Interrupted     bool           `json:"interrupted"`
+	DurationUS      int64          `json:"duration_us"`
+	UserCPUMS       int64          `json:"user_cpu_ms"`
+	SystemCPUMS     int64          `json:"system_cpu_ms"`
+	PeakMemory      int64          `json:"peak_memory_bytes"`
+	PeakMemoryFrom  string         `json:"peak_memory_source,omitempty"`
+	OOMKilled       bool           `json:"oom_killed"`
+	Jobs            int            `json:"jobs"`
+	SurvivorsKilled int            `json:"survivors_killed"`
+	DeathProved     bool           `json:"death_proved"`
+	StateKept       bool           `json:"state_kept"`
+	ShellEnded      bool           `json:"shell_ended"`
+	Restarted       bool           `json:"restarted"`
+	Cwd             string         `json:"cwd"`
+	Note            string         `json:"note,omitempty"`
+	// Denials are what the command was refused, as far as that is known; those
+	// marked as guesses stem from its error output.
+	Denials []paddock.Denial `json:"denials,omitempty"`
+	// Limit is, where time was up, how long the command had, and who says so.
+	Limit string `json:"time_limit,omitempty"`
+	// Kept is where output_read finds the lines of Output, where the answer has
+	// less of them than was printed.
+	Kept string `json:"kept,omitempty"`
+}
+
+func newSessionRunOutput(id string, r *paddock.SessionResult, p registry.SessionPlan) SessionRunOutput {
+	o := SessionRunOutput{
+		SessionID: id, Status: "success", Text: sessionText(r, p), TimedOut: r.TimedOut, ExitCode: &r.ExitCode,
+		TruncatedByLines: r.TruncatedByLines, TruncatedByBytes: r.TruncatedByBytes, TotalLines: r.TotalLines, TotalBytes: r.TotalBytes,
+		RedactionMatches: map[string]int64{}, Blocked: r.Blocked,
+		Output: outputText(r), Stdout: r.Stdout(), Stderr: r.Stderr(), Chunks: sessionChunks(r.Output),
+		Late: sessionChunks(r.Late), LateBytes: r.LateBytes, StdoutBytes: r.StdoutBytes, StderrBytes: r.StderrBytes,
+		Signal: r.Signal, Interrupted: r.Interrupted, DurationUS: r.Duration.Microseconds(),
+		UserCPUMS: r.UserCPU.Milliseconds(), SystemCPUMS: r.SystemCPU.Milliseconds(),
+		PeakMemory: r.PeakMemory, PeakMemoryFrom: r.PeakMemorySource, OOMKilled: r.OOMKilled, Denials: r.Denials, Jobs: r.Jobs,
+		SurvivorsKilled: r.SurvivorsKilled, DeathProved: r.DeathProved, StateKept: r.StateKept,
+		ShellEnded: r.ShellEnded, Restarted: r.Restarted, Cwd: r.Dir, Note: r.Note,
+	}
+	maps.Copy(o.RedactionMatches, r.RedactionMatches)
+	if r.TimedOut {
+		o.ExitCode = nil
+	}
+	if r.TimedOut || r.ExitCode != 0 {
+		o.Status = "error"
+	}
+	return o
+}
+
+// denied are the denials that people and models are told of, and the status of the
+// command; of the time that was up there is a sentence already.
+func (out SessionRunOutput) denied() (list []paddock.Denial, status int) {
+	if out.ExitCode != nil {
+		status = *out.ExitCode
+	}
+	if out.TimedOut {
+		status = op.StatusTimedOut
+	}
+	return slices.DeleteFunc(slices.Clone(out.Denials), func(d paddock.Denial) bool { return out.TimedOut && d.Rule == "timeout" }), status
+}
+
+func sessionChunks(list []paddock.SessionChunk) []SessionChunk {
+	chunks := make([]SessionChunk, 0, len(list))
+	for _, c := range list {
+		stream := "stdout"
+		if c.Stderr {
+			stream = "stderr"
+		}
+		chunks = append(chunks, SessionChunk{stream, c.Data})
+	}
+	return chunks
+}
+
+// SessionOpenOutput is a session that was opened.
+type SessionOpenOutput struct {
+	SessionID string           `json:"session_id"`
+	Sandbox   string           `json:"sandbox"`
+	Workspace string           `json:"workspace"` // over a server as commands find it, else the directory outside
+	Temporary bool             `json:"temporary"` // the workspace is removed with the session
+	Isolation policy.Isolation `json:"isolation"`
+}
+
+// Tell names the session, and where its shell is.
+func (out SessionOpenOutput) Tell(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "session %s, in sandbox %s, at %s: session_run {\"session_id\": %q, …} runs a command in it\n", out.SessionID, out.Sandbox, out.Workspace, out.SessionID)
+	return err
+}
+
+// SessionRestartOutput says that a session has a new shell.
+type SessionRestartOutput struct {
+	SessionID string `json:"session_id"`
+	Status    string `json:"status"`
+	Text      string `json:"text"`
+}
+
+// SessionCloseOutput is a session that was closed.
+type SessionCloseOutput struct {
+	SessionID string `json:"session_id"`
+	op.Left
+}
+
+// SessionListOutput are the sessions of who asks.
+type SessionListOutput struct {
+	Sessions []SessionSummary `json:"sessions"`
+}
+
+// SessionSummary is one of them.
+type SessionSummary struct {
+	SessionID string  `json:"session_id"`
+	Sandbox   string  `json:"sandbox"`
+	Workspace string  `json:"workspace"`
+	Backend   string  `json:"backend"`
+	State     string  `json:"state"` // ready, busy or ended
+	Cwd       string  `json:"cwd"`
+	Commands  int64   `json:"commands"`
+	Restarts  int64   `json:"restarts"`
+	StartedAt float64 `json:"started_at"` // seconds since 1970
+}
+
+// What people and models are told of a command in a session, in the words that
+// a contract fixes.
+const (
+	noOutput       = "<no output>"
+	restarted      = "Shell session restarted."
+	restartFailed  = "Failed to restart shell session."
+	needEither     = "Shell tool requires either 'command' or 'restart'."
+	needOne        = "Specify only one of 'command' or 'restart'."
+	needCommand    = "Shell tool expects a 'command' string when restart is not requested."
+	stderrPrefix   = "[stderr] "
+	shellEndedNote = "The shell has ended; restart the session to go on."
+)
+
+// lines are what was kept of the output, a line at a time in the order in
+// which lines were complete, those of standard error marked. A last line that
+// a bound has cut is left out, unless it is all there is.
+func outputLines(r *paddock.SessionResult) []string {
+	var list []string
+	var part [2]strings.Builder
+	add := func(stream int) {
+		prefix := ""
+		if stream == 1 {
+			prefix = stderrPrefix
+		}
+		list = append(list, prefix+strings.ToValidUTF8(part[stream].String(), "\uFFFD"))
+		part[stream].Reset()
+	}
+	last := 0
+	for _, c := range r.Output {
+		last = 0
+		if c.Stderr {
+			last = 1
+		}
+		for rest := c.Data; rest != ""; {
+			line, after, whole := strings.Cut(rest, "\n")
+			part[last].WriteString(line)
+			if rest = after; whole {
+				add(last)
+			}
+		}
+	}
+	for stream := range part {
+		if part[stream].Len() > 0 && (!r.TruncatedByBytes || stream != last || len(list) == 0) {
+			add(stream)
+		}
+	}
+	return list
+}
+
+// outputText is the output as one text.
+func outputText(r *paddock.SessionResult) string { return strings.Join(outputLines(r), "\n") }
+
+// sessionText is the whole answer as one text.
+func sessionText(r *paddock.SessionResult, p registry.SessionPlan) string {
+	return sessionTextOf(r, p, outputText(r))
+}
+
+// sessionTextOf is sessionText with so much of the output.
+func sessionTextOf(r *paddock.SessionResult, p registry.SessionPlan, text string) string {
+	if r.TimedOut {
+		limit := p.Opts.CommandTimeout.Seconds()
+		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", limit)
+	}
+	if text == "" {
+		text = noOutput
+	}
+	add := func(format string, args ...any) {
+		text = strings.TrimRight(text, " \t\r\n") + "\n\n" + fmt.Sprintf(format, args...)
+	}
+	if r.TruncatedByLines {
+		add("... Output truncated at %d lines (observed %d).", p.Opts.MaxLines, r.TotalLines)
+	}
+	if r.TruncatedByBytes {
+		add("... Output truncated at %d bytes (observed %d).", p.Opts.MaxBytes, r.TotalBytes)
+	}
+	if r.ExitCode != 0 {
+		add("Exit code: %d", r.ExitCode)
+	}
+	if r.ShellEnded {
+		add("%s", shellEndedNote)
+	}
+	return text
+}
+
+// Bounds of what a door that keeps outputs is given of a command's output, where
+// who asks has named none, in bytes.
+const (
+	sessionHead = 1 << 20
+	sessionTail = 1 << 20
+)
+
+// unbounded asks for as much of a command's output as the agent can keep.
+func unbounded(c *paddock.SessionCommand, p *registry.SessionPlan) {
+	c.MaxLines, c.MaxBytes, c.TailBytes = math.MaxInt32, sessionHead, sessionTail
+	p.Opts.MaxLines, p.Opts.MaxBytes = c.MaxLines, sessionHead+sessionTail
+}
+
+// sessionAnswer is what is told of a command. A door that keeps outputs keeps the
+// lines for output_read, and the answer has their beginning and end.
+func sessionAnswer(e *op.Env, id string, r *paddock.SessionResult, p registry.SessionPlan) SessionRunOutput {
+	if r.Omitted == 0 && len(r.Tail) > 0 { // all is there
+		r.Output, r.Tail, r.TruncatedByBytes = append(r.Output, r.Tail...), nil, false
+	}
+	if e.Outputs == nil {
+		return newSessionRunOutput(id, r, p)
+	}
+	whole := e.Outputs.New(e.PrincipalName())
+	_, _ = whole.Write([]byte(keptLines(r))) // it never fails
+	whole.End("")
+	room := e.Room(output.ShownExec) / 3 // text, output, and the streams
+	lines := whole.Excerpt(0, room)
+	out := newSessionRunOutput(id, r, p)
+	out.Output = strings.TrimSuffix(lines.Text, "\n")
+	out.Text = sessionTextOf(r, p, out.Output)
+	out.Stdout, out.Stderr = streamsOf(r, room)
+	if lines.CutBytes > 0 {
+		out.TruncatedByBytes, out.Kept = true, whole.ID()
+	} else {
+		whole.Drop()
+	}
+	if e.Budget > 0 {
+		out.Chunks = []SessionChunk{} // Stdout and Stderr have it once more
+	}
+	return out
+}
+
+// keptLines are the lines of all that there is of the output, and where some is
+// missing how much.
+func keptLines(r *paddock.SessionResult) string {
+	lines := outputLines(r)
+	if r.Omitted > 0 {
+		end := outputLines(&paddock.SessionResult{Output: r.Tail})
+		lines = append(append(lines, fmt.Sprintf("... %d bytes are not kept ...", r.Omitted)), end...)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// streamsOf is each stream by itself, both of them within the room.
+func streamsOf(r *paddock.SessionResult, room int) (stdout, stderr string) {
+	both := (*output.Outputs)(nil).New("")
+	for _, c := range slices.Concat(r.Output, r.Tail) {
+		_, _ = both.Side(map[bool]int{true: 1}[c.Stderr]).Write([]byte(c.Data)) // it never fails
+	}
+	both.End("")
+	second := both.Excerpt(1, room/3)
+	first := both.Excerpt(0, room-text.Cost(second.Text))
+	both.Drop()
+	return first.Text, second.Text
+}
+
+// Tell says first how the command ended, and all else that there is to say of it, then
+// what it printed.
+func (out SessionRunOutput) Tell(w io.Writer) error {
+	t := output.Teller{W: w}
+	if out.Output == "" && (out.Text == restarted || out.Text == restartFailed) {
+		t.Line("%s", out.Text)
+		return t.Err
+	}
+	denied, status := out.denied()
+	said := []string{fmt.Sprintf("exit status %d", status)}
+	if out.TimedOut {
+		said[0] = "timed out (" + out.Limit + ")"
+	}
+	said = append(said, output.DenialTexts(denied, status)...)
+	switch {
+	case out.Kept != "":
+		said = append(said, "some of the output left out")
+	case out.TruncatedByLines || out.TruncatedByBytes:
+		said = append(said, fmt.Sprintf("the output is cut: %d lines, %d bytes in all", out.TotalLines, out.TotalBytes))
+	}
+	if out.ShellEnded {
+		said = append(said, shellEndedNote)
+	}
+	if out.Note != "" {
+		said = append(said, out.Note)
+	}
+	if strings.Contains("\n"+out.Stdout, "\n"+stderrPrefix) {
+		said = append(said, "lines of stdout, too, begin with "+output.StderrTitle)
+	}
+	t.Line("%s", strings.ReplaceAll(strings.Join(said, "; "), "\n", "; "))
+	t.Text("", out.Output)
+	return t.Err
+}
