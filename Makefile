@@ -73,7 +73,7 @@ test-mcp-newest: build ## get the newest version of each MCP suite and client, a
 mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh
 
-test-readme: ## run every command of the README in a new Debian, as an ordinary user (first, as root: make readme-deps)
+test-readme: ## run every command of the README and docs in a new Debian, as an ordinary user (first, as root: make readme-deps)
 	@CGO_ENABLED=0 PADDOCK_TEST_README=1 $(GO) run ./internal/testsum -race off -- -count=1 -timeout=60m ./test/readme
 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
