@@ -224,7 +224,7 @@ cp ../paddock/go.sum .
 } >main.go
 go mod tidy && CGO_ENABLED=0 go build || exit`
 
-// asClient runs the README's client beside the agent.
+// asClient runs the client of docs/guest-agent.md beside the agent.
 func asClient(t *testing.T) {
 	dial(t, "unix", "/tmp/x.sock")
 	printed := must(t, "python3 ~/client.py")
