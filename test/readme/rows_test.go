@@ -125,6 +125,7 @@ func rows() []row {
 		{of: "bin/paddock-agent --help", dir: "paddock", steps: []step{{see: []string{"--shell-root"}}}},
 
 		// docs/host-tools.md
+		{of: `paddock privilege grant "user:$(id -un)" UNSANDBOXED_EXEC`, steps: []step{{see: []string{"after      UNSANDBOXED_EXEC"}, after: take}}},
 		{of: "paddock unshare -Urpf --mount-proc -- ps", steps: hostTool(step{see: []string{"      1 ?", " ps\n"}})},
 		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
 		{of: "paddock cgroup mkdir build/job", steps: hostTool(step{status: 125, see: []string{"permission denied: /sys/fs/cgroup/build"}})},
