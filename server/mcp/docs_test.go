@@ -48,7 +48,7 @@ const manualHead = `# The tools of the MCP server
 <!-- Generated: go test ./server/mcp -run TestDocs -update -->
 
 ~~~sh
-paddock mcp --profile full       # every tool on this page, over the current directory
+paddock mcp --profile full       # every tool below that needs no privilege
 ~~~
 
 To connect a client, see [For agents](agents.md). ^paddock mcp^ speaks the Model Context Protocol,
@@ -75,7 +75,8 @@ Tools marked *in a sandbox* have an optional field ^sandbox^, the name of a sand
 the one over the workspace. ● marks a required input field, and an answer field that is always
 present. Answer fields without a type are strings; durations are written 1h30m. ^a.b^ is a field of
 the object ^a^. At the end are [the fields of a sandbox](#fields-of-a-sandbox),
-[notes](#notes-on-several-tools) and [shared objects](#shared-objects).
+[notes](#notes-on-several-tools) and [shared objects](#shared-objects). The JSON schemas of a tool
+are in [op/testdata/schema](../op/testdata/schema), in a file of its name.
 
 `
 
@@ -104,28 +105,26 @@ func writeManual(w io.Writer, ops []op.Op) {
 	m.writeShared(w)
 }
 
-// manual is what the chapters of the tools share.
+// manual collects what the sections of the tools share.
 type manual struct {
 	words *wording
-	// sandbox has the rows of the fields that describe a sandbox, which are those of
-	// plan, in the words of run.
+	// sandbox has the rows of the fields that describe a sandbox: those of plan.
 	sandbox []string
-	// notes are the paragraphs that the descriptions of several tools end with, each
-	// with the names of these.
+	// notes maps each paragraph of the descriptions, but the first, to its tools.
 	notes   map[string][]string
-	objects map[string]*object // by how their fields are written
+	objects map[string]*object // by the rows of their fields
 	order   []*object
-	inputs  []tool // those that are written, and their answers
-	answers []tool
+	inputs  []tool // written so far
+	answers []tool // written so far
 }
 
-// tool is one with the rows of its input or its answer.
+// tool is a tool's name with the rows of its input or answer.
 type tool struct {
 	name string
 	rows []string
 }
 
-// object is one that answers have in common.
+// object is one that occurs in answers.
 type object struct {
 	name   string
 	of     shape
@@ -133,8 +132,8 @@ type object struct {
 	uses   int
 }
 
-// shared reports whether an object has a section of its own: it is long, and
-// more than one answer has it.
+// shared reports whether the object has a section of its own: it has at least six
+// fields, and occurs more than once.
 func (o *object) shared() bool { return o.uses > 1 && o.fields >= 6 }
 
 func newManual(words *wording, ops []op.Op) *manual {
@@ -164,10 +163,11 @@ func parsed(schema json.RawMessage) shape {
 	return s
 }
 
-// noted reports whether a paragraph is said once for all tools that have it.
+// noted reports whether a paragraph is printed once, in the notes, instead of in
+// each tool.
 func (m *manual) noted(paragraph string) bool { return len(m.notes[paragraph]) >= 5 }
 
-// count notes the objects below s, by what they look like.
+// count counts the objects below s.
 func (m *manual) count(s shape) {
 	for _, p := range s.Properties {
 		of := p.of.object()
@@ -205,7 +205,7 @@ func (m *manual) writeShared(w io.Writer) {
 	}
 }
 
-// fields are those of an answer in one line, each with its type.
+// fields returns the fields of an object in one line, each with its type.
 func (m *manual) fields(s shape) string {
 	var all []string
 	for _, p := range s.Properties {
@@ -257,22 +257,24 @@ func (m *manual) writeTool(w io.Writer, o *op.Op) {
 	}
 	rows := m.input(o).rows("", nil)
 	traits := manualTraits(o)
+	none := "Input: no fields. "
 	if one := slices.IndexFunc(rows, isSandbox); one >= 0 {
 		rows = slices.Delete(rows, one, one+1)
 		traits = append(traits, "*in a sandbox*")
+		none = "Input: no other fields. "
 	}
-	fmt.Fprintf(w, "\n## %s\n\n**%s.** %s · [schemas](../op/testdata/schema/%s.json)\n\n",
-		o.Name, o.Summary, strings.Join(traits, " · "), o.Name)
+	fmt.Fprintf(w, "\n## %s\n\n**%s.** %s\n\n", o.Name, o.Summary, strings.Join(traits, " · "))
 	fmt.Fprint(w, strings.TrimSpace(manualProse(told)), "\n")
 	answer := "Answer: " + m.like(o) + "."
 	if len(rows) == 0 {
-		answer = "Input: no other fields. " + answer
+		answer = none + answer
 	}
 	m.writeInput(w, o.Name, rows)
 	fmt.Fprintf(w, "\n%s\n", wrap(answer))
 }
 
-// like are the fields of an answer, beside those of another that is written above.
+// like returns the fields of a tool's answer. If an answer above has six or more of
+// them, they are a link to it.
 func (m *manual) like(o *op.Op) string {
 	answer := m.answer(o)
 	rows := answer.rows("", nil)
@@ -297,11 +299,11 @@ func containsAll(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
-// isSandbox reports whether a row is of the field that most tools have.
+// isSandbox reports whether a row is the field sandbox.
 func isSandbox(row string) bool { return strings.HasPrefix(row, "| `sandbox` |  | string") }
 
-// writeInput writes the table of a tool's fields. Those that describe a sandbox
-// are one row, and so are four or more that a tool above has, too.
+// writeInput writes the table of a tool's fields. Those that describe a sandbox are
+// one row, and so are four or more that a tool above has in common with it.
 func (m *manual) writeInput(w io.Writer, name string, rows []string) {
 	if containsAll(rows, m.sandbox) {
 		rows = slices.DeleteFunc(rows, func(row string) bool { return slices.Contains(m.sandbox, row) })
@@ -318,7 +320,7 @@ func (m *manual) writeInput(w io.Writer, name string, rows []string) {
 			for i, row := range same {
 				same[i] = strings.Split(row, " ")[1]
 			}
-			rows = append(rows, fmt.Sprintf("| %s |  |  | as for [`%s`](#%s) |\n", strings.Join(same, ", "), above.name, above.name))
+			rows = append(rows, fmt.Sprintf("| %s |  |  | as for [%#q](#%s) |\n", strings.Join(same, ", "), above.name, above.name))
 			break
 		}
 	}
@@ -443,8 +445,8 @@ func (s *shapes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// object is the schema of a field that is an object, a list of objects, or a map
-// to objects; nil for others.
+// object returns the schema of an object, also of those in a list or a map, and nil
+// for other types.
 func (s shape) object() *shape {
 	switch of := s.values(); {
 	case s.Items != nil:
