@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz changelog clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -73,7 +73,7 @@ test-mcp-newest: build ## get the newest version of each MCP suite and client, a
 mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh
 
-test-readme: ## run every command of the README in a new Debian, as an ordinary user (first, as root: make readme-deps)
+test-readme: ## run every command of the README and docs in a new Debian, as an ordinary user (first, as root: make readme-deps)
 	@CGO_ENABLED=0 PADDOCK_TEST_README=1 $(GO) run ./internal/testsum -race off -- -count=1 -timeout=60m ./test/readme
 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
@@ -114,6 +114,11 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
 		done; \
 	done
+
+changelog: ## move the entries in changes/unreleased to the top of CHANGELOG.md
+	@set -e; entries=$$(ls changes/unreleased/*.md); \
+	{ sed '/^## Unreleased$$/q' CHANGELOG.md; echo; cat $$entries; sed '1,/^## Unreleased$$/d' CHANGELOG.md | sed 1d; } >CHANGELOG.new; \
+	mv CHANGELOG.new CHANGELOG.md; rm $$entries
 
 clean: ## remove what was built
 	rm -rf $(BIN) .cache

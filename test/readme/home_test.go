@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// files are what a reader of the README has: a project of Go with one module
+// files are what a reader of the papers has: a project of Go with one module
 // that it needs, and the programs that the examples name.
 var files = map[string]string{
 	".profile": `export PATH=$PATH:/usr/local/go/bin GOPROXY=file:///srv/modules
@@ -58,8 +58,8 @@ echo "app: LANG=$LANG TOKEN=$TOKEN"
 if [ -d /cache ]; then cat /cache/kept && echo new >/cache/new; fi
 `
 
-// furnishHome writes what the README takes for granted, its own blocks among it.
-func furnishHome(t *testing.T, r readme) {
+// furnishHome writes what the papers take for granted, their own blocks among it.
+func furnishHome(t *testing.T, papers []paper) {
 	t.Helper()
 	mod, err := os.ReadFile(home + "/paddock/go.mod")
 	if err != nil {
@@ -75,9 +75,11 @@ func furnishHome(t *testing.T, r readme) {
 		}
 		write(t, filepath.Join(home, name), text)
 	}
-	for _, b := range r.blocks {
-		if row, ok := rowOf(b.first()); ok && row.path != "" {
-			write(t, filepath.Join(home, row.path), b.text)
+	for _, p := range papers {
+		for _, b := range p.blocks {
+			if row, ok := rowOf(b.first()); ok && row.path != "" {
+				write(t, filepath.Join(home, row.path), b.text)
+			}
 		}
 	}
 	write(t, "/usr/local/bin/app", app)

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package readme runs the README as somebody who has just met Paddock would:
-// every command in it, literally, in a new Debian with what the README asks for,
-// as an ordinary user with the official Go. What the commands must do is in one
-// table (rows_test.go): a command without a row fails, and so does a row without
-// a command. "make readme-deps" makes the Debian, "make test-readme" runs this.
+// Package readme runs the README and the pages of docs as somebody who has just met
+// Paddock would: every command in them, literally, in a new Debian with what the
+// README asks for, as an ordinary user with the official Go. What the commands must
+// do is in one table (rows_test.go), which also says why some are not run: a command
+// without a row fails, and so does a row without a command. "make readme-deps" makes the Debian, "make test-readme" runs this.
 //
 // The Debian is entered by pivot_root, from new mount, pid, ipc and network
 // namespaces that the machine's own user namespace owns: so /proc is whole, and

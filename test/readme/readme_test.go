@@ -30,7 +30,7 @@ const (
 	patience = 10 * time.Minute
 )
 
-// row says what is to be seen of one command of the README, or of one block.
+// row says what is to be seen of one command of the papers, or of one block.
 type row struct {
 	of string // the command, without the comment beside it; the first line of a block
 	// dir is where it runs, below the home. Default: src/app.
@@ -38,6 +38,8 @@ type row struct {
 	// path is where a block is kept, below the home, from the start.
 	path  string
 	steps []step
+	// why says why it is not run here. It then has no steps.
+	why string
 }
 
 // step is a command that runs in a login shell: the row's own, where no other is
@@ -59,16 +61,16 @@ type step struct {
 	while func(t *testing.T) // runs while the command does, which is interrupted then
 }
 
-// TestReadme runs the README from its first line to its last. Each command finds
-// what those before it have left.
+// TestReadme runs the README and the pages of docs from their first lines to their
+// last. Each command finds what those before it have left.
 func TestReadme(t *testing.T) {
 	if !inside {
 		t.Skip("it takes long: make test-readme runs it")
 	}
-	r := read(t)
-	furnishHome(t, r)
+	papers := read(t)
+	furnishHome(t, papers)
 	export := ""
-	for _, c := range r.commands {
+	for _, c := range papers[0].commands {
 		if strings.HasPrefix(c.text, "export PATH=") {
 			export = c.text
 		}
@@ -80,31 +82,33 @@ func TestReadme(t *testing.T) {
 	run := func(c command, before string) {
 		row, ok := rowOf(c.text)
 		if !ok {
-			t.Errorf("README.md:%d: %q has no row", c.line, c.text)
+			t.Errorf("%s:%d: %q has no row", c.paper, c.line, c.text)
 			return
 		}
-		t.Run(fmt.Sprintf("%d %s", c.line, c.text), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s:%d %s", filepath.Base(c.paper), c.line, c.text), func(t *testing.T) {
 			for _, s := range row.steps {
 				s.run(t, script, before, row, c)
 			}
 			nothingRuns(t)
 		})
 	}
-	blocks := r.blocks
-	var typed []string
-	for i, c := range r.commands {
-		for len(blocks) > 0 && blocks[0].line < c.line {
-			run(command{text: blocks[0].first(), line: blocks[0].line}, "")
-			blocks = blocks[1:]
+	for _, p := range papers {
+		blocks := p.blocks
+		var typed []string
+		for i, c := range p.commands {
+			for len(blocks) > 0 && blocks[0].line < c.line {
+				run(blocks[0].command(), "")
+				blocks = blocks[1:]
+			}
+			if i == 0 || c.console == 0 || c.console != p.commands[i-1].console {
+				typed = nil
+			}
+			run(c, strings.Join(typed, "\n"))
+			typed = append(typed, c.text)
 		}
-		if i == 0 || c.console == 0 || c.console != r.commands[i-1].console {
-			typed = nil
+		for _, b := range blocks {
+			run(b.command(), "")
 		}
-		run(c, strings.Join(typed, "\n"))
-		typed = append(typed, c.text)
-	}
-	for _, b := range blocks {
-		run(command{text: b.first(), line: b.line}, "")
 	}
 }
 
@@ -151,7 +155,7 @@ func (s step) run(t *testing.T, script, before string, row row, c command) {
 		shown := regexp.MustCompile(pattern(c.shown))
 		errOut = degraded.ReplaceAllString(errOut, "")
 		if !shown.MatchString(out+errOut) && !shown.MatchString(errOut+out) {
-			t.Errorf("%s: printed\n%s\nand the README shows\n%s", text, printed, strings.Join(c.shown, "\n"))
+			t.Errorf("%s: printed\n%s\nand %s shows\n%s", text, printed, c.paper, strings.Join(c.shown, "\n"))
 		}
 	}
 	if len(s.lacks) > 0 {

@@ -23,6 +23,12 @@ const (
 	take   = "~/paddock/bin/paddock privilege revoke user:dev UNSANDBOXED_EXEC"
 )
 
+// Why some commands are not run here.
+const (
+	sdks    = "it needs an SDK and a model: make test-mcp runs each SDK with a scripted model"
+	clients = "it needs a client, a key and a model: make test-mcp runs each client with a scripted model"
+)
+
 var (
 	noMemory = []string{"linux: control groups", "linux: controller memory"}
 	noCPU    = []string{"linux: control groups", "linux: controller cpu"}
@@ -30,27 +36,136 @@ var (
 	noCodex  = []string{"codex: codex CLI"}
 )
 
-// rows is the table, in the order of the README.
+// rows is the table, in the order of the papers.
 //
 //nolint:maintidx // a table
 func rows() []row {
 	return []row{
+		// README.md
 		{of: "make demo", dir: "paddock", steps: []step{{see: []string{"walls held"}, never: []string{"NOT "}}}},
 		// All packages are compiled and few tests run: all of them run as an ordinary
 		// user in .ci/run, on a machine with the programs that many of them need.
 		{of: "make test", dir: "paddock", steps: []step{{instead: "make test TESTARGS=-run=TestOutput", see: []string{", 0 failed, "}, never: []string{"FAIL"}}}},
-		{of: `./bin/paddock run -- sh -c 'echo out; echo err >&2; exit 7'`, dir: "paddock", steps: []step{{status: 7}}},
-		{of: "echo $?", dir: "paddock", steps: []step{{}}},
-
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-mcp bin/paddock-redis"}}},
+		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
+		{of: "cat result", dir: "paddock", steps: []step{{}}},
+		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
-		{of: "paddock run -w ~/src/app --ro ~/go/pkg/mod -- make", dir: "paddock", steps: []step{{see: []string{"made one", "made two"}}}},
-		{of: "paddock run --rw ~/.cache/app:/cache -- app", steps: []step{{see: []string{"app: ", "kept"}, after: "grep new ~/.cache/app/new"}}},
 		{of: "paddock run --network host -- curl https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},
 		{of: "paddock run --timeout 1s -- ./hangs", steps: []step{{status: 124, see: []string{"timeout"}}}},
-		{of: "paddock run --env LANG=C.UTF-8 --env-pass TOKEN -- app", steps: []step{{before: "export TOKEN=t0ken", see: []string{"app: LANG=C.UTF-8 TOKEN=t0ken"}}}},
 		{of: "paddock run bash", steps: []step{{tty: true, stdin: "tty; echo $((6*7)) >answer; exit 3\n", status: 3, see: []string{"/dev/pts/"}, after: "grep 42 answer"}}},
+		{of: "paddock session -w ~/src/app", steps: []step{{stdin: "cd /tmp\nx=1\npwd; echo $x\nexit 3\n", status: 3, see: []string{"/tmp\n1\n"}}}},
+		{of: "paddock execute 'ls; curl example.com'", steps: []step{{status: 126}}},
+		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
+		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
+		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: in /home/dev/src/app alone"}, also: installed}}},
+		{of: "paddock mcp", steps: []step{{}}},
+		{of: "paddock mcp uninstall --client claude-code", steps: []step{{after: "! grep -r paddock ~/.claude.json .claude"}}},
+		{of: `{"mcpServers": {"paddock": {"command": "/path/to/paddock", "args": ["mcp", "--workspace", "/path/to/project"]}}}`, path: "mcp.json", steps: []step{{instead: "jq . ~/mcp.json", also: written}}},
+		{of: `import "github.com/paddock-dev/paddock"`, path: "lib/readme.txt", dir: "lib", steps: []step{
+			{before: inAProgram, instead: "./lib", status: 1, see: []string{"cannot find the agent: tried $PADDOCK_AGENT (not set), "}},
+			{before: "export PADDOCK_AGENT=$HOME/paddock/bin/paddock-agent", instead: "./lib", see: []string{"Linux"}},
+		}},
+
+		// docs/agents.md
+		{of: "cd ~/src/app", steps: []step{{}}},
+		{of: "paddock mcp uninstall --client NAME", steps: []step{{instead: "paddock mcp uninstall --client codex"}}},
+		{of: "paddock mcp install --client NAME", steps: []step{{instead: "paddock mcp install --client gemini", after: "grep paddock_ ~/.gemini/settings.json"}}},
+		{of: "paddock mcp --structured", steps: []step{{}}},
+		{of: "paddock mcp install --client claude-code", steps: []step{{also: installed, after: "~/paddock/bin/paddock mcp uninstall --client claude-code"}}},
+		{of: "paddock mcp install --client codex", steps: []step{{after: "grep paddock_ ~/.codex/config.toml && ~/paddock/bin/paddock mcp uninstall --client codex"}}},
+		{of: "paddock mcp install --client gemini", steps: []step{{after: "grep paddock_ ~/.gemini/settings.json && ~/paddock/bin/paddock mcp uninstall --client gemini"}}},
+		{of: "paddock mcp install --client cursor", steps: []step{{after: "grep paddock .cursor/mcp.json && rm -r .cursor"}}},
+		{of: "paddock mcp install --client vscode", steps: []step{{after: "grep paddock .vscode/mcp.json && rm -r .vscode"}}},
+		{of: "paddock mcp install --print", steps: []step{{see: []string{`"mcpServers"`}}}},
+		{of: "import { Agent, MCPServerStdio, run } from '@openai/agents';", why: sdks},
+		{of: "import { MultiServerMCPClient } from '@langchain/mcp-adapters';", why: sdks},
+		{of: "import { createMCPClient } from '@ai-sdk/mcp';", why: sdks},
+		{of: "paddock run --network host --env-pass ANTHROPIC_API_KEY -- claude -p 'make the tests pass' --dangerously-skip-permissions", why: clients},
+		{of: "paddock run --network host --env-pass OPENAI_API_KEY -- codex exec --sandbox danger-full-access 'make the tests pass'", why: clients},
+		{of: "paddock git accept", steps: []step{
+			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
+			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
+			{tty: true, stdin: "y\n", see: []string{"Add this to git's configuration? [y/N]"}, after: "git remote get-url origin"},
+		}},
+
+		// docs/audit.md
+		{of: "paddock audit --since 1h", steps: []step{{see: []string{"user:dev run ", "execute denied"}}}},
+		{of: `paddock audit --raw | jq -c 'select(.outcome == "denied")'`, steps: []step{{see: []string{`"outcome":"denied"`, "'curl' is not allowed"}, never: []string{`"outcome":"ok"`}}}},
+		{of: "paddock audit verify", steps: []step{{see: []string{"ok: nothing was changed"}}}},
+		{of: `paddock audit verify --head "$HASH"`, steps: []step{
+			{before: "HASH=$(paddock audit verify | sed -n 's/^head *//p')", see: []string{"ok: nothing was changed"}},
+			{before: "HASH=$(echo | sha256sum | cut -d ' ' -f 1)", status: 1},
+		}},
+		{of: "paddock privilege grant user:ann UNSANDBOXED_EXEC", steps: []step{{see: []string{"before     none", "after      UNSANDBOXED_EXEC"}}}},
+		{of: "paddock privilege list", steps: []step{{see: []string{"user:ann"}}}},
+		{of: "workspace: [{source: /srv/agents, mode: rw}]", path: "ceiling.yaml", steps: []step{
+			{instead: "paddock token create agent:bob --workspace /srv/agents --ceiling ~/ceiling.yaml", see: []string{"agent:bob"}},
+			{instead: "paddock token create agent:eve --workspace ~/src/app --ceiling ~/ceiling.yaml", status: 125, see: []string{"/srv/agents"}},
+		}},
+		{of: "paddock token create PRINCIPAL --ceiling FILE", steps: []step{{status: 125, see: []string{"--workspace"}}, {instead: "paddock token create agent:ida --workspace /srv/agents --ceiling ~/ceiling.yaml", see: []string{"agent:ida"}}}},
+
+		// docs/backends.md
+		{of: "paddock doctor --backend docker", steps: []step{{status: 1, lacks: noDocker, see: []string{"not usable: "}}}},
+		{of: "paddock plan --backend docker", steps: []step{{status: 125, lacks: noDocker}}},
+		{of: "paddock run --backend docker --image debian:12 -- sh -c 'cat /etc/os-release'", steps: []step{{status: 125, lacks: noDocker}}},
+		{of: "paddock run --wrapper 'bwrap --ro-bind / / --dev /dev --tmpfs /tmp --unshare-net --' -- ls", steps: []step{{see: []string{"notes.txt", "paddock: not kept: "}}}},
+		{of: "backend: docker", path: "src/app/docker.yaml", steps: []step{{instead: "paddock run --spec docker.yaml -- ./app", status: 125, see: []string{
+			"requires the 'podman' CLI to be installed and available on PATH.", "hint: install docker, podman or nerdctl, or name the program with --engine",
+		}}}},
+		{of: "backend: codex", path: "src/app/codex.yaml", steps: []step{{instead: "paddock run --spec codex.yaml -- ./app", status: 125, lacks: noCodex}}},
+
+		// docs/guest-agent.md
+		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
+			{status: 125, see: []string{"permission denied", "below $XDG_RUNTIME_DIR where that is set"}},
+			{before: "export XDG_RUNTIME_DIR=/run/user/1000", while: asClient},
+		}},
+		{of: "import base64, io, json, socket, tarfile", path: "client.py", steps: []step{{instead: "python3 ~/client.py", status: 1, see: []string{"FileNotFoundError"}}}},
+		{of: "bin/paddock-agent --help", dir: "paddock", steps: []step{{see: []string{"--shell-root"}}}},
+
+		// docs/host-tools.md
+		{of: `paddock privilege grant "user:$(id -un)" UNSANDBOXED_EXEC`, steps: []step{{see: []string{"after      UNSANDBOXED_EXEC"}, after: take}}},
+		{of: "paddock unshare -Urpf --mount-proc -- ps", steps: hostTool(step{see: []string{"      1 ?", " ps\n"}})},
+		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
+		{of: "paddock cgroup mkdir build/job", steps: hostTool(step{status: 125, see: []string{"permission denied: /sys/fs/cgroup/build"}})},
+		{of: "paddock cgroup write build/job/memory.max 512M", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.max"}})},
+		{of: "paddock cgroup move build/job 4711", steps: hostTool(step{status: 125, see: []string{"cgroup_path must be an existing cgroup directory."}})},
+		{of: "paddock cgroup read build/job/memory.current", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.current"}})},
+		{of: "paddock cgroup stat build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
+		{of: "paddock cgroup rmdir build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
+
+		// docs/mcp.md
+		{of: "paddock mcp --profile full", steps: []step{{}}},
+
+		// docs/network.md
+		{of: "paddock run -- sh -c 'getent hosts example.com || echo no network'", steps: []step{{see: []string{"no network"}}}},
+
+		// docs/operations.md
+		{of: "paddock list", steps: []step{{see: []string{"no sandbox runs"}}}},
+		{of: "paddock token create agent:ann --workspace ~/src/app --expires 30d", steps: []step{{see: []string{"pdk_", "agent:ann"}, also: func(_ *testing.T, printed string) {
+			token, _, _ = strings.Cut(printed, "\n")
+		}}}},
+		{of: "paddock mcp --http 127.0.0.1:8765", steps: []step{{see: []string{"listening on http://127.0.0.1:8765/mcp"}, while: overHTTP}}},
+
+		// docs/rules.md
+		{of: `paddock execute 'grep -rn "TODO" . | sort | head -3'`, steps: []step{{see: []string{"TODO: "}}}},
+		{of: "paddock execute", steps: []step{{status: 126, see: []string{"Empty command", "give a text for the shell"}}}},
+		{of: "commands: {allow: [git, python3, ls, cat], subcommands: {git: [push]}}", path: "src/app/rules.yaml", steps: []step{
+			{instead: "paddock policy check --spec rules.yaml 'python3 -V && git status'", see: []string{"allowed"}},
+			{instead: "paddock policy check --spec rules.yaml 'git push'", status: 1, see: []string{"denied: Subcommand 'push' is not allowed"}},
+			{instead: "paddock execute --spec rules.yaml 'cat notes.txt'", status: 125, lacks: noMemory, see: []string{"allow_degraded: [memory] in the spec"}, never: []string{"--allow-degraded"}},
+			{before: "echo 'allow_degraded: [memory]' >>rules.yaml", instead: "paddock execute --spec rules.yaml 'cat notes.txt'", see: []string{"TODO: more"}},
+		}},
+		{of: "paddock policy check", steps: []step{{status: 125, see: []string{"paddock: "}}}},
+		{of: "paddock policy list", steps: []step{{see: []string{"allow  grep"}}}},
+		{of: "paddock policy check 'ls; curl example.com'", steps: []step{{status: 1}}},
+		{of: `paddock policy check 'grep -rn "a;b" . | sort | head -3' && echo fine`, steps: []step{{}}},
+
+		// docs/run.md
+		{of: "paddock run -w ~/src/app --ro ~/go/pkg/mod -- make", dir: "paddock", steps: []step{{see: []string{"made one", "made two"}}}},
+		{of: "paddock run --rw ~/.cache/app:/cache -- app", steps: []step{{see: []string{"app: ", "kept"}, after: "grep new ~/.cache/app/new"}}},
+		{of: "paddock run --env LANG=C.UTF-8 --env-pass TOKEN -- app", steps: []step{{before: "export TOKEN=t0ken", see: []string{"app: LANG=C.UTF-8 TOKEN=t0ken"}}}},
 		{of: "paddock run --memory 512MiB --cpus 1.5 -- make -j8", steps: []step{
 			{status: 125, lacks: noMemory, see: []string{"--allow-degraded=memory"}},
 			{instead: "paddock run --memory 512MiB --cpus 1.5 --allow-degraded=memory -- make -j8", status: 125, lacks: noCPU, see: []string{"--allow-degraded=cpus"}},
@@ -65,98 +180,22 @@ func rows() []row {
 			{status: 125, lacks: noCPU, see: []string{"--allow-degraded=cpus"}},
 			{instead: "paddock run --spec sandbox.yaml --allow-degraded=cpus -- ./app", see: []string{"app runs"}},
 		}},
-		{of: "paddock plan", steps: []step{{see: []string{"workspace   /home/dev/src/app (rw)", "PATH "}}}},
-		{of: "paddock list", steps: []step{{see: []string{"no sandbox runs"}}}},
-		{of: "paddock doctor", steps: []step{{see: []string{"usable: a sandbox with all default walls can be made here", "not available here: limit memory; limit cpus"}}}},
 		{of: "paddock help run", steps: []step{{see: []string{"--rootfs"}}}},
 		{of: "paddock completion bash", steps: []step{{see: []string{"complete -o"}}}},
 		{of: "level: full", path: "src/app/sandbox.yaml", steps: []step{{
 			instead: "paddock plan --spec sandbox.yaml --allow-degraded=cpus", see: []string{"workspace   /home/dev/src/app (rw)", "/home/dev/go/pkg/mod"},
 		}}},
-
-		{of: "paddock mcp install --client claude-code --exclusive", steps: []step{{see: []string{"approved: in /home/dev/src/app alone"}, also: installed}}},
-		{of: "paddock mcp", steps: []step{{}}},
-		{of: "paddock mcp uninstall --client claude-code", steps: []step{{after: "! grep -r paddock ~/.claude.json .claude"}}},
-		{of: `{"mcpServers": {"paddock": {"command": "/path/to/paddock", "args": ["mcp", "--workspace", "/path/to/project"]}}}`, path: "mcp.json", steps: []step{{instead: "jq . ~/mcp.json", also: written}}},
-		{of: "paddock token create agent:ann --workspace ~/src/app --expires 30d", steps: []step{{see: []string{"pdk_", "agent:ann"}, also: func(_ *testing.T, printed string) {
-			token, _, _ = strings.Cut(printed, "\n")
-		}}}},
-		{of: "paddock mcp --http 127.0.0.1:8765", steps: []step{{see: []string{"listening on http://127.0.0.1:8765/mcp"}, while: overHTTP}}},
-
-		{of: "paddock session -w ~/src/app", steps: []step{{stdin: "cd /tmp\nx=1\npwd; echo $x\nexit 3\n", status: 3, see: []string{"/tmp\n1\n"}}}},
-		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},
-
-		{of: "paddock execute", steps: []step{{status: 126, see: []string{"Empty command", "give a text for the shell"}}}},
-		{of: "paddock execute 'ls; curl example.com'", steps: []step{{status: 126}}},
-		{of: `paddock execute 'grep -rn "TODO" . | sort | head -3'`, steps: []step{{see: []string{"TODO: "}}}},
-		{of: "commands: {allow: [git, python3, ls, cat], subcommands: {git: [push]}}", path: "src/app/rules.yaml", steps: []step{
-			{instead: "paddock policy check --spec rules.yaml 'python3 -V && git status'", see: []string{"allowed"}},
-			{instead: "paddock policy check --spec rules.yaml 'git push'", status: 1, see: []string{"denied: Subcommand 'push' is not allowed"}},
-			{instead: "paddock execute --spec rules.yaml 'cat notes.txt'", status: 125, lacks: noMemory, see: []string{"allow_degraded: [memory] in the spec"}, never: []string{"--allow-degraded"}},
-			{before: "echo 'allow_degraded: [memory]' >>rules.yaml", instead: "paddock execute --spec rules.yaml 'cat notes.txt'", see: []string{"TODO: more"}},
-		}},
-		{of: "paddock policy check", steps: []step{{status: 125, see: []string{"paddock: "}}}},
-		{of: "paddock policy list", steps: []step{{see: []string{"allow  grep"}}}},
-		{of: "paddock policy check 'ls; curl example.com'", steps: []step{{status: 1}}},
-		{of: `paddock policy check 'grep -rn "a;b" . | sort | head -3' && echo fine`, steps: []step{{}}},
-
-		{of: "paddock audit --since 1h", steps: []step{{see: []string{"user:dev run ", "execute denied"}}}},
-		{of: `paddock audit --raw | jq -c 'select(.outcome == "denied")'`, steps: []step{{see: []string{`"outcome":"denied"`, "'curl' is not allowed"}, never: []string{`"outcome":"ok"`}}}},
-		{of: "paddock audit verify", steps: []step{{see: []string{"ok: nothing was changed"}}}},
-		{of: `paddock audit verify --head "$HASH"`, steps: []step{
-			{before: "HASH=$(paddock audit verify | sed -n 's/^head *//p')", see: []string{"ok: nothing was changed"}},
-			{before: "HASH=$(echo | sha256sum | cut -d ' ' -f 1)", status: 1},
-		}},
-
-		{of: "paddock privilege grant user:ann UNSANDBOXED_EXEC", steps: []step{{see: []string{"before     none", "after      UNSANDBOXED_EXEC"}}}},
-		{of: "paddock privilege list", steps: []step{{see: []string{"user:ann"}}}},
-		{of: "workspace: [{source: /srv/agents, mode: rw}]", path: "ceiling.yaml", steps: []step{
-			{instead: "paddock token create agent:bob --workspace /srv/agents --ceiling ~/ceiling.yaml", see: []string{"agent:bob"}},
-			{instead: "paddock token create agent:eve --workspace ~/src/app --ceiling ~/ceiling.yaml", status: 125, see: []string{"/srv/agents"}},
-		}},
-
-		{of: "paddock cgroup mkdir build/job", steps: hostTool(step{status: 125, see: []string{"permission denied: /sys/fs/cgroup/build"}})},
-		{of: "paddock cgroup write build/job/memory.max 512M", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.max"}})},
-		{of: "paddock cgroup move build/job 4711", steps: hostTool(step{status: 125, see: []string{"cgroup_path must be an existing cgroup directory."}})},
-		{of: "paddock cgroup read build/job/memory.current", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job/memory.current"}})},
-		{of: "paddock cgroup stat build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
-		{of: "paddock cgroup rmdir build/job", steps: hostTool(step{status: 125, see: []string{"no such file or directory: /sys/fs/cgroup/build/job"}})},
-		{of: "paddock unshare -Urpf --mount-proc -- ps", steps: hostTool(step{see: []string{"      1 ?", " ps\n"}})},
-		{of: "paddock nsenter -t 4711 --all -- ip address", steps: hostTool(step{with: startsNumber, see: []string{"1: lo:"}, never: []string{"127.0.0.1"}})},
-
-		{of: `import "github.com/paddock-dev/paddock"`, path: "lib/readme.txt", dir: "lib", steps: []step{
-			{before: inAProgram, instead: "./lib", status: 1, see: []string{"cannot find the agent: tried $PADDOCK_AGENT (not set), "}},
-			{before: "export PADDOCK_AGENT=$HOME/paddock/bin/paddock-agent", instead: "./lib", see: []string{"Linux"}},
-		}},
-
-		{of: "bin/paddock-agent --listen unix:///tmp/x.sock --workspace DIR", dir: "paddock", steps: []step{
-			{status: 125, see: []string{"permission denied", "below $XDG_RUNTIME_DIR where that is set"}},
-			{before: "export XDG_RUNTIME_DIR=/run/user/1000", while: asClient},
-		}},
-		{of: "bin/paddock-agent --help", dir: "paddock", steps: []step{{see: []string{"--shell-root"}}}},
-		{of: "import base64, io, json, socket, tarfile", path: "client.py", steps: []step{{instead: "python3 ~/client.py", status: 1, see: []string{"FileNotFoundError"}}}},
-
 		{of: "paddock run --redact email=mask --redact credit_card -- ./report", steps: []step{{see: []string{"j***@example.org [REDACTED_CREDIT_CARD]"}}}},
 		{of: "redaction:", path: "src/app/redaction.yaml", steps: []step{
 			{instead: "paddock run --spec redaction.yaml -- ./report", see: []string{"<ip_hash:", "[REDACTED_TICKET]"}, never: []string{"192.0.2.7", "JIRA-12"}},
 			{instead: "paddock run --spec redaction.yaml -- ./key", see: []string{"Output blocked: detected key."}, never: []string{"sk-0123"}},
 		}},
-
-		{of: "paddock run --backend docker --image debian:12 -- sh -c 'cat /etc/os-release'", steps: []step{{status: 125, lacks: noDocker}}},
-		{of: "paddock run --wrapper 'bwrap --ro-bind / / --dev /dev --tmpfs /tmp --unshare-net --' -- ls", steps: []step{{see: []string{"notes.txt", "paddock: not kept: "}}}},
-		{of: "paddock plan --backend docker", steps: []step{{status: 125, lacks: noDocker}}},
-		{of: "paddock doctor --backend docker", steps: []step{{status: 1, lacks: noDocker, see: []string{"not usable: "}}}},
-		{of: "backend: codex", path: "src/app/codex.yaml", steps: []step{{instead: "paddock run --spec codex.yaml -- ./app", status: 125, lacks: noCodex}}},
-		{of: "backend: docker", path: "src/app/docker.yaml", steps: []step{{instead: "paddock run --spec docker.yaml -- ./app", status: 125, see: []string{
-			"requires the 'podman' CLI to be installed and available on PATH.", "hint: install docker, podman or nerdctl, or name the program with --engine",
-		}}}},
-
-		{of: "paddock git accept", steps: []step{
-			{status: 125, see: []string{"no sandbox over . has added to git's configuration"}},
-			{before: "paddock run -- git remote add origin https://example.com/app.git", status: 1, see: []string{"would add remote.origin.url=https://example.com/app.git", "paddock git accept --yes -w ."}, after: "! git remote get-url origin"},
-			{tty: true, stdin: "y\n", see: []string{"Add this to git's configuration? [y/N]"}, after: "git remote get-url origin"},
-		}},
+		{of: "paddock run -- sh -c 'echo out; echo err >&2; exit 7'", steps: []step{{status: 7}}},
+		{of: "echo $?", dir: "paddock", steps: []step{{}}},
 		{of: "PADDOCK_AGENT=/nowhere paddock run -- true", steps: []step{{status: 125}}},
+
+		// docs/sessions.md
+		{of: `printf '%s\n' '{"command": "cd /tmp; x=1"}' '{"command": "pwd; echo $x"}' | paddock session --json`, steps: []step{{see: []string{`"output":"/tmp\n1"`}}}},
 	}
 }
 
@@ -186,7 +225,7 @@ cp ../paddock/go.sum .
 } >main.go
 go mod tidy && CGO_ENABLED=0 go build || exit`
 
-// asClient runs the README's client beside the agent.
+// asClient runs the client of docs/guest-agent.md beside the agent.
 func asClient(t *testing.T) {
 	dial(t, "unix", "/tmp/x.sock")
 	printed := must(t, "python3 ~/client.py")
