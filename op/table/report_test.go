@@ -165,7 +165,7 @@ func TestRunOutputExitStatus(t *testing.T) {
 		want int
 	}{
 		{exec.RunOutput{}, 0}, {exec.RunOutput{ExitCode: 255}, 255}, {exec.RunOutput{ExitCode: -9}, 137},
-		{exec.RunOutput{ExitCode: 124, TimedOut: true}, 124},
+		{exec.RunOutput{ExitCode: 124, Ended: exec.Ended{TimedOut: true}}, 124},
 	}
 	for _, tt := range tests {
 		if got := tt.out.ExitStatus(); got != tt.want {

@@ -41,8 +41,9 @@ func TestShell(t *testing.T) {
 	if !out.Found {
 		t.Errorf("%+v", out)
 	}
-	// What runs is interrupted by a key, and by a signal.
-	out = write(fields{"text": "echo begun; sleep 1000", "wait_for": "begun\n"})
+	// What runs is interrupted by a key. It prints itself, so that it is in the
+	// foreground by then.
+	out = write(fields{"text": "sh -c 'echo begun; exec sleep 1000'", "wait_for": "begun\n"})
 	if !out.Found {
 		t.Errorf("%+v", out)
 	}

@@ -245,8 +245,7 @@ func followed(ctx context.Context, h *registry.Sandbox, env *op.Env, argv []stri
 		cmd.Timeout = time.Duration(*in.Timeout)
 	}
 	run, err := follow(cmd, policy.Spec{}, false, stream)
-	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited}
-	out.ended(run)
+	out := ExecAnswer{Sandbox: h.Called(), State: registry.Exited, ExitCode: &run.ExitCode, Ended: run.Ended}
 	return out, errors.Join(err, output.TellDenials(stream.Stderr, run.Denials, run.ExitStatus()))
 }
 

@@ -18,35 +18,18 @@ import (
 
 // ExecAnswer is how a command ended, or what it has printed so far.
 type ExecAnswer struct {
-	Exec      string `json:"exec,omitempty"` // for output_read and exec_kill
-	Sandbox   string `json:"sandbox"`
-	State     string `json:"state"`     // running or exited
-	ExitCode  *int   `json:"exit_code"` // null while it runs; -N where signal N ended it, 124 where it timed out
-	Signal    string `json:"signal,omitempty"`
-	TimedOut  bool   `json:"timed_out"`
-	Limit     string `json:"time_limit,omitempty"` // where it timed out: how long it had, and who says so
-	OOMKilled bool   `json:"oom_killed"`
-	// Killed says that exec_kill ended it.
-	Killed     bool  `json:"killed,omitempty"`
-	DurationMS int64 `json:"duration_ms"`
+	Exec     string `json:"exec,omitempty"` // for output_read and exec_kill
+	Sandbox  string `json:"sandbox"`
+	State    string `json:"state"`            // running or exited
+	ExitCode *int   `json:"exit_code"`        // null while it runs; -N where signal N ended it, 124 where it timed out
+	Killed   bool   `json:"killed,omitempty"` // by exec_kill
+	Ended
 	// Stdout and Stderr are text without control sequences; of more than an
 	// answer has room for, the beginning and the end.
-	Stdout          string           `json:"stdout"`
-	Stderr          string           `json:"stderr"`
-	StdoutBytes     int64            `json:"stdout_bytes"` // all that was printed
-	StderrBytes     int64            `json:"stderr_bytes"`
-	StdoutCut       *ExecCut         `json:"stdout_cut,omitempty"`
-	StderrCut       *ExecCut         `json:"stderr_cut,omitempty"`
-	UserCPUMS       int64            `json:"user_cpu_ms"`
-	SystemCPUMS     int64            `json:"system_cpu_ms"`
-	PeakMemory      int64            `json:"peak_memory_bytes"`
-	SurvivorsKilled int              `json:"survivors_killed"` // processes that it left behind
-	DeathProved     bool             `json:"death_proved"`     // nothing of it is left
-	Denials         []paddock.Denial `json:"denials,omitempty"`
-	// RedactionMatches counts what the spec's rules have replaced, by their
-	// names; Blocked is the rule that ended the output, if one did.
-	RedactionMatches map[string]int64 `json:"redaction_matches,omitempty"`
-	Blocked          string           `json:"blocked,omitempty"`
+	Stdout    string   `json:"stdout"`
+	Stderr    string   `json:"stderr"`
+	StdoutCut *ExecCut `json:"stdout_cut,omitempty"`
+	StderrCut *ExecCut `json:"stderr_cut,omitempty"`
 	// Next are the cursors from which output_read goes on.
 	Next *ExecCursors `json:"next,omitempty"`
 }
@@ -67,15 +50,10 @@ type ExecCursors struct {
 // ExitStatus is the command's own, 124 where it timed out, and 128+N where
 // signal N ended it.
 func (out ExecAnswer) ExitStatus() int {
-	switch {
-	case out.TimedOut:
-		return op.StatusTimedOut
-	case out.ExitCode == nil:
-		return 0
-	case *out.ExitCode < 0:
-		return op.StatusSignal - *out.ExitCode
+	if out.ExitCode == nil {
+		return out.status(0)
 	}
-	return *out.ExitCode
+	return out.status(*out.ExitCode)
 }
 
 // shownWhole is how much it shows where nothing is kept.
@@ -83,11 +61,11 @@ const shownWhole = 2 << 20
 
 // told is what there is to tell of a command now.
 func told(h *registry.Sandbox, env *op.Env, x *registry.Exec) ExecAnswer {
-	out := ExecAnswer{Exec: x.Out.ID(), Sandbox: h.Called(), State: registry.Running, DurationMS: time.Since(x.Began).Milliseconds()}
+	out := ExecAnswer{Exec: x.Out.ID(), Sandbox: h.Called(), State: registry.Running, Ended: Ended{DurationMS: time.Since(x.Began).Milliseconds()}}
 	if !x.Running() {
 		out.State = registry.Exited
 		if x.Result != nil {
-			out.ended(newRunOutput(nil, x.Result))
+			out.ExitCode, out.Ended = &x.Result.ExitCode, newEnded(x.Result)
 			if out.TimedOut {
 				out.Limit, out.Denials = x.Limit.Ended(out.Denials)
 			}
@@ -114,16 +92,6 @@ func told(h *registry.Sandbox, env *op.Env, x *registry.Exec) ExecAnswer {
 		out.Next = &ExecCursors{stdout.Next, stderr.Next}
 	}
 	return out
-}
-
-// ended takes over what is known of a command that has.
-func (out *ExecAnswer) ended(r RunOutput) {
-	out.ExitCode, out.Signal, out.TimedOut, out.OOMKilled = &r.ExitCode, r.Signal, r.TimedOut, r.OOMKilled
-	out.Limit = r.Limit
-	out.DurationMS, out.UserCPUMS, out.SystemCPUMS, out.PeakMemory = r.DurationMS, r.UserCPUMS, r.SystemCPUMS, r.PeakMemory
-	out.StdoutBytes, out.StderrBytes = r.StdoutBytes, r.StderrBytes
-	out.SurvivorsKilled, out.DeathProved, out.Denials = r.SurvivorsKilled, r.DeathProved, r.Denials
-	out.RedactionMatches, out.Blocked = r.RedactionMatches, r.Blocked
 }
 
 func cut(e output.Excerpt) *ExecCut {

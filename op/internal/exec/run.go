@@ -269,7 +269,7 @@ func finish(cmd *paddock.Cmd, stream *op.Stream) (RunOutput, error) {
 	if result == nil {
 		return RunOutput{}, err
 	}
-	return newRunOutput(cmd.Args, result), brokenStream(err)
+	return RunOutput{Command: cmd.Args, ExitCode: result.ExitCode, Ended: newEnded(result), Isolation: result.Isolation}, brokenStream(err)
 }
 
 // brokenStream drops the part of a command's error that its result tells.
