@@ -19,33 +19,22 @@ import (
 // what the file says. Fields that are absent leave the file's word, or else
 // the default, alone.
 type SpecInput struct {
-	SpecFile  string           `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
-	Workspace *string          `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory, and for a session an empty one)"`
-	RO        []string         `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
-	RW        []string         `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
-	Unprotect []string         `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
-	Env       []string         `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
-	EnvPass   []string         `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
-	Mode      *string          `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
-	RootFS    *string          `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
-	Level     *string          `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
-	Seccomp   *string          `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
-	Degraded  []string         `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)" within:"degraded"`
-	Network   *string          `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)" within:"network"`
-	Hostname  *string          `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
-	Redact    []string         `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace what commands print: email, credit_card, ip, mac_address or url, by redact (default), mask, hash or block (may be repeated)"`
-	Timeout   *policy.Duration `json:"timeout,omitempty" flag:"timeout" arg:"DUR" help:"kill the command and all it started after this time, 90s or 1h30m (default: never; in a server a command of run has 2m)"`
-	MaxOutput *policy.Size     `json:"max_output,omitempty" flag:"max-output" arg:"SIZE" help:"bound each output stream: with --json its head and tail are kept (default: 1MiB), else its head is passed on (default: no bound)"`
-	CPUTime   *policy.Duration `json:"cpu_time,omitempty" flag:"cpu-time" arg:"DUR" help:"CPU time of each process, in whole seconds"`
-	FileSize  *policy.Size     `json:"file_size,omitempty" flag:"file-size" arg:"SIZE" help:"largest file that can be written"`
-	OpenFiles *uint64          `json:"open_files,omitempty" flag:"open-files" arg:"N" help:"open files of each process"`
-	Processes *uint64          `json:"processes,omitempty" flag:"processes" arg:"N" help:"processes and threads of the sandbox's user (default 4096)"`
-	Tmp       *policy.Size     `json:"tmp,omitempty" flag:"tmp" arg:"SIZE" help:"size of /tmp, of the home and of /dev/shm, each (default: 1GiB)"`
-	Memory    *policy.Size     `json:"memory,omitempty" flag:"memory" arg:"SIZE" help:"memory of all commands together, files in /tmp included"`
-	High      *policy.Size     `json:"memory_high,omitempty" flag:"memory-high" arg:"SIZE" help:"memory beyond which commands are slowed down"`
-	Swap      *policy.Size     `json:"swap,omitempty" flag:"swap" arg:"SIZE" help:"swap beside --memory (default: 0)"`
-	CPUs      *policy.CPUs     `json:"cpus,omitempty" flag:"cpus" arg:"N" help:"processors' time that all commands together may use, 1.5 say"`
-	Disk      *policy.Size     `json:"disk,omitempty" flag:"disk" arg:"SIZE" help:"size of a workspace of mode copy (default: 1GiB)"`
+	SpecFile  string   `json:"spec_file,omitempty" flag:"spec" arg:"FILE" complete:"file" help:"read the sandbox's spec from a YAML or JSON file; flags override it" within:"files"`
+	Workspace *string  `json:"workspace,omitempty" flag:"workspace" short:"w" arg:"DIR" complete:"dir" help:"directory that commands may change, at /workspace inside (default: the current directory, and for a session an empty one)"`
+	RO        []string `json:"ro,omitempty" flag:"ro" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, read-only (may be repeated)" within:"mounts"`
+	RW        []string `json:"rw,omitempty" flag:"rw" arg:"SRC[:DST]" complete:"file" help:"make a host path visible inside, writable (may be repeated)" within:"mounts"`
+	Unprotect []string `json:"unprotect,omitempty" flag:"unprotect" arg:"PATH" help:"let commands change a protected path of the workspace, such as .git/hooks; \"*\" is all of them (may be repeated)" within:"unprotected"`
+	Env       []string `json:"env,omitempty" flag:"env" short:"e" arg:"K=V" secret:"env" help:"set an environment variable inside (may be repeated)"`
+	EnvPass   []string `json:"env_pass,omitempty" flag:"env-pass" arg:"NAME" help:"hand on a variable of the caller's environment, which must be set (may be repeated)" within:"env"`
+	Mode      *string  `json:"workspace_mode,omitempty" flag:"workspace-mode" arg:"MODE" choices:"bind,copy" help:"bind (default: changes reach the directory) or copy (a copy in memory, that ends with the sandbox)"`
+	RootFS    *string  `json:"rootfs,omitempty" flag:"rootfs" arg:"DIR" complete:"dir" help:"directory with the programs and libraries to use (default: host, the host's own)" within:"rootfs"`
+	Level     *string  `json:"level,omitempty" flag:"level" arg:"LEVEL" choices:"full,landlock" help:"full (default) or landlock, for hosts that forbid user namespaces; paddock plan says what that loses" within:"levels"`
+	Seccomp   *string  `json:"seccomp,omitempty" flag:"seccomp" arg:"PROFILE" choices:"default,strict,debug" help:"system call filter: default, strict or debug (debuggers work)"`
+	Degraded  []string `json:"allow_degraded,omitempty" flag:"allow-degraded" arg:"NAME" choices:"memory,processes,swap,cpus,disk,namespaces,abstract_sockets,identity" help:"let this be weaker than asked for where the host cannot keep it (may be repeated)" within:"degraded"`
+	Network   *string  `json:"network,omitempty" flag:"network" arg:"MODE" choices:"none,host" help:"none (default: loopback only) or host (the host's own, with all that listens there)" within:"network"`
+	Hostname  *string  `json:"hostname,omitempty" flag:"hostname" arg:"NAME" help:"host name inside (default: paddock)"`
+	Redact    []string `json:"redact,omitempty" flag:"redact" arg:"TYPE[=STRATEGY]" help:"replace what commands print: email, credit_card, ip, mac_address or url, by redact (default), mask, hash or block (may be repeated)"`
+	policy.LimitFields
 	BackendInput
 }
 
@@ -74,7 +63,7 @@ func (in SpecInput) Over(ctx context.Context, env *Env, spec policy.Spec) (polic
 	}
 	err := errors.Join(
 		in.apply(&spec),
-		in.limits(&spec.Limits),
+		in.LimitFields.Over(&spec.Limits),
 		SetText(&spec.Workspace.Source, in.Workspace, "workspace"),
 		SetText(&spec.Workspace.Mode, in.Mode, "workspace_mode"),
 		SetText(&spec.RootFS, in.RootFS, "rootfs"),
@@ -110,23 +99,6 @@ func (in SpecInput) mounts(spec *policy.Spec) error {
 	})
 	spec.Mounts = append(spec.Mounts, own...)
 	return errors.Join(errs...)
-}
-
-func (in SpecInput) limits(l *policy.Limits) error {
-	return errors.Join(
-		Set(&l.Timeout, in.Timeout),
-		Set(&l.Output, in.MaxOutput),
-		setLimit(&l.CPUTime, in.CPUTime, "cpu_time"),
-		setLimit(&l.FileSize, in.FileSize, "file_size"),
-		setLimit(&l.OpenFiles, in.OpenFiles, "open_files"),
-		setLimit(&l.Processes, in.Processes, "processes"),
-		setLimit(&l.Tmp, in.Tmp, "tmp"),
-		setLimit(&l.Memory, in.Memory, "memory"),
-		setLimit(&l.MemoryHigh, in.High, "memory_high"),
-		setLimit(&l.CPUs, in.CPUs, "cpus"),
-		setLimit(&l.Disk, in.Disk, "disk"),
-		Set(&l.Swap, in.Swap), // none is a word of its own
-	)
 }
 
 // degraded takes names apart that are given together: --allow-degraded=a,b.
@@ -183,15 +155,6 @@ func Set[T any](field *T, value *T) error {
 		*field = *value
 	}
 	return nil
-}
-
-// setLimit is set for limits of which 0 can be no more than a mistake.
-func setLimit[T comparable](field *T, value *T, name string) error {
-	var none T
-	if value != nil && *value == none {
-		return &policy.FieldError{Field: name, Value: "0", Reason: "0 would count as not given", Hint: "leave it out for the default"}
-	}
-	return Set(field, value)
 }
 
 // SetText is set for words that cannot be empty: an empty one is a shell

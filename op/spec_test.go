@@ -26,7 +26,7 @@ limits: {timeout: 1m, open_files: 100}
 	in := SpecInput{
 		SpecFile: file, Workspace: new("/flag"), Network: new("none"), Unprotect: []string{".vscode"},
 		RO: []string{"/c:/x"}, RW: []string{"/d"}, Env: []string{"B=flag=1", "C="}, EnvPass: []string{"D"},
-		Timeout: new(policy.Duration(0)), MaxOutput: new(policy.MiB),
+		LimitFields: policy.LimitFields{Timeout: new(policy.Duration(0)), Output: new(policy.MiB)},
 	}
 	env := &Env{LookupEnv: func(name string) (string, bool) { return "passed", name == "D" }}
 	got, err := in.Spec(t.Context(), env)
@@ -50,7 +50,7 @@ limits: {timeout: 1m, open_files: 100}
 func TestSpecTellsAllThatIsWrong(t *testing.T) {
 	in := SpecInput{
 		Workspace: new(""), Network: new(""), Env: []string{"secret"}, EnvPass: []string{"UNSET"},
-		RO: []string{"a:b"}, Timeout: new(policy.Duration(time.Second)),
+		RO: []string{"a:b"}, LimitFields: policy.LimitFields{Timeout: new(policy.Duration(time.Second))},
 	}
 	_, err := in.Spec(t.Context(), &Env{})
 	var fields []string

@@ -124,17 +124,6 @@ func (r *resolver) passed(names []string) {
 	}
 }
 
-// maxima checks the limits as those of a spec are checked.
-func (r *resolver) maxima(l Limits) {
-	r.limits(l)
-	if l.MemoryHigh > 0 && l.Memory > 0 && l.MemoryHigh > l.Memory {
-		r.refuse("limits.memory_high", l.MemoryHigh.String(), "it is more than limits.memory, "+l.Memory.String(), "")
-	}
-	if l.Swap > 0 && l.Memory == 0 {
-		r.refuse("limits.swap", l.Swap.String(), "it is beside limits.memory, which is not given", "give limits.memory too")
-	}
-}
-
 // contradictions refuses what one field allows and another forbids.
 func (r *resolver) contradictions(c *Ceiling) {
 	landlock := slices.Contains(c.Levels, LevelLandlock)

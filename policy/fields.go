@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -123,36 +122,6 @@ func workspaceFields() []FieldRow {
 	}
 }
 
-func limitFields() []FieldRow {
-	const remedy = "use backend linux or docker"
-	unbounded := func(what string) map[string]Support {
-		return others(Support{Reason: "this backend cannot bound " + what, Remedy: remedy}, BackendLinux, BackendDocker)
-	}
-	inPart := func(what, word string) map[string]Support {
-		return others(Support{Reason: "this backend bounds " + what, Remedy: remedy + ", or allow it: --allow-degraded=" + word, Allow: word},
-			BackendLinux, BackendDocker)
-	}
-	high := unbounded("it")
-	high = with(high, BackendDocker, Support{Reason: "engines have no such limit", Remedy: "use limits.memory"})
-	return []FieldRow{
-		limit("timeout", func(l Limits) string { return orNothing(l.Timeout) }, nil),
-		limit("max_timeout", func(l Limits) string { return orNothing(l.MaxTimeout) }, nil),
-		limit("output", func(l Limits) string { return orNothing(l.Output) }, nil),
-		limit("cpu_time", func(l Limits) string { return orNothing(l.CPUTime) }, nil),
-		limit("file_size", func(l Limits) string { return orNothing(l.FileSize) }, nil),
-		limit("open_files", func(l Limits) string { return count(l.OpenFiles) }, nil),
-		limit("processes", func(l Limits) string { return count(l.Processes) },
-			inPart("the processes of all that its user runs", DegradeProcesses)),
-		limit("tmp", func(l Limits) string { return orNothing(l.Tmp) }, unbounded("temporary files")),
-		limit("memory", func(l Limits) string { return orNothing(l.Memory) },
-			inPart("the memory of each process alone", DegradeMemory)),
-		limit("memory_high", func(l Limits) string { return orNothing(l.MemoryHigh) }, high),
-		limit("swap", func(l Limits) string { return orNothing(l.Swap) }, unbounded("the use of swap")),
-		limit("cpus", func(l Limits) string { return orNothing(l.CPUs) }, unbounded("the use of processors")),
-		limit("disk", func(l Limits) string { return orNothing(l.Disk) }, unbounded("a directory")),
-	}
-}
-
 func optionFields() []FieldRow {
 	option := func(backend string, written func(Spec) bool) FieldRow {
 		return FieldRow{Field: backend, written: func(s Spec) []writtenValue { return present(backend, written(s)) },
@@ -163,11 +132,6 @@ func optionFields() []FieldRow {
 		option(BackendCodex, func(s Spec) bool { return s.Codex != nil }),
 		option(BackendWrapper, func(s Spec) bool { return s.Wrapper != nil }),
 	}
-}
-
-func limit(name string, value func(Limits) string, by map[string]Support) FieldRow {
-	field := "limits." + name
-	return FieldRow{Field: field, By: by, written: text(field, func(s Spec) string { return value(s.Limits) })}
 }
 
 func text(field string, value func(Spec) string) func(Spec) []writtenValue {
@@ -184,24 +148,6 @@ func present(field string, there bool) []writtenValue {
 		return nil
 	}
 	return []writtenValue{{field: field}}
-}
-
-// orNothing is a limit as text, empty where it is not written.
-func orNothing[T interface {
-	~int64
-	String() string
-}](v T) string {
-	if v == 0 {
-		return ""
-	}
-	return v.String()
-}
-
-func count(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
 }
 
 // keeps says whether the backend keeps a field whatever its value is, so that

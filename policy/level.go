@@ -94,12 +94,7 @@ func (r *resolver) combine(s Spec) {
 	if l.MaxTimeout > 0 && l.Timeout > l.MaxTimeout {
 		r.refuse("limits.timeout", l.Timeout.String(), "it is more than limits.max_timeout, "+l.MaxTimeout.String(), "")
 	}
-	if l.MemoryHigh > 0 && l.Memory > 0 && l.MemoryHigh > l.Memory {
-		r.refuse("limits.memory_high", l.MemoryHigh.String(), "it is more than limits.memory, "+l.Memory.String(), "")
-	}
-	if l.Swap > 0 && l.Memory == 0 {
-		r.refuse("limits.swap", l.Swap.String(), "it is beside limits.memory, which is not given", "give limits.memory too")
-	}
+	r.memory(l)
 	if l.Disk > 0 && s.Workspace.Mode == ModeBind && s.Workspace.Access == "rw" && !s.Allows(DegradeDisk) {
 		r.refuse("limits.disk", l.Disk.String(), "a bind workspace lies on the host's disk, which has no bound for a directory",
 			"use workspace mode copy, or allow it: --allow-degraded="+DegradeDisk)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -24,21 +23,8 @@ const (
 	DefaultProcesses = 4096
 )
 
-// The bounds of [Limits] and of the spec's lists.
+// The bounds of the spec's lists.
 const (
-	minTimeout   = Duration(time.Millisecond)
-	maxTimeout   = Duration(7 * 24 * time.Hour)
-	minCPUTime   = Duration(time.Second)
-	maxCPUTime   = Duration(365 * 24 * time.Hour)
-	maxOutput    = 1 * GiB
-	minTmp       = 1 * MiB
-	minOpenFiles = 16
-	maxOpenFiles = 1 << 20
-	minProcesses = 4
-	maxProcesses = 1 << 22
-	minMemory    = 4 * MiB
-	minCPUs      = CPUs(10)
-	minDisk      = 1 * MiB
 	maxMounts    = 256
 	maxUnprotect = 256
 )
