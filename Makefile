@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz shape clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -114,6 +114,9 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
 		done; \
 	done
+
+shape: ## print how much there is to read, beside code that others like to live in; TIMES=1 for a cold build, SHAPEARGS=-list for names
+	@$(GO) run -C test ./shape -root .. $(if $(TIMES),-times) $(SHAPEARGS)
 
 clean: ## remove what was built
 	rm -rf $(BIN) .cache
