@@ -33,6 +33,7 @@ func Run(s Spec) {
 	"greet.go": "package paddock\n\nfunc greet(s Spec) string { return \"hello, \" + s.Name }\n",
 	"add.go":   "package paddock\n\nfunc add(n int) int { m := n; return twice(m) }\n",
 	"twice.go": "package paddock\n\nfunc twice(n any) int { return bound() }\n",
+	"keep.go":  "package paddock\n\ntype kept struct{ last int }\n\nfunc keep(n int) kept { return kept{last: n} }\n",
 	"bound.go": "package paddock\n\nfunc bound() int { return add(0) + 1 }\n",
 	"later.go": "package paddock\n\nfunc later(n int) { write(n) }\n\nfunc write(int) {}\n",
 	"wall/wall.go": `package wall
@@ -95,6 +96,15 @@ func TestFiles(t *testing.T) {
 	if beside := files(); slices.Contains(beside, "wall/other/x.go") {
 		t.Errorf("what is beside the walk is on it: %v", beside)
 	}
+	w.From = []string{"paddock.keep"}
+	w.Value = []string{"paddock.keep#n"}
+	if _, err := code.Files(w); err == nil || !strings.Contains(err.Error(), "keep.go: keep stores it in last") {
+		t.Errorf("the value is stored where nobody follows it, and the error is %v", err)
+	}
+	w.Ends = []string{"paddock.kept.last"}
+	if kept := files(); !slices.Equal(kept, []string{"keep.go"}) {
+		t.Errorf("the walk of what is kept is %v", kept)
+	}
 	begin, end := marks(w)
 	paper, err := Write("# Walks\n"+begin+"* `old`: `x.go`\n"+end+"end\n", w, all)
 	if err != nil {
@@ -132,7 +142,7 @@ func TestMeasure(t *testing.T) {
 	if want := []string{"check", "greet", "later", "twice", "write"}; !slices.Equal(one, want) {
 		t.Errorf("functions with one caller: %v, want %v", one, want)
 	}
-	if len(shape.Files) != 10 || shape.Largest != "." || shape.LargestFiles != 7 {
+	if len(shape.Files) != 11 || shape.Largest != "." || shape.LargestFiles != 8 {
 		t.Errorf("%d files, the largest package is %q with %d", len(shape.Files), shape.Largest, shape.LargestFiles)
 	}
 	code, err := Load(root)

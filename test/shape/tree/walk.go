@@ -34,6 +34,8 @@ import (
 // files in Beside are not entered: the value goes there on another walk.
 //
 // So no call that carries the value leaves the files of its walk, but for Beside.
+// A field that a function on the walk stores the value in is one of Value, or of
+// a structure of Value, or one of Ends: else the value would leave unseen.
 type Walk struct {
 	Name   string   // its marker in ARCHITECTURE.md
 	Title  string   // from where to where
@@ -41,6 +43,7 @@ type Walk struct {
 	Value  []string // types, fields and parameters
 	Within []string // types and functions
 	Beside []string // packages (with those below them) and files
+	Ends   []string // fields that keep the value to tell it, from which it is not taken further
 }
 
 // node is a function or a variable of a package.
@@ -68,17 +71,19 @@ type walker struct {
 	value, within map[types.Object]bool
 	given         map[types.Object]holding // parameters and local variables
 	beside        []string
+	ends          map[types.Object]bool
+	stored        map[string]bool // what it was stored in without leave
 }
 
 // Files returns the files of a walk, each behind one that calls into it, but for
 // those of From.
 func (t *Tree) Files(w Walk) ([]string, error) {
-	s := &walker{nodes: t.nodes(), impls: t.implementations(), given: map[types.Object]holding{}, beside: w.Beside}
+	s := &walker{nodes: t.nodes(), impls: t.implementations(), given: map[types.Object]holding{}, beside: w.Beside, stored: map[string]bool{}}
 	var from []*node
 	for _, set := range []struct {
 		to    *map[types.Object]bool
 		names []string
-	}{{&s.value, w.Value}, {&s.within, slices.Concat(w.Within, w.From)}} {
+	}{{&s.value, w.Value}, {&s.within, slices.Concat(w.Within, w.From)}, {&s.ends, w.Ends}} {
 		*set.to = map[types.Object]bool{}
 		for _, name := range set.names {
 			o, err := t.lookup(name)
@@ -98,6 +103,10 @@ func (t *Tree) Files(w Walk) ([]string, error) {
 		before := maps.Clone(s.given)
 		order, calls := s.reach(from)
 		if maps.Equal(s.given, before) {
+			if len(s.stored) > 0 {
+				return nil, fmt.Errorf("walk %s: the value is stored in fields that are neither in Value nor in Ends:\n%s",
+					w.Name, strings.Join(slices.Sorted(maps.Keys(s.stored)), "\n"))
+			}
 			return s.onTheWay(order, calls), nil
 		}
 	}
@@ -278,6 +287,9 @@ func (s *walker) follow(n *node) {
 	info := n.pkg.Info
 	var inner []*ast.FuncLit
 	assign := func(to ast.Expr, what holding) {
+		if sel, ok := to.(*ast.SelectorExpr); ok {
+			s.store(n, sel.X, sel.Sel, what)
+		}
 		id, ok := to.(*ast.Ident)
 		if !ok || what == nothing {
 			return
@@ -312,6 +324,14 @@ func (s *walker) follow(n *node) {
 					assign(left, s.holds(n, x.Rhs[min(i, len(x.Rhs)-1)]))
 				}
 			}
+		case *ast.CompositeLit:
+			for _, e := range x.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					if field, ok := kv.Key.(*ast.Ident); ok {
+						s.store(n, x, field, s.holds(n, kv.Value))
+					}
+				}
+			}
 		case *ast.ValueSpec:
 			for i, left := range x.Names {
 				if len(x.Values) > 0 {
@@ -333,6 +353,14 @@ func (s *walker) follow(n *node) {
 	})
 }
 
+// store notes where the value is stored in a field from which nobody follows it.
+func (s *walker) store(n *node, in ast.Expr, field *ast.Ident, what holding) {
+	v, ok := n.pkg.Info.Uses[field].(*types.Var)
+	if ok && v.IsField() && what == theValue && s.keeps(v.Type()) && s.variable(v) != theValue && s.kind(n.pkg.Info.TypeOf(in)) != theValue && !s.ends[v.Origin()] {
+		s.stored[fmt.Sprintf("%s: %s stores it in %s", n.file, n.object.Name(), v.Name())] = true
+	}
+}
+
 // giveTo marks the parameter of functions that an argument becomes.
 func (s *walker) giveTo(functions []*node, arg int, what holding) {
 	for _, to := range functions {
@@ -346,22 +374,30 @@ func (s *walker) giveTo(functions []*node, arg int, what holding) {
 	}
 }
 
-// give marks a variable. A truth value, an error, or another structure or
-// interface says something of the value, and is not it.
+// give marks a variable.
 func (s *walker) give(v *types.Var, what holding) {
-	t := types.Unalias(v.Type())
-	if b, ok := t.Underlying().(*types.Basic); ok && b.Info()&types.IsBoolean != 0 {
-		return
-	}
-	if named, ok := t.(*types.Named); ok {
-		switch named.Underlying().(type) {
-		case *types.Struct, *types.Interface:
-			return
-		}
-	}
-	if s.kind(t) == nothing {
+	if s.keeps(v.Type()) && s.kind(v.Type()) == nothing {
 		s.given[v] = max(s.given[v], what)
 	}
+}
+
+// keeps reports whether a variable of a type can hold the value. A truth value, an
+// error, or another structure or interface is made with it, and is not it.
+func (s *walker) keeps(t types.Type) bool {
+	t = types.Unalias(t)
+	if p, ok := t.(*types.Pointer); ok {
+		t = types.Unalias(p.Elem())
+	}
+	if b, ok := t.Underlying().(*types.Basic); ok {
+		return b.Info()&types.IsBoolean == 0
+	}
+	if _, ok := t.(*types.Named); ok && s.kind(t) == nothing {
+		switch t.Underlying().(type) {
+		case *types.Struct, *types.Interface:
+			return false
+		}
+	}
+	return true
 }
 
 // callee is the function that a call names, nil for none.

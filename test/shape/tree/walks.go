@@ -13,6 +13,7 @@ var Walks = []Walk{
 			"policy.Limits", "cgroup.Limits", "cgroup.setting",
 		},
 		Within: []string{"op.SpecInput", "op.RunInput", "policy.Spec", "policy.Ceiling", "backend.Request", "backend/linux.builder"},
+		Ends:   []string{"cmd/paddock.input.words", "policy.FieldError.Value"}, // for errors
 		Beside: []string{"backend/docker", "backend/codex", "backend/host", "backend/wrapper", "backend/piped"},
 	},
 	{
@@ -24,6 +25,7 @@ var Walks = []Walk{
 			"paddock.Cmd.Args", "wire.ExecRequest", "internal/clone.Command", "internal/clone.image",
 		},
 		Within: []string{"op.ExecInput", "paddock.Cmd", "agent.conversation", "agent.spawnRequest"},
+		Ends:   []string{"paddock.Error.Hint", "op.RunOutput.Command", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
 		Beside: []string{"internal/redact", "audit"},
 	},
 	{
@@ -35,6 +37,7 @@ var Walks = []Walk{
 			"policy.Redaction", "wire.RedactRule", "wire.RedactRules", "internal/redact.Rule", "internal/redact.rule",
 		},
 		Within: []string{"op.SpecInput", "op.RunInput", "policy.Spec", "policy.Ceiling", "wire.ExecRequest", "internal/redact.Set"},
-		Beside: []string{"backend"},
+		Ends:   []string{"cmd/paddock.input.words", "policy.FieldError.Value"},
+		Beside: []string{"backend"}, // rules come with each request
 	},
 }
