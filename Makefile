@@ -79,7 +79,7 @@ test-readme: ## run every command of the README in a new Debian, as an ordinary 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
 	@sh test/readme/deps.sh
 
-lint: $(LINT) ## check format, vet, import rules and style, on every platform
+lint: $(LINT) ## check format, vet and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
