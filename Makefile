@@ -24,7 +24,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz changelog clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz shape changelog clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -79,7 +79,7 @@ test-readme: ## run every command of the README and docs in a new Debian, as an 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
 	@sh test/readme/deps.sh
 
-lint: $(LINT) ## check format, vet, import rules and style, on every platform
+lint: $(LINT) ## check format, vet and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
@@ -119,6 +119,8 @@ changelog: ## move the entries in changes/unreleased to the top of CHANGELOG.md
 	@set -e; entries=$$(ls changes/unreleased/*.md); \
 	{ sed '/^## Unreleased$$/q' CHANGELOG.md; echo; cat $$entries; sed '1,/^## Unreleased$$/d' CHANGELOG.md | sed 1d; } >CHANGELOG.new; \
 	mv CHANGELOG.new CHANGELOG.md; rm $$entries
+shape: ## print how much there is to read, beside code that others like to live in; TIMES=1 for a cold build, SHAPEARGS=-list for names
+	@$(GO) run -C test ./shape -root .. $(if $(TIMES),-times) $(SHAPEARGS)
 
 clean: ## remove what was built
 	rm -rf $(BIN) .cache

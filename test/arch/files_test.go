@@ -91,9 +91,10 @@ func TestOnePackageComment(t *testing.T) {
 	}
 }
 
-// A file is read as a whole or not at all.
+// A file is a topic, most often of 100 to 500 lines, and is read as a whole:
+// nobody reads one of more than this.
 func TestFileLength(t *testing.T) {
-	const most = 400
+	const most = 800
 	files(t, func(path string) {
 		switch filepath.Ext(path) {
 		case ".go", ".s", ".sh":
