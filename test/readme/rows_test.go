@@ -42,7 +42,7 @@ func rows() []row {
 		{of: `./bin/paddock run -- sh -c 'echo out; echo err >&2; exit 7'`, dir: "paddock", steps: []step{{status: 7}}},
 		{of: "echo $?", dir: "paddock", steps: []step{{}}},
 
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-mcp bin/paddock-redis"}}},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
 		{of: "paddock run -w ~/src/app --ro ~/go/pkg/mod -- make", dir: "paddock", steps: []step{{see: []string{"made one", "made two"}}}},

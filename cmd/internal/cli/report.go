@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -81,8 +81,8 @@ func flatten(err error) []error {
 
 func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
 
-// flagError puts cobra's and pflag's complaints into our words.
-func flagError(cmd *cobra.Command, err error) error {
+// FlagError puts cobra's and pflag's complaints into our words.
+func FlagError(cmd *cobra.Command, err error) error {
 	hint := cmd.CommandPath() + " --help"
 	if fields := policy.FieldErrors(err); len(fields) > 0 {
 		return fields[0]

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -21,17 +21,17 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-func (a *app) addPrivilegesFlag(root *cobra.Command) {
+func (a *App) addPrivilegesFlag(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&a.privileges, "privileges", "",
 		"`FILE` or URL of a Redis server where privileges are kept (default: $"+stores.Env+", else "+stores.FileName+" in the state directory)")
 }
 
 // where is where privileges are kept, empty for the default.
-func (a *app) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
+func (a *App) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
 
-// env is what operations find around them here: the local user asks, and has
+// Env returns what operations find around them here: the local user asks, and has
 // no ceiling, since Paddock can do no more than that user could without it.
-func (a *app) env() (*op.Env, error) {
+func (a *App) Env() (*op.Env, error) {
 	log, err := auditLog()
 	if err == nil && a.audit != auditRequired && a.audit != auditBestEffort {
 		err = &policy.FieldError{Field: "--audit", Value: a.audit, Reason: "unknown value", Hint: auditRequired + " or " + auditBestEffort}
@@ -51,15 +51,23 @@ func (a *app) env() (*op.Env, error) {
 
 		LookupEnv:  os.LookupEnv,
 		Principal:  stores.Local(where),
-		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, openRemote) }),
-		Tokens:     sync.OnceValues(openTokens),
+		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, a.openRedis) }),
+		Tokens:     sync.OnceValues(OpenTokens),
 	}, nil
+}
+
+// openRedis opens the store of privileges on a Redis server.
+func (a *App) openRedis(url string) (privilege.Store, error) {
+	if a.program.OpenRedis == nil {
+		return nil, &privilege.Unavailable{Store: "Redis", Cause: a.unchanged, Hint: keepServer}
+	}
+	return a.program.OpenRedis(url)
 }
 
 // ownFiles are Paddock's own files that its state does not hold: where privileges
 // are kept, and what the command line names for as long as the program runs.
-func (a *app) ownFiles(where string) []backend.OwnFile {
-	own := slices.Clone(a.own)
+func (a *App) ownFiles(where string) []backend.OwnFile {
+	own := slices.Clone(a.Own)
 	if where == "" || stores.IsRemote(where) {
 		return own
 	}
@@ -82,9 +90,9 @@ func tellLate(p op.Planted) {
 	}
 }
 
-// openTokens opens the tokens, which are always in the state directory: who may
+// OpenTokens opens the tokens, which are always in the state directory: who may
 // come in is this host's to say.
-func openTokens() (*token.Store, error) {
+func OpenTokens() (*token.Store, error) {
 	dir, err := paddock.DefaultStateDir()
 	if err != nil {
 		return nil, err

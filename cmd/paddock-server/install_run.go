@@ -1,5 +1,3 @@
-//go:build mcp
-
 package main
 
 import (
@@ -15,6 +13,7 @@ import (
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
@@ -221,7 +220,7 @@ func (f *installFlags) unapproved(target *install.Target, dir string) string {
 	case f.profile != "" && f.profile != op.ProfileWorkspace.String():
 		return "that is for the profile workspace alone"
 	}
-	for _, word := range f.sandbox.words {
+	for _, word := range f.sandbox.Words {
 		name, _, _ := strings.Cut(word, "=")
 		if word != "--network=none" && !slices.Contains(harmless, name) {
 			return "with " + name + " models may do more than work in the workspace"
@@ -293,7 +292,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		if err != nil {
 			return s, fmt.Errorf("cannot find this program: %w", err)
 		}
-		// This is paddock-mcp, which paddock becomes.
+		// This is paddock-server, which paddock becomes.
 		s.Command = filepath.Join(filepath.Dir(self), ownName)
 		if found := inPath(ownName, dir); shared && found != "" && sameFile(found, s.Command) {
 			s.Command = ownName // elsewhere it is in another directory
@@ -329,13 +328,12 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		s.Args = append(s.Args, "--spec", file)
 	}
 	if f.profile != "" {
-		m := mcpFlags{profile: f.profile}
-		if _, err := m.profileOf(); err != nil {
+		if _, err := cli.ParseProfile(f.profile); err != nil {
 			return s, err
 		}
 		s.Args = append(s.Args, "--profile", f.profile)
 	}
-	for _, word := range f.sandbox.words {
+	for _, word := range f.sandbox.Words {
 		name, path, _ := strings.Cut(word, "=")
 		if (name == "--ro" || name == "--rw") && path != "" && !strings.HasPrefix(path, "~") && !filepath.IsAbs(path) {
 			switch {

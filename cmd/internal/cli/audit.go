@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ const (
 	auditBestEffort = "best-effort"
 )
 
-func (a *app) addAuditFlag(root *cobra.Command) {
+func (a *App) addAuditFlag(root *cobra.Command) {
 	root.PersistentFlags().StringVar(&a.audit, "audit", auditRequired,
 		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
 }

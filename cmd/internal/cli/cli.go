@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -15,11 +16,23 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/stores"
 )
 
-// execute runs the program and returns its exit status.
-func execute(args []string) int {
-	a := &app{}
+// Program holds what paddock-server links and paddock does not, because it would make
+// each start slower. The zero value is paddock, which becomes paddock-server where it
+// needs one of these.
+type Program struct {
+	// MCP completes the command "mcp" with its text, flags, subcommands and action.
+	MCP func(*App, *cobra.Command)
+	// OpenRedis opens the store of privileges at the URL of a Redis server.
+	OpenRedis func(url string) (privilege.Store, error)
+}
+
+// Main runs the command line and returns its exit status.
+func Main(args []string, p Program) int {
+	a := &App{program: p}
 	root := a.root(args)
 	a.addPrivilegesFlag(root)
 	a.addAuditFlag(root)
@@ -34,18 +47,21 @@ func execute(args []string) int {
 	return a.status
 }
 
-// app is one run of the program.
-type app struct {
-	status     int               // where nothing failed
-	privileges string            // where they are kept, as a flag says
-	audit      string            // what becomes of operations that cannot be put on record
-	own        []backend.OwnFile // files that flags name and that are in use until the end
+// App is one run of the command line.
+type App struct {
+	// Own are files that flags name and that are in use until the end.
+	Own []backend.OwnFile
+
+	program    Program
+	status     int    // where nothing failed
+	privileges string // where they are kept, as a flag says
+	audit      string // what becomes of operations that cannot be put on record
+	unchanged  error  // why this could not become paddock-server
 	// runsNothing says that the operation runs no command that its caller names.
 	runsNothing bool
-	serving     bool // a client has been answered by the server for models
 }
 
-func (a *app) root(args []string) *cobra.Command {
+func (a *App) root(args []string) *cobra.Command {
 	version := false
 	root := &cobra.Command{
 		Use:   "paddock",
@@ -73,7 +89,7 @@ may change, a read-only system around it, and no network unless it is given.`,
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(FlagError)
 	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
 	root.InitDefaultHelpCmd()
@@ -84,7 +100,7 @@ may change, a read-only system around it, and no network unless it is given.`,
 
 // command renders an operation. withFlags is false where the command will not
 // be used: most of a start would go into flags.
-func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
+func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     o.CLI[len(o.CLI)-1],
 		Short:   o.Summary,
@@ -99,15 +115,14 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
 		return cmd
 	}
-	in := newInput(o)
-	in.addFlags(cmd)
+	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
 	help := "print one JSON object instead of text"
 	if o.Streams.Lines {
 		help = "read and print JSON objects, one a line"
 	}
 	asJSON := cmd.Flags().Bool("json", false, help)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		input, err := in.encode(args)
+		input, err := in.Encode(args)
 		if err != nil {
 			return err
 		}
@@ -117,17 +132,19 @@ func (a *app) command(o op.Op, withFlags bool) *cobra.Command {
 }
 
 // call runs the operation and prints what it answers.
-func (a *app) call(o op.Op, input []byte, asJSON bool) error {
-	a.becomeRedis()
+func (a *App) call(o op.Op, input []byte, asJSON bool) error {
+	if a.program.OpenRedis == nil && stores.IsRemote(a.where()) {
+		a.unchanged = becomeServer() // what needs no privilege goes on all the same
+	}
 	a.runsNothing = !o.Streams.Out || o.Hints.ReadOnly
-	env, err := a.env()
+	env, err := a.Env()
 	if err != nil {
 		return err
 	}
 	d := openDoor(o.Streams, asJSON)
 	defer d.close()
 	out, err := o.Call(d.ctx, env, input, &d.stream)
-	o.NameFields(err, input, flagName)
+	o.NameFields(err, input, FlagName)
 	if gone := context.Cause(d.ctx); gone != nil {
 		return gone
 	}

@@ -1,5 +1,3 @@
-//go:build mcp
-
 package main
 
 import (
@@ -84,7 +82,7 @@ func (f *installFlags) undone(target *install.Target, dir string, follow func(st
 	var changes []*install.Change
 	for _, s := range servers {
 		name := s.Name
-		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !slices.Contains([]string{ownName, ownName + "-mcp"}, filepath.Base(s.Command))
+		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !slices.Contains([]string{ownName, ownName + "-server"}, filepath.Base(s.Command))
 		switch {
 		case target.Scope == install.Local && (!isFor(s.Server, dir) || f.name != "" && f.name != name):
 			continue

@@ -1,5 +1,3 @@
-//go:build mcp
-
 package main
 
 import (
@@ -8,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/specfile"
@@ -28,13 +27,13 @@ func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err 
 		}
 		spec = file.Spec
 	}
-	input, err := f.sandbox.encode(nil)
+	input, err := f.sandbox.Encode(nil)
 	if err != nil {
 		return spec, err
 	}
 	defer func() {
 		op.LocateFields(err, input, file)
-		op.NameFields(op.SpecFields(), err, input, flagName)
+		op.NameFields(op.SpecFields(), err, input, cli.FlagName)
 	}()
 	if spec, err = op.SpecOver(context.Background(), env, spec, input); err != nil {
 		return spec, err

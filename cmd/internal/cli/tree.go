@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"slices"
@@ -15,9 +15,9 @@ import (
 // addCommands renders operations below root. A command of several words
 // stands below the command of those before the last: another operation, or a
 // group, which only holds others.
-func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
+func (a *App) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	wanted := commandOf(ops, args)
-	mcp := a.mcpCommand(len(args) > 0 && args[0] == "mcp")
+	mcp := a.mcpCommand(startsWith([]string{"mcp"}, wanted))
 	root.AddCommand(mcp)
 	made := map[string]*cobra.Command{"": root, "mcp": mcp}
 	byLength := slices.DeleteFunc(slices.Clone(ops), func(o op.Op) bool { return o.Lasting })
@@ -29,10 +29,13 @@ func (a *app) addCommands(root *cobra.Command, ops []op.Op, args []string) {
 	}
 }
 
-// commandOf is the longest path of a command that args start with, empty
-// where there is none.
+// commandOf returns the longest path of a command that args start with, empty if they
+// start with no command.
 func commandOf(ops []op.Op, args []string) []string {
 	var wanted []string
+	if startsWith(args, []string{"mcp"}) {
+		return args[:1]
+	}
 	for _, o := range ops {
 		if (startsWith(args, o.CLI) || o.Alias != "" && startsWith(args, []string{o.Alias})) && len(o.CLI) > len(wanted) {
 			wanted = o.CLI
@@ -66,12 +69,13 @@ func groupCommand(name, summary string) *cobra.Command {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return unknownCommand(cmd, args[0])
+			return UnknownCommand(cmd, args[0])
 		},
 	}
 }
 
-func unknownCommand(cmd *cobra.Command, word string) error {
+// UnknownCommand is the error about a word that names no command below cmd.
+func UnknownCommand(cmd *cobra.Command, word string) error {
 	path, hint := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" "), cmd.CommandPath()+" --help"
 	if near := nearestCommand(cmd, word); near != "" {
 		hint = "did you mean " + near + "? " + hint
@@ -101,7 +105,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 		show := help.Run
 		help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
 			if found, rest, err := root.Find(args); err == nil && len(rest) > 0 && found.HasSubCommands() {
-				return unknownCommand(found, rest[0])
+				return UnknownCommand(found, rest[0])
 			}
 			show(cmd, args)
 			return nil

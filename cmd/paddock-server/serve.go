@@ -1,5 +1,3 @@
-//go:build mcp
-
 package main
 
 import (
@@ -17,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
@@ -24,17 +23,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// extend adds to the server; nil where nothing is linked that does (mcp_fixtures.go).
-var extend = mcp.Options{}.Extend
-
 // gcPercent lets some 16 MiB of garbage be: reading a message makes much of it,
 // and a call would wait for its collection.
 const gcPercent = 400
 
-// mcp serves until standard input ends, or a signal asks for the end.
-func (a *app) mcp(f *mcpFlags, named bool) error {
-	a.own = f.own()
-	opts, err := a.mcpOptions(f, named)
+// serveStdio serves until standard input ends, or a signal asks for the end.
+func (f *mcpFlags) serveStdio(named bool) error {
+	f.app.Own = f.own()
+	opts, err := f.options(named)
 	if err != nil {
 		return err
 	}
@@ -54,7 +50,7 @@ func (a *app) mcp(f *mcpFlags, named bool) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	a.serving = true
+	f.serving = true
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		fmt.Fprintln(os.Stderr, "paddock: waiting for a client on standard input; paddock mcp install --client NAME sets one up")
 	}
@@ -66,14 +62,14 @@ func newServer(opts mcp.Options) (*mcp.Server, error) {
 	return mcp.New(opts)
 }
 
-// mcpOptions is the server that the flags ask for: the local user's, whose models
+// options is the server that the flags ask for: the local user's, whose models
 // have the operator's spec as their ceiling.
-func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
+func (f *mcpFlags) options(named bool) (mcp.Options, error) {
 	opts, err := f.serverOptions()
 	if err != nil {
 		return opts, err
 	}
-	env, err := a.env()
+	env, err := f.app.Env()
 	if err != nil {
 		return opts, err
 	}
@@ -86,7 +82,7 @@ func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
 		return opts, err
 	}
 	opts.Env = func(string) (*op.Env, error) {
-		env, err := a.modelEnv(spec, opts.Logger)
+		env, err := f.modelEnv(spec, opts.Logger)
 		for _, m := range linked.Mounts[len(spec.Mounts):] {
 			env.Repository = m.Source
 		}
@@ -97,7 +93,7 @@ func (a *app) mcpOptions(f *mcpFlags, named bool) (mcp.Options, error) {
 
 // serverOptions is what does not depend on who asks.
 func (f *mcpFlags) serverOptions() (mcp.Options, error) {
-	profile, err := f.profileOf()
+	profile, err := cli.ParseProfile(f.profile)
 	if err != nil {
 		return mcp.Options{}, err
 	}
@@ -106,14 +102,14 @@ func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 		return mcp.Options{}, &policy.FieldError{Field: "--log-level", Value: f.logLevel, Reason: "there is no such level", Hint: "debug, info, warn or error"}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return mcp.Options{Profile: profile, Budget: f.budget, Structured: f.structured, Logger: log, Version: wire.Build, Extend: extend}, nil
+	return mcp.Options{Profile: profile, Budget: f.budget, Structured: f.structured, Logger: log, Version: wire.Build}, nil
 }
 
 // modelEnv is what the operations of a model find: the local user's environment,
 // without that of its process and without that user's privileges, below the
 // ceiling of the operator's spec.
-func (a *app) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
-	env, err := a.env()
+func (f *mcpFlags) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
+	env, err := f.app.Env()
 	if err != nil {
 		return nil, err
 	}

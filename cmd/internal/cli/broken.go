@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -8,35 +8,46 @@ import (
 	"os"
 	"slices"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// explain reports why the server for models cannot start and, where a client has
-// started it, tells that client: most drop a server that ends in silence, and models
-// go on with the tools that are left. It returns nil where err was reported.
-func (a *app) explain(cmd *cobra.Command, f *mcpFlags, err error) error {
-	if err == nil || a.serving || f.http.on(cmd) || term.IsTerminal(int(os.Stdin.Fd())) {
+// Explain reports why the server for models cannot start and, where a client has
+// started it, answers that client's calls with the reason: most clients drop a server
+// that ends in silence, and models go on with the tools that are left. The tools are
+// those of the named profile. Explain returns nil if it has reported err.
+func (a *App) Explain(err error, profile string) error {
+	if err == nil || term.IsTerminal(int(os.Stdin.Fd())) {
 		return err
 	}
 	a.status = report(os.Stderr, err)
 	var reasons bytes.Buffer
 	report(&reasons, err)
 	b := broken{reason: reasons.String() + "No tool of this server works until the cause is removed and the client is started again: tell your user."}
-	profile, unknown := f.profileOf()
+	offered, unknown := ParseProfile(profile)
 	if unknown != nil {
-		profile = op.ProfileWorkspace
+		offered = op.ProfileWorkspace
 	}
 	for _, o := range op.Table() {
-		if !o.Local && profile.Offers(o.Profile) {
+		if !o.Local && offered.Offers(o.Profile) {
 			b.tools = append(b.tools, brokenTool{o.Name, o.Summary, json.RawMessage(`{"type":"object"}`)})
 		}
 	}
 	b.serve(os.Stdin, os.Stdout)
 	return nil
+}
+
+// ParseProfile reads the value of --profile.
+func ParseProfile(name string) (op.Profile, error) {
+	for _, p := range op.Profiles() {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, &policy.FieldError{Field: "--profile", Value: name, Reason: "there is no such profile", Hint: "run, workspace or full"}
 }
 
 // broken is a server that has the tools of the one which cannot start, and answers

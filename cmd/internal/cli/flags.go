@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -12,25 +12,24 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// input gathers an operation's input object from flags and arguments.
-type input struct {
-	name   string
-	fields []op.Field
-	values map[string]any
-	words  []string // the flags that were given, as they were
+// Input gathers an input object from flags and arguments.
+type Input struct {
+	// Words are the flags that were given, as --name=value.
+	Words []string
+
+	command string // without the program's name
+	fields  []op.Field
+	values  map[string]any
 }
 
-func newInput(o op.Op) *input {
-	return &input{name: strings.Join(o.CLI, " "), fields: o.Fields(), values: make(map[string]any)}
-}
-
-// addFlags gives cmd a flag for each field that has one; the others are told
-// as arguments. Where these are a list from the first on, they are a command,
-// whose own flags follow it.
-func (in *input) addFlags(cmd *cobra.Command) {
+// AddFlags gives cmd a flag for each field that has one; the others are arguments.
+// Where the first of these is a list, they are a command, whose own flags follow it.
+// In errors cmd is called by name.
+func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
+	in := &Input{command: name, fields: fields, values: make(map[string]any)}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	for _, f := range in.fields {
+	for _, f := range fields {
 		if f.Flag == "" {
 			if !cmd.DisableFlagsInUseLine {
 				flags.SetInterspersed(f.Kind != op.KindList)
@@ -47,11 +46,12 @@ func (in *input) addFlags(cmd *cobra.Command) {
 		}
 		complete(cmd, f)
 	}
+	return in
 }
 
-// encode is the input object, with the arguments in the fields that take
+// Encode returns the input object as JSON, with the arguments in the fields that take
 // them: one each, in order, and a list takes all that are left.
-func (in *input) encode(args []string) ([]byte, error) {
+func (in *Input) Encode(args []string) ([]byte, error) {
 	if err := checkArgs(args); err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func (in *input) encode(args []string) ([]byte, error) {
 	}
 	if len(rest) > 0 {
 		return nil, &paddock.Error{
-			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.name + " takes " + takes,
-			Hint:    "paddock " + in.name + " --help",
+			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.command + " takes " + takes,
+			Hint:    "paddock " + in.command + " --help",
 		}
 	}
 	data, err := json.Marshal(in.values)
@@ -87,7 +87,7 @@ func (in *input) encode(args []string) ([]byte, error) {
 // value is a flag that writes into the input object.
 type value struct {
 	field op.Field
-	in    *input
+	in    *Input
 }
 
 // Set takes one occurrence of the flag; of a list each one adds to it.
@@ -101,7 +101,7 @@ func (v *value) Set(text string) error {
 		val = append(list, val)
 	}
 	v.in.values[v.field.JSON] = val
-	v.in.words = append(v.in.words, "--"+v.field.Flag+"="+text)
+	v.in.Words = append(v.in.Words, "--"+v.field.Flag+"="+text)
 	return nil
 }
 
@@ -116,8 +116,8 @@ func (v *value) Type() string {
 // String is empty, for help texts to show no default: Help names it.
 func (v *value) String() string { return "" }
 
-// flagName is what a field is called here: its flag, or its argument.
-func flagName(f op.Field) string {
+// FlagName returns what a field is called on the command line: its flag, or its argument.
+func FlagName(f op.Field) string {
 	if f.Flag == "" {
 		name, _, _ := strings.Cut(f.Arg, " ")
 		return strings.Trim(name, "[].")

@@ -1,5 +1,3 @@
-//go:build mcp
-
 package main
 
 import (
@@ -9,6 +7,7 @@ import (
 	"os"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/token"
@@ -16,16 +15,16 @@ import (
 	"github.com/paddock-dev/paddock/server/mcp"
 )
 
-// mcpHTTP serves at an address until a signal asks for the end.
-func (a *app) mcpHTTP(f *mcpFlags, named bool) error {
-	a.own = f.own()
+// serveHTTP serves at an address until a signal asks for the end.
+func (f *mcpFlags) serveHTTP(named bool) error {
+	f.app.Own = f.own()
 	var opts mcp.Options
 	var store *token.Store
 	var err error
 	if f.http.noAuth {
-		opts, err = a.mcpOptions(f, named)
+		opts, err = f.options(named)
 	} else {
-		opts, store, err = a.tokenOptions(f)
+		opts, store, err = f.tokenOptions()
 	}
 	if err != nil {
 		return err
@@ -62,8 +61,8 @@ func (f *httpFlags) options(server *mcp.Server, store *token.Store, log *slog.Lo
 
 // tokenOptions is a server of principals that tokens let in: each with the bounds
 // of its own, and with the privileges that its name was granted.
-func (a *app) tokenOptions(f *mcpFlags) (mcp.Options, *token.Store, error) {
-	store, err := openTokens()
+func (f *mcpFlags) tokenOptions() (mcp.Options, *token.Store, error) {
+	store, err := cli.OpenTokens()
 	if err != nil {
 		return mcp.Options{}, nil, err
 	}
@@ -80,7 +79,7 @@ func (a *app) tokenOptions(f *mcpFlags) (mcp.Options, *token.Store, error) {
 		if bounds == nil {
 			return nil, &paddock.Error{Message: "cannot serve " + principal + ": it has no token any more"}
 		}
-		env, err := a.modelEnv(bounds.Default, opts.Logger)
+		env, err := f.modelEnv(bounds.Default, opts.Logger)
 		if err != nil {
 			return nil, err
 		}

@@ -2,18 +2,20 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 )
 
 // installFlags are what the set-up of a client is told.
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
 	print, force, ask, exclusive                           bool
-	takesBack                                              bool   // uninstall: the workspace need not be there any more
-	sandbox                                                *input // flags for the server
+	takesBack                                              bool       // uninstall: the workspace need not be there any more
+	sandbox                                                *cli.Input // flags for the server
 }
 
 // installCommand sets up a client of the door for models.
-func (a *app) installCommand() *cobra.Command {
+func installCommand() *cobra.Command {
 	f := &installFlags{}
 	cmd := &cobra.Command{
 		Use:   "install --client NAME",
@@ -54,7 +56,7 @@ client is started in its directory, and prints what holds in one below.`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
+				return cli.UnknownCommand(cmd, args[0])
 			}
 			return f.install()
 		},
@@ -83,7 +85,7 @@ func (f *installFlags) common(cmd *cobra.Command) {
 }
 
 // uninstallCommand takes back what installCommand's does.
-func (a *app) uninstallCommand() *cobra.Command {
+func uninstallCommand() *cobra.Command {
 	f := &installFlags{takesBack: true}
 	cmd := &cobra.Command{
 		Use:   "uninstall --client NAME",
@@ -98,7 +100,7 @@ install has not written, or has no record of, stays and is printed.`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
+				return cli.UnknownCommand(cmd, args[0])
 			}
 			return f.uninstall()
 		},
