@@ -1,9 +1,23 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/cmd/internal/cli"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/server/install"
 )
 
 // installFlags are what the set-up of a client is told.
@@ -84,29 +98,181 @@ func (f *installFlags) common(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "what the client calls the server, `NAME` (default: paddock, or a name made up)")
 }
 
-// uninstallCommand takes back what installCommand's does.
-func uninstallCommand() *cobra.Command {
-	f := &installFlags{takesBack: true}
-	cmd := &cobra.Command{
-		Use:   "uninstall --client NAME",
-		Short: "Take back what install has written",
-		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
-has written: yours for this project, and the project's. What --scope user wrote
-serves other projects too, and is taken back with --scope user. A restriction that
-install has not written, or has no record of, stays and is printed.`,
-		Example: `  paddock mcp uninstall --client claude-code
-  paddock mcp uninstall --client codex --scope user`,
-		Args:                  cobra.ArbitraryArgs,
-		DisableFlagsInUseLine: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return cli.UnknownCommand(cmd, args[0])
-			}
-			return f.uninstall()
-		},
+// ownName is how the name of a server begins.
+const ownName = "paddock"
+
+// install sets the client up, or prints how.
+func (f *installFlags) install() error {
+	if f.print {
+		return f.setUp(nil)
 	}
-	cmd.Flags().SortFlags = false
-	f.common(cmd)
-	cmd.Flags().BoolVar(&f.force, "force", false, "take it out, too, where the server of this name is another program's")
-	return cmd
+	return alone(f.setUp)
+}
+
+// setUp is install, which adds to a record where the client's own tools are turned off.
+func (f *installFlags) setUp(record restricted) error {
+	target, dir, err := f.target(install.Scope(f.scope))
+	if err != nil {
+		return err
+	}
+	server, err := f.server(target, dir)
+	if err != nil {
+		return err
+	}
+	if err := server.Check(); err != nil {
+		return err
+	}
+	if target.Path == "" {
+		if target.Command == nil {
+			fmt.Print(target.Server(server, f.force).Text)
+			fmt.Fprintf(os.Stderr, "paddock: note: the command alone: %s\n", install.Words(append([]string{server.Command}, server.Args...)))
+			return nil
+		}
+		fmt.Fprintln(os.Stderr, "paddock: note: "+f.client+" keeps its user's servers itself; run this:")
+		fmt.Println(install.Words(target.Command(server)))
+		return nil
+	}
+	steps, err := f.steps(target, server, dir)
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if f.print {
+			s.print()
+			continue
+		}
+		changed, err := s.do()
+		switch {
+		case err != nil && s.undo:
+			return err
+		case err != nil:
+			return f.notWritten(s.Change, server, err)
+		case changed && s.Unmarked:
+			record[s.Path] = true
+		}
+	}
+	if target.Scope == install.Local && !f.print {
+		if err := f.settle(target, server, dir); err != nil {
+			return err
+		}
+	}
+	f.tell(target, server, dir)
+	return nil
+}
+
+// settle makes the directory that the client obeys, empty, where nobody sees commands
+// make it; and takes it that the user has looked at what they have made.
+func (f *installFlags) settle(target *install.Target, server install.Server, dir string) error {
+	if server.Approved {
+		switch err := os.Mkdir(filepath.Join(dir, target.Settings), 0o755); {
+		case err == nil:
+			fmt.Printf("made %s, empty: in a sandbox it is read-only, so that commands cannot make one\n", target.Settings)
+		case !errors.Is(err, fs.ErrExist):
+			return fmt.Errorf("cannot make what keeps commands out of %s: %w", target.Settings, err)
+		}
+	}
+	h, err := newHeld(dir)
+	if err != nil {
+		return err
+	}
+	seen, err := h.seen()
+	if len(seen) > 0 {
+		fmt.Printf("kept %s, which commands have made: clients obey it\n", hostpath.Printable(op.Planted{Paths: seen}.Names()))
+	}
+	return err
+}
+
+// target is the file of the scope, and the project whose it is.
+func (f *installFlags) target(scope install.Scope) (*install.Target, string, error) {
+	dir, err := hostpath.Getwd()
+	if err != nil {
+		return nil, "", fmt.Errorf("cannot find the project: %w", err)
+	}
+	if f.print && !slices.Contains(install.Clients(), f.client) {
+		return install.Any(), dir, nil
+	}
+	target, err := install.Find(f.client, scope, dir)
+	if err != nil || target.Scope != install.Local {
+		return target, dir, err
+	}
+	// The project is the workspace, under its real name, which is what clients see.
+	if f.takesBack {
+		dir, err = hostpath.Abs(cmp.Or(f.workspace, ".")) // whatever it is, or was: nothing is let in
+	} else {
+		dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != "")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, "", err
+	}
+	way, err := hostpath.Locate(state, dir)
+	if err != nil {
+		return nil, "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: hostpath.Reason(err), Hint: hostpath.Hint(err)}
+	}
+	dir = way.Path
+	target, err = install.Find(f.client, scope, dir)
+	return target, dir, err
+}
+
+// tell says what holds now: what models may do, and what is to be done.
+func (f *installFlags) tell(target *install.Target, server install.Server, dir string) {
+	switch {
+	case f.print:
+		return
+	case server.Approved:
+		fmt.Printf(`approved: in %s alone, models may do this without being asked about, in a sandbox without network:
+  run any command; create, change and DELETE any file of this directory
+  make what programs on the host run or obey where there is none yet, such as %s, which clients obey, unasked, when they start
+What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is. Once commands have made what clients obey, no tool works here until you have looked at it.
+--ask leaves the approval out; this takes it back: %s
+`, dir, f.newFiles(), target.Settings, f.takenBackBy(dir))
+	case target.Scope == install.Local && f.ask:
+		fmt.Println("not approved: the client asks before a tool is used, and refuses where nobody can be asked")
+	case target.Scope == install.Local:
+		fmt.Println("not approved: " + f.unapproved(target, dir) + "; the client asks before a tool is used, and refuses where nobody can be asked")
+	}
+	for _, arg := range server.Args {
+		if path, shown := strings.CutPrefix(arg, "--ro="); shown && server.Approved {
+			fmt.Println("note: models may also read this unasked, and what they read goes to their provider: --ro " + path)
+		}
+	}
+	how, off := target.Own, false
+	if own := target.Exclusive(); own != nil {
+		how = "--exclusive, or by hand " + how
+		off, _ = own.There() // what cannot be read turns nothing off
+	}
+	switch {
+	case f.exclusive:
+		fmt.Println("note: " + target.Below(dir))
+	case off:
+		fmt.Printf("note: %s's own tools for commands and files are still turned off here. To turn them on again: %s\n", f.client, f.takenBackBy(dir))
+	default:
+		fmt.Printf("note: %s's own tools for commands and files stay, and work outside of the sandbox. To turn them off:\n  %s\n", f.client, how)
+	}
+	fmt.Println("next: " + target.Next)
+}
+
+// takenBackBy is the command that takes back what was written for a directory.
+func (f *installFlags) takenBackBy(dir string) string {
+	words := []string{"paddock", "mcp", "uninstall", "--client", f.client}
+	if f.workspace != "" {
+		words = append(words, "--workspace", dir)
+	}
+	return install.Words(words)
+}
+
+// newFiles are examples of what commands can make and clients obey: first what this
+// client does.
+func (f *installFlags) newFiles() string {
+	all := map[string]string{"claude-code": ".mcp.json", "codex": ".codex/config.toml in a directory below", "gemini": ".gemini/settings.json in a directory below"}
+	list := []string{all[f.client]}
+	for _, other := range []string{".mcp.json", ".cursor/mcp.json"} {
+		if !slices.Contains(list, other) {
+			list = append(list, other)
+		}
+	}
+	return strings.Join(list, ", ")
 }

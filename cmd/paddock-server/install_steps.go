@@ -1,15 +1,20 @@
 package main
 
 import (
-	"crypto/rand"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
-	"regexp"
+	"path/filepath"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/ownfile"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
 )
@@ -116,32 +121,94 @@ func (f *installFlags) before(target *install.Target, server install.Server, dir
 	return slices.DeleteFunc(servers, func(s install.Found) bool { return !isFor(s.Server, dir) }), nil
 }
 
-// madeUp is the form of names that nobody can know.
-var madeUp = regexp.MustCompile(`^` + ownName + `_[a-z2-7]{10}$`)
-
-// nameLocal names a project's own server: by a name that no other file can have, or as
-// it is named already where that gives nothing to rules that a client has for the name.
-func (f *installFlags) nameLocal(target *install.Target, s *install.Server, dir string) error {
-	if f.name != "" && s.Approved {
-		return &policy.FieldError{Field: "--name", Value: f.name, Reason: "clients approve by the name of a server, so an approved one has a name that nobody can know", Hint: "leave --name out, or the approval, with --ask"}
+// follower resolves the links of a configuration, and refuses those that commands
+// of a sandbox could have made.
+func follower() (func(string) (string, error), error) {
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, err
 	}
-	s.Name = f.nameOr(ownName + "_" + strings.ToLower(rand.Text()[:10]))
-	before, err := f.before(target, *s, dir)
+	return func(path string) (string, error) {
+		way, err := hostpath.LocateOwn(state, path)
+		if err != nil {
+			return "", err
+		}
+		return way.Path, nil
+	}, nil
+}
+
+// notWritten says what to do by hand.
+func (f *installFlags) notWritten(c *install.Change, server install.Server, err error) error {
+	unsafe, link := (*install.UnsafeError)(nil), (*hostpath.LinkError)(nil)
+	switch {
+	case errors.As(err, &link):
+		fmt.Print(c.Text)
+		return &paddock.Error{
+			Message: hostpath.Printable("cannot edit " + c.Path + ": " + err.Error()),
+			Hint:    hostpath.Printable("remove the link, if you did not make it, or add by hand what was printed, to " + link.Leads),
+		}
+	case errors.Is(err, install.ErrOther):
+		return &paddock.Error{
+			Message: "cannot add the server " + server.Name + " to " + c.Path + ": another one has this name",
+			Hint:    "replace it with --force, or choose another name with --name",
+		}
+	case errors.Is(err, install.ErrChanged):
+		return &paddock.Error{Message: err.Error(), Hint: "run this again"}
+	case errors.As(err, &unsafe):
+		fmt.Print(c.Text)
+		return &paddock.Error{Message: err.Error(), Hint: "add by hand what was printed"}
+	}
+	return err
+}
+
+// restricted are the files in which an installation has turned a client's own tools off
+// in words that could be the user's. It is kept in the directory of state.
+type restricted map[string]bool
+
+// The name of its file, the bytes that this may hold, and the wait for another
+// installation to be done.
+const (
+	restrictedName = "installed.json"
+	maxRestricted  = 1 << 20
+	installTime    = time.Minute
+)
+
+// alone installs or uninstalls while no other process of this user's does, and keeps
+// what that has made of the record, also where it failed.
+func alone(do func(restricted) error) error {
+	state, err := paddock.DefaultStateDir()
 	if err != nil {
 		return err
 	}
-	for _, old := range before {
-		same := !s.Approved && old.Command == s.Command && slices.Equal(old.Args, s.Args)
-		switch {
-		case f.name == "" && (same || s.Approved && madeUp.MatchString(old.Name)):
-			s.Name = old.Name
-			return nil
-		case f.name == old.Name:
-			return nil
+	record, err := ownfile.New(filepath.Join(state, restrictedName), maxRestricted, func(text []byte) (on restricted, err error) {
+		if len(text) > 0 {
+			err = json.Unmarshal(text, &on)
 		}
+		return on, err
+	})
+	if err != nil {
+		return err
 	}
-	if madeUp.MatchString(f.name) {
-		return &policy.FieldError{Field: "--name", Value: f.name, Reason: "names of this form are made up: one that somebody knows could be approved later", Hint: "choose another, or leave it out"}
+	ctx, cancel := context.WithTimeout(context.Background(), installTime)
+	defer cancel()
+	var failed error
+	err = record.Update(ctx, func(old restricted) ([]byte, error) {
+		now := restricted{}
+		for path := range old {
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				now[path] = true
+			}
+		}
+		if failed = do(now); maps.Equal(now, old) {
+			return nil, nil
+		}
+		return json.Marshal(now)
+	})
+	if err == nil || failed != nil {
+		return failed
 	}
-	return nil
+	return &paddock.Error{
+		Message: fmt.Sprintf("cannot keep what was installed in %s: %v", record.Path(), err),
+		Hint:    "mend that, or remove the file: then uninstall leaves it to you to turn a client's own tools on again",
+	}
 }

@@ -7,9 +7,39 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/server/install"
 )
+
+// uninstallCommand takes back what installCommand's does.
+func uninstallCommand() *cobra.Command {
+	f := &installFlags{takesBack: true}
+	cmd := &cobra.Command{
+		Use:   "uninstall --client NAME",
+		Short: "Take back what install has written",
+		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
+has written: yours for this project, and the project's. What --scope user wrote
+serves other projects too, and is taken back with --scope user. A restriction that
+install has not written, or has no record of, stays and is printed.`,
+		Example: `  paddock mcp uninstall --client claude-code
+  paddock mcp uninstall --client codex --scope user`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.UnknownCommand(cmd, args[0])
+			}
+			return f.uninstall()
+		},
+	}
+	cmd.Flags().SortFlags = false
+	f.common(cmd)
+	cmd.Flags().BoolVar(&f.force, "force", false, "take it out, too, where the server of this name is another program's")
+	return cmd
+}
 
 // uninstall takes back what install wrote.
 func (f *installFlags) uninstall() error { return alone(f.takeBack) }

@@ -1,3 +1,19 @@
+// Package cli is the command line that paddock and paddock-server share. It is one door
+// to package op: its commands, flags and JSON output are renderings of the table of
+// operations, so there is nothing to find here but how a terminal speaks. What it
+// writes follows these rules:
+//
+//   - Standard output holds what was asked for and nothing else: the output of
+//     a command, a report, or with --json one object on one line.
+//   - Errors go to standard error, one line each: "paddock: cannot …: …", and
+//     where there is something to do about it "paddock: hint: …".
+//   - The exit status is the command's own; 124 it timed out, 125 Paddock could
+//     not do it, 126 the command cannot be executed, 127 it does not exist,
+//     128+N signal N ended it. A standard output that nobody reads any more is
+//     128+13, in silence.
+//
+// A start must be fast: flags are built for the command at hand alone, and nothing is
+// done before main. What a program links beyond that, its main passes in a [Program].
 package cli
 
 import (
@@ -5,17 +21,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/stores"
 )
@@ -61,76 +71,6 @@ type App struct {
 	runsNothing bool
 }
 
-func (a *App) root(args []string) *cobra.Command {
-	version := false
-	root := &cobra.Command{
-		Use:   "paddock",
-		Short: "An agent sandbox runtime: run commands inside real walls",
-		Long: `Paddock runs commands in sandboxes that the kernel keeps: a workspace that they
-may change, a read-only system around it, and no network unless it is given.`,
-		Example:           "  paddock run -- make test\n  paddock doctor",
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch ops := op.Table(); {
-			case len(args) > 0:
-			case version:
-				return a.call(ops[slices.IndexFunc(ops, func(o op.Op) bool { return o.Name == "version" })], []byte("{}"), false)
-			default:
-				return cmd.Help()
-			}
-			hint := "to run it in a sandbox: paddock run -- " + args[0]
-			if near := nearestCommand(cmd, args[0]); near != "" {
-				hint = "did you mean " + near + "? " + hint
-			}
-			return &paddock.Error{Message: "cannot do " + strconv.Quote(args[0]) + ": there is no such command", Hint: hint}
-		},
-	}
-	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
-	root.SetFlagErrorFunc(FlagError)
-	a.addCommands(root, op.Table(), args)
-	root.AddCommand(completionCommand())
-	root.InitDefaultHelpCmd()
-	refuseUnknownTopics(root)
-	group(root)
-	return root
-}
-
-// command renders an operation. withFlags is false where the command will not
-// be used: most of a start would go into flags.
-func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     o.CLI[len(o.CLI)-1],
-		Short:   o.Summary,
-		Long:    o.Doc,
-		Example: o.Examples,
-		Args:    cobra.ArbitraryArgs,
-	}
-	if o.Alias != "" {
-		cmd.Aliases = []string{o.Alias}
-	}
-	if !withFlags {
-		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
-		return cmd
-	}
-	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
-	help := "print one JSON object instead of text"
-	if o.Streams.Lines {
-		help = "read and print JSON objects, one a line"
-	}
-	asJSON := cmd.Flags().Bool("json", false, help)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		input, err := in.Encode(args)
-		if err != nil {
-			return err
-		}
-		return a.call(o, input, *asJSON)
-	}
-	return cmd
-}
-
 // call runs the operation and prints what it answers.
 func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if a.program.OpenRedis == nil && stores.IsRemote(a.where()) {
@@ -161,17 +101,6 @@ func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(out); err != nil {
 		return fmt.Errorf("cannot print the result: %w", err)
-	}
-	return nil
-}
-
-// checkArgs refuses what JSON cannot carry: encoding would replace the bytes
-// in silence, and another command would run than the one asked for.
-func checkArgs(args []string) error {
-	for i, arg := range args {
-		if !utf8.ValidString(arg) {
-			return &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
-		}
 	}
 	return nil
 }

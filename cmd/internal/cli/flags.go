@@ -2,14 +2,18 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // Input gathers an input object from flags and arguments.
@@ -84,6 +88,17 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 	return data, nil
 }
 
+// checkArgs refuses what JSON cannot carry: encoding would replace the bytes
+// in silence, and another command would run than the one asked for.
+func checkArgs(args []string) error {
+	for i, arg := range args {
+		if !utf8.ValidString(arg) {
+			return &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
+		}
+	}
+	return nil
+}
+
 // value is a flag that writes into the input object.
 type value struct {
 	field op.Field
@@ -123,4 +138,29 @@ func FlagName(f op.Field) string {
 		return strings.Trim(name, "[].")
 	}
 	return "--" + f.Flag
+}
+
+// FlagError puts cobra's and pflag's complaints into our words.
+func FlagError(cmd *cobra.Command, err error) error {
+	hint := cmd.CommandPath() + " --help"
+	if fields := policy.FieldErrors(err); len(fields) > 0 {
+		return fields[0]
+	}
+	unknown, bare := (*pflag.NotExistError)(nil), (*pflag.ValueRequiredError)(nil)
+	switch {
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		var flags []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if near := policy.Nearest(unknown.GetSpecifiedName(), flags); near != "" && strings.HasPrefix(name, "--") {
+			hint = "did you mean --" + near + "? " + hint
+		}
+		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
+	case errors.As(err, &bare):
+		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
+	}
+	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
 }

@@ -9,12 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // The exit statuses of this program's own failures.
@@ -80,31 +76,6 @@ func flatten(err error) []error {
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
-
-// FlagError puts cobra's and pflag's complaints into our words.
-func FlagError(cmd *cobra.Command, err error) error {
-	hint := cmd.CommandPath() + " --help"
-	if fields := policy.FieldErrors(err); len(fields) > 0 {
-		return fields[0]
-	}
-	unknown, bare := (*pflag.NotExistError)(nil), (*pflag.ValueRequiredError)(nil)
-	switch {
-	case errors.As(err, &unknown):
-		name := "--" + unknown.GetSpecifiedName()
-		if unknown.GetSpecifiedShortnames() != "" {
-			name = "-" + unknown.GetSpecifiedName()
-		}
-		var flags []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-		if near := policy.Nearest(unknown.GetSpecifiedName(), flags); near != "" && strings.HasPrefix(name, "--") {
-			hint = "did you mean --" + near + "? " + hint
-		}
-		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
-	case errors.As(err, &bare):
-		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
-	}
-	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
-}
 
 // interrupted is the end of a run by a signal that came once too often.
 type interrupted struct{ signal syscall.Signal }

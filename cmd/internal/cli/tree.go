@@ -12,6 +12,76 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
+func (a *App) root(args []string) *cobra.Command {
+	version := false
+	root := &cobra.Command{
+		Use:   "paddock",
+		Short: "An agent sandbox runtime: run commands inside real walls",
+		Long: `Paddock runs commands in sandboxes that the kernel keeps: a workspace that they
+may change, a read-only system around it, and no network unless it is given.`,
+		Example:           "  paddock run -- make test\n  paddock doctor",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch ops := op.Table(); {
+			case len(args) > 0:
+			case version:
+				return a.call(ops[slices.IndexFunc(ops, func(o op.Op) bool { return o.Name == "version" })], []byte("{}"), false)
+			default:
+				return cmd.Help()
+			}
+			hint := "to run it in a sandbox: paddock run -- " + args[0]
+			if near := nearestCommand(cmd, args[0]); near != "" {
+				hint = "did you mean " + near + "? " + hint
+			}
+			return &paddock.Error{Message: "cannot do " + strconv.Quote(args[0]) + ": there is no such command", Hint: hint}
+		},
+	}
+	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
+	root.SetFlagErrorFunc(FlagError)
+	a.addCommands(root, op.Table(), args)
+	root.AddCommand(completionCommand())
+	root.InitDefaultHelpCmd()
+	refuseUnknownTopics(root)
+	group(root)
+	return root
+}
+
+// command renders an operation. withFlags is false where the command will not
+// be used: most of a start would go into flags.
+func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     o.CLI[len(o.CLI)-1],
+		Short:   o.Summary,
+		Long:    o.Doc,
+		Example: o.Examples,
+		Args:    cobra.ArbitraryArgs,
+	}
+	if o.Alias != "" {
+		cmd.Aliases = []string{o.Alias}
+	}
+	if !withFlags {
+		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
+		return cmd
+	}
+	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
+	help := "print one JSON object instead of text"
+	if o.Streams.Lines {
+		help = "read and print JSON objects, one a line"
+	}
+	asJSON := cmd.Flags().Bool("json", false, help)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		input, err := in.Encode(args)
+		if err != nil {
+			return err
+		}
+		return a.call(o, input, *asJSON)
+	}
+	return cmd
+}
+
 // addCommands renders operations below root. A command of several words
 // stands below the command of those before the last: another operation, or a
 // group, which only holds others.
