@@ -11,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -40,18 +39,8 @@ func (a *App) Explain(err error, profile string) error {
 	return nil
 }
 
-// ParseProfile reads the value of --profile.
-func ParseProfile(name string) (op.Profile, error) {
-	for _, p := range op.Profiles() {
-		if p.String() == name {
-			return p, nil
-		}
-	}
-	return 0, &policy.FieldError{Field: "--profile", Value: name, Reason: "there is no such profile", Hint: "run, workspace or full"}
-}
-
-// broken is a server that has the tools of the one which cannot start, and answers
-// every call with the reason.
+// broken is a server with the tools of the one that cannot start. It answers every call
+// with the reason.
 type broken struct {
 	reason string
 	tools  []brokenTool
@@ -63,7 +52,7 @@ type brokenTool struct {
 	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
-// serve answers until the input ends, or nobody reads the output.
+// serve answers messages until the input ends, or the output is closed.
 func (b broken) serve(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, op.MaxInput+1<<16)
@@ -109,7 +98,7 @@ type brokenReply struct {
 	Error   any             `json:"error,omitempty"`
 }
 
-// reply answers a message, nil where it wants no answer.
+// reply returns the answer to a message, nil if it needs none.
 func (b broken) reply(text []byte) *brokenReply {
 	refused := func(id json.RawMessage, code int, cause string) *brokenReply {
 		return &brokenReply{"2.0", id, nil, map[string]any{"code": code, "message": cause + ": the server cannot start"}}
@@ -139,7 +128,7 @@ func (b broken) reply(text []byte) *brokenReply {
 	return refused(req.ID, -32601, "unknown method "+*req.Method)
 }
 
-// answer is the result of a method, nil for those that are unknown.
+// answer returns the result of a method, nil if it is unknown.
 func (b broken) answer(method, revision string) any {
 	switch method {
 	case "initialize":

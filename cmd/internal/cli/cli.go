@@ -44,8 +44,6 @@ type Program struct {
 func Main(args []string, p Program) int {
 	a := &App{program: p}
 	root := a.root(args)
-	a.addPrivilegesFlag(root)
-	a.addAuditFlag(root)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		status := report(os.Stderr, err)
@@ -64,28 +62,28 @@ type App struct {
 
 	program    Program
 	status     int    // where nothing failed
-	privileges string // where they are kept, as a flag says
-	audit      string // what becomes of operations that cannot be put on record
-	unchanged  error  // why this could not become paddock-server
-	// runsNothing says that the operation runs no command that its caller names.
+	privileges string // the value of --privileges
+	audit      string // the value of --audit
+	noServer   error  // why this could not become paddock-server
+	// runsNothing reports that the operation runs no command that its caller names.
 	runsNothing bool
 }
 
-// call runs the operation and prints what it answers.
+// call runs the operation and prints its result.
 func (a *App) call(o op.Op, input []byte, asJSON bool) error {
 	if a.program.OpenRedis == nil && stores.IsRemote(a.where()) {
-		a.unchanged = becomeServer() // what needs no privilege goes on all the same
+		a.noServer = becomeServer() // what needs no privilege goes on all the same
 	}
 	a.runsNothing = !o.Streams.Out || o.Hints.ReadOnly
 	env, err := a.Env()
 	if err != nil {
 		return err
 	}
-	d := openDoor(o.Streams, asJSON)
-	defer d.close()
-	out, err := o.Call(d.ctx, env, input, &d.stream)
+	c := openConsole(o.Streams, asJSON)
+	defer c.close()
+	out, err := o.Call(c.ctx, env, input, &c.stream)
 	o.NameFields(err, input, FlagName)
-	if gone := context.Cause(d.ctx); gone != nil {
+	if gone := context.Cause(c.ctx); gone != nil {
 		return gone
 	}
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/cobra"
-
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/backend"
@@ -23,7 +21,7 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// What an administrator may say of the audit log.
+// These environment variables bound the audit log.
 const (
 	auditSizeEnv = "PADDOCK_AUDIT_SIZE"
 	auditKeepEnv = "PADDOCK_AUDIT_KEEP"
@@ -35,12 +33,7 @@ const (
 	auditBestEffort = "best-effort"
 )
 
-func (a *App) addPrivilegesFlag(root *cobra.Command) {
-	root.PersistentFlags().StringVar(&a.privileges, "privileges", "",
-		"`FILE` or URL of a Redis server where privileges are kept (default: $"+stores.Env+", else "+stores.FileName+" in the state directory)")
-}
-
-// where is where privileges are kept, empty for the default.
+// where returns where privileges are kept, empty for the default.
 func (a *App) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
 
 // Env returns what operations find around them here: the local user asks, and has
@@ -59,7 +52,7 @@ func (a *App) Env() (*op.Env, error) {
 		Backends: backends(),
 		Audit:    log,
 		Warn:     warn,
-		Planted:  tellLate,
+		Planted:  printLate,
 
 		AuditBestEffort: a.audit == auditBestEffort,
 
@@ -73,12 +66,12 @@ func (a *App) Env() (*op.Env, error) {
 // openRedis opens the store of privileges on a Redis server.
 func (a *App) openRedis(url string) (privilege.Store, error) {
 	if a.program.OpenRedis == nil {
-		return nil, &privilege.Unavailable{Store: "Redis", Cause: a.unchanged, Hint: keepServer}
+		return nil, &privilege.Unavailable{Store: "Redis", Cause: a.noServer, Hint: keepServer}
 	}
 	return a.program.OpenRedis(url)
 }
 
-// ownFiles are Paddock's own files that its state does not hold: where privileges
+// ownFiles returns Paddock's own files that are outside its state: where privileges
 // are kept, and what the command line names for as long as the program runs.
 func (a *App) ownFiles(where string) []backend.OwnFile {
 	own := slices.Clone(a.Own)
@@ -95,9 +88,9 @@ func (a *App) ownFiles(where string) []backend.OwnFile {
 	return append(own, file)
 }
 
-// tellLate tells what a sandbox has left whose paddock was killed. Of others each
-// operation tells itself.
-func tellLate(p op.Planted) {
+// printLate prints what a sandbox has left whose paddock was killed. For others each
+// operation prints it itself.
+func printLate(p op.Planted) {
 	if p.Late {
 		text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
 		fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
@@ -114,13 +107,8 @@ func OpenTokens() (*token.Store, error) {
 	return token.Open(filepath.Join(dir, token.FileName))
 }
 
-func (a *App) addAuditFlag(root *cobra.Command) {
-	root.PersistentFlags().StringVar(&a.audit, "audit", auditRequired,
-		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
-}
-
-// auditLog is the log in the directory of state, nil where there is no place
-// for one: what cannot do without is refused then.
+// auditLog returns the log in the directory of state. It is nil where no such directory
+// can be: operations that need a record are refused then.
 func auditLog() (*audit.Log, error) {
 	var opts audit.Options
 	if text := os.Getenv(auditSizeEnv); text != "" {
@@ -144,5 +132,5 @@ func auditLog() (*audit.Log, error) {
 	return audit.At(filepath.Join(state, "audit"), opts), nil
 }
 
-// warn prints what is wrong and stops nothing.
+// warn prints a note about what is wrong, and nothing stops.
 func warn(err error) { fmt.Fprintf(os.Stderr, "paddock: note: %s\n", oneLine(err.Error())) }

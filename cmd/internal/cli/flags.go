@@ -88,7 +88,7 @@ func (in *Input) Encode(args []string) ([]byte, error) {
 	return data, nil
 }
 
-// checkArgs refuses what JSON cannot carry: encoding would replace the bytes
+// checkArgs rejects what JSON cannot carry: encoding would replace the bytes
 // in silence, and another command would run than the one asked for.
 func checkArgs(args []string) error {
 	for i, arg := range args {
@@ -105,7 +105,7 @@ type value struct {
 	in    *Input
 }
 
-// Set takes one occurrence of the flag; of a list each one adds to it.
+// Set sets the value; of a list each occurrence of the flag adds to it.
 func (v *value) Set(text string) error {
 	val, err := v.field.Value(text)
 	if err != nil {
@@ -120,7 +120,7 @@ func (v *value) Set(text string) error {
 	return nil
 }
 
-// Type is what help texts call the value; "bool" has none.
+// Type returns what help texts call the value; they show nothing for "bool".
 func (v *value) Type() string {
 	if v.field.Kind == op.KindBool {
 		return "bool"
@@ -128,7 +128,7 @@ func (v *value) Type() string {
 	return v.field.Arg
 }
 
-// String is empty, for help texts to show no default: Help names it.
+// String returns nothing, so that help texts show no default: Help names it.
 func (v *value) String() string { return "" }
 
 // FlagName returns what a field is called on the command line: its flag, or its argument.
@@ -163,4 +163,14 @@ func FlagError(cmd *cobra.Command, err error) error {
 		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
 	}
 	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
+}
+
+// ParseProfile reads the value of --profile.
+func ParseProfile(name string) (op.Profile, error) {
+	for _, p := range op.Profiles() {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, &policy.FieldError{Field: "--profile", Value: name, Reason: "there is no such profile", Hint: "run, workspace or full"}
 }

@@ -22,7 +22,7 @@ const (
 	statusSignal        = 128 // plus the signal's number
 )
 
-// report prints what went wrong and returns the exit status that tells it.
+// report prints what went wrong and returns the exit status for it.
 func report(w io.Writer, err error) int {
 	if readerGone(err) {
 		return statusSignal + int(syscall.SIGPIPE)
@@ -62,7 +62,7 @@ func statusOf(err error) int {
 	}
 }
 
-// flatten takes joined errors apart; each gets lines of its own.
+// flatten returns the errors that are joined in err; each gets lines of its own.
 func flatten(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
 	if !ok {
@@ -80,7 +80,7 @@ func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), 
 // interrupted is the end of a run by a signal that came once too often.
 type interrupted struct{ signal syscall.Signal }
 
-// Error says what became of the sandbox.
+// Error returns what became of the sandbox.
 func (i *interrupted) Error() string {
 	return "interrupted: what was started was ended (" + i.signal.String() + ", three times)"
 }

@@ -42,7 +42,7 @@ func becomeServer() error {
 }
 
 // mcpCommand returns the command that serves models, which is no operation itself.
-// withFlags is false where the command will not be used.
+// withFlags is false if the command will not be used.
 func (a *App) mcpCommand(withFlags bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "mcp [flags]",
@@ -61,7 +61,8 @@ func (a *App) mcpCommand(withFlags bool) *cobra.Command {
 	return cmd
 }
 
-// leaveToServer has paddock-server do all that there is to the command: it knows the flags.
+// leaveToServer makes cmd become paddock-server, which alone knows the flags, also for
+// help and completion.
 func (a *App) leaveToServer(cmd *cobra.Command) {
 	cmd.DisableFlagParsing = true
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -85,7 +86,7 @@ func (a *App) leaveToServer(cmd *cobra.Command) {
 		report(os.Stderr, fmt.Errorf("cannot list the flags: %w", err))
 	})
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		_ = becomeServer() // nothing is offered where it is missing
+		_ = becomeServer() // without it nothing is offered
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }

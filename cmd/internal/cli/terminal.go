@@ -13,26 +13,25 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/paddock-dev/paddock/op"
 )
 
-// lastWarning is how often INT or TERM must come to end the sandbox rather
-// than be handed on: nobody should need to look for another terminal.
-const lastWarning = 3
+// endAfter is the number of INT or TERM signals that end the sandbox. Those before are
+// forwarded to the command alone. So nobody needs another terminal to end a command
+// that ignores them.
+const endAfter = 3
 
-// handedOn are the signals that a command gets instead of us.
-var handedOn = [...]struct {
-	signal syscall.Signal
-	name   string
-}{
-	{syscall.SIGHUP, "SIGHUP"}, {syscall.SIGINT, "SIGINT"}, {syscall.SIGQUIT, "SIGQUIT"}, {syscall.SIGTERM, "SIGTERM"},
-	{syscall.SIGUSR1, "SIGUSR1"}, {syscall.SIGUSR2, "SIGUSR2"}, {syscall.SIGWINCH, "SIGWINCH"},
+// forwarded are the signals that a command gets instead of this program.
+var forwarded = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
-// door is what the terminal side of an operation holds while it runs.
-type door struct {
+// console connects an operation to standard input, output and error, to the terminal
+// and to signals, while it runs.
+type console struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stream op.Stream
@@ -44,100 +43,91 @@ type door struct {
 	terminal *terminal
 }
 
-// openDoor offers what the operation can use. Signals keep their default
+// openConsole connects what the operation can use. Signals keep their default
 // effect for operations that run nothing.
-func openDoor(s op.Streams, captured bool) *door {
-	d := &door{}
-	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+func openConsole(s op.Streams, captured bool) *console {
+	c := &console{}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if s.In {
-		d.stream.Stdin = os.Stdin
+		c.stream.Stdin = os.Stdin
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
-		d.stream.Ask = ask
+		c.stream.Ask = ask
 	}
 	if !s.Out {
-		return d
+		return c
 	}
-	d.interrupts, d.stream.Lines = s.Interrupts, s.Lines && captured
+	c.interrupts, c.stream.Lines = s.Interrupts, s.Lines && captured
 	if !captured || s.Lines {
-		d.stream.Stdout, d.stream.Stderr = os.Stdout, os.Stderr
+		c.stream.Stdout, c.stream.Stderr = os.Stdout, os.Stderr
 	}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
-		d.terminal = &terminal{fd: int(os.Stdin.Fd())}
-		d.stream.Terminal, d.stream.Typed = d.terminal, term.IsTerminal(int(os.Stdout.Fd()))
+		c.terminal = &terminal{fd: int(os.Stdin.Fd())}
+		c.stream.Terminal, c.stream.Typed = c.terminal, term.IsTerminal(int(os.Stdout.Fd()))
 	}
-	d.watchSignals()
-	return d
+	c.watchSignals()
+	return c
 }
 
-// watchSignals starts taking signals. One that our caller had us ignore, as
-// nohup does, stays ignored. SIGPIPE is taken, so that a write that fails is
+// watchSignals starts to forward signals. One that our caller had us ignore, as
+// nohup does, stays ignored. SIGPIPE is caught, so that a write that fails is
 // an error, and the sandbox ends in order before we do.
 //
 // The runtime takes long to start and to stop this: it starts beside the work,
 // where a signal that comes first ends us by its default effect, and the
 // sandbox with us; and it stops when the process does.
-func (d *door) watchSignals() {
-	d.signals = make(chan os.Signal, 16)
-	d.names = make(chan string, 16)
-	d.stream.Signals = d.names
-	take := []os.Signal{syscall.SIGPIPE}
-	for _, s := range handedOn {
-		if !signal.Ignored(s.signal) {
-			take = append(take, s.signal)
+func (c *console) watchSignals() {
+	c.signals = make(chan os.Signal, 16)
+	c.names = make(chan string, 16)
+	c.stream.Signals = c.names
+	caught := []os.Signal{syscall.SIGPIPE}
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			caught = append(caught, s)
 		}
 	}
 	go func() {
-		signal.Notify(d.signals, take...)
-		d.handOn()
+		signal.Notify(c.signals, caught...)
+		c.forwardSignals()
 	}()
 }
 
-// handOn passes names on, and counts what asks us to end.
-func (d *door) handOn() {
-	defer d.restore() // where this goroutine panics, too
+// forwardSignals forwards signals by name, and counts those that ask us to end.
+func (c *console) forwardSignals() {
+	defer c.restore() // where this goroutine panics, too
 	count := make(map[os.Signal]int)
-	for s := range d.signals {
+	for s := range c.signals {
 		number, ok := s.(syscall.Signal)
 		if !ok || number == syscall.SIGPIPE {
 			continue
 		}
 		count[s]++
-		if number == syscall.SIGINT && !d.interrupts || number == syscall.SIGTERM {
-			if count[s] == lastWarning {
-				d.cancel(&interrupted{number})
-			} else if count[s] > lastWarning {
+		if number == syscall.SIGINT && !c.interrupts || number == syscall.SIGTERM {
+			if count[s] == endAfter {
+				c.cancel(&interrupted{number})
+			} else if count[s] > endAfter {
 				// Even the orderly end hangs. The sandbox dies with us.
-				d.restore()
+				c.restore()
 				os.Exit(statusSignal + int(number))
 			}
 		}
 		select {
-		case d.names <- nameOf(number):
-		default: // the command has 16 to digest; one more says nothing new
+		case c.names <- unix.SignalName(number):
+		default: // 16 wait for the command already; one more says nothing new
 		}
 	}
 }
 
-func nameOf(number syscall.Signal) string {
-	for _, s := range handedOn {
-		if s.signal == number {
-			return s.name
-		}
-	}
-	return ""
-}
-
-func (d *door) restore() {
-	if d.terminal != nil {
-		d.terminal.restore()
+func (c *console) restore() {
+	if c.terminal != nil {
+		c.terminal.restore()
 	}
 }
 
-// close gives everything back. The terminal comes first.
-func (d *door) close() {
-	d.restore()
-	d.cancel(nil)
+// close restores the terminal, then ends the operation's context.
+func (c *console) close() {
+	c.restore()
+	c.cancel(nil)
 }
 
 // terminal is the caller's terminal. It never enters the sandbox: the command
@@ -149,7 +139,7 @@ type terminal struct {
 	saved *term.State // what to restore, nil where nothing is changed
 }
 
-// Size is the size in characters.
+// Size returns the size in characters.
 func (t *terminal) Size() (rows, cols uint16, err error) {
 	w, h, err := term.GetSize(t.fd)
 	if err != nil {
@@ -158,7 +148,7 @@ func (t *terminal) Size() (rows, cols uint16, err error) {
 	return uint16(min(max(h, 0), math.MaxUint16)), uint16(min(max(w, 0), math.MaxUint16)), nil
 }
 
-// Raw hands every key on unchanged until restore.
+// Raw passes every key on unchanged until restore.
 func (t *terminal) Raw() (restore func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,18 +160,17 @@ func (t *terminal) Raw() (restore func(), err error) {
 	return t.restore, nil
 }
 
-// restore may be called at any time, and more than once.
+// restore undoes Raw. It may be called at any time, and more than once.
 func (t *terminal) restore() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.saved != nil {
-		// There is nowhere left to tell of a failure.
-		_ = term.Restore(t.fd, t.saved)
+		_ = term.Restore(t.fd, t.saved) // nowhere is left to report a failure
 		t.saved = nil
 	}
 }
 
-// ask puts a question to the person at the terminal. No answer is a no.
+// ask asks the person at the terminal, and reports whether the answer is yes.
 func ask(question string) (bool, error) {
 	if _, err := fmt.Fprint(os.Stderr, question+" [y/N] "); err != nil {
 		return false, err

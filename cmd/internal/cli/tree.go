@@ -10,8 +10,10 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege/stores"
 )
 
+// root returns the tree of commands.
 func (a *App) root(args []string) *cobra.Command {
 	version := false
 	root := &cobra.Command{
@@ -41,16 +43,27 @@ may change, a read-only system around it, and no network unless it is given.`,
 	}
 	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
 	root.SetFlagErrorFunc(FlagError)
+	root.PersistentFlags().StringVar(&a.privileges, "privileges", "",
+		"`FILE` or URL of a Redis server where privileges are kept (default: $"+stores.Env+", else "+stores.FileName+" in the state directory)")
+	root.PersistentFlags().StringVar(&a.audit, "audit", auditRequired,
+		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
 	a.addCommands(root, op.Table(), args)
 	root.AddCommand(completionCommand())
 	root.InitDefaultHelpCmd()
 	refuseUnknownTopics(root)
-	group(root)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(g.commands, cmd.Name()) {
+				cmd.GroupID = g.title
+			}
+		}
+	}
 	return root
 }
 
-// command renders an operation. withFlags is false where the command will not
-// be used: most of a start would go into flags.
+// command renders an operation. withFlags is false if the command will not be used:
+// most of a start would go into flags.
 func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     o.CLI[len(o.CLI)-1],
@@ -118,22 +131,15 @@ func startsWith(words, first []string) bool {
 	return len(words) >= len(first) && slices.Equal(words[:len(first)], first)
 }
 
-// parentOf finds what a command stands below, or makes the groups for it.
+// parentOf returns the command that path stands below, and makes groups where it is missing.
 func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
 	name := strings.Join(path[:len(path)-1], " ")
 	if cmd := made[name]; cmd != nil {
 		return cmd
 	}
-	cmd := groupCommand(path[len(path)-2], op.Groups()[name])
-	parentOf(made, path[:len(path)-1]).AddCommand(cmd)
-	made[name] = cmd
-	return cmd
-}
-
-func groupCommand(name, summary string) *cobra.Command {
-	return &cobra.Command{
-		Use:   name,
-		Short: summary,
+	cmd := &cobra.Command{
+		Use:   path[len(path)-2],
+		Short: op.Groups()[name],
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -142,9 +148,12 @@ func groupCommand(name, summary string) *cobra.Command {
 			return UnknownCommand(cmd, args[0])
 		},
 	}
+	parentOf(made, path[:len(path)-1]).AddCommand(cmd)
+	made[name] = cmd
+	return cmd
 }
 
-// UnknownCommand is the error about a word that names no command below cmd.
+// UnknownCommand returns the error about a word that names no command below cmd.
 func UnknownCommand(cmd *cobra.Command, word string) error {
 	path, hint := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" "), cmd.CommandPath()+" --help"
 	if near := nearestCommand(cmd, word); near != "" {
@@ -153,8 +162,8 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 	return &paddock.Error{Message: "cannot do " + strconv.Quote(path) + ": there is no such command", Hint: hint}
 }
 
-// nearestCommand is the command below cmd that was probably meant by a word, as it is
-// written; empty where none is near.
+// nearestCommand returns the path of the command below cmd that a word probably means,
+// empty if none is near.
 func nearestCommand(cmd *cobra.Command, word string) string {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -166,24 +175,20 @@ func nearestCommand(cmd *cobra.Command, word string) string {
 	return ""
 }
 
-// refuseUnknownTopics has the help command fail for what is no command.
+// refuseUnknownTopics makes the help command fail for unknown commands.
 func refuseUnknownTopics(root *cobra.Command) {
-	for _, help := range root.Commands() {
-		if help.Name() != "help" {
-			continue
+	help := root.Commands()[slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "help" })]
+	show := help.Run
+	help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
+		if found, rest, err := root.Find(args); err == nil && len(rest) > 0 && found.HasSubCommands() {
+			return UnknownCommand(found, rest[0])
 		}
-		show := help.Run
-		help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
-			if found, rest, err := root.Find(args); err == nil && len(rest) > 0 && found.HasSubCommands() {
-				return UnknownCommand(found, rest[0])
-			}
-			show(cmd, args)
-			return nil
-		}
+		show(cmd, args)
+		return nil
 	}
 }
 
-// groups are the parts of the help text. Commands that none of them names come last.
+// groups are the parts of the help text. Commands outside of them come last.
 var groups = []struct {
 	title    string
 	commands []string
@@ -193,16 +198,4 @@ var groups = []struct {
 	{"Serve models:", []string{"mcp", "token"}},
 	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "version"}},
 	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},
-}
-
-// group puts the commands below root into their groups.
-func group(root *cobra.Command) {
-	for _, g := range groups {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, cmd := range root.Commands() {
-			if slices.Contains(g.commands, cmd.Name()) {
-				cmd.GroupID = g.title
-			}
-		}
-	}
 }
