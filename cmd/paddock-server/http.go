@@ -19,7 +19,7 @@ import (
 	"github.com/paddock-dev/paddock/server/mcp"
 )
 
-// httpFlags are what the door for models is told where it listens.
+// httpFlags are the flags of a server that listens.
 type httpFlags struct {
 	address           string
 	tlsCert, tlsKey   string
@@ -55,10 +55,10 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.perUser, "max-sessions-each", 0, "`N` sessions at most of each principal (default 64)")
 }
 
-// on says that it is to listen.
+// on reports whether the server listens.
 func (f *httpFlags) on(cmd *cobra.Command) bool { return cmd.Flags().Changed("http") }
 
-// check refuses flags that would be without effect.
+// check rejects flags that would have no effect.
 func (f *httpFlags) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	if !f.on(cmd) {
@@ -133,8 +133,8 @@ func (f *httpFlags) options(server *mcp.Server, store *token.Store, log *slog.Lo
 	}
 }
 
-// tokenOptions is a server of principals that tokens let in: each with the bounds
-// of its own, and with the privileges that its name was granted.
+// tokenOptions returns a server for the principals of tokens: each has bounds of its own,
+// and the privileges that its name was granted.
 func (f *mcpFlags) tokenOptions() (mcp.Options, *token.Store, error) {
 	store, err := cli.OpenTokens()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/paddock-dev/paddock/server/install"
 )
 
-// installFlags are what the set-up of a client is told.
+// installFlags are the flags of install and uninstall.
 type installFlags struct {
 	client, scope, name, workspace, profile, spec, command string
 	print, force, ask, exclusive                           bool
@@ -28,7 +28,7 @@ type installFlags struct {
 	sandbox                                                *cli.Input // flags for the server
 }
 
-// installCommand sets up a client of the door for models.
+// installCommand returns the command that sets up a client of the server.
 func installCommand() *cobra.Command {
 	f := &installFlags{}
 	cmd := &cobra.Command{
@@ -72,7 +72,10 @@ client is started in its directory, and prints what holds in one below.`,
 			if len(args) > 0 {
 				return cli.UnknownCommand(cmd, args[0])
 			}
-			return f.install()
+			if f.print {
+				return f.install(nil)
+			}
+			return withInstallRecord(f.install)
 		},
 	}
 	flags := cmd.Flags()
@@ -98,19 +101,12 @@ func (f *installFlags) common(cmd *cobra.Command) {
 	flags.StringVar(&f.name, "name", "", "what the client calls the server, `NAME` (default: paddock, or a name made up)")
 }
 
-// ownName is how the name of a server begins.
+// ownName is the name of paddock, and how the names of servers begin.
 const ownName = "paddock"
 
-// install sets the client up, or prints how.
-func (f *installFlags) install() error {
-	if f.print {
-		return f.setUp(nil)
-	}
-	return alone(f.setUp)
-}
-
-// setUp is install, which adds to a record where the client's own tools are turned off.
-func (f *installFlags) setUp(record restricted) error {
+// install sets the client up, or prints how. It adds to the record where it turns the
+// client's own tools off.
+func (f *installFlags) install(record installRecord) error {
 	target, dir, err := f.target(install.Scope(f.scope))
 	if err != nil {
 		return err
@@ -138,7 +134,10 @@ func (f *installFlags) setUp(record restricted) error {
 	}
 	for _, s := range steps {
 		if f.print {
-			s.print()
+			if !s.undo {
+				fmt.Fprintln(os.Stderr, "paddock: note: this belongs into "+s.Path)
+				fmt.Print(s.Text)
+			}
 			continue
 		}
 		changed, err := s.do()
@@ -160,8 +159,9 @@ func (f *installFlags) setUp(record restricted) error {
 	return nil
 }
 
-// settle makes the directory that the client obeys, empty, where nobody sees commands
-// make it; and takes it that the user has looked at what they have made.
+// settle makes the directory that the client obeys, empty, if the tools are approved, as
+// nobody would see commands make it. It then takes what commands have made off the record:
+// whoever installs has looked at it.
 func (f *installFlags) settle(target *install.Target, server install.Server, dir string) error {
 	if server.Approved {
 		switch err := os.Mkdir(filepath.Join(dir, target.Settings), 0o755); {
@@ -171,18 +171,18 @@ func (f *installFlags) settle(target *install.Target, server install.Server, dir
 			return fmt.Errorf("cannot make what keeps commands out of %s: %w", target.Settings, err)
 		}
 	}
-	h, err := newHeld(dir)
+	h, err := openHold(dir)
 	if err != nil {
 		return err
 	}
-	seen, err := h.seen()
+	seen, err := h.clear()
 	if len(seen) > 0 {
 		fmt.Printf("kept %s, which commands have made: clients obey it\n", hostpath.Printable(op.Planted{Paths: seen}.Names()))
 	}
 	return err
 }
 
-// target is the file of the scope, and the project whose it is.
+// target returns the file of the scope, and the project that it belongs to.
 func (f *installFlags) target(scope install.Scope) (*install.Target, string, error) {
 	dir, err := hostpath.Getwd()
 	if err != nil {
@@ -199,7 +199,12 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	if f.takesBack {
 		dir, err = hostpath.Abs(cmp.Or(f.workspace, ".")) // whatever it is, or was: nothing is let in
 	} else {
-		dir, err = (&mcpFlags{workspace: f.workspace}).workspaceDir(f.workspace != "")
+		if dir = f.workspace; dir == "" {
+			dir, err = currentDir()
+		}
+		if err == nil {
+			dir, err = existingDir("--workspace", dir)
+		}
 	}
 	if err != nil {
 		return nil, "", err
@@ -217,7 +222,7 @@ func (f *installFlags) target(scope install.Scope) (*install.Target, string, err
 	return target, dir, err
 }
 
-// tell says what holds now: what models may do, and what is to be done.
+// tell prints what models may do now, and what the user does next.
 func (f *installFlags) tell(target *install.Target, server install.Server, dir string) {
 	switch {
 	case f.print:
@@ -255,7 +260,7 @@ What is there of that kind (%s, .git/hooks, .vscode and the like) stays as it is
 	fmt.Println("next: " + target.Next)
 }
 
-// takenBackBy is the command that takes back what was written for a directory.
+// takenBackBy returns the command that takes back what was written for a directory.
 func (f *installFlags) takenBackBy(dir string) string {
 	words := []string{"paddock", "mcp", "uninstall", "--client", f.client}
 	if f.workspace != "" {
@@ -264,8 +269,8 @@ func (f *installFlags) takenBackBy(dir string) string {
 	return install.Words(words)
 }
 
-// newFiles are examples of what commands can make and clients obey: first what this
-// client does.
+// newFiles lists examples of files that commands can make and clients obey, this client's
+// first.
 func (f *installFlags) newFiles() string {
 	all := map[string]string{"claude-code": ".mcp.json", "codex": ".codex/config.toml in a directory below", "gemini": ".gemini/settings.json in a directory below"}
 	list := []string{all[f.client]}

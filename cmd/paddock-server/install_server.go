@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -17,9 +18,9 @@ import (
 	"github.com/paddock-dev/paddock/server/install"
 )
 
-// server is what the client is to start.
+// server returns the server that the client is to start.
 func (f *installFlags) server(target *install.Target, dir string) (install.Server, error) {
-	s := install.Server{Name: f.nameOr(ownName), Command: f.command, Args: []string{"mcp"}}
+	s := install.Server{Name: cmp.Or(f.name, ownName), Command: f.command, Args: []string{"mcp"}}
 	shared := target.Scope == install.Project
 	if s.Command == "" {
 		self, err := os.Executable()
@@ -28,7 +29,9 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 		}
 		// This is paddock-server, which paddock becomes.
 		s.Command = filepath.Join(filepath.Dir(self), ownName)
-		if found := inPath(ownName, dir); shared && found != "" && sameFile(found, s.Command) {
+		found, err := os.Stat(inPath(ownName, dir))
+		beside, wrong := os.Stat(s.Command)
+		if shared && err == nil && wrong == nil && os.SameFile(found, beside) {
 			s.Command = ownName // elsewhere it is in another directory
 		}
 	}
@@ -91,7 +94,7 @@ func (f *installFlags) server(target *install.Target, dir string) (install.Serve
 	return s, err
 }
 
-// madeUp is the form of names that nobody can know.
+// madeUp matches names that nobody can know.
 var madeUp = regexp.MustCompile(`^` + ownName + `_[a-z2-7]{10}$`)
 
 // nameLocal names a project's own server: by a name that no other file can have, or as
@@ -100,7 +103,7 @@ func (f *installFlags) nameLocal(target *install.Target, s *install.Server, dir 
 	if f.name != "" && s.Approved {
 		return &policy.FieldError{Field: "--name", Value: f.name, Reason: "clients approve by the name of a server, so an approved one has a name that nobody can know", Hint: "leave --name out, or the approval, with --ask"}
 	}
-	s.Name = f.nameOr(ownName + "_" + strings.ToLower(rand.Text()[:10]))
+	s.Name = cmp.Or(f.name, ownName+"_"+strings.ToLower(rand.Text()[:10]))
 	before, err := f.before(target, *s, dir)
 	if err != nil {
 		return err
@@ -121,15 +124,8 @@ func (f *installFlags) nameLocal(target *install.Target, s *install.Server, dir 
 	return nil
 }
 
-func (f *installFlags) nameOr(usual string) string {
-	if f.name != "" {
-		return f.name
-	}
-	return usual
-}
-
-// unapproved says why models are not let use the tools unasked; empty where they
-// are: with no network, and no place to write but a workspace that is no home.
+// unapproved returns why models must ask before they use the tools. It is empty if they
+// need not: with no network, and nothing writable but a workspace that is not a home.
 func (f *installFlags) unapproved(target *install.Target, dir string) string {
 	info, err := os.Lstat(filepath.Join(dir, ".git"))
 	approval, wrong := target.Approval(ownName)
@@ -166,14 +162,8 @@ var harmless = []string{
 	"--open-files", "--processes", "--tmp", "--memory", "--memory-high", "--swap", "--cpus", "--disk",
 }
 
-func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
-	other, wrong := os.Stat(b)
-	return err == nil && wrong == nil && os.SameFile(one, other)
-}
-
-// reaches reports whether a path lies in a directory, or leads through it. It is true
-// where that is not known.
+// reaches reports whether a path lies in a directory, or leads through it, or whether
+// that cannot be known.
 func reaches(path, dir string) bool {
 	way, err := hostpath.Follow(filepath.Clean(path))
 	if err != nil {
@@ -186,8 +176,8 @@ func reaches(path, dir string) bool {
 	return slices.ContainsFunc(at, func(at string) bool { _, in := hostpath.Within(at, dir); return in })
 }
 
-// inPath is where PATH has a program; "" where it has none, and where commands that can
-// write a directory could put one before it.
+// inPath returns where PATH has a program. It is empty if PATH has none, and if commands
+// that can write dir could put one before it.
 func inPath(name, dir string) string {
 	for _, at := range filepath.SplitList(os.Getenv("PATH")) {
 		at = filepath.Join(at, name)

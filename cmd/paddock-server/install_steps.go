@@ -25,14 +25,7 @@ type step struct {
 	undo bool
 }
 
-func (s step) print() {
-	if !s.undo {
-		fmt.Fprintln(os.Stderr, "paddock: note: this belongs into "+s.Path)
-		fmt.Print(s.Text)
-	}
-}
-
-// do takes the step, and reports whether that changed anything.
+// do does the step, and reports whether that changed anything.
 func (s step) do() (changed bool, err error) {
 	if !s.undo {
 		changed, err = s.Do()
@@ -105,7 +98,7 @@ func (f *installFlags) steps(target *install.Target, server install.Server, dir 
 	return steps, nil
 }
 
-// before are the servers that a project has of its own.
+// before returns the servers that a project has of its own.
 func (f *installFlags) before(target *install.Target, server install.Server, dir string) ([]install.Found, error) {
 	if target.Scope != install.Local {
 		return nil, nil
@@ -121,8 +114,8 @@ func (f *installFlags) before(target *install.Target, server install.Server, dir
 	return slices.DeleteFunc(servers, func(s install.Found) bool { return !isFor(s.Server, dir) }), nil
 }
 
-// follower resolves the links of a configuration, and refuses those that commands
-// of a sandbox could have made.
+// follower returns a function that resolves the links of a configuration, and refuses
+// those that commands of a sandbox could have made.
 func follower() (func(string) (string, error), error) {
 	state, err := paddock.DefaultStateDir()
 	if err != nil {
@@ -137,7 +130,7 @@ func follower() (func(string) (string, error), error) {
 	}, nil
 }
 
-// notWritten says what to do by hand.
+// notWritten returns the error about an edit that failed, with what to do by hand.
 func (f *installFlags) notWritten(c *install.Change, server install.Server, err error) error {
 	unsafe, link := (*install.UnsafeError)(nil), (*hostpath.LinkError)(nil)
 	switch {
@@ -161,26 +154,24 @@ func (f *installFlags) notWritten(c *install.Change, server install.Server, err 
 	return err
 }
 
-// restricted are the files in which an installation has turned a client's own tools off
-// in words that could be the user's. It is kept in the directory of state.
-type restricted map[string]bool
+// installRecord holds the files in which an installation has turned a client's own tools
+// off in words that could be the user's.
+type installRecord map[string]bool
 
-// The name of its file, the bytes that this may hold, and the wait for another
-// installation to be done.
 const (
-	restrictedName = "installed.json"
-	maxRestricted  = 1 << 20
-	installTime    = time.Minute
+	installRecordName = "installed.json" // in the directory of state
+	maxInstallRecord  = 1 << 20          // bytes
+	installTime       = time.Minute      // the longest wait for another installation
 )
 
-// alone installs or uninstalls while no other process of this user's does, and keeps
-// what that has made of the record, also where it failed.
-func alone(do func(restricted) error) error {
+// withInstallRecord installs or uninstalls while no other process of this user's does, and
+// keeps the changed record, also if do fails.
+func withInstallRecord(do func(installRecord) error) error {
 	state, err := paddock.DefaultStateDir()
 	if err != nil {
 		return err
 	}
-	record, err := ownfile.New(filepath.Join(state, restrictedName), maxRestricted, func(text []byte) (on restricted, err error) {
+	record, err := ownfile.New(filepath.Join(state, installRecordName), maxInstallRecord, func(text []byte) (on installRecord, err error) {
 		if len(text) > 0 {
 			err = json.Unmarshal(text, &on)
 		}
@@ -192,8 +183,8 @@ func alone(do func(restricted) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), installTime)
 	defer cancel()
 	var failed error
-	err = record.Update(ctx, func(old restricted) ([]byte, error) {
-		now := restricted{}
+	err = record.Update(ctx, func(old installRecord) ([]byte, error) {
+		now := installRecord{}
 		for path := range old {
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 				now[path] = true

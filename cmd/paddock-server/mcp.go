@@ -12,7 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// mcpFlags are what the door for models is told.
+// mcpFlags are the flags of "paddock mcp".
 type mcpFlags struct {
 	app        *cli.App
 	workspace  string
@@ -27,11 +27,11 @@ type mcpFlags struct {
 	serving    bool       // over standard input: a client may have been answered
 }
 
-// everyday are the flags of those that help texts list.
+// everyday are the flags of the sandbox that help texts list.
 var everyday = []string{"network", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
 
-// sandboxFlags adds the flags of run that describe a sandbox, but for those that the
-// door has itself.
+// sandboxFlags adds the flags of run that describe a sandbox, without those that the
+// server has itself.
 func sandboxFlags(cmd *cobra.Command) *cli.Input {
 	fields := slices.DeleteFunc(op.SpecFields(), func(f op.Field) bool { return f.Flag == "spec" || f.Flag == "workspace" })
 	in := cli.AddFlags(cmd, "mcp", fields)

@@ -25,8 +25,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// gcPercent lets some 16 MiB of garbage be: reading a message makes much of it,
-// and a call would wait for its collection.
+// gcPercent lets some 16 MiB of garbage collect: reading a message makes much of it,
+// and a call would wait for the collector.
 const gcPercent = 400
 
 // serveStdio serves until standard input ends, or a signal asks for the end.
@@ -64,7 +64,7 @@ func newServer(opts mcp.Options) (*mcp.Server, error) {
 	return mcp.New(opts)
 }
 
-// options is the server that the flags ask for: the local user's, whose models
+// options returns the server that the flags ask for: the local user's, whose models
 // have the operator's spec as their ceiling.
 func (f *mcpFlags) options(named bool) (mcp.Options, error) {
 	opts, err := f.serverOptions()
@@ -93,7 +93,7 @@ func (f *mcpFlags) options(named bool) (mcp.Options, error) {
 	return opts, nil
 }
 
-// serverOptions is what does not depend on who asks.
+// serverOptions returns the options that do not depend on who asks.
 func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 	profile, err := cli.ParseProfile(f.profile)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *mcpFlags) serverOptions() (mcp.Options, error) {
 	return mcp.Options{Profile: profile, Budget: f.budget, Structured: f.structured, Logger: log, Version: wire.Build}, nil
 }
 
-// modelEnv is what the operations of a model find: the local user's environment,
+// modelEnv returns what the operations of a model find: the local user's environment,
 // without that of its process and without that user's privileges, below the
 // ceiling of the operator's spec.
 func (f *mcpFlags) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error) {
@@ -125,8 +125,8 @@ func (f *mcpFlags) modelEnv(spec policy.Spec, log *slog.Logger) (*op.Env, error)
 	return env, nil
 }
 
-// operatorSpec is the sandbox that models are given: the spec's words, and the
-// flags', over the workspace. Errors tell of flags, and of keys of the spec's file.
+// operatorSpec returns the sandbox that models are given: the spec's settings, and the
+// flags', over the workspace. Errors name flags, and keys of the spec's file.
 func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err error) {
 	var file *specfile.File
 	if f.spec != "" {
@@ -151,7 +151,16 @@ func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err 
 		return spec, err
 	}
 	if named || spec.Workspace.Source == "" && spec.Backend != policy.BackendWrapper {
-		dir, err := f.workspaceDir(named)
+		flag, dir := "--workspace", f.workspace
+		if f.project != "" {
+			flag = "--project"
+		}
+		if !named {
+			dir, err = currentDir()
+		}
+		if err == nil {
+			dir, err = existingDir(flag, dir)
+		}
 		if err != nil {
 			return spec, err
 		}
@@ -160,24 +169,22 @@ func (f *mcpFlags) operatorSpec(env *op.Env, named bool) (spec policy.Spec, err 
 	return op.OperatorSpec(spec)
 }
 
-// workspaceDir is the directory that is meant. Clients start servers in odd
-// places: a home, or all of the system, is a workspace only for who says so.
-func (f *mcpFlags) workspaceDir(named bool) (string, error) {
-	dir := f.workspace
-	if !named {
-		var err error
-		if dir, err = hostpath.Getwd(); err != nil {
-			return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: --workspace DIR"}
-		}
-		if why := hostpath.Unasked(dir); why != "" {
-			return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory " + why + ": models should not change that unasked",
-				Hint: "name a directory: --workspace DIR"}
-		}
+// currentDir returns the current directory as a workspace. Clients start servers in odd
+// places: a home, or all of the system, is a workspace only if a flag names it.
+func currentDir() (string, error) {
+	dir, err := hostpath.Getwd()
+	if err != nil {
+		return "", &policy.FieldError{Field: "--workspace", Reason: "there is no current directory: " + err.Error(), Hint: "name a directory: --workspace DIR"}
 	}
-	flag := "--workspace"
-	if f.project != "" {
-		flag = "--project"
+	if why := hostpath.Unasked(dir); why != "" {
+		return "", &policy.FieldError{Field: "--workspace", Value: dir, Reason: "the current directory " + why + ": models should not change that unasked",
+			Hint: "name a directory: --workspace DIR"}
 	}
+	return dir, nil
+}
+
+// existingDir returns the absolute path of the directory that a flag names.
+func existingDir(flag, dir string) (string, error) {
 	if dir == "" {
 		return "", &policy.FieldError{Field: flag, Reason: "it is empty", Hint: "name a directory, or leave it out for the current one"}
 	}
@@ -191,9 +198,9 @@ func (f *mcpFlags) workspaceDir(named bool) (string, error) {
 	return abs, nil
 }
 
-// stayInProject takes the tools away where the client was started outside of the
-// project: a user's configuration that a client obeys everywhere serves this one alone.
-// Inside nothing is done where the user has to look at what commands have made.
+// stayInProject offers no tools if the client was started outside of the project: a
+// user's configuration that a client obeys everywhere serves this project alone.
+// Inside, the server does nothing while the user has to look at what commands have made.
 func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 	dir, err := hostpath.Getwd()
 	if err != nil {
@@ -207,20 +214,20 @@ func (f *mcpFlags) stayInProject(opts *mcp.Options) error {
 		return err
 	}
 	if _, in := hostpath.Within(dir, project); in {
-		h, err := newHeld(project)
+		h, err := openHold(project)
 		if err != nil {
 			return err
 		}
-		opts.Hold, opts.Planted = h.look, h.planted
-		return h.left()
+		opts.Hold, opts.Planted = h.check, h.planted
+		return h.checkRecord()
 	}
 	opts.Ops = []op.Op{}
 	opts.Instructions = "This server works in " + project + " alone, and offers no tools here. To have it here: paddock mcp install"
 	return nil
 }
 
-// own are the files that the server was told of, which its models must not change:
-// it would start anew with what they wrote.
+// own returns the files that flags name. Models must not change these: the next start
+// would obey what they wrote.
 func (f *mcpFlags) own() []backend.OwnFile {
 	var own []backend.OwnFile
 	for _, file := range []backend.OwnFile{
@@ -247,7 +254,7 @@ func readOwn(name string) ([]byte, error) {
 	return hostpath.ReadNamed(context.Background(), state, name, most)
 }
 
-// untilSignal is a context that ends with the first INT, TERM or HUP; the second
+// untilSignal returns a context that ends with the first INT, TERM or HUP; the second
 // one has its default effect. A write that nobody reads is an error, not a signal.
 func untilSignal() (context.Context, context.CancelFunc) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/server/install"
 )
 
-// uninstallCommand takes back what installCommand's does.
+// uninstallCommand returns the command that takes back what install has written.
 func uninstallCommand() *cobra.Command {
 	f := &installFlags{takesBack: true}
 	cmd := &cobra.Command{
@@ -32,7 +33,7 @@ install has not written, or has no record of, stays and is printed.`,
 			if len(args) > 0 {
 				return cli.UnknownCommand(cmd, args[0])
 			}
-			return f.uninstall()
+			return withInstallRecord(f.uninstall)
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -41,12 +42,9 @@ install has not written, or has no record of, stays and is printed.`,
 	return cmd
 }
 
-// uninstall takes back what install wrote.
-func (f *installFlags) uninstall() error { return alone(f.takeBack) }
-
-// takeBack is uninstall. What could be the user's own it takes out where a record says
-// that install has written it.
-func (f *installFlags) takeBack(record restricted) error {
+// uninstall takes back what install wrote. What could be the user's own it takes out only
+// if the record says that install has written it.
+func (f *installFlags) uninstall(record installRecord) error {
 	scopes := []install.Scope{install.Local, install.Project}
 	if f.scope != "" {
 		scopes = []install.Scope{install.Scope(f.scope)}
@@ -103,7 +101,7 @@ func (f *installFlags) takeBack(record restricted) error {
 	return nil
 }
 
-// undone are the edits to take back in a file: of its approval first.
+// undone returns the edits to take back in a file, its approval first.
 func (f *installFlags) undone(target *install.Target, dir string, follow func(string) (string, error)) ([]*install.Change, error) {
 	servers, err := target.Servers(follow)
 	if err != nil {
@@ -116,7 +114,7 @@ func (f *installFlags) undone(target *install.Target, dir string, follow func(st
 		switch {
 		case target.Scope == install.Local && (!isFor(s.Server, dir) || f.name != "" && f.name != name):
 			continue
-		case target.Scope != install.Local && name != f.nameOr(ownName):
+		case target.Scope != install.Local && name != cmp.Or(f.name, ownName):
 			continue
 		case other && !f.force:
 			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}
