@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 
@@ -107,30 +106,27 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 	if err != nil {
 		return err
 	}
-	guard, err := front.Listen(f.http.options(server, store, opts.Logger))
+	h := f.http
+	guard, err := front.Listen(front.Options{
+		Address: h.address, TLSCert: h.tlsCert, TLSKey: h.tlsKey, ReadFile: readOwn,
+		InsecureNoTLS: h.insecure, NoAuth: h.noAuth, AllowHosts: h.hosts, AllowOrigins: h.origins,
+		Tokens: store, Log: opts.Logger,
+		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
+		Limits: front.Limits{Sessions: h.sessions, SessionsEach: h.perUser},
+	})
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
 	ctx, stop := untilSignal()
 	defer stop()
 	fmt.Fprintf(os.Stderr, "paddock: listening on %s\n", guard.URL())
-	if f.http.noAuth {
+	if h.noAuth {
 		fmt.Fprintln(os.Stderr, "paddock: note: no token is asked for: whoever can connect does what you may let models do")
 	}
-	if f.http.insecure {
+	if h.insecure {
 		fmt.Fprintln(os.Stderr, "paddock: note: tokens cross the network in the clear, unless something before this server speaks TLS")
 	}
 	return guard.Serve(ctx)
-}
-
-func (f *httpFlags) options(server *mcp.Server, store *token.Store, log *slog.Logger) front.Options {
-	return front.Options{
-		Address: f.address, TLSCert: f.tlsCert, TLSKey: f.tlsKey, ReadFile: readOwn,
-		InsecureNoTLS: f.insecure, NoAuth: f.noAuth, AllowHosts: f.hosts, AllowOrigins: f.origins,
-		Tokens: store, Log: log,
-		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
-		Limits: front.Limits{Sessions: f.sessions, SessionsEach: f.perUser},
-	}
 }
 
 // tokenOptions returns a server for the principals of tokens: each has bounds of its own,
