@@ -29,11 +29,9 @@ LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
-build: ## build bin/paddock, its siblings paddock-redis and paddock-mcp, and bin/paddock-agent (static)
+build: ## build bin/paddock, bin/paddock-server and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-agent
-	CGO_ENABLED=0 $(GO) build -trimpath -tags redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-redis ./cmd/paddock
-	CGO_ENABLED=0 $(GO) build -trimpath -tags mcp,redis -ldflags "-s -w $(STAMP)" -o $(BIN)/paddock-mcp ./cmd/paddock
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent
 
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
@@ -83,14 +81,10 @@ lint: $(LINT) ## check format, vet and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags redis ./cmd/paddock
-	$(GO) vet -tags mcp,redis ./cmd/paddock
 	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/... ./backend/hostpath
 	$(LINT) run --allow-parallel-runners ./...
-	$(LINT) run --allow-parallel-runners --build-tags redis ./cmd/paddock
-	$(LINT) run --allow-parallel-runners --build-tags mcp,redis ./cmd/paddock
 
 linter: $(LINT) ## build the linter, once
 
@@ -119,6 +113,7 @@ changelog: ## move the entries in changes/unreleased to the top of CHANGELOG.md
 	@set -e; entries=$$(ls changes/unreleased/*.md); \
 	{ sed '/^## Unreleased$$/q' CHANGELOG.md; echo; cat $$entries; sed '1,/^## Unreleased$$/d' CHANGELOG.md | sed 1d; } >CHANGELOG.new; \
 	mv CHANGELOG.new CHANGELOG.md; rm $$entries
+
 shape: ## print how much there is to read, beside code that others like to live in; TIMES=1 for a cold build, SHAPEARGS=-list for names
 	@$(GO) run -C test ./shape -root .. $(if $(TIMES),-times) $(SHAPEARGS)
 

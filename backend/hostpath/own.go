@@ -16,7 +16,7 @@ import (
 )
 
 // programs are Paddock's, which stand beside each other.
-var programs = []string{"paddock", "paddock-agent", "paddock-mcp", "paddock-redis"}
+var programs = []string{"paddock", "paddock-server", "paddock-agent"}
 
 const (
 	ownState   = "Paddock's own state"

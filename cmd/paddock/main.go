@@ -1,21 +1,9 @@
 // Paddock runs commands inside real walls. Run "paddock help" for what it can
 // do; each command explains itself with --help.
 //
-// This program is one door to package op: its commands, flags and JSON output
-// are renderings of the table of operations, so there is nothing to find here
-// but how a terminal speaks. What it writes follows these rules:
-//
-//   - Standard output holds what was asked for and nothing else: the output of
-//     a command, a report, or with --json one object on one line.
-//   - Errors go to standard error, one line each: "paddock: cannot …: …", and
-//     where there is something to do about it "paddock: hint: …".
-//   - The exit status is the command's own; 124 it timed out, 125 Paddock could
-//     not do it, 126 the command cannot be executed, 127 it does not exist,
-//     128+N signal N ended it. A standard output that nobody reads any more is
-//     128+13, in silence.
-//
-// It wraps single commands, so it starts fast: flags are built for the command
-// at hand alone, and nothing is done before main.
+// Its commands are in package cli. What needs a Redis client or the protocol of
+// models is left to paddock-server, which this program becomes for it: paddock
+// wraps single commands, so it starts fast.
 //
 // The number of processors to use is not looked up in cgroup files: that takes
 // longer than it could save.
@@ -27,10 +15,11 @@ package main
 import (
 	"os"
 
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/namespace"
 )
 
 func main() {
 	namespace.Helper()
-	os.Exit(execute(os.Args[1:]))
+	os.Exit(cli.Main(os.Args[1:], cli.Program{}))
 }

@@ -96,8 +96,8 @@ type importerRule struct {
 }
 
 var importerRules = []importerRule{
-	{"github.com/spf13/cobra", []string{"cmd/paddock"}, false, "flags are one rendering of the operations"},
-	{"github.com/spf13/pflag", []string{"cmd/paddock"}, false, "flags are one rendering of the operations"},
+	{"github.com/spf13/cobra", []string{"cmd/internal/cli", "cmd/paddock-server"}, false, "flags are one rendering of the operations"},
+	{"github.com/spf13/pflag", []string{"cmd/internal/cli", "cmd/paddock-server"}, false, "flags are one rendering of the operations"},
 	{"go.yaml.in/yaml/v3", []string{"policy/specfile"}, false, "nobody else reads YAML"},
 	{"mvdan.cc/sh/v3", []string{"policy/command"}, false, "nobody else parses shell texts"},
 	{"github.com/godbus/dbus/v5", []string{"cgroup/systemd"}, false, "nobody else speaks to the service manager"},

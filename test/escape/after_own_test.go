@@ -58,7 +58,7 @@ func ownAttacks() []later {
 		{name: "the directory of Paddock's programs is moved", want: wantStopped,
 			prepare: `mkdir bin; cp "$BIN/paddock" "$BIN/paddock-agent" bin`, by: byOwn("bin/paddock"), attack: `mv bin old; evil bin/paddock`, trigger: `bin/paddock run -- true`},
 		{name: "a sibling of Paddock's is made", want: wantStopped,
-			prepare: `mkdir bin; cp "$BIN/paddock" "$BIN/paddock-agent" bin`, by: byOwn("bin/paddock"), attack: `evil bin/paddock-mcp`, trigger: `bin/paddock mcp </dev/null`},
+			prepare: `mkdir bin; cp "$BIN/paddock" "$BIN/paddock-agent" bin`, by: byOwn("bin/paddock"), attack: `evil bin/paddock-server`, trigger: `bin/paddock mcp </dev/null`},
 
 		{name: "a spec that is in use asks for more", want: wantStopped, flags: []string{"--spec", "$WS/spec.yaml"},
 			prepare: `mkdir "$DIR/precious"; echo 'network: none' >spec.yaml`, attack: moreSpec,

@@ -108,9 +108,9 @@ func goBuild(args ...string) error {
 	return nil
 }
 
-// buildServer builds the sibling that serves models, once, for tests that need it.
+// buildServer builds paddock-server, once, for tests that need it.
 var buildServer = sync.OnceValue(func() error {
-	return goBuild("-tags", "mcp,redis", "-o", filepath.Join(binDir, "paddock-mcp"), "./cmd/paddock")
+	return goBuild("-o", binDir+"/", "./cmd/paddock-server")
 })
 
 // usual is the flag that makes usualDir the place of state of programs.

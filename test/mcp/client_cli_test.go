@@ -194,7 +194,7 @@ func TestClientBroken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			alone := filepath.Join(c.home, "paddock") // without its siblings
+			alone := filepath.Join(c.home, "paddock") // without its sibling
 			if err := os.WriteFile(alone, data, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +203,7 @@ func TestClientBroken(t *testing.T) {
 			if err := <-r.done; err != nil {
 				t.Errorf("%v\n%s", err, r.said)
 			}
-			if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "paddock-mcp") || !strings.Contains(had[0].text, "hint: ") {
+			if had := c.model.had("after"); len(had) != 1 || !strings.Contains(had[0].text, "paddock-server") || !strings.Contains(had[0].text, "hint: ") {
 				t.Errorf("the model was given %v\n%s", had, r.said)
 			}
 		})

@@ -23,8 +23,8 @@ import (
 	"github.com/paddock-dev/paddock/internal/boxtest"
 )
 
-// Where the programs under test are, built once; in its directory
-// with-fixtures is a paddock-mcp with those of the conformance suite.
+// Where the programs under test are, built once; with-fixtures is a server with those
+// of the conformance suite.
 var binDir string
 
 // wallless says why no sandbox can be made here, empty where one can.
@@ -33,7 +33,7 @@ var wallless string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "paddock-mcp-bin-")
+	dir, err := os.MkdirTemp("", "paddock-model-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -58,9 +58,8 @@ func testMain(m *testing.M) int {
 func build(dir string) error {
 	usual := boxtest.Usual(filepath.Join(dir, "usual"))
 	for _, args := range [][]string{
-		{"-o", dir + "/", "./cmd/paddock", "./cmd/paddock-agent"},
-		{"-tags", "mcp", "-o", filepath.Join(dir, "paddock-mcp"), "./cmd/paddock"},
-		{"-tags", "mcp,fixtures", "-o", filepath.Join(dir, "with-fixtures", "paddock-mcp"), "./cmd/paddock"},
+		{"-o", dir + "/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent"},
+		{"-o", filepath.Join(dir, "with-fixtures"), "./test/mcp/fixtures/server"},
 	} {
 		build := exec.Command("go", append([]string{"build", "-buildvcs=false", usual}, args...)...)
 		build.Dir = filepath.Join("..", "..")

@@ -83,15 +83,15 @@ func (s setup) command() *exec.Cmd {
 
 // program is paddock mcp with these flags.
 func (s setup) program(flags ...string) *exec.Cmd {
-	dir := binDir
+	name := "paddock-server"
 	if s.fixtures {
-		dir = filepath.Join(binDir, "with-fixtures")
+		name = "with-fixtures"
 	}
 	args := []string{"mcp", "--profile", s.profile}
 	if !s.text {
 		args = append(args, "--structured")
 	}
-	cmd := exec.Command(filepath.Join(dir, "paddock-mcp"), append(args, flags...)...)
+	cmd := exec.Command(filepath.Join(binDir, name), append(args, flags...)...)
 	cmd.Env = s.env()
 	return cmd
 }

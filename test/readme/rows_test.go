@@ -49,7 +49,7 @@ func rows() []row {
 		{of: "./bin/paddock run -- sh -c 'echo built >result; cat ~/.ssh/id_rsa; touch /usr/bin/x'", dir: "paddock", steps: []step{{status: 1}}},
 		{of: "cat result", dir: "paddock", steps: []step{{}}},
 		{of: "make bench", why: "it measures for minutes, on an idle machine, beside programs that this Debian lacks"},
-		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent"}}},
+		{of: "make build", dir: "paddock", steps: []step{{after: "ls bin/paddock bin/paddock-agent bin/paddock-server"}}},
 		{of: `export PATH="$PWD/bin:$PATH"`, dir: "paddock", steps: []step{{after: `PATH="$PWD/bin:$PATH"; paddock version`}}},
 		{of: "paddock run -- go test ./...", dir: "src/words", steps: []step{{see: []string{"ok  \texample.com/words"}}}},
 		{of: "paddock run --network host -- curl https://example.com", steps: []step{{see: []string{"Example Domain"}, with: serveExample}}},

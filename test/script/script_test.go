@@ -50,17 +50,12 @@ func testMain(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	binDir, stateDir = filepath.Join(dir, "bin"), filepath.Join(dir, "state")
 	usual := boxtest.Usual(filepath.Join(dir, "usual"))
-	for _, args := range [][]string{
-		{"-o", binDir + "/", "./cmd/paddock", "./cmd/paddock-agent"},
-		{"-tags", "mcp,redis", "-o", binDir + "/paddock-mcp", "./cmd/paddock"},
-	} {
-		build := exec.Command("go", append([]string{"build", usual}, args...)...)
-		build.Dir = "../.."
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot build paddock: %v\n%s", err, out)
-			return 1
-		}
+	build := exec.Command("go", "build", usual, "-o", binDir+"/", "./cmd/paddock", "./cmd/paddock-server", "./cmd/paddock-agent")
+	build.Dir = "../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build paddock: %v\n%s", err, out)
+		return 1
 	}
 	wallless = probe()
 	if signal.Ignored(syscall.SIGHUP) { // under nohup; what is started here would ignore it, too

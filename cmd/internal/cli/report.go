@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -9,12 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/op"
-	"github.com/paddock-dev/paddock/policy"
 )
 
 // The exit statuses of this program's own failures.
@@ -26,7 +22,7 @@ const (
 	statusSignal        = 128 // plus the signal's number
 )
 
-// report prints what went wrong and returns the exit status that tells it.
+// report prints what went wrong and returns the exit status for it.
 func report(w io.Writer, err error) int {
 	if readerGone(err) {
 		return statusSignal + int(syscall.SIGPIPE)
@@ -66,7 +62,7 @@ func statusOf(err error) int {
 	}
 }
 
-// flatten takes joined errors apart; each gets lines of its own.
+// flatten returns the errors that are joined in err; each gets lines of its own.
 func flatten(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error }) // the join itself, not one inside
 	if !ok {
@@ -81,35 +77,10 @@ func flatten(err error) []error {
 
 func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }
 
-// flagError puts cobra's and pflag's complaints into our words.
-func flagError(cmd *cobra.Command, err error) error {
-	hint := cmd.CommandPath() + " --help"
-	if fields := policy.FieldErrors(err); len(fields) > 0 {
-		return fields[0]
-	}
-	unknown, bare := (*pflag.NotExistError)(nil), (*pflag.ValueRequiredError)(nil)
-	switch {
-	case errors.As(err, &unknown):
-		name := "--" + unknown.GetSpecifiedName()
-		if unknown.GetSpecifiedShortnames() != "" {
-			name = "-" + unknown.GetSpecifiedName()
-		}
-		var flags []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-		if near := policy.Nearest(unknown.GetSpecifiedName(), flags); near != "" && strings.HasPrefix(name, "--") {
-			hint = "did you mean --" + near + "? " + hint
-		}
-		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
-	case errors.As(err, &bare):
-		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
-	}
-	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
-}
-
 // interrupted is the end of a run by a signal that came once too often.
 type interrupted struct{ signal syscall.Signal }
 
-// Error says what became of the sandbox.
+// Error returns what became of the sandbox.
 func (i *interrupted) Error() string {
 	return "interrupted: what was started was ended (" + i.signal.String() + ", three times)"
 }

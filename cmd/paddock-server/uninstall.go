@@ -1,24 +1,50 @@
-//go:build mcp
-
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/server/install"
 )
 
-// uninstall takes back what install wrote.
-func (f *installFlags) uninstall() error { return alone(f.takeBack) }
+// uninstallCommand returns the command that takes back what install has written.
+func uninstallCommand() *cobra.Command {
+	f := &installFlags{takesBack: true}
+	cmd := &cobra.Command{
+		Use:   "uninstall --client NAME",
+		Short: "Take back what install has written",
+		Long: `Take the server out of a client's configuration, its approval, and what --exclusive
+has written: yours for this project, and the project's. What --scope user wrote
+serves other projects too, and is taken back with --scope user. A restriction that
+install has not written, or has no record of, stays and is printed.`,
+		Example: `  paddock mcp uninstall --client claude-code
+  paddock mcp uninstall --client codex --scope user`,
+		Args:                  cobra.ArbitraryArgs,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.UnknownCommand(cmd, args[0])
+			}
+			return withInstallRecord(f.uninstall)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	f.common(cmd)
+	cmd.Flags().BoolVar(&f.force, "force", false, "take it out, too, where the server of this name is another program's")
+	return cmd
+}
 
-// takeBack is uninstall. What could be the user's own it takes out where a record says
-// that install has written it.
-func (f *installFlags) takeBack(record restricted) error {
+// uninstall takes back what install wrote. What could be the user's own it takes out only
+// if the record says that install has written it.
+func (f *installFlags) uninstall(record installRecord) error {
 	scopes := []install.Scope{install.Local, install.Project}
 	if f.scope != "" {
 		scopes = []install.Scope{install.Scope(f.scope)}
@@ -75,7 +101,7 @@ func (f *installFlags) takeBack(record restricted) error {
 	return nil
 }
 
-// undone are the edits to take back in a file: of its approval first.
+// undone returns the edits to take back in a file, its approval first.
 func (f *installFlags) undone(target *install.Target, dir string, follow func(string) (string, error)) ([]*install.Change, error) {
 	servers, err := target.Servers(follow)
 	if err != nil {
@@ -84,11 +110,11 @@ func (f *installFlags) undone(target *install.Target, dir string, follow func(st
 	var changes []*install.Change
 	for _, s := range servers {
 		name := s.Name
-		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !slices.Contains([]string{ownName, ownName + "-mcp"}, filepath.Base(s.Command))
+		other := len(s.Args) == 0 || s.Args[0] != "mcp" || !slices.Contains([]string{ownName, ownName + "-server"}, filepath.Base(s.Command))
 		switch {
 		case target.Scope == install.Local && (!isFor(s.Server, dir) || f.name != "" && f.name != name):
 			continue
-		case target.Scope != install.Local && name != f.nameOr(ownName):
+		case target.Scope != install.Local && name != cmp.Or(f.name, ownName):
 			continue
 		case other && !f.force:
 			return nil, &paddock.Error{Message: "cannot take the server " + name + " out of " + target.Path + ": it starts another program", Hint: "take it out with --force, or name another with --name"}

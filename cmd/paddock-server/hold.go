@@ -1,5 +1,3 @@
-//go:build mcp
-
 package main
 
 import (
@@ -23,10 +21,10 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// held keeps models from going on in a project in which commands have made what coding
-// agents obey when they start: where tools are approved nobody sees it made. What was
-// found is on record until it is gone, or until "paddock mcp install" is run again.
-type held struct {
+// hold stops a server from working in a project in which commands have made files that
+// coding agents obey when they start: where tools are approved nobody sees them made. What
+// was found is on record until it is gone, or until "paddock mcp install" is run again.
+type hold struct {
 	project string
 	record  *ownfile.File[plantedIn]
 
@@ -35,78 +33,76 @@ type held struct {
 	found  []string // what commands have made since
 }
 
-// plantedIn are the paths that commands have made, by project.
+// plantedIn holds the paths that commands have made, by project.
 type plantedIn map[string][]string
 
-// plantedName is the file of the record, in the directory of state.
-const plantedName = "planted.json"
-
-// maxHeld bounds the record and maxPaths the paths of a project on it, in bytes,
-// recordTime is the longest wait for others who write.
 const (
-	maxHeld    = 1 << 20
-	maxPaths   = 4 << 10
-	recordTime = 10 * time.Second
+	plantedName = "planted.json"   // the file of the record, in the directory of state
+	maxPlanted  = 1 << 20          // bytes of the record
+	maxPaths    = 4 << 10          // bytes of a project's paths in it
+	recordTime  = 10 * time.Second // the longest wait for other writers
 )
 
-// all stands on record where commands made more than it holds, or names that it cannot
-// hold: the whole project has to be looked at.
+// all is on record if commands made more than it holds, or names that it cannot hold:
+// the user has to look at the whole project.
 const all = "."
 
-func newHeld(project string) (*held, error) {
+// openHold opens the record for a project.
+func openHold(project string) (*hold, error) {
 	state, err := paddock.DefaultStateDir()
 	if err != nil {
 		return nil, err
 	}
-	record, err := ownfile.New(filepath.Join(state, plantedName), maxHeld, func(text []byte) (in plantedIn, err error) {
+	record, err := ownfile.New(filepath.Join(state, plantedName), maxPlanted, func(text []byte) (in plantedIn, err error) {
 		if len(text) == 0 {
 			return nil, nil
 		}
 		err = json.Unmarshal(text, &in)
 		return in, err
 	})
-	return &held{project: project, record: record}, err
+	return &hold{project: project, record: record}, err
 }
 
-// there are the paths of a project that are still there.
-func there(project string, paths []string) []string {
+// existing returns the paths of a project that still exist.
+func existing(project string, paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
 		_, err := os.Lstat(filepath.Join(project, path))
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	})
 }
 
-// left is why a new server does nothing: commands of an earlier one have made something.
-func (h *held) left() error {
+// checkRecord returns why a new server does nothing: commands of an earlier one have made
+// something. It returns nil if they have not.
+func (h *hold) checkRecord() error {
 	on, err := h.record.Read()
 	if err != nil {
-		return h.unread(err)
+		return h.recordError(err)
 	}
-	return h.refusal(there(h.project, on[h.project]))
+	return h.refusal(existing(h.project, on[h.project]))
 }
 
-// look is why a server does nothing more, nil where nobody has to look at anything.
-func (h *held) look() error {
+// check returns why the server does nothing more, nil while the user has nothing to look at.
+func (h *hold) check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var names []string
 	for _, o := range policy.Agents() {
 		names = append(names, o.Path)
 	}
-	now := there(h.project, names)
+	now := existing(h.project, names)
 	if h.before == nil {
 		h.before = append([]string{}, now...)
 	}
 	var err error
 	if made := slices.DeleteFunc(now, func(name string) bool { return slices.Contains(h.before, name) || slices.Contains(h.found, name) }); len(made) > 0 {
 		h.found = append(h.found, made...)
-		err = h.keep(h.project, made)
+		err = h.add(h.project, made)
 	}
 	return errors.Join(h.refusal(h.found), err)
 }
 
-// planted takes what a sandbox has left.
-func (h *held) planted(p op.Planted) {
+// planted records what a sandbox has left.
+func (h *hold) planted(p op.Planted) {
 	made := slices.DeleteFunc(slices.Clone(p.Paths), func(path string) bool {
 		return filepath.IsAbs(path) || !slices.ContainsFunc(policy.Agents(), func(o policy.Obeyed) bool { // what is in one at the top was changed by the client: commands cannot write there
 			return path == o.Path || strings.Index("/"+path+"/", "/"+o.Path+"/") > 0
@@ -118,7 +114,7 @@ func (h *held) planted(p op.Planted) {
 	if len(made) == 0 {
 		return
 	}
-	_ = h.keep(p.Workspace, made) // the log has it, too
+	_ = h.add(p.Workspace, made) // the log has it, too
 	if p.Workspace == h.project {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -128,13 +124,13 @@ func (h *held) planted(p op.Planted) {
 	}
 }
 
-// keep puts paths on record, and drops those that are gone.
-func (h *held) keep(project string, made []string) error {
+// add puts paths on record, and drops those that are gone.
+func (h *hold) add(project string, made []string) error {
 	err := h.update(func(on plantedIn) {
 		on[project] = append(on[project], made...)
 		for project, paths := range on {
 			slices.Sort(paths)
-			paths = there(project, slices.Compact(paths))
+			paths = existing(project, slices.Compact(paths))
 			if text := strings.Join(paths, "\n"); len(text) > maxPaths || !utf8.ValidString(text) || slices.Contains(paths, all) {
 				paths = []string{all}
 			}
@@ -144,24 +140,26 @@ func (h *held) keep(project string, made []string) error {
 		}
 	})
 	if err != nil {
-		return h.unread(err)
+		return h.recordError(err)
 	}
 	return nil
 }
 
-// seen takes what commands have made off the record, and returns what of it is there.
-func (h *held) seen() (paths []string, err error) {
+// clear takes what commands have made off the record, since the user has seen it, and
+// returns what of it still exists.
+func (h *hold) clear() (paths []string, err error) {
 	err = h.update(func(on plantedIn) {
-		paths = there(h.project, on[h.project])
+		paths = existing(h.project, on[h.project])
 		delete(on, h.project)
 	})
 	if err != nil {
-		return nil, h.unread(err)
+		return nil, h.recordError(err)
 	}
 	return paths, nil
 }
 
-func (h *held) update(change func(plantedIn)) error {
+// update changes the record.
+func (h *hold) update(change func(plantedIn)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTime)
 	defer cancel()
 	return h.record.Update(ctx, func(old plantedIn) ([]byte, error) {
@@ -176,15 +174,16 @@ func (h *held) update(change func(plantedIn)) error {
 	})
 }
 
-func (h *held) unread(err error) error {
+// recordError returns the error about a record that cannot be read or written.
+func (h *hold) recordError(err error) error {
 	return &paddock.Error{
 		Message: "cannot keep what commands have made for clients to obey, in " + h.record.Path() + ": " + err.Error(),
 		Hint:    "look at the file, and remove it",
 	}
 }
 
-// refusal is the error about paths, nil where there are none.
-func (h *held) refusal(paths []string) error {
+// refusal returns the error about paths, nil if there are none.
+func (h *hold) refusal(paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -10,30 +10,30 @@ import (
 
 	"github.com/paddock-dev/paddock/op/table"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// explain reports why the server for models cannot start and, where a client has
-// started it, tells that client: most drop a server that ends in silence, and models
-// go on with the tools that are left. It returns nil where err was reported.
-func (a *app) explain(cmd *cobra.Command, f *mcpFlags, err error) error {
-	if err == nil || a.serving || f.http.on(cmd) || term.IsTerminal(int(os.Stdin.Fd())) {
+// Explain reports why the server for models cannot start and, where a client has
+// started it, answers that client's calls with the reason: most clients drop a server
+// that ends in silence, and models go on with the tools that are left. The tools are
+// those of the named profile. Explain returns nil if it has reported err.
+func (a *App) Explain(err error, profile string) error {
+	if err == nil || term.IsTerminal(int(os.Stdin.Fd())) {
 		return err
 	}
 	a.status = report(os.Stderr, err)
 	var reasons bytes.Buffer
 	report(&reasons, err)
 	b := broken{reason: reasons.String() + "No tool of this server works until the cause is removed and the client is started again: tell your user."}
-	profile, unknown := f.profileOf()
+	offered, unknown := ParseProfile(profile)
 	if unknown != nil {
-		profile = op.ProfileWorkspace
+		offered = op.ProfileWorkspace
 	}
 	for _, o := range table.All() {
-		if !o.Local && profile.Offers(o.Profile) {
+		if !o.Local && offered.Offers(o.Profile) {
 			b.tools = append(b.tools, brokenTool{o.Name, o.Summary, json.RawMessage(`{"type":"object"}`)})
 		}
 	}
@@ -41,8 +41,8 @@ func (a *app) explain(cmd *cobra.Command, f *mcpFlags, err error) error {
 	return nil
 }
 
-// broken is a server that has the tools of the one which cannot start, and answers
-// every call with the reason.
+// broken is a server with the tools of the one that cannot start. It answers every call
+// with the reason.
 type broken struct {
 	reason string
 	tools  []brokenTool
@@ -54,7 +54,7 @@ type brokenTool struct {
 	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
-// serve answers until the input ends, or nobody reads the output.
+// serve answers messages until the input ends, or the output is closed.
 func (b broken) serve(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, op.MaxInput+1<<16)
@@ -100,7 +100,7 @@ type brokenReply struct {
 	Error   any             `json:"error,omitempty"`
 }
 
-// reply answers a message, nil where it wants no answer.
+// reply returns the answer to a message, nil if it needs none.
 func (b broken) reply(text []byte) *brokenReply {
 	refused := func(id json.RawMessage, code int, cause string) *brokenReply {
 		return &brokenReply{"2.0", id, nil, map[string]any{"code": code, "message": cause + ": the server cannot start"}}
@@ -130,7 +130,7 @@ func (b broken) reply(text []byte) *brokenReply {
 	return refused(req.ID, -32601, "unknown method "+*req.Method)
 }
 
-// answer is the result of a method, nil for those that are unknown.
+// answer returns the result of a method, nil if it is unknown.
 func (b broken) answer(method, revision string) any {
 	switch method {
 	case "initialize":

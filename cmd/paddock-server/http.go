@@ -1,15 +1,24 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/token"
+	"github.com/paddock-dev/paddock/server/front"
+	"github.com/paddock-dev/paddock/server/mcp"
 )
 
-// httpFlags are what the door for models is told where it listens.
+// httpFlags are the flags of a server that listens.
 type httpFlags struct {
 	address           string
 	tlsCert, tlsKey   string
@@ -45,10 +54,10 @@ func (f *httpFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.perUser, "max-sessions-each", 0, "`N` sessions at most of each principal (default 64)")
 }
 
-// on says that it is to listen.
+// on reports whether the server listens.
 func (f *httpFlags) on(cmd *cobra.Command) bool { return cmd.Flags().Changed("http") }
 
-// check refuses flags that would be without effect.
+// check rejects flags that would have no effect.
 func (f *httpFlags) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	if !f.on(cmd) {
@@ -77,4 +86,78 @@ func (f *httpFlags) check(cmd *cobra.Command) error {
 		return &policy.FieldError{Field: "--allow-host", Reason: "it is no name", Hint: "name the host that clients ask for"}
 	}
 	return nil
+}
+
+// serveHTTP serves at an address until a signal asks for the end.
+func (f *mcpFlags) serveHTTP(named bool) error {
+	f.app.Own = f.own()
+	var opts mcp.Options
+	var store *token.Store
+	var err error
+	if f.http.noAuth {
+		opts, err = f.options(named)
+	} else {
+		opts, store, err = f.tokenOptions()
+	}
+	if err != nil {
+		return err
+	}
+	server, err := newServer(opts)
+	if err != nil {
+		return err
+	}
+	h := f.http
+	guard, err := front.Listen(front.Options{
+		Address: h.address, TLSCert: h.tlsCert, TLSKey: h.tlsKey, ReadFile: readOwn,
+		InsecureNoTLS: h.insecure, NoAuth: h.noAuth, AllowHosts: h.hosts, AllowOrigins: h.origins,
+		Tokens: store, Log: opts.Logger,
+		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
+		Limits: front.Limits{Sessions: h.sessions, SessionsEach: h.perUser},
+	})
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	fmt.Fprintf(os.Stderr, "paddock: listening on %s\n", guard.URL())
+	if h.noAuth {
+		fmt.Fprintln(os.Stderr, "paddock: note: no token is asked for: whoever can connect does what you may let models do")
+	}
+	if h.insecure {
+		fmt.Fprintln(os.Stderr, "paddock: note: tokens cross the network in the clear, unless something before this server speaks TLS")
+	}
+	return guard.Serve(ctx)
+}
+
+// tokenOptions returns a server for the principals of tokens: each has bounds of its own,
+// and the privileges that its name was granted.
+func (f *mcpFlags) tokenOptions() (mcp.Options, *token.Store, error) {
+	store, err := cli.OpenTokens()
+	if err != nil {
+		return mcp.Options{}, nil, err
+	}
+	opts, err := f.serverOptions()
+	if err != nil {
+		return mcp.Options{}, nil, err
+	}
+	opts.Tokens = true
+	opts.Env = func(principal string) (*op.Env, error) {
+		bounds, err := store.Bounds(principal)
+		if err != nil {
+			return nil, err
+		}
+		if bounds == nil {
+			return nil, &paddock.Error{Message: "cannot serve " + principal + ": it has no token any more"}
+		}
+		env, err := f.modelEnv(bounds.Default, opts.Logger)
+		if err != nil {
+			return nil, err
+		}
+		env.Ceiling = &bounds.Ceiling
+		env.Principal = &privilege.Principal{Name: principal}
+		env.Tokens = nil
+		env.Options.GitUser = false // it is the operator's, not the principal's
+		return env, nil
+	}
+	return opts, store, nil
 }

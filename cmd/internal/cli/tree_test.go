@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func TestCommandsOfSeveralWords(t *testing.T) {
 	for _, tt := range tests {
 		args := strings.Fields(tt.args)
 		root := &cobra.Command{Use: "paddock"}
-		(&app{}).addCommands(root, treeOps(), args)
+		(&App{}).addCommands(root, treeOps(), args)
 		cmd, rest, err := root.Find(args)
 		if err != nil || cmd.CommandPath() != tt.found || (cmd.Flags().Lookup("loud") != nil) != tt.withFlags {
 			t.Errorf("%q finds %q, %v; want %q", tt.args, cmd.CommandPath(), err, tt.found)
@@ -68,7 +68,7 @@ func TestArgumentsFillTheFieldsWithoutFlags(t *testing.T) {
 		{"a b c", `{"first":"a","rest":["b","c"]}`},
 	}
 	for _, tt := range tests {
-		got, err := newInput(treeOps()[0]).encode(strings.Fields(tt.args))
+		got, err := AddFlags(&cobra.Command{}, "group deep leaf", treeOps()[0].Fields()).Encode(strings.Fields(tt.args))
 		if err != nil || string(got) != tt.want {
 			t.Errorf("%q is %s, %v; want %s", tt.args, got, err, tt.want)
 		}

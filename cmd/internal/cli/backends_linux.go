@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"github.com/paddock-dev/paddock/backend"
@@ -9,7 +9,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/wrapper"
 )
 
-// backends are those that a spec can name, the default one first.
+// backends returns those that a spec can name, the default one first.
 func backends() []backend.Backend {
 	return []backend.Backend{linux.New(), host.New(), docker.New(), codex.New(), wrapper.New()}
 }

@@ -7,12 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/paddock-dev/paddock/cmd/internal/cli"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// mcpFlags are what the door for models is told.
+// mcpFlags are the flags of "paddock mcp".
 type mcpFlags struct {
+	app        *cli.App
 	workspace  string
 	project    string
 	spec       string
@@ -21,23 +23,19 @@ type mcpFlags struct {
 	structured bool
 	logLevel   string
 	http       httpFlags
-	sandbox    *input // the flags of run that describe the sandbox
+	sandbox    *cli.Input // the flags of run that describe the sandbox
+	serving    bool       // over standard input: a client may have been answered
 }
 
-// everyday are the flags of those that help texts list.
+// everyday are the flags of the sandbox that help texts list.
 var everyday = []string{"network", "ro", "rw", "unprotect", "env", "env-pass", "memory", "cpus"}
 
-// sandboxFlags adds the flags of run that describe a sandbox, but for those that the
-// door has itself.
-func sandboxFlags(cmd *cobra.Command) *input {
-	in := &input{name: "mcp", values: map[string]any{}}
-	for _, f := range op.SpecFields() {
-		if f.Flag != "spec" && f.Flag != "workspace" {
-			in.fields = append(in.fields, f)
-		}
-	}
-	in.addFlags(cmd)
-	for _, f := range in.fields {
+// sandboxFlags adds the flags of run that describe a sandbox, without those that the
+// server has itself.
+func sandboxFlags(cmd *cobra.Command) *cli.Input {
+	fields := slices.DeleteFunc(op.SpecFields(), func(f op.Field) bool { return f.Flag == "spec" || f.Flag == "workspace" })
+	in := cli.AddFlags(cmd, "mcp", fields)
+	for _, f := range fields {
 		cmd.Flag(f.Flag).Hidden = !slices.Contains(everyday, f.Flag)
 	}
 	return in
@@ -61,29 +59,18 @@ workspace (default) has one sandbox that stays, and full has everything.
 Answers are text. --structured adds structured content and output schemas, for
 clients that read fields; models then pay for both.`
 
-// mcpCommand is the door for models, which is no operation itself. withFlags is
-// false where it will not be used.
-func (a *app) mcpCommand(withFlags bool) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "mcp [flags]",
-		Short: "Serve models over the Model Context Protocol",
-		Long:  mcpDoc,
-		Example: `  # what a client's configuration starts
+// addMCP completes the command that serves models.
+func addMCP(app *cli.App, cmd *cobra.Command) {
+	cmd.Long = mcpDoc
+	cmd.Example = `  # what a client's configuration starts
   paddock mcp --workspace ~/src/app
 
   # with a network, and a directory beside the workspace
   paddock mcp --network host --ro ~/go/pkg/mod
 
   # with more tools, under a spec of the operator's
-  paddock mcp --workspace ~/src/app --profile full --spec agents.yaml`,
-		Args:                  cobra.ArbitraryArgs,
-		DisableFlagsInUseLine: true,
-	}
-	if !withFlags {
-		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
-		return cmd
-	}
-	f := &mcpFlags{}
+  paddock mcp --workspace ~/src/app --profile full --spec agents.yaml`
+	f := &mcpFlags{app: app}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`DIR` that models may change (default: the current directory, unless it is or holds a home, /etc or /usr)")
@@ -95,29 +82,36 @@ func (a *app) mcpCommand(withFlags bool) *cobra.Command {
 	flags.IntVar(&f.budget, "budget", 0, "`N` characters that an answer has at most (default 40000)")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "what is logged to standard error: debug, info, warn or error, as `LEVEL`")
 	f.http.add(cmd)
-	cmd.AddCommand(a.installCommand(), a.uninstallCommand())
+	cmd.AddCommand(installCommand(), uninstallCommand())
 	cmd.SetFlagErrorFunc(func(at *cobra.Command, err error) error {
-		if err = flagError(at, err); at != cmd {
+		if err = cli.FlagError(at, err); at != cmd {
 			return err
 		}
-		return a.explain(cmd, f, err)
+		return f.explain(cmd, err)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		err := a.serveMCP(cmd, f, args)
+		err := f.run(cmd, args)
 		for _, e := range policy.FieldErrors(err) { // an option of the server has the name of its flag
 			if name := strings.ReplaceAll(e.Field, "_", "-"); e.File == "" && e.Line == 0 && cmd.Flags().Lookup(name) != nil {
 				e.Field = "--" + name
 			}
 		}
-		return a.explain(cmd, f, err)
+		return f.explain(cmd, err)
 	}
-	return cmd
 }
 
-// serveMCP serves models as the flags say.
-func (a *app) serveMCP(cmd *cobra.Command, f *mcpFlags, args []string) error {
+// explain reports why the server cannot start, to a client too where one has started it.
+func (f *mcpFlags) explain(cmd *cobra.Command, err error) error {
+	if f.serving || f.http.on(cmd) {
+		return err
+	}
+	return f.app.Explain(err, f.profile)
+}
+
+// run serves models as the flags say.
+func (f *mcpFlags) run(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return unknownCommand(cmd, args[0])
+		return cli.UnknownCommand(cmd, args[0])
 	}
 	if err := f.http.check(cmd); err != nil {
 		return err
@@ -133,17 +127,7 @@ func (a *app) serveMCP(cmd *cobra.Command, f *mcpFlags, args []string) error {
 		f.workspace, named = f.project, true
 	}
 	if f.http.on(cmd) {
-		return a.mcpHTTP(f, named)
+		return f.serveHTTP(named)
 	}
-	return a.mcp(f, named)
-}
-
-// profileOf reads a profile's name.
-func (f *mcpFlags) profileOf() (op.Profile, error) {
-	for _, p := range op.Profiles() {
-		if p.String() == f.profile {
-			return p, nil
-		}
-	}
-	return 0, &policy.FieldError{Field: "--profile", Value: f.profile, Reason: "there is no such profile", Hint: "run, workspace or full"}
+	return f.serveStdio(named)
 }

@@ -1,8 +1,8 @@
 //go:build !linux
 
-package main
+package cli
 
 import "github.com/paddock-dev/paddock/backend"
 
-// backends are those that a spec can name: none that works here.
+// backends returns nothing: no backend works here.
 func backends() []backend.Backend { return nil }

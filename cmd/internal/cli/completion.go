@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// completionCommand prints what a shell needs to complete our command lines.
+// completionCommand returns the command that prints a script for completion.
 func completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
@@ -45,8 +45,8 @@ func completionCommand() *cobra.Command {
 	}
 }
 
-// complete tells the shell what a flag's values are. The functions fail for
-// unknown flags alone, and the flag was added just before.
+// complete registers what the shell offers as a flag's value. The functions fail only
+// for unknown flags, and the flag was added just before.
 func complete(cmd *cobra.Command, f op.Field) {
 	switch {
 	case len(f.Choices) > 0:

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/audit"
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege"
+	"github.com/paddock-dev/paddock/privilege/stores"
+	"github.com/paddock-dev/paddock/privilege/token"
+)
+
+// These environment variables bound the audit log.
+const (
+	auditSizeEnv = "PADDOCK_AUDIT_SIZE"
+	auditKeepEnv = "PADDOCK_AUDIT_KEEP"
+)
+
+// The values of --audit.
+const (
+	auditRequired   = "required"
+	auditBestEffort = "best-effort"
+)
+
+// where returns where privileges are kept, empty for the default.
+func (a *App) where() string { return cmp.Or(a.privileges, os.Getenv(stores.Env)) }
+
+// Env returns what operations find around them here: the local user asks, and has
+// no ceiling, since Paddock can do no more than that user could without it.
+func (a *App) Env() (*op.Env, error) {
+	log, err := auditLog()
+	if err == nil && a.audit != auditRequired && a.audit != auditBestEffort {
+		err = &policy.FieldError{Field: "--audit", Value: a.audit, Reason: "unknown value", Hint: auditRequired + " or " + auditBestEffort}
+	}
+	if err != nil {
+		return nil, err
+	}
+	where := a.where()
+	return &op.Env{
+		Options:  paddock.Options{Own: a.ownFiles(where), GitUser: true, Path: os.Getenv("PATH")},
+		Backends: backends(),
+		Audit:    log,
+		Warn:     warn,
+		Planted:  printLate,
+
+		AuditBestEffort: a.audit == auditBestEffort,
+
+		LookupEnv:  os.LookupEnv,
+		Principal:  stores.Local(where),
+		Privileges: sync.OnceValues(func() (privilege.Store, error) { return stores.Open(where, a.openRedis) }),
+		Tokens:     sync.OnceValues(OpenTokens),
+	}, nil
+}
+
+// openRedis opens the store of privileges on a Redis server.
+func (a *App) openRedis(url string) (privilege.Store, error) {
+	if a.program.OpenRedis == nil {
+		return nil, &privilege.Unavailable{Store: "Redis", Cause: a.noServer, Hint: keepServer}
+	}
+	return a.program.OpenRedis(url)
+}
+
+// ownFiles returns Paddock's own files that are outside its state: where privileges
+// are kept, and what the command line names for as long as the program runs.
+func (a *App) ownFiles(where string) []backend.OwnFile {
+	own := slices.Clone(a.Own)
+	if where == "" || stores.IsRemote(where) {
+		return own
+	}
+	file := backend.OwnFile{Path: where, What: "where privileges are kept", Field: stores.Env, Replaced: true}
+	if a.privileges != "" {
+		file.Field = "--privileges"
+	}
+	if abs, err := hostpath.Abs(where); err == nil {
+		file.Path = abs
+	}
+	return append(own, file)
+}
+
+// printLate prints what a sandbox has left whose paddock was killed. For others each
+// operation prints it itself.
+func printLate(p op.Planted) {
+	if p.Late {
+		text := fmt.Sprintf("sandbox %s, whose paddock was killed, in %q\n%s", p.Sandbox, p.Workspace, p.Text)
+		fmt.Fprintln(os.Stderr, "paddock: "+strings.ReplaceAll(text, "\n", "\npaddock: "))
+	}
+}
+
+// OpenTokens opens the tokens, which are always in the state directory: who may
+// come in is this host's to say.
+func OpenTokens() (*token.Store, error) {
+	dir, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, err
+	}
+	return token.Open(filepath.Join(dir, token.FileName))
+}
+
+// auditLog returns the log in the directory of state. It is nil where no such directory
+// can be: operations that need a record are refused then.
+func auditLog() (*audit.Log, error) {
+	var opts audit.Options
+	if text := os.Getenv(auditSizeEnv); text != "" {
+		size, err := policy.ParseSize(text)
+		if err != nil {
+			return nil, fmt.Errorf("cannot use %s: %w", auditSizeEnv, err)
+		}
+		opts.MaxSize = int64(size)
+	}
+	if text := os.Getenv(auditKeepEnv); text != "" {
+		keep, err := strconv.ParseUint(text, 10, 8)
+		if err != nil || keep == 0 {
+			return nil, &policy.FieldError{Field: auditKeepEnv, Value: text, Reason: "it is not a number of files from 1 to 255"}
+		}
+		opts.Keep = int(keep)
+	}
+	state, err := paddock.DefaultStateDir()
+	if err != nil {
+		return nil, nil //nolint:nilerr // the operation says so, where it matters
+	}
+	return audit.At(filepath.Join(state, "audit"), opts), nil
+}
+
+// warn prints a note about what is wrong, and nothing stops.
+func warn(err error) { fmt.Fprintf(os.Stderr, "paddock: note: %s\n", oneLine(err.Error())) }

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Input gathers an input object from flags and arguments.
+type Input struct {
+	// Words are the flags that were given, as --name=value.
+	Words []string
+
+	command string // without the program's name
+	fields  []op.Field
+	values  map[string]any
+}
+
+// AddFlags gives cmd a flag for each field that has one; the others are arguments.
+// Where the first of these is a list, they are a command, whose own flags follow it.
+// In errors cmd is called by name.
+func AddFlags(cmd *cobra.Command, name string, fields []op.Field) *Input {
+	in := &Input{command: name, fields: fields, values: make(map[string]any)}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	for _, f := range fields {
+		if f.Flag == "" {
+			if !cmd.DisableFlagsInUseLine {
+				flags.SetInterspersed(f.Kind != op.KindList)
+				cmd.Use += " [flags] [--]"
+				cmd.DisableFlagsInUseLine = true
+			}
+			cmd.Use += " " + f.Arg
+			continue
+		}
+		v := &value{field: f, in: in}
+		flag := flags.VarPF(v, f.Flag, f.Short, f.Help)
+		if f.Kind == op.KindBool {
+			flag.NoOptDefVal = "true"
+		}
+		complete(cmd, f)
+	}
+	return in
+}
+
+// Encode returns the input object as JSON, with the arguments in the fields that take
+// them: one each, in order, and a list takes all that are left.
+func (in *Input) Encode(args []string) ([]byte, error) {
+	if err := checkArgs(args); err != nil {
+		return nil, err
+	}
+	rest, takes := args, "flags alone"
+	for _, f := range in.fields {
+		switch {
+		case f.Flag != "":
+			continue
+		case f.Kind == op.KindList:
+			in.values[f.JSON], rest = rest, nil
+		case len(rest) > 0:
+			val, err := f.Value(rest[0])
+			if err != nil {
+				return nil, err
+			}
+			in.values[f.JSON], rest = val, rest[1:]
+		}
+		takes = "no more arguments"
+	}
+	if len(rest) > 0 {
+		return nil, &paddock.Error{
+			Message: "cannot use " + strconv.Quote(rest[0]) + ": " + in.command + " takes " + takes,
+			Hint:    "paddock " + in.command + " --help",
+		}
+	}
+	data, err := json.Marshal(in.values)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the flags: %w", err)
+	}
+	return data, nil
+}
+
+// checkArgs rejects what JSON cannot carry: encoding would replace the bytes
+// in silence, and another command would run than the one asked for.
+func checkArgs(args []string) error {
+	for i, arg := range args {
+		if !utf8.ValidString(arg) {
+			return &policy.FieldError{Field: "argument " + strconv.Itoa(i+1), Value: arg, Reason: "it is not valid UTF-8"}
+		}
+	}
+	return nil
+}
+
+// value is a flag that writes into the input object.
+type value struct {
+	field op.Field
+	in    *Input
+}
+
+// Set sets the value; of a list each occurrence of the flag adds to it.
+func (v *value) Set(text string) error {
+	val, err := v.field.Value(text)
+	if err != nil {
+		return err
+	}
+	if v.field.Kind == op.KindList {
+		list, _ := v.in.values[v.field.JSON].([]any)
+		val = append(list, val)
+	}
+	v.in.values[v.field.JSON] = val
+	v.in.Words = append(v.in.Words, "--"+v.field.Flag+"="+text)
+	return nil
+}
+
+// Type returns what help texts call the value; they show nothing for "bool".
+func (v *value) Type() string {
+	if v.field.Kind == op.KindBool {
+		return "bool"
+	}
+	return v.field.Arg
+}
+
+// String returns nothing, so that help texts show no default: Help names it.
+func (v *value) String() string { return "" }
+
+// FlagName returns what a field is called on the command line: its flag, or its argument.
+func FlagName(f op.Field) string {
+	if f.Flag == "" {
+		name, _, _ := strings.Cut(f.Arg, " ")
+		return strings.Trim(name, "[].")
+	}
+	return "--" + f.Flag
+}
+
+// FlagError puts cobra's and pflag's complaints into our words.
+func FlagError(cmd *cobra.Command, err error) error {
+	hint := cmd.CommandPath() + " --help"
+	if fields := policy.FieldErrors(err); len(fields) > 0 {
+		return fields[0]
+	}
+	unknown, bare := (*pflag.NotExistError)(nil), (*pflag.ValueRequiredError)(nil)
+	switch {
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		var flags []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if near := policy.Nearest(unknown.GetSpecifiedName(), flags); near != "" && strings.HasPrefix(name, "--") {
+			hint = "did you mean --" + near + "? " + hint
+		}
+		return &paddock.Error{Message: "cannot use " + name + ": " + cmd.CommandPath() + " has no such flag", Hint: hint}
+	case errors.As(err, &bare):
+		return &paddock.Error{Message: "cannot use --" + bare.GetFlag().Name + ": its value is missing", Hint: hint}
+	}
+	return &paddock.Error{Message: "cannot read the flags: " + err.Error(), Hint: hint}
+}
+
+// ParseProfile reads the value of --profile.
+func ParseProfile(name string) (op.Profile, error) {
+	for _, p := range op.Profiles() {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, &policy.FieldError{Field: "--profile", Value: name, Reason: "there is no such profile", Hint: "run, workspace or full"}
+}

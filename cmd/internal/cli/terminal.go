@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/paddock-dev/paddock/op"
+)
+
+// endAfter is the number of INT or TERM signals that end the sandbox. Those before are
+// forwarded to the command alone. So nobody needs another terminal to end a command
+// that ignores them.
+const endAfter = 3
+
+// forwarded are the signals that a command gets instead of this program.
+var forwarded = []syscall.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+}
+
+// console connects an operation to standard input, output and error, to the terminal
+// and to signals, while it runs.
+type console struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stream op.Stream
+	// interrupts says that INT never ends the operation.
+	interrupts bool
+
+	signals  chan os.Signal
+	names    chan string
+	terminal *terminal
+}
+
+// openConsole connects what the operation can use. Signals keep their default
+// effect for operations that run nothing.
+func openConsole(s op.Streams, captured bool) *console {
+	c := &console{}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	if s.In {
+		c.stream.Stdin = os.Stdin
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+		c.stream.Ask = ask
+	}
+	if !s.Out {
+		return c
+	}
+	c.interrupts, c.stream.Lines = s.Interrupts, s.Lines && captured
+	if !captured || s.Lines {
+		c.stream.Stdout, c.stream.Stderr = os.Stdout, os.Stderr
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		c.terminal = &terminal{fd: int(os.Stdin.Fd())}
+		c.stream.Terminal, c.stream.Typed = c.terminal, term.IsTerminal(int(os.Stdout.Fd()))
+	}
+	c.watchSignals()
+	return c
+}
+
+// watchSignals starts to forward signals. One that our caller had us ignore, as
+// nohup does, stays ignored. SIGPIPE is caught, so that a write that fails is
+// an error, and the sandbox ends in order before we do.
+//
+// The runtime takes long to start and to stop this: it starts beside the work,
+// where a signal that comes first ends us by its default effect, and the
+// sandbox with us; and it stops when the process does.
+func (c *console) watchSignals() {
+	c.signals = make(chan os.Signal, 16)
+	c.names = make(chan string, 16)
+	c.stream.Signals = c.names
+	caught := []os.Signal{syscall.SIGPIPE}
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			caught = append(caught, s)
+		}
+	}
+	go func() {
+		signal.Notify(c.signals, caught...)
+		c.forwardSignals()
+	}()
+}
+
+// forwardSignals forwards signals by name, and counts those that ask us to end.
+func (c *console) forwardSignals() {
+	defer c.restore() // where this goroutine panics, too
+	count := make(map[os.Signal]int)
+	for s := range c.signals {
+		number, ok := s.(syscall.Signal)
+		if !ok || number == syscall.SIGPIPE {
+			continue
+		}
+		count[s]++
+		if number == syscall.SIGINT && !c.interrupts || number == syscall.SIGTERM {
+			if count[s] == endAfter {
+				c.cancel(&interrupted{number})
+			} else if count[s] > endAfter {
+				// Even the orderly end hangs. The sandbox dies with us.
+				c.restore()
+				os.Exit(statusSignal + int(number))
+			}
+		}
+		select {
+		case c.names <- unix.SignalName(number):
+		default: // 16 wait for the command already; one more says nothing new
+		}
+	}
+}
+
+func (c *console) restore() {
+	if c.terminal != nil {
+		c.terminal.restore()
+	}
+}
+
+// close restores the terminal, then ends the operation's context.
+func (c *console) close() {
+	c.restore()
+	c.cancel(nil)
+}
+
+// terminal is the caller's terminal. It never enters the sandbox: the command
+// has one of its own, and the two are tied by bytes and sizes alone.
+type terminal struct {
+	fd int
+
+	mu    sync.Mutex
+	saved *term.State // what to restore, nil where nothing is changed
+}
+
+// Size returns the size in characters.
+func (t *terminal) Size() (rows, cols uint16, err error) {
+	w, h, err := term.GetSize(t.fd)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot read the terminal's size: %w", err)
+	}
+	return uint16(min(max(h, 0), math.MaxUint16)), uint16(min(max(w, 0), math.MaxUint16)), nil
+}
+
+// Raw passes every key on unchanged until restore.
+func (t *terminal) Raw() (restore func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved == nil {
+		if t.saved, err = term.MakeRaw(t.fd); err != nil {
+			return nil, fmt.Errorf("cannot set the terminal to raw mode: %w", err)
+		}
+	}
+	return t.restore, nil
+}
+
+// restore undoes Raw. It may be called at any time, and more than once.
+func (t *terminal) restore() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		_ = term.Restore(t.fd, t.saved) // nowhere is left to report a failure
+		t.saved = nil
+	}
+}
+
+// ask asks the person at the terminal, and reports whether the answer is yes.
+func ask(question string) (bool, error) {
+	if _, err := fmt.Fprint(os.Stderr, question+" [y/N] "); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}

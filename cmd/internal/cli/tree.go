@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paddock-dev/paddock/op/table"
+
+	"github.com/spf13/cobra"
+
+	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/privilege/stores"
+)
+
+// root returns the tree of commands.
+func (a *App) root(args []string) *cobra.Command {
+	version := false
+	root := &cobra.Command{
+		Use:   "paddock",
+		Short: "An agent sandbox runtime: run commands inside real walls",
+		Long: `Paddock runs commands in sandboxes that the kernel keeps: a workspace that they
+may change, a read-only system around it, and no network unless it is given.`,
+		Example:           "  paddock run -- make test\n  paddock doctor",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch ops := table.All(); {
+			case len(args) > 0:
+			case version:
+				return a.call(ops[slices.IndexFunc(ops, func(o op.Op) bool { return o.Name == "version" })], []byte("{}"), false)
+			default:
+				return cmd.Help()
+			}
+			hint := "to run it in a sandbox: paddock run -- " + args[0]
+			if near := nearestCommand(cmd, args[0]); near != "" {
+				hint = "did you mean " + near + "? " + hint
+			}
+			return &paddock.Error{Message: "cannot do " + strconv.Quote(args[0]) + ": there is no such command", Hint: hint}
+		},
+	}
+	root.Flags().BoolVar(&version, "version", false, "say which Paddock this is, as paddock version does")
+	root.SetFlagErrorFunc(FlagError)
+	root.PersistentFlags().StringVar(&a.privileges, "privileges", "",
+		"`FILE` or URL of a Redis server where privileges are kept (default: $"+stores.Env+", else "+stores.FileName+" in the state directory)")
+	root.PersistentFlags().StringVar(&a.audit, "audit", auditRequired,
+		"refuse what cannot be put on record (required), or do it all the same (best-effort), as `MODE`; what needs a privilege is always refused")
+	a.addCommands(root, table.All(), args)
+	root.AddCommand(completionCommand())
+	root.InitDefaultHelpCmd()
+	refuseUnknownTopics(root)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(g.commands, cmd.Name()) {
+				cmd.GroupID = g.title
+			}
+		}
+	}
+	return root
+}
+
+// command renders an operation. withFlags is false if the command will not be used:
+// most of a start would go into flags.
+func (a *App) command(o op.Op, withFlags bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     o.CLI[len(o.CLI)-1],
+		Short:   o.Summary,
+		Long:    o.Doc,
+		Example: o.Examples,
+		Args:    cobra.ArbitraryArgs,
+	}
+	if o.Alias != "" {
+		cmd.Aliases = []string{o.Alias}
+	}
+	if !withFlags {
+		cmd.RunE = func(*cobra.Command, []string) error { return nil } // listed in help texts
+		return cmd
+	}
+	in := AddFlags(cmd, strings.Join(o.CLI, " "), o.Fields())
+	help := "print one JSON object instead of text"
+	if o.Streams.Lines {
+		help = "read and print JSON objects, one a line"
+	}
+	asJSON := cmd.Flags().Bool("json", false, help)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		input, err := in.Encode(args)
+		if err != nil {
+			return err
+		}
+		return a.call(o, input, *asJSON)
+	}
+	return cmd
+}
+
+// addCommands renders operations below root. A command of several words
+// stands below the command of those before the last: another operation, or a
+// group, which only holds others.
+func (a *App) addCommands(root *cobra.Command, ops []op.Op, args []string) {
+	wanted := commandOf(ops, args)
+	mcp := a.mcpCommand(startsWith([]string{"mcp"}, wanted))
+	root.AddCommand(mcp)
+	made := map[string]*cobra.Command{"": root, "mcp": mcp}
+	byLength := slices.DeleteFunc(slices.Clone(ops), func(o op.Op) bool { return o.Lasting })
+	slices.SortStableFunc(byLength, func(a, b op.Op) int { return len(a.CLI) - len(b.CLI) })
+	for _, o := range byLength {
+		cmd := a.command(o, startsWith(o.CLI, wanted))
+		parentOf(made, o.CLI).AddCommand(cmd)
+		made[strings.Join(o.CLI, " ")] = cmd
+	}
+}
+
+// commandOf returns the longest path of a command that args start with, empty if they
+// start with no command.
+func commandOf(ops []op.Op, args []string) []string {
+	var wanted []string
+	if startsWith(args, []string{"mcp"}) {
+		return args[:1]
+	}
+	for _, o := range ops {
+		if (startsWith(args, o.CLI) || o.Alias != "" && startsWith(args, []string{o.Alias})) && len(o.CLI) > len(wanted) {
+			wanted = o.CLI
+		}
+	}
+	return wanted
+}
+
+func startsWith(words, first []string) bool {
+	return len(words) >= len(first) && slices.Equal(words[:len(first)], first)
+}
+
+// parentOf returns the command that path stands below, and makes groups where it is missing.
+func parentOf(made map[string]*cobra.Command, path []string) *cobra.Command {
+	name := strings.Join(path[:len(path)-1], " ")
+	if cmd := made[name]; cmd != nil {
+		return cmd
+	}
+	cmd := &cobra.Command{
+		Use:   path[len(path)-2],
+		Short: table.Groups()[name],
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return UnknownCommand(cmd, args[0])
+		},
+	}
+	parentOf(made, path[:len(path)-1]).AddCommand(cmd)
+	made[name] = cmd
+	return cmd
+}
+
+// UnknownCommand returns the error about a word that names no command below cmd.
+func UnknownCommand(cmd *cobra.Command, word string) error {
+	path, hint := strings.TrimPrefix(cmd.CommandPath()+" "+word, cmd.Root().Name()+" "), cmd.CommandPath()+" --help"
+	if near := nearestCommand(cmd, word); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return &paddock.Error{Message: "cannot do " + strconv.Quote(path) + ": there is no such command", Hint: hint}
+}
+
+// nearestCommand returns the path of the command below cmd that a word probably means,
+// empty if none is near.
+func nearestCommand(cmd *cobra.Command, word string) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := policy.Nearest(word, names); near != "" {
+		return cmd.CommandPath() + " " + near
+	}
+	return ""
+}
+
+// refuseUnknownTopics makes the help command fail for unknown commands.
+func refuseUnknownTopics(root *cobra.Command) {
+	help := root.Commands()[slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "help" })]
+	show := help.Run
+	help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
+		if found, rest, err := root.Find(args); err == nil && len(rest) > 0 && found.HasSubCommands() {
+			return UnknownCommand(found, rest[0])
+		}
+		show(cmd, args)
+		return nil
+	}
+}
+
+// groups are the parts of the help text. Commands outside of them come last.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Run commands in sandboxes:", []string{"run", "session", "exec", "execute", "service", "list"}},
+	{"Work with the files of a workspace:", []string{"file", "patch", "workspace", "git"}},
+	{"Serve models:", []string{"mcp", "token"}},
+	{"Look at walls, rules and records:", []string{"plan", "doctor", "policy", "audit", "version"}},
+	{"Reach the host itself, with a privilege:", []string{"cgroup", "unshare", "nsenter", "privilege"}},
+}
