@@ -43,7 +43,7 @@ var exactAllow = []allowRule{
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
 	{"privilege", []string{module + "/internal/ownfile"}, "who only asks inherits nothing"},
 	{"privilege/token", []string{module + "/internal/ownfile", "policy", "privilege"}, "it decides who comes in, and knows no door"},
-	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2"}, "it edits files of people's, and knows no server"},
+	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson"}, "it edits files of people's, and knows no server"},
 	{"internal/ownfile", nil, "what decides over access inherits nothing"},
 }
 
@@ -82,6 +82,7 @@ var importerRules = []importerRule{
 	{"github.com/bluekeyes/go-gitdiff", []string{"internal/patch"}, "nobody else reads patches"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
+	{"github.com/tailscale/hujson", []string{"server/install"}, "nobody else edits JSON with comments"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, "one door speaks the protocol of models"},
 	{"github.com/google/jsonschema-go", []string{"test/mcp"}, "schemas are made in op; tests check answers against them"},
 }
