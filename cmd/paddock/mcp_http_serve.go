@@ -12,7 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/token"
-	"github.com/paddock-dev/paddock/server/front"
+	front "github.com/paddock-dev/paddock/server/httpd"
 	"github.com/paddock-dev/paddock/server/mcp"
 )
 

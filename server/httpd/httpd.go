@@ -1,7 +1,7 @@
-// Package front decides who may come in by HTTP. It stands before a handler that
+// Package httpd decides who may come in by HTTP. It stands before a handler that
 // serves principals, and is all that an address of the network reaches:
 //
-//	f, err := front.Listen(front.Options{
+//	f, err := httpd.Listen(httpd.Options{
 //		Address: "127.0.0.1:8765", Tokens: store,
 //		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
 //	})
@@ -18,7 +18,7 @@
 // Tokens are asked for on each request. One that was revoked or has expired ends
 // its sessions within seconds, and with the last of its principal all that the
 // principal has.
-package front
+package httpd
 
 import (
 	"cmp"

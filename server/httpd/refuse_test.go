@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"net/http"
