@@ -1,28 +1,26 @@
-// Package httpd decides who may come in by HTTP. It stands before a handler that
-// serves principals, and is all that an address of the network reaches:
+// Package httpd serves a handler over HTTP, and decides which requests reach it:
 //
-//	f, err := httpd.Listen(httpd.Options{
+//	s, err := httpd.Listen(httpd.Options{
 //		Address: "127.0.0.1:8765", Tokens: store,
 //		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
 //	})
 //	…
-//	err = f.Serve(ctx) // until ctx ends; what is in flight is cancelled then
+//	err = s.Serve(ctx) // until ctx ends, which cancels requests in flight
 //
-// A request comes through in this order: the name in Host must be one that leads
-// here (no page can rebind its own to us), an Origin must be allowed, a bearer
-// token must be valid, its principal must not have too much in flight, a session
-// that is named must be the principal's own, and the body must come whole within
-// its bounds of size and time. Each refusal is a status and a line of text; none
-// holds a token, and neither does the log.
+// Requests are checked in this order: Host must name this server (against DNS
+// rebinding), an Origin must be allowed, a bearer token must be valid, its principal
+// must not have too many requests in flight, the session must belong to the principal,
+// and the body must arrive within its bounds of size and time. A refusal is a status
+// and a line of text. Neither refusals nor the log hold tokens.
 //
-// Tokens are asked for on each request. One that was revoked or has expired ends
-// its sessions within seconds, and with the last of its principal all that the
-// principal has.
+// Each request needs a token. When a token is revoked or expires, its sessions end within
+// seconds, and when a principal has no valid token any more, everything that it has.
 package httpd
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -40,66 +38,66 @@ const (
 	HealthPath = "/healthz"
 )
 
-// Options say where to listen, and who may come in.
+// Options say where to listen, and whom to serve.
 type Options struct {
 	// Address is HOST:PORT, or unix:///PATH for a socket of mode 0600.
 	Address string
-	// TLSCert and TLSKey are PEM files; with them, TLS 1.2 or later is spoken.
+	// TLSCert and TLSKey are PEM files. With them the server speaks TLS 1.2 or later.
 	TLSCert, TLSKey string
-	// ReadFile reads them. nil: os.ReadFile does.
+	// ReadFile reads them. Default: os.ReadFile.
 	ReadFile func(name string) ([]byte, error)
-	// InsecureNoTLS lets anything but a loopback address be served without TLS.
+	// InsecureNoTLS allows addresses other than loopback without TLS.
 	InsecureNoTLS bool
-	// NoAuth lets everybody in who can reach a loopback address or the socket, as
-	// the principal "".
+	// NoAuth serves everybody who can reach a loopback address or the socket, as the
+	// principal "".
 	NoAuth bool
-	// AllowHosts are further names that Host may have, without a port.
+	// AllowHosts are further names that are allowed in Host, without a port.
 	AllowHosts []string
-	// AllowOrigins are pages that may ask from a browser: https://app.example.
+	// AllowOrigins are origins whose pages may send requests: https://app.example.
 	AllowOrigins []string
-	// Tokens says who comes in. It is needed without NoAuth.
+	// Tokens holds the valid tokens. It is required without NoAuth.
 	Tokens *token.Store
 
-	// Handler serves requests whose context As has told who asks.
+	// Handler serves requests whose context, made by As, holds the principal.
 	Handler http.Handler
 	As      func(ctx context.Context, principal string) context.Context
-	// Forget ends what a principal has, its sessions included.
+	// Forget ends everything that a principal has, its sessions included.
 	Forget func(principal string) error
-	// Close ends what all have, and whatever is in flight with it.
+	// Close ends everything that all principals have, and the requests in flight.
 	Close func() error
-	// Log is told who is refused. nil: nobody is.
+	// Log gets refusals and ends. nil: nothing is logged.
 	Log *slog.Logger
 
 	Limits
 }
 
-// Limits bound what may come in at once. The zero value has the defaults.
+// Limits bound the load of a server. Zero fields have the default.
 type Limits struct {
-	// Sessions is how many there may be, of all principals and of each. Default:
-	// 1024 and 64.
+	// Sessions and SessionsEach bound the sessions of all principals and of each one.
+	// Default: 1024 and 64.
 	Sessions, SessionsEach int
-	// Requests is how many may be in flight, streams included. Default: 1024 and
-	// 256.
+	// Requests and RequestsEach bound the requests in flight of all principals and of each
+	// one, streams included. Default: 1024 and 256.
 	Requests, RequestsEach int
-	// Body is the most bytes of one request. Default: 17 MiB.
+	// Body bounds the body of a request, in bytes. Default: 17 MiB.
 	Body int64
-	// Bodies is the most bytes of all requests in flight. Default: 128 MiB.
+	// Bodies bounds the bodies of all requests in flight, in bytes. Default: 128 MiB.
 	Bodies int64
-	// Connections is how many may be open. Default: 2048.
+	// Connections bounds the open connections. Default: 2048.
 	Connections int
-	// Header, Request and Write are how long a request's header, the whole of its
-	// body, and one write of an answer may take. Default: 10 s, 60 s, 60 s.
+	// Header, Request and Write bound the time of a request's header, of its whole body,
+	// and of one write of the answer. Default: 10 s, 60 s, 60 s.
 	Header, Request, Write time.Duration
-	// Idle is when a session ends that asks nothing and has no stream. Default:
-	// 30 minutes.
+	// Idle is how long a session may have no request in flight before it is ended.
+	// Default: 30 minutes.
 	Idle time.Duration
-	// Rest is how long a session must have asked nothing, and have no stream, to
-	// give way to a new one of its principal's where there are SessionsEach: not
-	// every client says when it leaves. Default: 5 s.
+	// Rest is how long a session must have had no request in flight before it is ended to
+	// make room for a new one, if its principal has SessionsEach: not every client ends its
+	// sessions. Default: 5 s.
 	Rest time.Duration
-	// Sweep is how often tokens and sessions are looked at. Default: 2 s.
+	// Sweep is how often tokens and sessions are checked. Default: 2 s.
 	Sweep time.Duration
-	// End is how long the end of the server waits for requests. Default: 10 s.
+	// End is how long the end of the server, or of a principal, may take. Default: 10 s.
 	End time.Duration
 }
 
@@ -113,22 +111,21 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Front is a listener and what stands behind it.
-type Front struct {
+// Server is a listener and the requests that came through it.
+type Server struct {
 	opts     Options
 	listener net.Listener
 	names    names
 	failures failures
-	guests   *guests
-	bodies   atomic.Int64 // bytes that are held
+	sessions *sessionTable
+	bodies   atomic.Int64 // bytes of bodies in memory
 	ctx      context.Context
 	cancel   context.CancelFunc
 }
 
-// Listen takes the address. It refuses what would let anybody in who was not
-// meant: an address that is not loopback without TLS, or without tokens; and to
-// start where nobody could come in.
-func Listen(opts Options) (*Front, error) {
+// Listen listens on the address. It refuses an address other than loopback without TLS or
+// without tokens, and a store without a valid token.
+func Listen(opts Options) (*Server, error) {
 	opts.Limits = opts.withDefaults()
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -151,20 +148,22 @@ func Listen(opts Options) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{opts: opts, names: newNames(opts, a, config)}
-	f.guests = newGuests(opts)
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	f.listener = bound(listener, opts.Connections, config)
-	return f, nil
+	listener = &boundListener{Listener: listener, open: make(chan struct{}, opts.Connections)}
+	if config != nil {
+		listener = tls.NewListener(listener, config)
+	}
+	s := &Server{opts: opts, listener: listener, names: newNames(opts, a, config), sessions: newSessionTable(opts)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
 }
 
-// checkTokens refuses to start where nobody could come in.
+// checkTokens returns an error if no token is valid.
 func checkTokens(opts Options) error {
 	if opts.NoAuth {
 		return nil
 	}
 	if opts.Tokens == nil {
-		return errors.New("cannot listen: there is no store of tokens")
+		return errors.New("cannot listen: Options.Tokens is missing")
 	}
 	all, err := opts.Tokens.List()
 	if err != nil {
@@ -176,83 +175,74 @@ func checkTokens(opts Options) error {
 		}
 	}
 	return &paddock.Error{
-		Message: "cannot listen: there is no valid token, so nobody could come in",
-		Hint:    "make one: paddock token create NAME --workspace DIR; or let every local process in: --no-auth",
+		Message: "cannot listen: there is no valid token, so every request would be refused",
+		Hint:    "make one: paddock token create NAME --workspace DIR; or serve every local process: --no-auth",
 	}
 }
 
-// URL is where clients find it.
-func (f *Front) URL() string {
-	addr := f.listener.Addr()
+// URL returns the address for clients.
+func (s *Server) URL() string {
+	addr := s.listener.Addr()
 	switch {
 	case addr.Network() == "unix":
 		return "unix://" + addr.String()
-	case f.opts.TLSCert != "":
+	case s.opts.TLSCert != "":
 		return "https://" + addr.String() + Path
 	}
 	return "http://" + addr.String() + Path
 }
 
-// Serve answers until ctx ends, or the listener fails. At the end it takes no
-// more connections, cancels what is in flight, has everything ended, waits for
-// requests within [Limits].End, and cuts the rest off.
-func (f *Front) Serve(ctx context.Context) error {
+// Serve serves requests until ctx ends or the listener fails. Then it accepts no more
+// connections, cancels the requests in flight, calls [Options].Close, waits for requests
+// at most [Limits].End, and closes the connections that are left.
+func (s *Server) Serve(ctx context.Context) error {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	srv := &http.Server{
-		Handler:           f,
-		ReadHeaderTimeout: f.opts.Header,
+		Handler:           s,
+		ReadHeaderTimeout: s.opts.Header,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(f.opts.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return f.ctx },
-		Protocols:         onlyHTTP1(),
+		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return s.ctx },
+		Protocols:         &protocols,
 	}
 	swept := make(chan struct{})
 	go func() {
 		defer close(swept)
-		f.sweep()
+		tick := time.NewTicker(s.opts.Sweep)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-tick.C:
+				s.sessions.sweep(time.Now())
+			}
+		}
 	}()
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(f.listener) }()
+	go func() { failed <- srv.Serve(s.listener) }()
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	f.cancel()
+	s.cancel()
 	closed := make(chan error, 1)
-	go func() { closed <- f.opts.Close() }()
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.opts.End)
+	go func() { closed <- s.opts.Close() }()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.End)
 	defer cancel()
 	if srv.Shutdown(bounded) != nil {
-		_ = srv.Close() // their clients see the connection end
+		_ = srv.Close() // the clients see their connections end
 	}
 	<-swept
-	f.guests.close()
+	s.sessions.close()
 	return errors.Join(err, <-closed)
 }
 
-// Close gives the address back of a front that was never served.
-func (f *Front) Close() error {
-	f.cancel()
-	return f.listener.Close()
-}
-
-func onlyHTTP1() *http.Protocols {
-	var p http.Protocols
-	p.SetHTTP1(true)
-	return &p
-}
-
-// sweep looks at tokens and sessions until the end.
-func (f *Front) sweep() {
-	tick := time.NewTicker(f.opts.Sweep)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.ctx.Done():
-			return
-		case <-tick.C:
-			f.guests.sweep(time.Now())
-		}
-	}
+// Close stops listening, for a server that was never served.
+func (s *Server) Close() error {
+	s.cancel()
+	return s.listener.Close()
 }

@@ -2,67 +2,63 @@ package httpd
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
-
-	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// sessionHeader names a session, in requests and in the answer that begins one.
+// sessionHeader names the session, in requests and in the answer that begins one.
 const sessionHeader = "Mcp-Session-Id"
 
 // ServeHTTP answers one request.
-func (f *Front) ServeHTTP(raw http.ResponseWriter, r *http.Request) {
-	w := newWriter(raw, f.opts.Write)
-	// Whatever becomes of the request, its body has so long, and no longer.
-	_ = w.control.SetReadDeadline(time.Now().Add(f.opts.Request)) // both kinds of connection can
+func (s *Server) ServeHTTP(raw http.ResponseWriter, r *http.Request) {
+	w := newWriter(raw, s.opts.Write)
+	// The whole body must arrive within this time, whatever becomes of the request.
+	_ = w.control.SetReadDeadline(time.Now().Add(s.opts.Request)) // both kinds of connection support it
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if r.ContentLength != 0 {
-		// Who is refused gets the answer at once, and the rest is not waited for.
+		// A refused client gets its answer at once; the server does not wait for the rest.
 		w.Header().Set("Connection", "close")
 	}
 	switch {
 	case r.URL.Path == HealthPath:
-		f.health(w, r)
+		s.health(w, r)
 	case r.URL.Path != Path:
 		refuse(w, http.StatusNotFound, "there is nothing here; the server is at "+Path)
-	case !f.names.host(r):
-		f.opts.Log.Warn("refused a Host", "host", short(r.Host), "from", r.RemoteAddr)
+	case !s.names.allowHost(r):
+		s.opts.Log.Warn("refused a Host", "host", short(r.Host), "from", r.RemoteAddr)
 		refuse(w, http.StatusForbidden, "the name in Host is not one of this server's; --allow-host adds one")
 	default:
-		f.fromHere(w, r)
+		s.serveOrigin(w, r)
 	}
 }
 
-func (f *Front) health(w http.ResponseWriter, r *http.Request) {
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, http.StatusMethodNotAllowed, "it is only read")
+		refuse(w, http.StatusMethodNotAllowed, "only GET and HEAD are allowed")
 		return
 	}
 	w.WriteHeader(http.StatusOK)
 }
 
-// fromHere goes on with a request that was meant for this server.
-func (f *Front) fromHere(w *writer, r *http.Request) {
-	ok, tell := f.names.fromPage(r)
+// serveOrigin serves a request whose Host is right, if its Origin is allowed.
+func (s *Server) serveOrigin(w *writer, r *http.Request) {
+	ok, listed := s.names.allowOrigin(r)
 	if !ok {
-		f.opts.Log.Warn("refused an Origin", "origin", short(r.Header.Get("Origin")), "site", short(r.Header.Get("Sec-Fetch-Site")), "from", r.RemoteAddr,
+		s.opts.Log.Warn("refused an Origin", "origin", short(r.Header.Get("Origin")), "site", short(r.Header.Get("Sec-Fetch-Site")), "from", r.RemoteAddr,
 			"hint", "paddock mcp --allow-origin ORIGIN lets pages of it ask")
 		refuse(w, http.StatusForbidden, "a browser sent this for a page of another Origin than this server's; to let pages of one ask, its operator adds --allow-origin ORIGIN to paddock mcp")
 		return
 	}
-	if tell {
-		tellBrowser(w.Header(), r)
+	if listed {
+		allowPage(w.Header(), r)
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete:
-		f.authenticated(w, r)
+		s.serveToken(w, r)
 	case http.MethodOptions:
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -71,8 +67,8 @@ func (f *Front) fromHere(w *writer, r *http.Request) {
 	}
 }
 
-// tellBrowser lets an allowed page read the answers.
-func tellBrowser(h http.Header, r *http.Request) {
+// allowPage lets a page of an allowed origin read the answers.
+func allowPage(h http.Header, r *http.Request) {
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
@@ -83,87 +79,41 @@ func tellBrowser(h http.Header, r *http.Request) {
 	}
 }
 
-// authenticated goes on as the principal whose token was shown.
-func (f *Front) authenticated(w *writer, r *http.Request) {
-	holder, err := f.authenticate(r)
+// serveToken serves a request as the principal whose token it shows.
+func (s *Server) serveToken(w *writer, r *http.Request) {
+	holder, err := s.authenticate(r)
 	if err != nil {
-		f.unauthorized(w, r, err)
+		s.unauthorized(w, r, err)
 		return
 	}
-	v, status, reason := f.guests.enter(r, holder)
-	if v == nil {
+	req, status, reason := s.sessions.admit(r, holder)
+	if req == nil {
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
 		refuse(w, status, reason)
 		return
 	}
-	defer v.leave(w)
-	held, err := f.body(w, r)
-	defer f.bodies.Add(-held)
+	defer func() { req.finish(w.status) }()
+	held, err := s.body(w, r)
+	defer s.bodies.Add(-held)
 	if err != nil {
 		refuseBody(w, err)
 		return
 	}
-	w.begin = v.began
-	f.opts.Handler.ServeHTTP(w, r.WithContext(f.opts.As(v.ctx, holder.Principal.Name)))
-}
-
-// authenticate says who asks.
-func (f *Front) authenticate(r *http.Request) (token.Holder, error) {
-	if f.opts.NoAuth {
-		return token.Holder{}, nil
-	}
-	values := r.Header.Values("Authorization")
-	if len(values) == 0 {
-		return token.Holder{}, errNoToken
-	}
-	scheme, text, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return token.Holder{}, errNoBearer
-	}
-	return f.opts.Tokens.Check(strings.TrimSpace(text), time.Now())
+	w.begin = req.started
+	s.opts.Handler.ServeHTTP(w, r.WithContext(s.opts.As(req.ctx, holder.Principal.Name)))
 }
 
 var (
-	errNoToken  = errors.New("a bearer token is needed")
-	errNoBearer = errors.New("one bearer token is needed, and nothing else is taken")
-)
-
-// unauthorized answers who may not come in. Who guesses gets slower answers to
-// write down; who has a token is never held up by them.
-func (f *Front) unauthorized(w http.ResponseWriter, r *http.Request, err error) {
-	if down := (*token.UnavailableError)(nil); errors.As(err, &down) {
-		f.opts.Log.Error("cannot ask for tokens", "error", err)
-		refuse(w, http.StatusServiceUnavailable, "tokens cannot be checked now")
-		return
-	}
-	first, excess := f.failures.note(r.RemoteAddr, time.Now())
-	if !excess || first {
-		f.opts.Log.Warn("refused to let in", "from", r.RemoteAddr, "reason", err, "more_are_not_told", excess)
-	}
-	challenge := `Bearer realm="paddock"`
-	if !errors.Is(err, errNoToken) {
-		challenge += `, error="invalid_token", error_description="` + err.Error() + `"`
-	}
-	w.Header().Set("WWW-Authenticate", challenge)
-	if excess {
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusTooManyRequests, "too many attempts without a valid token")
-		return
-	}
-	refuse(w, http.StatusUnauthorized, err.Error())
-}
-
-var (
-	errLarge = errors.New("the request is larger than this server takes")
+	errLarge = errors.New("the request is larger than this server accepts")
 	errFull  = errors.New("too many large requests are being read")
 )
 
-// body reads the whole body, within its bounds, and puts it in its place. It says
-// how many bytes are held.
-func (f *Front) body(w *writer, r *http.Request) (held int64, err error) {
-	if r.ContentLength > f.opts.Body {
+// body reads the whole body, within its bounds, into memory, where the handler will read
+// it. It returns how many bytes that takes.
+func (s *Server) body(w *writer, r *http.Request) (held int64, err error) {
+	if r.ContentLength > s.opts.Body {
 		return 0, errLarge
 	}
 	var b bytes.Buffer
@@ -171,10 +121,10 @@ func (f *Front) body(w *writer, r *http.Request) (held int64, err error) {
 	for {
 		n, err := r.Body.Read(chunk)
 		held += int64(n)
-		switch all := f.bodies.Add(int64(n)); {
-		case held > f.opts.Body:
+		switch all := s.bodies.Add(int64(n)); {
+		case held > s.opts.Body:
 			return held, errLarge
-		case all > f.opts.Bodies:
+		case all > s.opts.Bodies:
 			return held, errFull
 		}
 		b.Write(chunk[:n])
@@ -187,7 +137,7 @@ func (f *Front) body(w *writer, r *http.Request) (held int64, err error) {
 	}
 	r.Body = io.NopCloser(&b)
 	w.Header().Del("Connection")
-	// From here on the answer may take as long as it takes.
+	// The answer may take as long as it needs.
 	return held, w.control.SetReadDeadline(time.Time{})
 }
 
@@ -199,21 +149,14 @@ func refuseBody(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusServiceUnavailable, err.Error())
 	default:
-		refuse(w, http.StatusRequestTimeout, "the request did not come whole and in time")
+		refuse(w, http.StatusRequestTimeout, "the request did not arrive in whole and in time")
 	}
 }
 
-// refuse answers with a line of text.
+// refuse answers with a status and a line of text.
 func refuse(w http.ResponseWriter, status int, reason string) {
 	http.Error(w, "cannot serve: "+reason, status)
 }
 
-// short bounds what somebody else wrote.
+// short bounds a text of the client's for the log.
 func short(text string) string { return text[:min(len(text), 100)] }
-
-// detached is a context that lives as long as the two it comes from.
-func detached(parent, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(parent)
-	stop := context.AfterFunc(other, cancel)
-	return ctx, func() { stop(); cancel() }
-}

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -9,211 +10,319 @@ import (
 	"github.com/paddock-dev/paddock/privilege/token"
 )
 
-// guests are who is in: principals by name, their tokens, sessions, and requests
-// in flight.
-type guests struct {
+// sessionTable holds the principals that have asked for something: their tokens, their
+// sessions, and their requests in flight.
+type sessionTable struct {
 	opts Options
 
 	mu         sync.Mutex
-	principals map[string]*guest
+	principals map[string]*principal
 	sessions   map[string]*session
 	requests   int
-	starting   int                      // sessions that are about to begin
-	leaving    map[string]chan struct{} // principals whose things are being ended; closed then
+	starting   int                      // requests that may begin a session
+	forgetting map[string]chan struct{} // by principal; closed once Options.Forget returned
 	closed     bool
 
-	ending sync.WaitGroup // what is being ended
+	ending sync.WaitGroup // calls that end sessions and principals
 }
 
-// guest is a principal that is in.
-type guest struct {
+type principal struct {
 	name     string
 	bounds   *token.Bounds
-	tokens   map[string]*pass
+	tokens   map[string]*activeToken
 	requests int
-	sessions int // those that are about to begin included
+	sessions int // includes those that requests may begin
 }
 
-// pass is a token that was shown. Its context ends with it.
-type pass struct {
+// activeToken is a token that was shown. Its context ends when the token is no longer
+// valid.
+type activeToken struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 // session is one of the handler's.
 type session struct {
-	id    string
-	guest *guest
-	token string
-	// requests are in flight; it is idle since last where there is none.
-	requests int
-	last     time.Time
+	id        string
+	principal *principal
+	token     string
+	requests  int       // in flight
+	last      time.Time // when the last of them ended
 }
 
-func newGuests(opts Options) *guests {
-	return &guests{opts: opts, principals: map[string]*guest{}, sessions: map[string]*session{}, leaving: map[string]chan struct{}{}}
+func newSessionTable(opts Options) *sessionTable {
+	return &sessionTable{opts: opts, principals: map[string]*principal{}, sessions: map[string]*session{}, forgetting: map[string]chan struct{}{}}
 }
 
-// visit is a request on its way.
-type visit struct {
-	in       *guests
-	guest    *guest
-	token    string
-	ctx      context.Context
-	cancel   context.CancelFunc
-	session  *session
-	starting bool // room is kept for a session that it may begin
-	ends     bool // it asks for the end of its session
+// request is a request that was admitted, until it is answered.
+type request struct {
+	table     *sessionTable
+	principal *principal
+	token     string
+	ctx       context.Context // ends with the client, and with the token
+	cancel    context.CancelFunc
+	session   *session
+	starting  bool // counts as a session that it may begin
+	deletes   bool // asks for the end of its session
 }
 
-// enter lets a request in, or says with which status and why not. A session of
-// somebody else's does not exist.
-func (g *guests) enter(r *http.Request, holder token.Holder) (*visit, int, string) {
-	g.renew(holder)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.left(r.Context(), holder.Principal.Name) {
+// admit admits a request, or returns the status and the reason of its refusal. To a
+// principal, sessions of others do not exist.
+func (t *sessionTable) admit(r *http.Request, holder token.Holder) (*request, int, string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.principals[holder.Principal.Name]; p != nil && !p.bounds.Equal(holder.Bounds) {
+		t.opts.Log.Info("a principal has other bounds now", "principal", p.name)
+		t.endPrincipal(p)
+	}
+	if !t.waitForgotten(r.Context(), holder.Principal.Name) {
 		return nil, http.StatusServiceUnavailable, "what the principal had is being ended; ask again"
 	}
-	one := g.guest(holder)
+	p := t.principalOf(holder)
 	id := r.Header.Get(sessionHeader)
-	s := g.sessions[id]
-	begins := id == "" && r.Method == http.MethodPost
+	s := t.sessions[id]
+	starts := id == "" && r.Method == http.MethodPost
 	switch {
 	case len(r.Header.Values(sessionHeader)) > 1:
 		return nil, http.StatusBadRequest, "it names several sessions"
-	case id != "" && (s == nil || s.guest != one):
+	case id != "" && (s == nil || s.principal != p):
 		return nil, http.StatusNotFound, "there is no such session"
-	case g.requests >= g.opts.Requests || one.requests >= g.opts.RequestsEach:
+	case t.requests >= t.opts.Requests || p.requests >= t.opts.RequestsEach:
 		return nil, http.StatusTooManyRequests, "too many requests are in flight"
-	case begins && !g.room(one, time.Now()):
+	case starts && !t.makeRoom(p, time.Now()):
 		return nil, http.StatusTooManyRequests, "there are too many sessions; end one"
 	}
-	v := &visit{in: g, guest: one, token: holder.Token.ID, session: s, starting: begins, ends: r.Method == http.MethodDelete}
-	v.ctx, v.cancel = detached(r.Context(), one.tokens[v.token].ctx)
-	g.requests++
-	one.requests++
+	req := &request{table: t, principal: p, token: holder.Token.ID, session: s, starting: starts, deletes: r.Method == http.MethodDelete}
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(p.tokens[req.token].ctx, cancel)
+	req.ctx, req.cancel = ctx, func() { stop(); cancel() }
+	t.requests++
+	p.requests++
 	if s != nil {
 		s.requests++
 	}
-	if begins {
-		g.starting++
-		one.sessions++
+	if starts {
+		t.starting++
+		p.sessions++
 	}
-	return v, 0, ""
+	return req, 0, ""
 }
 
-// room says whether a principal may have one session more. It ends the one of its
-// own that has rested longest, where it has as many as it may. g.mu is held.
-func (g *guests) room(one *guest, now time.Time) bool {
-	if one.sessions >= g.opts.SessionsEach {
+// makeRoom reports whether a principal may have one session more. If it has as many as it
+// may, the one that has been idle longest is ended. t.mu is held.
+func (t *sessionTable) makeRoom(p *principal, now time.Time) bool {
+	if p.sessions >= t.opts.SessionsEach {
 		var oldest *session
-		for _, s := range g.sessions {
-			if s.guest == one && s.requests == 0 && now.Sub(s.last) >= g.opts.Rest && (oldest == nil || s.last.Before(oldest.last)) {
+		for _, s := range t.sessions {
+			if s.principal == p && s.requests == 0 && now.Sub(s.last) >= t.opts.Rest && (oldest == nil || s.last.Before(oldest.last)) {
 				oldest = s
 			}
 		}
 		if oldest == nil {
 			return false
 		}
-		g.end(oldest)
+		t.endSession(oldest)
 	}
-	return len(g.sessions)+g.starting < g.opts.Sessions
+	return len(t.sessions)+t.starting < t.opts.Sessions
 }
 
-// left waits until what a principal had under other bounds has ended, and says
-// whether it has. g.mu is held, but not meanwhile.
-func (g *guests) left(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, g.opts.End)
+// waitForgotten waits until nothing is left of what a principal had under other bounds,
+// and reports whether that is so. t.mu is held, but released while it waits.
+func (t *sessionTable) waitForgotten(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.End)
 	defer cancel()
 	for {
-		leaving := g.leaving[name]
-		if leaving == nil {
+		forgotten := t.forgetting[name]
+		if forgotten == nil {
 			return true
 		}
-		g.mu.Unlock()
+		t.mu.Unlock()
 		select {
-		case <-leaving:
+		case <-forgotten:
 		case <-ctx.Done():
 		}
-		g.mu.Lock()
+		t.mu.Lock()
 		if ctx.Err() != nil {
 			return false
 		}
 	}
 }
 
-// guest is the principal of a token. g.mu is held.
-func (g *guests) guest(holder token.Holder) *guest {
-	one := g.principals[holder.Principal.Name]
-	if one == nil {
-		one = &guest{name: holder.Principal.Name, bounds: holder.Bounds, tokens: map[string]*pass{}}
-		g.principals[one.name] = one
+// principalOf returns the principal of a token, and makes both active. t.mu is held.
+func (t *sessionTable) principalOf(holder token.Holder) *principal {
+	p := t.principals[holder.Principal.Name]
+	if p == nil {
+		p = &principal{name: holder.Principal.Name, bounds: holder.Bounds, tokens: map[string]*activeToken{}}
+		t.principals[p.name] = p
 	}
-	if one.tokens[holder.Token.ID] == nil {
-		p := &pass{}
-		p.ctx, p.cancel = context.WithCancel(context.Background())
-		one.tokens[holder.Token.ID] = p
+	if p.tokens[holder.Token.ID] == nil {
+		a := &activeToken{}
+		a.ctx, a.cancel = context.WithCancel(context.Background())
+		p.tokens[holder.Token.ID] = a
 	}
-	return one
+	return p
 }
 
-// renew begins to end what a principal has under other bounds than it has now.
-func (g *guests) renew(holder token.Holder) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if one := g.principals[holder.Principal.Name]; one != nil && !one.bounds.Equal(holder.Bounds) {
-		g.opts.Log.Info("a principal has other bounds now", "principal", one.name)
-		g.drop(one)
-	}
-}
-
-// began takes note of the session that an answer names.
-func (v *visit) began(h http.Header, status int) {
+// started records the session that the header of an answer names, if the request began it.
+func (r *request) started(h http.Header, status int) {
 	id := h.Get(sessionHeader)
-	if !v.starting || id == "" || status >= http.StatusBadRequest {
+	if !r.starting || id == "" || status >= http.StatusBadRequest {
 		return
 	}
-	g := v.in
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.sessions[id] != nil {
+	t := r.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions[id] != nil {
 		return
 	}
-	v.starting = false
-	g.starting--
-	v.session = &session{id: id, guest: v.guest, token: v.token, requests: 1}
-	g.sessions[id] = v.session
-	if v.ctx.Err() != nil { // its token ended meanwhile
-		g.end(v.session)
+	r.starting = false
+	t.starting--
+	r.session = &session{id: id, principal: r.principal, token: r.token, requests: 1}
+	t.sessions[id] = r.session
+	if r.ctx.Err() != nil { // its token ended in the meantime
+		t.endSession(r.session)
 	}
 }
 
-// leave is the end of a request.
-func (v *visit) leave(w *writer) {
-	g := v.in
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	v.cancel()
-	g.requests--
-	v.guest.requests--
-	if v.starting {
-		g.starting--
-		v.guest.sessions--
+// finish records that a request was answered with a status.
+func (r *request) finish(status int) {
+	t := r.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.cancel()
+	t.requests--
+	r.principal.requests--
+	if r.starting {
+		t.starting--
+		r.principal.sessions--
 	}
-	if s := v.session; s != nil {
+	if s := r.session; s != nil {
 		s.requests--
 		s.last = time.Now()
-		if gone := w.status == http.StatusNotFound || v.ends && w.status < http.StatusBadRequest; gone {
-			g.remove(s)
+		if status == http.StatusNotFound || r.deletes && status < http.StatusBadRequest {
+			t.remove(s)
 		}
 	}
 }
 
-// remove forgets a session that is gone. g.mu is held.
-func (g *guests) remove(s *session) {
-	if g.sessions[s.id] == s {
-		delete(g.sessions, s.id)
-		s.guest.sessions--
+// remove forgets a session that has ended. t.mu is held.
+func (t *sessionTable) remove(s *session) {
+	if t.sessions[s.id] == s {
+		delete(t.sessions, s.id)
+		s.principal.sessions--
 	}
 }
+
+// sweep ends what came with tokens that are no longer valid, and idle sessions.
+func (t *sessionTable) sweep(now time.Time) {
+	if !t.opts.NoAuth {
+		t.sweepTokens(now)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sessions {
+		if s.requests == 0 && now.Sub(s.last) > t.opts.Idle {
+			t.endSession(s)
+		}
+	}
+}
+
+// sweepTokens ends principals and tokens that are no longer valid. If the tokens cannot be
+// read, nothing is ended: new requests are refused in the meantime.
+func (t *sessionTable) sweepTokens(now time.Time) {
+	all, err := t.opts.Tokens.List()
+	if err != nil {
+		t.opts.Log.Error("cannot look at the tokens", "error", err)
+		return
+	}
+	valid, principals := make(map[string]bool, len(all)), make(map[string]bool, len(all))
+	for _, one := range all {
+		if !one.Token.Expired(now) {
+			valid[one.Token.ID], principals[one.Token.Principal] = true, true
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.principals {
+		if !principals[p.name] {
+			t.opts.Log.Info("a principal has no valid token any more", "principal", p.name)
+			t.endPrincipal(p)
+			continue
+		}
+		for id, active := range p.tokens {
+			if valid[id] {
+				continue
+			}
+			active.cancel()
+			delete(p.tokens, id)
+			for _, s := range t.sessions {
+				if s.principal == p && s.token == id {
+					t.endSession(s)
+				}
+			}
+		}
+	}
+}
+
+// endPrincipal ends a principal's requests, and everything that the handler keeps for it,
+// its sessions included. Until that is done, its requests wait. t.mu is held.
+func (t *sessionTable) endPrincipal(p *principal) {
+	for _, active := range p.tokens {
+		active.cancel()
+	}
+	delete(t.principals, p.name)
+	for _, s := range t.sessions {
+		if s.principal == p {
+			t.remove(s)
+		}
+	}
+	if t.closed {
+		return
+	}
+	t.forgetting[p.name] = make(chan struct{})
+	t.ending.Go(func() {
+		if err := t.opts.Forget(p.name); err != nil {
+			t.opts.Log.Error("cannot end what a principal has", "principal", p.name, "error", err)
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		close(t.forgetting[p.name])
+		delete(t.forgetting, p.name)
+	})
+}
+
+// endSession forgets a session and has the handler end it, as its client would. t.mu is
+// held.
+func (t *sessionTable) endSession(s *session) {
+	t.remove(s)
+	if t.closed {
+		return
+	}
+	t.ending.Go(func() {
+		ctx := t.opts.As(context.Background(), s.principal.name)
+		r, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://localhost"+Path, http.NoBody)
+		if err != nil {
+			return // it has no part that could be wrong
+		}
+		r.Header.Set(sessionHeader, s.id)
+		t.opts.Handler.ServeHTTP(&discard{header: http.Header{}}, r)
+	})
+}
+
+// close returns when everything that was to end has ended; later ends do nothing.
+func (t *sessionTable) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.ending.Wait()
+}
+
+// discard takes an answer that nobody reads.
+type discard struct {
+	io.Writer
+	header http.Header
+}
+
+func (d *discard) Header() http.Header            { return d.header }
+func (d *discard) Write(data []byte) (int, error) { return len(data), nil }
+func (d *discard) WriteHeader(int)                {}
