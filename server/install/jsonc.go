@@ -37,7 +37,7 @@ func newDocument(text []byte) (*document, error) {
 	}
 	// The parser wants a line comment to end with a newline, also at the end of the file.
 	whole := bytes.Clone(text)
-	if !bytes.HasSuffix(whole, []byte("\n")) {
+	if bytes.Contains(text[bytes.LastIndexByte(text, '\n')+1:], []byte("//")) {
 		whole = append(whole, '\n')
 	}
 	root, err := hujson.Parse(whole)
