@@ -1,17 +1,28 @@
 package privilege
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 )
 
 // updateTime bounds how long an update waits for others to be done with the
 // file.
 const updateTime = 10 * time.Second
+
+const (
+	// maxFile bounds the file, in bytes: room for [MaxPrincipals] of the longest names.
+	maxFile = 16 << 20
+	// fileVersion is the version of the format.
+	fileVersion = 1
+)
 
 // File is a store in one file of JSON:
 //
@@ -128,4 +139,42 @@ func (f *File) unavailable(err error) error {
 		u.Hint = broken.Hint
 	}
 	return u
+}
+
+// parse reads the text of the file. Anything that could be read in two ways is an error,
+// such as a principal that appears twice.
+func parse(data []byte) (map[string]Set, error) {
+	var doc struct {
+		Version    int            `json:"version"`
+		Principals map[string]Set `json:"principals"`
+	}
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{NoNull: true}); err != nil {
+		return nil, fmt.Errorf("not a file that Paddock wrote: %v", err)
+	}
+	if doc.Version != fileVersion {
+		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
+	}
+	if doc.Principals == nil {
+		return nil, errors.New("not a file that Paddock wrote: principals are missing")
+	}
+	if len(doc.Principals) > MaxPrincipals {
+		return nil, fmt.Errorf("there are more than %d principals", MaxPrincipals)
+	}
+	for name := range doc.Principals {
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	return doc.Principals, nil
+}
+
+func encode(grants map[string]Set) ([]byte, error) {
+	if len(grants) > MaxPrincipals {
+		return nil, fmt.Errorf("there are more than %d principals", MaxPrincipals)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(map[string]any{"version": fileVersion, "principals": grants})
+	return b.Bytes(), err
 }

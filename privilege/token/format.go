@@ -1,15 +1,14 @@
 package token
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
@@ -47,16 +46,11 @@ func parse(data []byte) (*tables, error) {
 
 func parseStrictly(data []byte) (*tables, error) {
 	var doc document
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&doc); err != nil {
-		return nil, fmt.Errorf("it is not what Paddock writes: %v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it is not what Paddock writes: something follows the object")
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{}); err != nil {
+		return nil, fmt.Errorf("not a file that Paddock wrote: %v", err)
 	}
 	if doc.Version != fileVersion {
-		return nil, fmt.Errorf("its version is %d, and this Paddock knows %d", doc.Version, fileVersion)
+		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
 	}
 	if len(doc.Tokens) > MaxTokens {
 		return nil, fmt.Errorf("there are more than %d tokens", MaxTokens)

@@ -215,6 +215,8 @@ func TestBrokenFile(t *testing.T) {
 		"half of it":       func() error { return os.WriteFile(s.Path(), good[:len(good)/2], 0o600) },
 		"empty":            func() error { return os.WriteFile(s.Path(), nil, 0o600) },
 		"another field":    replaced(s, good, `"principal": "a"`, `"principal": "a", "admin": true`),
+		"a field twice":    replaced(s, good, `"principal": "a"`, `"principal": "a", "principal": "a"`),
+		"in other case":    replaced(s, good, `"sha256"`, `"SHA256"`),
 		"no bounds":        replaced(s, good, `"principal": "a"`, `"principal": "b"`),
 		"a short hash":     replaced(s, good, hashOf(good), hashOf(good)[2:]),
 		"a wide ceiling":   replaced(s, good, `"/srv/a"`, `"srv/a"`),

@@ -41,10 +41,11 @@ var exactAllow = []allowRule{
 	{"policy", []string{module + "/internal/redact"}, "the agent links it"},
 	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
-	{"privilege", []string{module + "/internal/ownfile"}, "who only asks inherits nothing"},
-	{"privilege/token", []string{module + "/internal/ownfile", "policy", "privilege"}, "it decides who comes in, and knows no door"},
+	{"privilege", []string{module + "/internal/ownfile", module + "/internal/strictjson"}, "who only asks inherits nothing"},
+	{"privilege/token", []string{module + "/internal/ownfile", module + "/internal/strictjson", "policy", "privilege"}, "it decides who comes in, and knows no door"},
 	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson"}, "it edits files of people's, and knows no server"},
 	{"internal/ownfile", nil, "what decides over access inherits nothing"},
+	{"internal/strictjson", []string{"policy", "github.com/go-json-experiment/json"}, "it only decodes"},
 }
 
 // denyRule says what a package must not import.
@@ -55,8 +56,8 @@ type denyRule struct {
 }
 
 var denyRules = []denyRule{
-	{"agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "cmd", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
-	{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
+	{"agent", []string{module + "/internal/strictjson", "net/http", "crypto/tls", "backend", ".", "op", "cmd", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
+	{"cmd/paddock-agent", []string{module + "/internal/strictjson", "net/http", "crypto/tls", "backend", ".", "op", "server", "github.com/spf13/cobra", "go.yaml.in/yaml/v3"}, "the agent is small and knows no wall"},
 	{"backend", []string{"agent", ".", "op", "cmd", "server"}, "backends and agent meet at wire and confine.Plan"},
 	{".", []string{"op", "cmd", "server", "agent", "privilege"}, "doors stand on the library, never under it"},
 	{"op", []string{"cmd", "server", "agent", "privilege/redis"}, "operations are rendered by doors, not the other way round"},
@@ -83,6 +84,7 @@ var importerRules = []importerRule{
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
 	{"github.com/tailscale/hujson", []string{"server/install"}, "nobody else edits JSON with comments"},
+	{"github.com/go-json-experiment/json", []string{"internal/strictjson"}, "nobody else decodes with it"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, "one door speaks the protocol of models"},
 	{"github.com/google/jsonschema-go", []string{"test/mcp"}, "schemas are made in op; tests check answers against them"},
 }
@@ -188,7 +190,7 @@ func TestLinkedPackages(t *testing.T) {
 		pkg  string
 		deny []string
 	}{
-		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
+		{"cmd/paddock-agent", []string{module + "/internal/strictjson", "net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
 		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9", "server", "github.com/modelcontextprotocol/go-sdk"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},
