@@ -12,44 +12,44 @@ import (
 	"time"
 )
 
-// head is the end of the chain, and what a file has behind it.
+// head is the last record of the chain, and where the newest file ends.
 type head struct {
 	seq  uint64
 	hash string
-	// size is the file's; end is where its last record ends. What lies
-	// between them is none.
+	// size is the size of the file, end where its last record ends. Bytes between them are
+	// not a record.
 	size, end int64
-	// bare says that the last record has no newline yet.
-	bare bool
+	// noNewline says that the last record is complete but for its newline.
+	noNewline bool
 }
 
-// maxSearched bounds a file of which more than the end is read, in bytes.
+// maxSearched bounds a file that is searched from its beginning, in bytes.
 const maxSearched = 1 << 30
 
-// headOf finds the last record of a file. Its hash is empty where there is none.
-func headOf(f *os.File) (head, error) {
+// findHead finds the last record of a file. The hash is empty if there is none.
+func findHead(f *os.File) (head, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return head{}, err
 	}
 	h := head{size: info.Size()}
 	if !info.Mode().IsRegular() {
-		return h, errors.New("it is no regular file")
+		return h, errors.New("not a regular file")
 	}
 	for _, n := range []int64{4 << 10, 2*MaxRecord + 2} {
-		if found, err := h.near(f, n); found || err != nil {
+		if found, err := h.searchEnd(f, n); found || err != nil {
 			return h, err
 		}
 	}
 	if h.size > maxSearched {
-		return h, errors.New("its end is no record, and it is too large to be searched: look at it, and move it away")
+		return h, errors.New("it does not end with a record, and is too large to be searched: look at it, and move it away")
 	}
-	err = h.search(f)
+	err = h.searchAll(f)
 	return h, err
 }
 
-// near looks for the last record in the last n bytes.
-func (h *head) near(f *os.File, n int64) (found bool, err error) {
+// searchEnd searches the last n bytes for the last record.
+func (h *head) searchEnd(f *os.File, n int64) (found bool, err error) {
 	from := max(0, h.size-n)
 	buf := make([]byte, h.size-from)
 	if _, err := f.ReadAt(buf, from); err != nil && !errors.Is(err, io.EOF) {
@@ -57,7 +57,7 @@ func (h *head) near(f *os.File, n int64) (found bool, err error) {
 	}
 	last := bytes.LastIndexByte(buf, '\n') + 1 // 0 where there is none
 	if last < len(buf) && (last > 0 || from == 0) && h.take(append(bytes.Clone(buf[last:]), '\n'), h.size) {
-		h.bare = true
+		h.noNewline = true
 		return true, nil
 	}
 	if last == 0 {
@@ -70,7 +70,7 @@ func (h *head) near(f *os.File, n int64) (found bool, err error) {
 	return h.take(buf[start:last], from+int64(last)), nil
 }
 
-// take makes a line that is a record the head.
+// take makes a line the head, and reports whether it is a record.
 func (h *head) take(line []byte, end int64) bool {
 	hash, err := hashOf(line)
 	if err != nil {
@@ -84,8 +84,8 @@ func (h *head) take(line []byte, end int64) bool {
 	return true
 }
 
-// search reads the whole file: its end is not as appending leaves it.
-func (h *head) search(f *os.File) error {
+// searchAll reads the whole file, which does not end as appending leaves it.
+func (h *head) searchAll(f *os.File) error {
 	l := lines{f: f, end: h.size}
 	for {
 		line, whole, err := l.next()
@@ -101,10 +101,10 @@ func (h *head) search(f *os.File) error {
 	}
 }
 
-// wreck describes what lies behind the last record. It is what a killed
-// process leaves, the beginning of one line, or else suspect. open says that
-// its last line has no newline; the repair adds one.
-func (h *head) wreck(f *os.File) (r *Repair, open bool, err error) {
+// torn describes the bytes after the last record. A killed process leaves the beginning of
+// one line; anything else is suspect. open reports whether the last line has no newline, so
+// that the repair has to add one.
+func (h *head) torn(f *os.File) (r *Repair, open bool, err error) {
 	hash, count := sha256.New(), &newlines{}
 	section := io.NewSectionReader(f, h.end, h.size-h.end)
 	if _, err := io.Copy(io.MultiWriter(hash, count), section); err != nil {
@@ -119,7 +119,7 @@ func (h *head) wreck(f *os.File) (r *Repair, open bool, err error) {
 	return r, open, nil
 }
 
-// newlines counts them, and remembers the last byte.
+// newlines counts newlines, and keeps the last byte.
 type newlines struct {
 	n    int
 	last byte
@@ -132,15 +132,15 @@ func (c *newlines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// before is the head of the newest of these files that has one, or the
-// beginning of the chain.
+// before returns the head of the newest of these files that has one, or the beginning of
+// the chain.
 func (d *dir) before(numbers []int) (head, error) {
 	for i := len(numbers) - 1; i >= 0; i-- {
 		f, err := d.open(fileName(numbers[i]))
 		if err != nil {
 			return head{}, err
 		}
-		h, err := headOf(f)
+		h, err := findHead(f)
 		_ = f.Close()
 		if err != nil {
 			return head{}, fmt.Errorf("cannot read %s: %w", fileName(numbers[i]), err)
@@ -152,7 +152,7 @@ func (d *dir) before(numbers []int) (head, error) {
 	return head{hash: Genesis}, nil
 }
 
-// writer appends to the newest file, while the lock is held.
+// writer appends to the newest file. The lock is held meanwhile.
 type writer struct {
 	dir     *dir
 	numbers []int // of all files, the newest last
@@ -161,9 +161,9 @@ type writer struct {
 	head    head
 }
 
-// holds says whether what is known of the log is still so: nobody has begun another
-// file, or appended to this one, or put another in its place.
-func (w *writer) holds() bool {
+// current reports whether the writer still knows the end of the log: no other process has
+// started another file, appended to this one, or replaced it.
+func (w *writer) current() bool {
 	newest := w.numbers[len(w.numbers)-1]
 	if _, err := w.dir.root.Lstat(fileName(newest + 1)); !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -172,8 +172,8 @@ func (w *writer) holds() bool {
 	return err == nil && os.SameFile(info, w.info) && info.Size() == w.head.size
 }
 
-// writer opens the newest file and finds the head of the chain.
-func (d *dir) writer() (*writer, error) {
+// newWriter opens the newest file and finds the head of the chain.
+func (d *dir) newWriter() (*writer, error) {
 	numbers, err := d.numbers()
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (d *dir) writer() (*writer, error) {
 	if w.f, err = d.root.OpenFile(name, os.O_RDWR|os.O_APPEND, 0); err != nil {
 		return nil, err
 	}
-	if w.head, err = headOf(w.f); err != nil {
+	if w.head, err = findHead(w.f); err != nil {
 		err = fmt.Errorf("cannot read %s: %w", name, err)
 	} else if w.head.hash == "" {
 		var before head
@@ -207,7 +207,7 @@ func (d *dir) writer() (*writer, error) {
 	return w, nil
 }
 
-// create starts a file, and makes its name last.
+// create creates a file, and syncs its name.
 func (w *writer) create(number int) error {
 	f, err := w.dir.root.OpenFile(fileName(number), os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -225,9 +225,9 @@ func (w *writer) create(number int) error {
 	return nil
 }
 
-// put appends r, after what has to be done before it.
+// put appends r, after a repair and a rotation if they are due.
 func (w *writer) put(r *Record, opts Options) error {
-	if w.head.bare { // whole, but for its newline
+	if w.head.noNewline {
 		if err := w.write([]byte("\n")); err != nil {
 			return err
 		}
@@ -245,9 +245,9 @@ func (w *writer) put(r *Record, opts Options) error {
 	return w.line("", r)
 }
 
-// repair closes off what lies behind the last record.
+// repair records the bytes after the last record, and ends their line.
 func (w *writer) repair() error {
-	repair, open, err := w.head.wreck(w.f)
+	repair, open, err := w.head.torn(w.f)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (w *writer) repair() error {
 	return w.line(newline, &Record{Kind: KindRepair, Repair: repair})
 }
 
-// line appends one record behind a prefix.
+// line appends a prefix and one record.
 func (w *writer) line(prefix string, r *Record) error {
 	r.Seq, r.Time, r.Prev = w.head.seq+1, time.Now().UTC(), w.head.hash
 	text, err := r.seal()
@@ -272,38 +272,38 @@ func (w *writer) line(prefix string, r *Record) error {
 	return nil
 }
 
-// write appends text that completes a line. What could be written of it in
-// part is taken back where that works; else the next writer repairs it.
+// write appends text that completes a line. If only a part could be written, that is cut off
+// again; if that fails too, the next writer repairs it.
 func (w *writer) write(text []byte) error {
 	if _, err := w.f.Write(text); err != nil {
 		return errors.Join(err, w.f.Truncate(w.head.size))
 	}
 	w.head.size += int64(len(text))
-	w.head.end, w.head.bare = w.head.size, false
+	w.head.end, w.head.noNewline = w.head.size, false
 	return nil
 }
 
-// rotate goes on in a new file, and removes the oldest ones.
+// rotate starts a new file, and removes the oldest ones.
 func (w *writer) rotate(keep int) error {
 	if err := w.f.Sync(); err != nil {
 		return err
 	}
 	next := w.numbers[len(w.numbers)-1] + 1
-	numbers, err := w.dir.numbers() // somebody may have taken old ones away
+	numbers, err := w.dir.numbers() // another process may have removed old ones
 	if err != nil {
 		return err
 	}
 	old := w.f
 	if err := w.create(next); err != nil {
-		return err // the next writer goes on in what was made
+		return err // the next writer continues in the new file
 	}
 	_ = old.Close()
 	w.numbers = append(numbers, next)
-	w.head.size, w.head.end, w.head.bare = 0, 0, false
+	w.head.size, w.head.end, w.head.noNewline = 0, 0, false
 	return w.prune(keep)
 }
 
-// prune removes what is beyond keep, once that is on the record.
+// prune removes the oldest files beyond keep, after a record that says so.
 func (w *writer) prune(keep int) error {
 	surplus := len(w.numbers) - keep
 	if surplus <= 0 {
@@ -320,7 +320,7 @@ func (w *writer) prune(keep int) error {
 	if err := w.f.Sync(); err != nil {
 		return err
 	}
-	for _, n := range w.numbers[:surplus] { // the oldest first: no gap is left by a crash
+	for _, n := range w.numbers[:surplus] { // the oldest first, so that a crash leaves no gap
 		if err := w.dir.root.Remove(fileName(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

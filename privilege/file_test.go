@@ -151,8 +151,8 @@ func TestFileRefused(t *testing.T) {
 		{"a number", text(`{"version":1,"principals":{"a":4}}`), "not a file that Paddock wrote"},
 		{"a name that is none", text(`{"version":1,"principals":{"a b":"1"}}`), `cannot use the principal "a b"`},
 		{"too large", text(strings.Repeat(" ", 16<<20) + good), "it is larger than 16 MiB"},
-		{"a directory", func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "it is no regular file"},
-		{"a pipe", func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) }, "it is no regular file"},
+		{"a directory", func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
+		{"a pipe", func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) }, "not a regular file"},
 		{"a link", func(t *testing.T, path string) {
 			write(t, path+".real", good, 0o600)
 			must(t, os.Symlink(filepath.Base(path)+".real", path))

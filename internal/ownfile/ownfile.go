@@ -1,16 +1,15 @@
-// Package ownfile keeps what decides over access in one file that its owner
-// alone, and root, can have written.
+// Package ownfile reads and replaces files that decide over access, which only the caller
+// and root may be able to write.
 //
-// It is a regular file with one name, it and its directory belong to the caller
-// or to root, and no others may write to either. Whatever does not look like
-// that is an error for every question. A change is written to a second file
-// beside it, put on disk, and renamed, so that readers wait for nobody and find
-// the old file or the new one. Who changes holds a lock on a third, NAME.lock,
-// which stays.
+// Such a file is a regular file with one name; it and its directory belong to the caller or
+// to root, and nobody else may write to either. Otherwise every call returns an error. A
+// change is written to a second file beside it, synced and renamed, so that readers never
+// wait, and read the old content or the new one. Writers hold a lock on a third file,
+// NAME.lock, which stays.
 //
 //	f, err := ownfile.New(path, 1<<20, parse)
 //	…
-//	now, err := f.Read() // a look at the file; it is read again where it changed
+//	now, err := f.Read() // reads the file again only if it has changed
 //	err = f.Update(ctx, func(old grants) ([]byte, error) { … })
 package ownfile
 
@@ -28,30 +27,30 @@ import (
 	"time"
 )
 
-// File is one such file, which holds a T. Its methods may be called at the same
-// time, from many goroutines and from many processes.
+// File is such a file, whose content is parsed into a T. Its methods are safe for concurrent
+// use by many goroutines and many processes.
 type File[T any] struct {
 	dir, name string
 	most      int64
 	parse     func([]byte) (T, error)
-	turn      chan struct{} // held by who changes, one at a time in this process
+	turn      chan struct{} // held by a writer: one at a time in this process
 
 	mu    sync.Mutex
 	cache *snapshot[T]
 }
 
-// BrokenError is something about the file that is not as it must be.
+// BrokenError says what is wrong with the file.
 type BrokenError struct {
 	Reason string
-	Hint   string // what to do about it; may be empty
+	Hint   string // what to do about it, may be empty
 }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *BrokenError) Error() string { return e.Reason }
 
-// New is the file at path, which need not be there yet: the first change makes
-// it, with mode 0600, and its directory with mode 0700. It may hold most bytes;
-// parse reads them.
+// New returns the file at path, which need not exist: the first change creates it with mode
+// 0600, and its directory with mode 0700. The file may have at most most bytes, which parse
+// parses.
 func New[T any](path string, most int64, parse func([]byte) (T, error)) (*File[T], error) {
 	dir, name, err := split(path)
 	if err != nil {
@@ -62,18 +61,17 @@ func New[T any](path string, most int64, parse func([]byte) (T, error)) (*File[T
 
 func split(path string) (dir, name string, err error) {
 	if path == "" {
-		return "", "", errors.New("it has no name")
+		return "", "", errors.New("the path is empty")
 	}
 	abs, err := filepath.Abs(path)
 	return filepath.Dir(abs), filepath.Base(abs), err
 }
 
-// Path is the file's absolute path.
+// Path returns the absolute path of the file.
 func (f *File[T]) Path() string { return filepath.Join(f.dir, f.name) }
 
-// Read gives what the file holds now: the zero T where there is none. It looks
-// at the file each time, and reads it where it is not the one that was read
-// before. Nobody may change what it gives.
+// Read returns the content of the file, or the zero T if it does not exist. The file is
+// checked each time, and parsed again if it has changed. Callers must not change the result.
 func (f *File[T]) Read() (T, error) {
 	s, err := f.read()
 	if err != nil {
@@ -83,8 +81,8 @@ func (f *File[T]) Read() (T, error) {
 	return s.value, nil
 }
 
-// Update puts what change makes of the file's content into its place; where that
-// is nil, the file stays as it is. It waits for others to be done until ctx ends.
+// Update replaces the content by what change makes of it; nil leaves it as it is. Update
+// waits for other writers until ctx ends.
 func (f *File[T]) Update(ctx context.Context, change func(T) ([]byte, error)) error {
 	unlock, err := f.lock(ctx)
 	if err != nil {
@@ -102,7 +100,7 @@ func (f *File[T]) Update(ctx context.Context, change func(T) ([]byte, error)) er
 	return f.write(data, s.mode())
 }
 
-// Close forgets what was read.
+// Close frees the cached content.
 func (f *File[T]) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +108,8 @@ func (f *File[T]) Close() error {
 	return nil
 }
 
-// Owned says whether the file at path belongs to the user who runs this
-// program, or will, because there is none. It says no in doubt.
+// Owned reports whether the file at path belongs to the user who runs this program, or would
+// if it were created. It returns false if that cannot be found out.
 func Owned(path string) bool {
 	dir, name, err := split(path)
 	if err != nil {
@@ -135,24 +133,23 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// settled is how long a file must have been as it is before what was read
-// is believed of it without reading again: times of files have the grain of
-// the kernel's clock, 10 ms at most, and a change in place within one grain
-// would not show.
+// settled is how old the modification time of a file must be for its content to be cached:
+// the time has the grain of the kernel's clock, 10 ms at most, so a second change within one
+// grain would not show.
 const settled = 50 * time.Millisecond
 
-// snapshot is what was read from the file.
+// snapshot is the content of the file when it was read.
 type snapshot[T any] struct {
 	value T
-	// file is open for as long as the snapshot is used, so that no other file
-	// can get its number. nil where there was none.
+	// file stays open while the snapshot is used, so that no other file can get its inode
+	// number. It is nil if there was no file.
 	file *os.File
 	info fs.FileInfo
-	// certain says that the file was settled when it was read.
+	// certain says that the modification time was older than settled.
 	certain bool
 }
 
-// mode is that of the file that takes the place of this one.
+// mode returns the mode for the file that replaces this one.
 func (s *snapshot[T]) mode() fs.FileMode {
 	if s.info == nil {
 		return 0o600
@@ -160,7 +157,7 @@ func (s *snapshot[T]) mode() fs.FileMode {
 	return s.info.Mode().Perm()
 }
 
-// same says whether the file on disk is the one that was read.
+// same reports whether the file on disk is the one that was read.
 func (s *snapshot[T]) same(now fs.FileInfo) bool {
 	return s.certain && os.SameFile(s.info, now) && s.info.Mode() == now.Mode() && ownerOf(s.info) == ownerOf(now) &&
 		s.info.Size() == now.Size() && s.info.ModTime().Equal(now.ModTime())
@@ -211,7 +208,7 @@ func (f *File[T]) readLocked() (*snapshot[T], error) {
 // forget drops the snapshot. f.mu is held.
 func (f *File[T]) forget() {
 	if f.cache != nil && f.cache.file != nil {
-		_ = f.cache.file.Close() // nothing was written
+		_ = f.cache.file.Close() // it was only read
 	}
 	f.cache = nil
 }
@@ -241,14 +238,13 @@ func (f *File[T]) load(dir *os.Root) (_ *snapshot[T], err error) {
 	return &snapshot[T]{value: value, file: file, info: info, certain: began.Sub(info.ModTime()) > settled}, nil
 }
 
-// openOwn opens a file that only its owner can have made and changed. Nobody
-// else can put a link into its place after the look: nobody else may write to
-// the directory.
+// openOwn opens a file that only the caller and root can have written. Nobody else can
+// replace it by a link after the check, because nobody else may write to the directory.
 func openOwn(dir *os.Root, name string, flags int) (*os.File, fs.FileInfo, error) {
 	if info, err := dir.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, nil, &BrokenError{name + " is a symbolic link", "name the file itself"}
 	}
-	// O_NONBLOCK: a pipe in its place must not hold anybody up.
+	// O_NONBLOCK: opening a pipe must not block.
 	file, err := dir.OpenFile(name, flags|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, nil, err
@@ -274,7 +270,7 @@ func checkDir(dir *os.Root) error {
 
 func checkFile(info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return &BrokenError{"it is no regular file", ""}
+		return &BrokenError{"not a regular file", ""}
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Nlink > 1 {
 		return &BrokenError{"it has a second name (a hard link)", "remove the other name"}
@@ -282,24 +278,24 @@ func checkFile(info fs.FileInfo) error {
 	return checkOwner("it", info)
 }
 
-// checkOwner refuses what somebody else than the caller and root may change.
+// checkOwner returns an error if anybody but the caller and root may write.
 func checkOwner(what string, info fs.FileInfo) error {
 	if uid := ownerOf(info); uid != 0 && uid != os.Geteuid() {
 		return &BrokenError{fmt.Sprintf("%s belongs to another user (uid %d)", what, uid), "use a file of your own, or one of root's"}
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return &BrokenError{fmt.Sprintf("others may write to %s (mode %04o)", what, info.Mode().Perm()), "take that away: chmod go-w"}
+		return &BrokenError{fmt.Sprintf("others may write to %s (mode %04o)", what, info.Mode().Perm()), "remove that permission: chmod go-w"}
 	}
 	return nil
 }
 
-// lock waits until nobody else, in this process or another, changes the file.
-// The kernel takes the lock from a process that ends.
+// lock waits until no other goroutine or process changes the file. The kernel releases the
+// lock of a process that ends.
 func (f *File[T]) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("others change it: %w", ctx.Err())
+		return nil, fmt.Errorf("others are changing it: %w", ctx.Err())
 	}
 	free := func() { <-f.turn }
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
@@ -318,7 +314,7 @@ func (f *File[T]) lock(ctx context.Context) (unlock func(), err error) {
 		close(locked)
 	}()
 	release := func() {
-		_ = file.Close() // and with it the lock
+		_ = file.Close() // which releases the lock
 		free()
 	}
 	select {
@@ -330,10 +326,10 @@ func (f *File[T]) lock(ctx context.Context) (unlock func(), err error) {
 		return release, nil
 	case <-ctx.Done():
 		go func() {
-			<-locked // who waits for a lock cannot be called back
+			<-locked // flock(2) cannot be interrupted
 			release()
 		}()
-		return nil, fmt.Errorf("another process changes it: %w", ctx.Err())
+		return nil, fmt.Errorf("another process is changing it: %w", ctx.Err())
 	}
 }
 
@@ -359,7 +355,7 @@ func (f *File[T]) openLock() (*os.File, error) {
 	return file, err
 }
 
-// write puts data in the place of what the file holds. The lock is held.
+// write replaces the content. The lock is held.
 func (f *File[T]) write(data []byte, mode fs.FileMode) error {
 	dir, err := os.OpenRoot(f.dir)
 	if err != nil {
@@ -367,7 +363,7 @@ func (f *File[T]) write(data []byte, mode fs.FileMode) error {
 	}
 	defer dir.Close()
 	next := f.name + ".new"
-	// One that is left was not finished by its maker, who has ended.
+	// A file that is left over belongs to a writer that was killed.
 	if err := dir.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -397,7 +393,7 @@ func writeNew(dir *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncDir puts the rename on disk, too.
+// syncDir syncs the rename.
 func syncDir(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {

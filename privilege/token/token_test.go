@@ -154,7 +154,7 @@ func TestCreateRefuses(t *testing.T) {
 		"other bounds":        {token.New{Principal: "a", Bounds: over("/srv/b")}, "its other tokens have other bounds"},
 		"an empty ceiling":    {token.New{Principal: "new", Bounds: &token.Bounds{}}, "no directory may be a workspace"},
 		"a default above it":  {token.New{Principal: "new", Bounds: wide}, "the ceiling does not allow it"},
-		"expired":             {token.New{Principal: "a", Expires: now}, "it is not in the future"},
+		"expired":             {token.New{Principal: "a", Expires: now}, "it must be in the future"},
 	} {
 		if _, _, err := s.Create(t.Context(), tt.new, now); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
