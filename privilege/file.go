@@ -141,13 +141,13 @@ func parse(data []byte) (map[string]Set, error) {
 		Principals map[string]Set `json:"principals"`
 	}
 	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{NoNull: true}); err != nil {
-		return nil, fmt.Errorf("not a file that Paddock wrote: %v", err)
+		return nil, fmt.Errorf("it is not what Paddock writes: %v", err)
 	}
 	if doc.Version != fileVersion {
 		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
 	}
 	if doc.Principals == nil {
-		return nil, errors.New("not a file that Paddock wrote: principals are missing")
+		return nil, errors.New("it is not what Paddock writes: principals are missing")
 	}
 	if len(doc.Principals) > MaxPrincipals {
 		return nil, fmt.Errorf("there are more than %d principals", MaxPrincipals)

@@ -134,10 +134,10 @@ func TestFileRefused(t *testing.T) {
 		make func(t *testing.T, path string)
 		want string
 	}{
-		{"empty", text(""), "not a file that Paddock wrote: line 1: the text ends too early"},
-		{"half", text(good[:20]), "not a file that Paddock wrote: line 1: the text ends too early"},
+		{"empty", text(""), "it is not what Paddock writes: line 1: the text ends too early"},
+		{"half", text(good[:20]), "it is not what Paddock writes: line 1: the text ends too early"},
 		{"followed", text(good + "{}"), "after top-level value"},
-		{"no object", text("[]"), "not a file that Paddock wrote"},
+		{"no object", text("[]"), "it is not what Paddock writes"},
 		{"another version", text(`{"version":2,"principals":{}}`), "unknown version 2 of the file"},
 		{"no version", text(`{"principals":{}}`), "unknown version 0 of the file"},
 		{"no principals", text(`{"version":1}`), "principals are missing"},
@@ -148,7 +148,7 @@ func TestFileRefused(t *testing.T) {
 		{"two tables, one in other letters", text(`{"version":1,"principals":{},"Principals":{"a":"4"}}`), "Principals: unknown member"},
 		{"many", text(`{"version":1,"principals":{` + many + `"b":"1"}}`), "appears twice"},
 		{"a mask that is none", text(`{"version":1,"principals":{"a":"all"}}`), `cannot use the mask "all"`},
-		{"a number", text(`{"version":1,"principals":{"a":4}}`), "not a file that Paddock wrote"},
+		{"a number", text(`{"version":1,"principals":{"a":4}}`), "it is not what Paddock writes"},
 		{"a name that is none", text(`{"version":1,"principals":{"a b":"1"}}`), `cannot use the principal "a b"`},
 		{"too large", text(strings.Repeat(" ", 16<<20) + good), "it is larger than 16 MiB"},
 		{"a directory", func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "not a regular file"},

@@ -49,8 +49,7 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return e.Reason }
 
 // New returns the file at path, which need not exist: the first change creates it with mode
-// 0600, and its directory with mode 0700. The file may have at most most bytes, which parse
-// parses.
+// 0600, and its directory with mode 0700. most bounds its size in bytes; parse parses it.
 func New[T any](path string, most int64, parse func([]byte) (T, error)) (*File[T], error) {
 	dir, name, err := split(path)
 	if err != nil {
@@ -310,8 +309,12 @@ func (f *File[T]) lock(ctx context.Context) (unlock func(), err error) {
 	locked := make(chan struct{})
 	var lockErr error
 	go func() {
-		lockErr = flock(file)
-		close(locked)
+		defer close(locked)
+		for {
+			if lockErr = syscall.Flock(int(file.Fd()), syscall.LOCK_EX); !errors.Is(lockErr, syscall.EINTR) {
+				return
+			}
+		}
 	}()
 	release := func() {
 		_ = file.Close() // which releases the lock
@@ -330,15 +333,6 @@ func (f *File[T]) lock(ctx context.Context) (unlock func(), err error) {
 			release()
 		}()
 		return nil, fmt.Errorf("another process is changing it: %w", ctx.Err())
-	}
-}
-
-func flock(file *os.File) error {
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
 	}
 }
 

@@ -47,7 +47,7 @@ func parse(data []byte) (*tables, error) {
 func parseStrictly(data []byte) (*tables, error) {
 	var doc document
 	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{}); err != nil {
-		return nil, fmt.Errorf("not a file that Paddock wrote: %v", err)
+		return nil, fmt.Errorf("it is not what Paddock writes: %v", err)
 	}
 	if doc.Version != fileVersion {
 		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
