@@ -172,7 +172,7 @@ func (t *tables) boundsFor(n New) (*Bounds, error) {
 	old := t.principals[n.Principal]
 	switch {
 	case old == nil && n.Bounds == nil:
-		return nil, &policy.FieldError{Field: "workspace", Reason: "it is missing, and " + n.Principal + " has no other token that has one",
+		return nil, &policy.FieldError{Field: "workspace", Reason: "it is missing, and " + n.Principal + " has no token yet that says it",
 			Hint: "name the directory that it may change: --workspace DIR"}
 	case old == nil || n.Bounds == nil || old.Equal(n.Bounds):
 		if n.Bounds != nil {
