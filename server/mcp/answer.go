@@ -16,19 +16,19 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// jsonBuffer takes what an encoder writes, without the line feed at its end.
+// jsonBuffer is a buffer for an encoder, without the newline at the end.
 type jsonBuffer struct{ bytes.Buffer }
 
 func (b *jsonBuffer) bytes() []byte { return bytes.TrimRight(b.Bytes(), "\n") }
 
-// minCut is the length, in characters, from which a string may be cut: what is
-// shorter is a name, a time or a word that a schema lists.
+// minCut is the shortest string that may be cut, in characters: shorter ones are names, times
+// or words that a schema lists.
 const minCut = 200
 
-// fit encodes an output within most characters. Operations bound what they
-// return; this is for what slipped through. Long strings are cut in their middle,
-// then lists lose their ends: both leave what the schema says true. What has no
-// room even so is an error.
+// fit encodes an output within most characters, and reports whether it had to cut it.
+// Operations bound what they return; this is for outputs that exceed the budget all the same.
+// Long strings are cut in the middle, then lists at their ends, so that the result still fits
+// its schema. An output that is too long even so is an error.
 func fit(out any, most int) (_ json.RawMessage, cut bool, err error) {
 	text, err := encode(out)
 	if err != nil {
@@ -57,10 +57,6 @@ func fit(out any, most int) (_ json.RawMessage, cut bool, err error) {
 	return nil, false, &paddock.Error{Message: fmt.Sprintf("cannot show the whole answer: it has more than %d characters", most), Hint: "ask for less"}
 }
 
-func cutNote(most int) string {
-	return fmt.Sprintf("\n[the structured content was cut to %d characters: ask for less, or for one part after another]", most)
-}
-
 func within(tree any, most int) (json.RawMessage, bool) {
 	text, err := encode(tree)
 	return text, err == nil && utf8.RuneCount(text) <= most
@@ -73,7 +69,7 @@ func decodeTree(text []byte) (tree any, err error) {
 	return tree, err
 }
 
-// cutStrings is a copy with no string of more than about most characters.
+// cutStrings returns a copy whose strings have no more than about most characters.
 func cutStrings(tree any, most int) any {
 	switch node := tree.(type) {
 	case string:
@@ -102,7 +98,7 @@ func middle(text string, most int) string {
 	return runes(text, most*2/3) + fmt.Sprintf("[… %d characters cut …]", n-most) + lastRunes(text, most-most*2/3)
 }
 
-// cutLists is a copy with no list of more than most elements.
+// cutLists returns a copy whose lists have no more than most elements.
 func cutLists(tree any, most int) any {
 	switch node := tree.(type) {
 	case []any:
@@ -121,16 +117,15 @@ func cutLists(tree any, most int) any {
 	return tree
 }
 
-// contracted is an answer of a tool whose form a contract fixes: its JSON, whole.
-// Contracted leaves so many bytes of each text that was read or printed.
+// contracted is the answer of a tool whose form a contract fixes: complete JSON. Contracted
+// keeps no more than most bytes of each text that was read or printed.
 type contracted interface {
 	op.Failer
 	Contracted(say func(string) string, most int) any
 }
 
-// contract makes a result of such an answer. The budget counts only where the
-// operator has written one: else the contract's bounds hold. Notes follow in a text of
-// their own.
+// contract turns such an answer into a result. The budget applies only if the operator has set
+// one; otherwise the contract's bounds apply. Notes follow in a text of their own.
 func (v *view) contract(c contracted, say func(string) string, notes string) *sdk.CallToolResult {
 	room := math.MaxInt
 	if v.server.bounded {
@@ -163,8 +158,8 @@ func (v *view) contract(c contracted, say func(string) string, notes string) *sd
 	return res
 }
 
-// visible is JSON whose texts write as escapes what a terminal would obey, or not
-// show: it means the same.
+// visible escapes characters in JSON that a terminal would obey or not show. The meaning stays
+// the same.
 func visible(text json.RawMessage) json.RawMessage {
 	if plain(string(text)) == string(text) {
 		return text

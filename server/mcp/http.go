@@ -16,28 +16,27 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sessionIdle is when a session that asks nothing is forgotten. What it started stays:
-// that is the principal's.
+// sessionIdle is how long a session may be idle before it is forgotten. What it started stays,
+// since that belongs to the principal.
 const sessionIdle = time.Hour
 
 type principalKey struct{}
 
-// WithPrincipal says who a request comes from. What authenticates requests calls
-// it, before [Server.Handler] sees them.
+// WithPrincipal returns a context for requests of a principal. Whatever authenticates requests
+// before [Server.Handler] calls it.
 func WithPrincipal(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, principalKey{}, name)
 }
 
-// PrincipalOf is who a request comes from, and whether that is known.
+// PrincipalOf returns the principal of a request, and whether it is known.
 func PrincipalOf(ctx context.Context) (name string, known bool) {
 	name, known = ctx.Value(principalKey{}).(string)
 	return name, known
 }
 
-// Handler serves the streamable HTTP transport, for requests whose context says
-// who asks; others are refused (401). It looks at nothing else: who may reach it,
-// from which origin and over what, is for the handler around it to decide.
-// Sessions belong to their principal, and to another do not exist.
+// Handler returns a handler for the streamable HTTP transport. It refuses requests whose
+// context has no principal (401), and checks nothing else: hosts, origins and TLS are up to the
+// handler around it (server/httpd). To a principal, sessions of others do not exist.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, known := PrincipalOf(r.Context())
@@ -51,23 +50,23 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, oneLine(err.Error()), http.StatusServiceUnavailable)
 			return
 		}
-		if r.Method == http.MethodPost && !v.vet(w, r) {
+		if r.Method == http.MethodPost && !v.checkRequest(w, r) {
 			return
 		}
 		if r.Method == http.MethodDelete {
-			v.slots.end(r.Header.Get(sessionHeader))
+			v.limits.end(r.Header.Get(sessionHeader))
 		}
 		v.http.ServeHTTP(w, r)
 	})
 }
 
-// handler serves the sessions of one principal.
+// handler returns the SDK's handler for the sessions of one principal.
 func (v *view) handler() http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return v.sdk }, &sdk.StreamableHTTPOptions{
 		Logger:              v.server.opts.Logger,
 		SessionTimeout:      sessionIdle,
 		MaxRequestBodyBytes: maxLine,
-		// Whoever stands before it has checked Host and Origin.
+		// The handler around this one has checked Host and Origin.
 		DisableLocalhostProtection:   true,
 		PropagateRequestCancellation: true,
 	})
@@ -78,9 +77,9 @@ const (
 	sessionHeader  = "Mcp-Session-Id"
 )
 
-// vet answers requests that the SDK would take otherwise than the protocol has it, and
-// says whether one may go on. Those of a session go on by the revision it agreed on.
-func (v *view) vet(w http.ResponseWriter, r *http.Request) bool {
+// checkRequest refuses requests that the SDK would treat differently from the protocol, and
+// reports whether r may go on. A request of a session gets the session's revision.
+func (v *view) checkRequest(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get("Mcp-Method") == methodDiscover {
 		http.Error(w, noDiscover, http.StatusBadRequest)
 		return false
@@ -128,12 +127,12 @@ func (v *view) vet(w http.ResponseWriter, r *http.Request) bool {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write(no.answer()) // who has asked may be gone
+	_, _ = w.Write(no.answer()) // the client may be gone
 	return false
 }
 
-// revision is that of a request's session, else what its header says; session says
-// whether it names one.
+// revision returns the revision of a request's session, or else that of its header, and
+// whether the request names a session.
 func (v *view) revision(r *http.Request) (revision string, session bool) {
 	revision = r.Header.Get(revisionHeader)
 	id := r.Header.Get(sessionHeader)
@@ -142,14 +141,14 @@ func (v *view) revision(r *http.Request) (revision string, session bool) {
 	}
 	for s := range v.sdk.Sessions() {
 		if p := s.InitializeParams(); s.ID() == id && p != nil {
-			revision = agreedOn(p.ProtocolVersion)
+			revision = negotiate(p.ProtocolVersion)
 			r.Header.Set(revisionHeader, revision)
 		}
 	}
 	return revision, true
 }
 
-// head is what a message is about.
+// head is the part of a message that tells what it is about.
 type head struct {
 	ID     json.RawMessage
 	Method string
@@ -158,13 +157,13 @@ type head struct {
 
 func readHead(text []byte) head {
 	m := head{}
-	_ = json.Unmarshal(text, &m) // the SDK says what is wrong
+	_ = json.Unmarshal(text, &m) // the SDK reports what is wrong
 	m.ID = idOf(text)
 	return m
 }
 
-// refused says why a message cannot be taken by a revision, "" where none is named;
-// nil where it can.
+// refused returns why a message is refused in a revision of the protocol, which may be "" if
+// none is named. It returns nil if the message is fine.
 func (m head) refused(revision string) *refusal {
 	if err := checkID(m.ID); err != nil {
 		return &refusal{id: m.ID, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
@@ -178,7 +177,7 @@ func (m head) refused(revision string) *refusal {
 		named, each = revision, true
 	}
 	if !each {
-		no := checkHello(m.Method, m.Params)
+		no := checkInitialize(m.Method, m.Params)
 		if no != nil {
 			no.id = m.ID
 		}
@@ -192,8 +191,8 @@ func (m head) refused(revision string) *refusal {
 	return no
 }
 
-// checkHello refuses a request that is to begin a session and does not say how.
-func checkHello(method string, params json.RawMessage) *refusal {
+// checkInitialize refuses an initialize request without proper params.
+func checkInitialize(method string, params json.RawMessage) *refusal {
 	var asked *sdk.InitializeParams
 	if method != methodInitialize || json.Unmarshal(params, &asked) == nil && asked != nil {
 		return nil

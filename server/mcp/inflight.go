@@ -11,38 +11,38 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// How many calls of one session run at once, and how many more may wait for that.
+// How many calls of a session may run at once, and how many more may wait.
 const (
 	maxRunning = 64
 	maxWaiting = 512
-	// maxControl is how many more run that look at the others or end them.
+	// maxControl is how many more calls may run that inspect or end others.
 	maxControl = 8
 )
 
-// slots bounds the calls of each session. The zero value is ready.
-type slots struct {
+// callLimits bounds the calls of each session. The zero value is ready to use.
+type callLimits struct {
 	mu       sync.Mutex
-	sessions map[*sdk.ServerSession]*slot
+	sessions map[*sdk.ServerSession]*sessionCalls
 }
 
-type slot struct {
+type sessionCalls struct {
 	running chan struct{}
-	control chan struct{}   // for op.Hints.Control, where running is full
-	calls   int             // that run or wait
-	ctx     context.Context // ends with the session, where that ends before them
+	control chan struct{}   // for op.Hints.Control, if running is full
+	calls   int             // running or waiting
+	ctx     context.Context // ends when the session is ended before its calls
 	end     context.CancelFunc
 }
 
-// enter waits until the session may run one more call, which leave ends. The end of
-// the session cancels it. One for control has slots that others do not take.
-func (s *slots) enter(ctx context.Context, cancel context.CancelFunc, session *sdk.ServerSession, control bool) (leave func(), err error) {
+// enter waits until the session may run one more call; leave ends that. The end of the session
+// calls cancel. Calls for control have room that others do not use.
+func (s *callLimits) enter(ctx context.Context, cancel context.CancelFunc, session *sdk.ServerSession, control bool) (leave func(), err error) {
 	s.mu.Lock()
 	one := s.sessions[session]
 	if one == nil {
-		one = &slot{running: make(chan struct{}, maxRunning), control: make(chan struct{}, maxControl)}
+		one = &sessionCalls{running: make(chan struct{}, maxRunning), control: make(chan struct{}, maxControl)}
 		one.ctx, one.end = context.WithCancel(context.Background())
 		if s.sessions == nil {
-			s.sessions = map[*sdk.ServerSession]*slot{}
+			s.sessions = map[*sdk.ServerSession]*sessionCalls{}
 		}
 		s.sessions[session] = one
 	}
@@ -71,8 +71,8 @@ func (s *slots) enter(ctx context.Context, cancel context.CancelFunc, session *s
 	}
 }
 
-// forget lets go of a session that has no calls.
-func (s *slots) forget(session *sdk.ServerSession, one *slot) {
+// forget ends a call, and forgets a session without calls.
+func (s *callLimits) forget(session *sdk.ServerSession, one *sessionCalls) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one.calls--; one.calls == 0 {
@@ -81,9 +81,9 @@ func (s *slots) forget(session *sdk.ServerSession, one *slot) {
 	}
 }
 
-// end cancels the calls of a session that is about to end, which would else wait
-// for them.
-func (s *slots) end(id string) {
+// end cancels the calls of a session that is about to end, which would otherwise wait for
+// them.
+func (s *callLimits) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for session, one := range s.sessions {
@@ -93,18 +93,17 @@ func (s *slots) end(id string) {
 	}
 }
 
-// work counts what runs, so that an end can wait for it. Unlike a WaitGroup it
-// may be asked to begin something while it is waited for, and says no then. The
-// zero value is ready.
-type work struct {
+// callCount counts calls, so that the end of a view can wait for them. Unlike a WaitGroup it
+// refuses new ones while it is waited for. The zero value is ready to use.
+type callCount struct {
 	mu    sync.Mutex
 	n     int
 	ended bool
-	idle  chan struct{} // closed when nothing runs any more; nil before end
+	idle  chan struct{} // closed when no call runs any more; nil before end
 }
 
-// begin says whether something more may run; done ends it.
-func (w *work) begin() bool {
+// begin reports whether another call may run, which done ends.
+func (w *callCount) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
@@ -114,7 +113,7 @@ func (w *work) begin() bool {
 	return true
 }
 
-func (w *work) done() {
+func (w *callCount) done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.n--; w.n == 0 && w.ended {
@@ -122,9 +121,9 @@ func (w *work) done() {
 	}
 }
 
-// end lets nothing more begin, and waits for what runs, for so long at most. It
-// says whether all has ended.
-func (w *work) end(most time.Duration) bool {
+// end refuses new calls, waits at most so long for the running ones, and reports whether all
+// have ended.
+func (w *callCount) end(most time.Duration) bool {
 	w.mu.Lock()
 	if !w.ended {
 		w.ended, w.idle = true, make(chan struct{})

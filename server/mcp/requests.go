@@ -17,52 +17,52 @@ import (
 // maxRequests bounds how many requests are read before their answers are written.
 const maxRequests = 1024
 
-// asked are the requests without an answer, by their identifiers.
-type asked struct {
+// pendingRequests are the requests without an answer, by id.
+type pendingRequests struct {
 	mu  sync.Mutex
 	n   int
 	ids map[jsonrpc.ID]bool
 }
 
-func (a *asked) add(id jsonrpc.ID) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (p *pendingRequests) add(id jsonrpc.ID) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
-	case a.ids[id]:
+	case p.ids[id]:
 		return errors.New("its id is that of a request that still waits for its answer")
-	case a.n >= maxRequests:
+	case p.n >= maxRequests:
 		return errors.New("too many requests wait for their answers")
-	case a.ids == nil:
-		a.ids = map[jsonrpc.ID]bool{}
+	case p.ids == nil:
+		p.ids = map[jsonrpc.ID]bool{}
 	}
-	a.ids[id] = true
-	a.n++
+	p.ids[id] = true
+	p.n++
 	return nil
 }
 
-// free lets an identifier be used again: its answer is about to be written, and who
-// has read it may be quick.
-func (a *asked) free(id jsonrpc.ID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.ids, id)
+// free lets an id be used again. It is called before the answer is written, since the client
+// may reuse the id as soon as it has read that.
+func (p *pendingRequests) free(id jsonrpc.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ids, id)
 }
 
-// answered takes note of n answers that were written, and says how many are not.
-func (a *asked) answered(n int) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.n -= n
-	return a.n
+// answered records that n answers were written, and returns how many are missing.
+func (p *pendingRequests) answered(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n -= n
+	return p.n
 }
 
-func (a *asked) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.n
+func (p *pendingRequests) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n
 }
 
-// idOf is the identifier in a message, as it was sent; nil where it has none.
+// idOf returns the id of a message as it was sent, or nil if it has none.
 func idOf(text []byte) json.RawMessage {
 	var msg struct {
 		ID json.RawMessage `json:"id"`
@@ -73,9 +73,9 @@ func idOf(text []byte) json.RawMessage {
 	return msg.ID
 }
 
-// checkID refuses a number that an answer could not repeat exactly.
+// checkID returns an error for a number that an answer could not repeat exactly.
 func checkID(id json.RawMessage) error {
-	const most = 1<<53 - 1 // a program that reads numbers as JavaScript does tells all up to here apart
+	const most = 1<<53 - 1 // the largest integer that JavaScript represents exactly
 	if len(id) == 0 || id[0] == '"' {
 		return nil
 	}
@@ -85,10 +85,10 @@ func checkID(id json.RawMessage) error {
 	return nil
 }
 
-// endLength is how much of each end of a line is looked at, in bytes.
+// endLength is how much of each end of a line is searched for an id, in bytes.
 const endLength = 256
 
-// ends are the two ends of a line that is not read whole.
+// ends returns the two ends of a line.
 func ends(text []byte) []byte {
 	if len(text) <= 2*endLength {
 		return text
@@ -96,15 +96,15 @@ func ends(text []byte) []byte {
 	return append(text[:endLength:endLength], text[len(text)-endLength:]...)
 }
 
-// Where clients write the identifier: at the beginning or at the end. What stands
-// there belongs to the message, and to nothing in it.
+// Clients write the id at the beginning or at the end of a message. An id there belongs to
+// the message itself, not to something in it.
 var (
 	idFirst = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*,`)
 	idLast  = regexp.MustCompile(`,\s*"id"\s*:\s*(\d{1,15}|"[\w.:-]{1,100}")\s*\}\s*$`)
 )
 
-// idAtEnds is the identifier of a message of which only the ends are there, nil
-// where they have none: who asked would wait for ever for an answer without it.
+// idAtEnds returns the id of a message of which only the ends are known, or nil. Without the
+// id in the error, the client would wait for its answer for ever.
 func idAtEnds(text []byte) json.RawMessage {
 	for _, re := range []*regexp.Regexp{idFirst, idLast} {
 		if m := re.FindSubmatch(text); m != nil {
@@ -114,27 +114,27 @@ func idAtEnds(text []byte) json.RawMessage {
 	return nil
 }
 
-// batchRevision is the one revision of the protocol whose servers take several
-// messages at once, as an array.
+// batchRevision is the only revision of the protocol in which a client may send several
+// messages as an array.
 const batchRevision = "2025-03-26"
 
-// noArray is why others' arrays are refused, and empty ones, and those of more than
+// noArray is the error for arrays of other revisions, empty ones, and those of more than
 // [maxRequests] messages.
 var noArray = fmt.Sprintf("it is an array, which clients of %s alone may send, of 1 to %d messages", batchRevision, maxRequests)
 
-// batches are the arrays of messages whose answers are not written yet. The zero value
-// is ready.
+// batches are the arrays of messages whose answers are not written yet. The zero value is
+// ready to use.
 type batches struct {
-	revision string // of the session, empty before there is one
+	revision string // of the session; empty before initialize
 
 	mu      sync.Mutex
 	waiting map[jsonrpc.ID]*batch
 }
 
-// batch is one array. Its answers are written together.
+// batch is an array of messages, whose answers are written together.
 type batch struct {
-	requests int // all of them
-	left     int // those without an answer
+	requests int // in all
+	left     int // without an answer
 	answers  [][]byte
 }
 
@@ -151,8 +151,8 @@ func (b *batches) add(ids []jsonrpc.ID, answers [][]byte) {
 	}
 }
 
-// answer gives what is to be written now that a request was answered by text, and how
-// many answers that is: none while others of its array are missing.
+// answer returns what to write after a request was answered by text, and how many answers
+// that is: none while answers to the same array are missing.
 func (b *batches) answer(id jsonrpc.ID, text []byte) ([]byte, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,14 +168,14 @@ func (b *batches) answer(id jsonrpc.ID, text []byte) ([]byte, int) {
 	return array(one.answers), one.requests
 }
 
-// array is the JSON of several values.
+// array joins JSON values to a JSON array.
 func array(all [][]byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(all, []byte{','})...), ']')
 }
 
-// several reads an array of messages. Those that cannot be taken are answered with the
-// others.
-func (l *lines) several(text []byte) []jsonrpc.Message {
+// readBatch reads an array of messages. Malformed ones get an error response together with
+// the other answers.
+func (l *lines) readBatch(text []byte) []jsonrpc.Message {
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 || len(parts) > maxRequests || l.batches.revision != batchRevision {
 		l.refuse(&refusal{code: jsonrpc.CodeInvalidRequest, reason: noArray})
@@ -198,7 +198,7 @@ func (l *lines) several(text []byte) []jsonrpc.Message {
 	if len(ids) > 0 {
 		l.batches.add(ids, refused)
 	} else if len(refused) > 0 {
-		_ = l.write(array(refused)) // the next write fails as well, and is heard of
+		_ = l.write(array(refused)) // the next write fails too, and returns the error
 	}
 	return all
 }
