@@ -283,7 +283,7 @@ func checkOwner(what string, info fs.FileInfo) error {
 		return &BrokenError{fmt.Sprintf("%s belongs to another user (uid %d)", what, uid), "use a file of your own, or one of root's"}
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return &BrokenError{fmt.Sprintf("others may write to %s (mode %04o)", what, info.Mode().Perm()), "remove that permission: chmod go-w"}
+		return &BrokenError{fmt.Sprintf("others may write to %s (mode %04o)", what, info.Mode().Perm()), "take that away: chmod go-w"}
 	}
 	return nil
 }
