@@ -11,45 +11,44 @@ import (
 	"time"
 )
 
-// begunDir is a directory beside the files of records, with an empty file for each
-// operation that has begun and not ended. Its name is the number of the begin record
-// and the process that wrote it, so that a later process finds those that never will
-// end: who was killed, and whose disk was full, could not say so.
+// begunDir is the directory of marks: an empty file for each operation that has begun and
+// not ended, named after its begin record and its process. A later process finds there the
+// operations whose process was killed, or could not write their end.
 const begunDir = "begun"
 
-// Bounds of what is remembered of operations without an end.
+// The bounds on operations without an end.
 const (
-	maxPending = 256  // ends that could not be written, in one process
-	maxLost    = 1000 // numbers in one record
+	maxPending = 256  // ends that one process keeps to write them later
+	maxLost    = 1000 // seqs in one record
 )
 
 // Process is the process that wrote a begin record.
 type Process struct {
 	PID       int    `json:"pid"`
-	Start     uint64 `json:"start"`         // ticks since the machine started
-	Namespace uint64 `json:"pid_namespace"` // in which PID is its number
-	Boot      string `json:"boot"`          // which start of the machine
+	Start     uint64 `json:"start"`         // when it started, in clock ticks since boot
+	Namespace uint64 `json:"pid_namespace"` // inode of the PID namespace that PID belongs to
+	Boot      string `json:"boot"`          // boot ID
 }
 
-// The states of a process that a record names.
+// The states of the process of a begin record.
 const (
 	processRuns = iota
 	processGone
-	processElsewhere // in another pid namespace: it cannot be looked at
+	processUnknown // in another PID namespace, or /proc does not tell
 )
 
 func (p *Process) markName(seq uint64) string {
 	return filepath.Join(begunDir, fmt.Sprintf("%d-%d-%d-%d-%s", seq, p.PID, p.Start, p.Namespace, p.Boot))
 }
 
-// parseMark reads the name of a mark.
+// parseMark parses the name of a mark.
 func parseMark(name string) (seq uint64, p Process, ok bool) {
 	n, err := fmt.Sscanf(name, "%d-%d-%d-%d-%s", &seq, &p.PID, &p.Start, &p.Namespace, &p.Boot)
 	return seq, p, err == nil && n == 5 && filepath.Base(p.markName(seq)) == name
 }
 
-// mark notes that the operation of a begin record runs. Where that fails, [Verify]
-// alone misses its end.
+// mark makes the mark of a begin record. If that fails, only [Verify] notices when the end
+// is missing.
 func (d *dir) mark(r *Record) {
 	if err := d.root.Mkdir(begunDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) || !d.ownBegun() {
 		return
@@ -60,20 +59,20 @@ func (d *dir) mark(r *Record) {
 	}
 }
 
-// ownBegun reports whether the directory of marks is one of this user's, and no link.
+// ownBegun reports whether the directory of marks belongs to this user, and is not a link.
 func (d *dir) ownBegun() bool {
 	info, err := d.root.Lstat(begunDir)
-	return err == nil && info.IsDir() && private(filepath.Join(d.path, begunDir)) == nil
+	return err == nil && info.IsDir() && checkOwner(filepath.Join(d.path, begunDir)) == nil
 }
 
-// unmark notes that an operation of this process has ended.
+// unmark removes the mark of an operation of this process.
 func (d *dir) unmark(seq uint64) {
 	if p := self(); p != nil && d.ownBegun() {
-		_ = d.root.Remove(p.markName(seq)) // it may never have been made
+		_ = d.root.Remove(p.markName(seq)) // there may be none
 	}
 }
 
-// lost lists the operations that began and whose process is gone.
+// lost returns the operations whose process is gone, and their marks.
 func (d *dir) lost() (seqs []uint64, marks []string) {
 	if !d.ownBegun() {
 		return nil, nil
@@ -94,7 +93,7 @@ func (d *dir) lost() (seqs []uint64, marks []string) {
 	return seqs, marks
 }
 
-// Begun is an operation that has a begin record and no end record.
+// Begun is an operation with a begin record and no end record.
 type Begun struct {
 	Seq       uint64    `json:"seq"` // of the begin record
 	Time      time.Time `json:"time"`
@@ -106,15 +105,15 @@ type Begun struct {
 	process *Process
 }
 
-// maxBegun bounds how many operations without an end are followed at a time.
+// maxBegun bounds how many operations without an end [Verify] tracks.
 const maxBegun = 100_000
 
-// unended sorts out the operations without an end.
-func (v *verifier) unended() {
+// sortUnfinished reports the operations without an end, by the state of their process.
+func (v *verifier) sortUnfinished() {
 	r := &v.report
 	for _, seq := range slices.Sorted(maps.Keys(v.begun)) {
 		b := v.begun[seq]
-		state := processGone // what names none was written before processes were named
+		state := processGone // older versions recorded no process
 		if b.process != nil && !v.lost[seq] {
 			state = b.process.state()
 		}
@@ -129,7 +128,7 @@ func (v *verifier) unended() {
 	}
 }
 
-// newest appends to a list of at most maxProblems.
+// newest appends to a list, and drops the oldest one beyond maxProblems.
 func newest(list []Begun, b Begun) []Begun {
 	if len(list) >= maxProblems {
 		list = list[1:]

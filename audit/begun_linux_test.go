@@ -93,7 +93,7 @@ func TestProcessOfARecord(t *testing.T) {
 		"a number again":    {func(p *Process) { p.Start++ }, processGone},
 		"no such number":    {func(p *Process) { p.PID = 1 << 23 }, processGone},
 		"before":            {func(p *Process) { p.Boot = "x" }, processGone},
-		"another namespace": {func(p *Process) { p.Namespace++ }, processElsewhere},
+		"another namespace": {func(p *Process) { p.Namespace++ }, processUnknown},
 	} {
 		p := *self()
 		tt.change(&p)

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// maxWait is how long others may hold the lock.
+// maxWait bounds how long to wait for the lock.
 const maxWait = 10 * time.Second
 
 // dir is an open log directory.
 type dir struct {
 	path string
 	root *os.Root
-	lock *os.File // nil in a directory that nothing was written to yet
+	lock *os.File // nil if nothing was written to the directory yet
 }
 
-// makeDir opens the log's directory, and makes it where it is missing.
+// makeDir opens the log's directory for appending, and creates it if it is missing.
 func makeDir(path string) (*dir, error) {
-	if err := noLink(path); err != nil {
+	if err := refuseLink(path); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
 	for _, p := range []string{filepath.Dir(path), path} {
-		if err := private(p); err != nil {
+		if err := checkOwner(p); err != nil {
 			return nil, err
 		}
 	}
@@ -49,9 +49,9 @@ func makeDir(path string) (*dir, error) {
 	return &dir{path: path, root: root, lock: lock}, nil
 }
 
-// openDir opens a log for readers.
+// openDir opens the log's directory for reading.
 func openDir(path string) (*dir, error) {
-	if err := noLink(path); err != nil {
+	if err := refuseLink(path); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(path)
@@ -73,17 +73,17 @@ func (d *dir) close() {
 	}
 }
 
-// noLink refuses a link in the place of the log's directory: it may lead to where
-// commands can write.
-func noLink(path string) error {
+// refuseLink returns an error if the log's directory is a symbolic link: it may lead to
+// where commands can write.
+func refuseLink(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return fmt.Errorf("%s is a symbolic link", path)
 	}
 	return nil
 }
 
-// private refuses a directory that others could change.
-func private(path string) error {
+// checkOwner returns an error for a directory that others could change.
+func checkOwner(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -97,8 +97,8 @@ func private(path string) error {
 	return nil
 }
 
-// hold takes the lock, for appending or only for looking, until unlock is
-// called. Waiting asks again and again, because flock(2) knows no deadline.
+// hold takes the lock, exclusive or shared, until unlock is called. It polls, because
+// flock(2) has no deadline.
 func (d *dir) hold(ctx context.Context, how int) (unlock func(), err error) {
 	if d.lock == nil {
 		return func() {}, nil
@@ -111,10 +111,10 @@ func (d *dir) hold(ctx context.Context, how int) (unlock func(), err error) {
 			return func() { _ = syscall.Flock(fd, syscall.LOCK_UN) }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, fmt.Errorf("cannot lock it: %w", err)
+			return nil, fmt.Errorf("cannot lock the log: %w", err)
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.New("cannot lock it: another process holds the lock")
+			return nil, errors.New("cannot lock the log: another process holds the lock")
 		}
 		select {
 		case <-ctx.Done():
@@ -124,7 +124,7 @@ func (d *dir) hold(ctx context.Context, how int) (unlock func(), err error) {
 	}
 }
 
-// numbers are those of the log's files, in order.
+// numbers returns the numbers of the log's files, in order.
 func (d *dir) numbers() ([]int, error) {
 	f, err := d.root.Open(".")
 	if err != nil {
@@ -145,7 +145,8 @@ func (d *dir) numbers() ([]int, error) {
 	return all, nil
 }
 
-// open opens a file to read it. What is no file holds nobody up.
+// open opens a file for reading. It does not block on a pipe, and refuses what is not a
+// regular file.
 func (d *dir) open(name string) (*os.File, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -153,7 +154,7 @@ func (d *dir) open(name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New(name + " is no regular file")
+		err = errors.New(name + " is not a regular file")
 	}
 	if err != nil {
 		_ = f.Close()
@@ -170,7 +171,7 @@ func numberOf(name string) (int, bool) {
 	return n, ok && err == nil && n > 0 && fileName(n) == name
 }
 
-// syncDir makes new and removed names last.
+// syncDir syncs the directory, so that new and removed names survive a crash.
 func (d *dir) syncDir() error {
 	f, err := d.root.Open(".")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What a log has where its options do not say.
+// The defaults of [Options].
 const (
 	DefaultMaxSize = 64 << 20
 	DefaultKeep    = 16
@@ -22,16 +22,16 @@ const (
 	maxKeep = 256
 )
 
-// syncEvery is how long a record that nobody waits for may take to the disk.
+// syncEvery bounds how long a record that nobody waits for may take to the disk.
 const syncEvery = time.Second
 
 // Options of a log. All processes that append to one should have the same.
 type Options struct {
-	// MaxSize is how large a file may become before the next one is started,
-	// in bytes: 64 MiB where it is 0, and 128 KiB at least.
+	// MaxSize is how large a file may become before the next one is started, in bytes. The
+	// default is 64 MiB, the minimum 128 KiB.
 	MaxSize int64
-	// Keep is how many files stay, the one that is written to included: 16
-	// where it is 0, and 256 at most.
+	// Keep is how many files are kept, including the one that is appended to. The default
+	// is 16, the maximum 256.
 	Keep int
 }
 
@@ -41,18 +41,18 @@ type Log struct {
 	path string
 	opts Options
 
-	mu    sync.Mutex
-	dir   *dir    // nil until the first record
-	last  *writer // of the record before, for the next one; nil where there is none
-	timer *time.Timer
-	group group
+	mu     sync.Mutex
+	dir    *dir    // nil until the first record
+	writer *writer // of the last record, which caches the head of the chain; may be nil
+	timer  *time.Timer
+	group  group
 
 	swept   bool
-	lost    []uint64 // found in others' marks, and not told yet
+	lost    []uint64 // found in the marks of other processes, for Lost to return
 	pending []Record // ends that could not be written, the oldest first
 }
 
-// At is the log in a directory, which the first record makes.
+// At returns the log in a directory, which the first record creates.
 func At(path string, opts Options) *Log {
 	if opts.MaxSize == 0 {
 		opts.MaxSize = DefaultMaxSize
@@ -64,17 +64,17 @@ func At(path string, opts Options) *Log {
 	return &Log{path: path, opts: opts}
 }
 
-// Dir is the log's directory.
+// Dir returns the log's directory.
 func (l *Log) Dir() string { return l.path }
 
-// Exists says whether anything was ever appended.
+// Exists reports whether anything was ever appended.
 func (l *Log) Exists() bool {
 	_, err := os.Stat(l.path)
 	return err == nil
 }
 
-// Append writes a record and returns it as it was written. It survives the
-// end of this process, and that of the machine a second later.
+// Append writes a record and returns it as it was written. The record survives a crash of
+// this process, and one second later a crash of the machine.
 func (l *Log) Append(ctx context.Context, r Record) (Record, error) {
 	if _, err := l.append(ctx, &r, false); err != nil {
 		return Record{}, fmt.Errorf("cannot write to the audit log in %s: %w", l.path, err)
@@ -83,8 +83,8 @@ func (l *Log) Append(ctx context.Context, r Record) (Record, error) {
 	return r, nil
 }
 
-// AppendSync is Append that returns when the record is on the disk. Calls at
-// the same time share one wait for it.
+// AppendSync is [Log.Append], but returns when the record is on the disk. Concurrent calls
+// share one fsync.
 func (l *Log) AppendSync(ctx context.Context, r Record) (Record, error) {
 	f, err := l.append(ctx, &r, true)
 	if err == nil {
@@ -97,9 +97,9 @@ func (l *Log) AppendSync(ctx context.Context, r Record) (Record, error) {
 	return r, nil
 }
 
-// Lost returns, once, the numbers of the begin records of operations whose process
-// has gone without an end on record. They are looked for with the first record that
-// this process appends.
+// Lost returns the seqs of begin records of operations whose process is gone and whose end
+// was not recorded. They are looked for when this process appends its first record, and
+// returned once.
 func (l *Log) Lost() []uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *Log) Lost() []uint64 {
 	return lost
 }
 
-// Sync returns when the records that were appended before are on the disk.
+// Sync waits until all records that were appended so far are on the disk.
 func (l *Log) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +121,8 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// Close waits until all records are on the disk, and tries once more to write the
-// ends that could not be written. A process that ends need not call it.
+// Close waits until all records are on the disk, and tries once more to write the ends that
+// could not be written. A process that exits need not call it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,22 +137,22 @@ func (l *Log) Close() error {
 		l.timer.Stop()
 		err = errors.Join(err, l.syncNewest())
 	}
-	l.forget()
+	l.closeWriter()
 	l.dir.close()
 	l.dir, l.timer = nil, nil
 	return err
 }
 
-// forget closes the file of the record before.
-func (l *Log) forget() {
-	if l.last != nil {
-		_ = l.last.f.Close()
-		l.last = nil
+// closeWriter closes the file of the last record, and forgets the head of the chain.
+func (l *Log) closeWriter() {
+	if l.writer != nil {
+		_ = l.writer.f.Close()
+		l.writer = nil
 	}
 }
 
-// append writes r behind the head of the chain. Who gives the file away has it
-// closed by the caller; else it stays open for the next record.
+// append appends r to the chain. With give, the caller gets the file and has to close it;
+// otherwise it stays open for the next record.
 func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,8 +163,8 @@ func (l *Log) append(ctx context.Context, r *Record, give bool) (*os.File, error
 	return f, err
 }
 
-// appendLocked is append for who holds l.mu. Without a record it writes those alone
-// that could not be written before.
+// appendLocked is append with l.mu held. If r is nil, it only writes the records that could
+// not be written before.
 func (l *Log) appendLocked(ctx context.Context, r *Record, give bool) (*os.File, error) {
 	if l.dir == nil {
 		d, err := makeDir(l.path)
@@ -178,10 +178,10 @@ func (l *Log) appendLocked(ctx context.Context, r *Record, give bool) (*os.File,
 		return nil, err
 	}
 	defer unlock()
-	if l.last == nil || !l.last.holds() {
-		l.forget()
-		if l.last, err = l.dir.writer(); err != nil {
-			l.last = nil
+	if l.writer == nil || !l.writer.current() {
+		l.closeWriter()
+		if l.writer, err = l.dir.newWriter(); err != nil {
+			l.writer = nil
 			return nil, err
 		}
 	}
@@ -195,22 +195,22 @@ func (l *Log) appendLocked(ctx context.Context, r *Record, give bool) (*os.File,
 		err = l.put(r)
 	}
 	if err != nil {
-		l.forget()
+		l.closeWriter()
 		return nil, err
 	}
-	f := l.last.f
+	f := l.writer.f
 	if give {
-		l.last = nil
+		l.writer = nil
 	}
 	return f, nil
 }
 
-// put writes a record, and keeps the marks of what runs.
+// put writes a record, and makes or removes the mark of an operation that runs.
 func (l *Log) put(r *Record) error {
 	if r.Kind == KindBegin {
 		r.Process = self()
 	}
-	if err := l.last.put(r, l.opts); err != nil {
+	if err := l.writer.put(r, l.opts); err != nil {
 		return err
 	}
 	switch {
@@ -222,7 +222,7 @@ func (l *Log) put(r *Record) error {
 	return nil
 }
 
-// sweep puts on record, once, what processes that are gone have left without an end.
+// sweep records, once, the operations that dead processes left without an end.
 func (l *Log) sweep() error {
 	if l.swept {
 		return nil
@@ -240,7 +240,7 @@ func (l *Log) sweep() error {
 	return nil
 }
 
-// syncSoon has the records on the disk within syncEvery.
+// syncSoon syncs the records within syncEvery.
 func (l *Log) syncSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,9 +251,9 @@ func (l *Log) syncSoon() {
 		l.mu.Lock()
 		l.timer = nil
 		f, err := l.newest()
-		l.mu.Unlock() // nobody's record waits for this
+		l.mu.Unlock() // records are not held up by the fsync
 		if err == nil && f != nil {
-			_ = f.Sync() // who needs to know of an error waits for a sync of their own
+			_ = f.Sync() // callers that need to know of an error use AppendSync
 			_ = f.Close()
 		}
 	})
@@ -269,7 +269,7 @@ func (l *Log) syncNewest() error {
 	return f.Sync()
 }
 
-// newest opens the newest file, nil where there is none or the log is closed.
+// newest opens the newest file. It returns nil if there is none, or the log is closed.
 func (l *Log) newest() (*os.File, error) {
 	if l.dir == nil {
 		return nil, nil
@@ -279,4 +279,55 @@ func (l *Log) newest() (*os.File, error) {
 		return nil, err
 	}
 	return l.dir.root.OpenFile(fileName(numbers[len(numbers)-1]), os.O_RDWR, 0)
+}
+
+// group shares fsyncs among concurrent callers: those that come while one runs share the
+// next one.
+type group struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	asked   uint64 // tickets given out
+	synced  uint64 // tickets whose records are on the disk
+	failed  uint64 // tickets whose fsync failed with err
+	err     error
+	running bool
+}
+
+// sync waits until what was written to f so far is on the disk. An fsync of a newer file by
+// another caller is enough: a file is synced before the next one is started.
+func (g *group) sync(f *os.File) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.changed == nil {
+		g.changed = sync.NewCond(&g.mu)
+	}
+	g.asked++
+	mine := g.asked
+	for g.synced < mine {
+		switch {
+		case mine <= g.failed:
+			return g.err // the kernel reports a lost write only once
+		case g.running:
+			g.changed.Wait()
+		default:
+			g.syncAll(f)
+		}
+	}
+	return nil
+}
+
+// syncAll syncs for all callers that have asked so far.
+func (g *group) syncAll(f *os.File) {
+	g.running = true
+	covers := g.asked
+	g.mu.Unlock()
+	err := f.Sync()
+	g.mu.Lock()
+	g.running = false
+	if err == nil {
+		g.synced = covers
+	} else {
+		g.failed, g.err = covers, err
+	}
+	g.changed.Broadcast()
 }

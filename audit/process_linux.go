@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// self is this process, nil where /proc does not tell.
+// self returns this process, or nil if /proc does not tell.
 var self = sync.OnceValue(func() *Process {
 	p := &Process{PID: os.Getpid(), Boot: boot(), Namespace: pidNamespace()}
 	start, err := startOf(p.PID)
@@ -22,13 +22,13 @@ var self = sync.OnceValue(func() *Process {
 	return p
 })
 
-// boot is the number that this start of the machine has.
+// boot returns the boot ID, which is new each time the machine starts.
 var boot = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))
 })
 
-// pidNamespace is the inode of the namespace, 0 where /proc does not tell.
+// pidNamespace returns the inode of the PID namespace, or 0 if /proc does not tell.
 var pidNamespace = sync.OnceValue(func() uint64 {
 	info, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {
@@ -40,28 +40,28 @@ var pidNamespace = sync.OnceValue(func() uint64 {
 	return 0
 })
 
-// startOf is when a process started, in ticks since the machine did.
+// startOf returns when a process started, in clock ticks since boot.
 func startOf(pid int) (uint64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold anything.
+	// The command name, in parentheses, may hold any character.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	const started = 22 - 3 // of the fields behind the name
+	const started = 22 - 3 // the index among the fields after the name
 	if len(fields) <= started || string(fields[0]) == "Z" || string(fields[0]) == "X" {
 		return 0, fs.ErrNotExist
 	}
 	return strconv.ParseUint(string(fields[started]), 10, 64)
 }
 
-// state looks at a process that a record or a mark names.
+// state returns the state of the process.
 func (p *Process) state() int {
 	switch now := boot(); {
 	case p.Boot != now && now != "":
 		return processGone
 	case p.Namespace != pidNamespace():
-		return processElsewhere
+		return processUnknown
 	}
 	start, err := startOf(p.PID)
 	switch {
@@ -70,5 +70,5 @@ func (p *Process) state() int {
 	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH):
 		return processGone
 	}
-	return processElsewhere
+	return processUnknown
 }

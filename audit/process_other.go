@@ -2,7 +2,7 @@
 
 package audit
 
-// self is not known here: begin records then name no process.
+// self returns nil: without /proc, begin records name no process.
 func self() *Process { return nil }
 
-func (p *Process) state() int { return processElsewhere }
+func (p *Process) state() int { return processUnknown }

@@ -12,35 +12,35 @@ import (
 	"time"
 )
 
-// followEvery is how often a follower looks for more.
+// followEvery is how often [Reader.Follow] looks for a new line.
 const followEvery = 100 * time.Millisecond
 
 // Entry is one line of a log.
 type Entry struct {
-	// File is the name of its file, Line its number in it, from 1.
+	// File is the name of the file, Line the number of the line in it, from 1.
 	File string
 	Line int
-	// Text is the line as it is written. It is valid until the next call.
+	// Text is the line as it is in the file. It is valid until the next call.
 	Text []byte
-	// Record is what it says, where Err is nil.
+	// Record is the decoded line, if Err is nil.
 	Record Record
-	// Err says why it is no record.
+	// Err says why the line is not a record.
 	Err error
 }
 
-// Reader reads a log from its beginning, in bounded memory. It proves no
-// chain: see [Verify].
+// Reader reads a log from its beginning, in bounded memory. It does not check the chain:
+// see [Verify].
 type Reader struct {
 	dir  *dir
 	next int // number of the file to open next
 	f    *os.File
 	l    lines
 	e    Entry
-	skip bool // within a line that is too long
+	skip bool // the position is within a line that is too long
 }
 
-// Open is a reader of the log in a directory. A log that nothing was appended
-// to yet is an error that is fs.ErrNotExist.
+// Open opens the log in a directory for reading. The error is fs.ErrNotExist if nothing was
+// appended yet.
 func Open(path string) (*Reader, error) {
 	d, err := openDir(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func Open(path string) (*Reader, error) {
 	return &Reader{dir: d}, nil
 }
 
-// Close ends the reading.
+// Close closes the files.
 func (r *Reader) Close() error {
 	r.dir.close()
 	if r.f != nil {
@@ -58,8 +58,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Next is the next line, io.EOF where there is none yet. A line that is not
-// finished yet is not there yet.
+// Next returns the next line, or io.EOF if there is none yet. An incomplete line is returned
+// once it is complete.
 func (r *Reader) Next() (*Entry, error) {
 	for {
 		if r.f == nil {
@@ -90,7 +90,7 @@ func (r *Reader) Next() (*Entry, error) {
 	}
 }
 
-// Follow is Next that waits for a line, until ctx ends.
+// Follow is [Reader.Next], but waits for a line until ctx ends.
 func (r *Reader) Follow(ctx context.Context) (*Entry, error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -107,7 +107,7 @@ func (r *Reader) Follow(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// entry makes a line of a piece, nil where the line is not over.
+// entry makes an entry of a piece of a line, nil if the line goes on.
 func (r *Reader) entry(piece []byte, whole bool) *Entry {
 	if !whole {
 		ended := r.skip && piece[len(piece)-1] == '\n'
@@ -118,14 +118,14 @@ func (r *Reader) entry(piece []byte, whole bool) *Entry {
 	r.e.Line++
 	r.e.Text, r.e.Record, r.e.Err = piece, Record{}, nil
 	if !whole {
-		r.e.Text, r.e.Err = nil, errors.New("it is too long")
+		r.e.Text, r.e.Err = nil, errors.New("the line is too long")
 	} else {
 		r.e.Err = parse(piece, &r.e.Record)
 	}
 	return &r.e
 }
 
-// open opens the oldest file that was not read. io.EOF says that there is none.
+// open opens the oldest file that was not read yet, or returns io.EOF.
 func (r *Reader) open() error {
 	for {
 		numbers, err := r.dir.numbers()
@@ -144,7 +144,7 @@ func (r *Reader) open() error {
 		}
 		f, err := r.dir.open(fileName(n))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // pruned just now; there are newer ones
+			continue // removed just now; there are newer ones
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the audit log: %w", err)
@@ -155,8 +155,8 @@ func (r *Reader) open() error {
 	}
 }
 
-// newer says whether there is more to read: a newer file, which is started
-// once nothing more comes to this one.
+// newer reports whether there is more to read. If there is a newer file, nothing more is
+// appended to this one, so it is closed once it was read.
 func (r *Reader) newer() (bool, error) {
 	numbers, err := r.dir.numbers()
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *Reader) newer() (bool, error) {
 		return false, nil
 	}
 	if at := r.l.off + int64(len(r.l.buf)); !r.ends(at) {
-		return true, nil // it grew before it was left
+		return true, nil // it grew before the newer file was started
 	}
 	_ = r.f.Close()
 	r.f = nil
@@ -178,7 +178,7 @@ func (r *Reader) ends(at int64) bool {
 	return err != nil || info.Size() <= at
 }
 
-// snapshot opens all files as they are between two records.
+// snapshot opens all files with their sizes at one moment, between two records.
 func (d *dir) snapshot(ctx context.Context) (files []*os.File, sizes []int64, err error) {
 	unlock, err := d.hold(ctx, syscall.LOCK_SH)
 	if err != nil {
@@ -209,3 +209,66 @@ func closeAll(files []*os.File) {
 		_ = f.Close()
 	}
 }
+
+// lines splits a file into lines, in bounded memory. After io.EOF it may be called again,
+// since the file may have grown.
+type lines struct {
+	f    io.ReaderAt
+	end  int64 // where to stop; negative: at the end of the file
+	off  int64 // offset of the next piece
+	buf  []byte
+	room []byte // the memory of buf
+	part bool   // the next piece continues a line
+}
+
+// next returns the next line with its newline, or a piece of a line that is longer than a
+// record can be; whole tells the two apart. After io.EOF, rest returns the incomplete line
+// at the end. The piece is valid until the next call.
+func (l *lines) next() (piece []byte, whole bool, err error) {
+	for scanned := 0; ; {
+		if i := bytes.IndexByte(l.buf[scanned:], '\n'); i >= 0 {
+			whole, l.part = !l.part, false
+			return l.take(scanned + i + 1), whole, nil
+		}
+		if scanned = len(l.buf); scanned >= MaxRecord {
+			l.part = true
+			return l.take(scanned), false, nil
+		}
+		if err := l.fill(); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// take returns the first n bytes and keeps the others.
+func (l *lines) take(n int) []byte {
+	piece := l.buf[:n:n]
+	l.buf = l.buf[n:]
+	l.off += int64(n)
+	return piece
+}
+
+// fill reads more into buf.
+func (l *lines) fill() error {
+	if l.room == nil {
+		l.room = make([]byte, 2*MaxRecord)
+	}
+	kept := copy(l.room, l.buf)
+	at := l.off + int64(kept)
+	free := l.room[kept:]
+	if l.end >= 0 {
+		free = free[:max(0, min(int64(len(free)), l.end-at))]
+	}
+	n, err := l.f.ReadAt(free, at)
+	l.buf = l.room[:kept+n]
+	if n > 0 {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	return err
+}
+
+// rest returns what follows the last newline, after io.EOF.
+func (l *lines) rest() []byte { return l.buf }

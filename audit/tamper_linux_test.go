@@ -103,7 +103,7 @@ func TestForgedRecord(t *testing.T) {
 	lines[1] = forged
 	write(t, dir, 1, bytes.Join(lines, nil))
 	report := verify(t, dir, "")
-	if want := (Problem{fileName(1), 3, "it does not continue the record before it: that was changed, or this was (number 3)"}); report.OK || report.Wrong != 1 || report.Problems[0] != want {
+	if want := (Problem{fileName(1), 3, "it does not continue the record before it: one of the two was changed (number 3)"}); report.OK || report.Wrong != 1 || report.Problems[0] != want {
 		t.Errorf("report is %+v", report)
 	}
 }
@@ -221,7 +221,7 @@ func TestPipeInPlace(t *testing.T) {
 	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	want := fileName(1) + " is no regular file"
+	want := fileName(1) + " is not a regular file"
 	if _, err := Verify(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Verify: %v", err)
 	}

@@ -13,17 +13,17 @@ import (
 	"path/filepath"
 )
 
-// maxProblems bounds how many problems a report lists; all are counted.
+// maxProblems bounds how many problems a report lists. All are counted.
 const maxProblems = 100
 
 // Problem is one thing that is wrong with a log.
 type Problem struct {
 	File string `json:"file"`
-	Line int    `json:"line,omitempty"` // from 1; 0 where it is the whole file
+	Line int    `json:"line,omitempty"` // from 1; 0 for the file as a whole
 	What string `json:"what"`
 }
 
-// Report is what Verify found.
+// Report is the result of [Verify].
 type Report struct {
 	OK      bool   `json:"ok"`
 	Files   int    `json:"files"`
@@ -31,24 +31,24 @@ type Report struct {
 	// Head is the hash of the last record, and Seq its number.
 	Head string `json:"head"`
 	Seq  uint64 `json:"seq"`
-	// After is how many records follow the one whose hash was asked for.
+	// After is how many records follow the one with the hash that was passed to Verify.
 	After uint64 `json:"after,omitempty"`
-	// Repairs counts lines that killed processes left unfinished, and that
-	// the log itself tells of. They are no problems.
+	// Repairs counts incomplete lines of killed processes that have a repair record. They
+	// are not problems.
 	Repairs int `json:"repairs,omitempty"`
-	// Pruned is how many records were removed, as the log itself tells.
+	// Pruned is how many records were removed according to a prune record.
 	Pruned uint64 `json:"pruned,omitempty"`
-	// Lost are operations that have begun, and whose end is on no record, though
-	// their process has gone: it was killed, or could not write. The chain holds all
-	// the same. Running are those whose process runs, and Unknown those of which that
-	// cannot be told from here. Of each the newest hundred are listed.
+	// Lost holds operations without an end record whose process is gone: it was killed, or
+	// could not write. The chain is intact all the same. Running holds those whose process
+	// runs, and Unknown those of which this cannot be known from here. Each list has the
+	// newest hundred.
 	Lost         []Begun `json:"lost,omitempty"`
 	LostCount    int     `json:"lost_count"`
 	Running      []Begun `json:"running,omitempty"`
 	RunningCount int     `json:"running_count,omitempty"`
 	Unknown      []Begun `json:"unknown,omitempty"`
 	UnknownCount int     `json:"unknown_count,omitempty"`
-	// Problems are the first hundred; Wrong counts them all.
+	// Problems holds the first hundred problems; Wrong counts all.
 	Problems []Problem `json:"problems,omitempty"`
 	Wrong    int       `json:"wrong,omitempty"`
 }
@@ -56,29 +56,29 @@ type Report struct {
 // verifier walks the chain.
 type verifier struct {
 	report Report
-	want   string // the hash to be found, or ""
-	found  uint64 // its seq
+	want   string // the hash to find, or empty
+	found  uint64 // seq of the record with that hash
 	file   string
 	line   int
 	prev   string
 	seq    uint64
-	began  bool // a record was seen
-	// first is what the first record continues, where that is missing.
+	began  bool // there was a record
+	// first describes the records before the first one that is there.
 	first  Prune
 	at     int
-	pruned bool // a record tells why it is missing
-	last   int  // the number of the file before, 0 at the beginning
+	pruned bool // a prune record accounts for them
+	last   int  // number of the previous file, 0 at the beginning
 	begun  map[uint64]Begun
-	lost   map[uint64]bool // that a record tells of
+	lost   map[uint64]bool // seqs in lost records
 
-	wreckFrom int64 // where unreadable lines begin; negative: there are none
-	wreckLine int
-	wreckSum  hash.Hash
+	badFrom int64 // where lines that are not records begin; negative: nowhere
+	badLine int
+	badSum  hash.Hash
 }
 
-// Verify reads the whole log in a directory and says whether its chain holds.
-// head, where it is not empty, is a hash that an earlier Verify gave: a log in
-// which no record has it was cut, or written anew. An error is that of reading.
+// Verify reads the whole log in a directory and checks its chain. If head is not empty, it
+// is the head of an earlier report, and a log without a record of that hash was cut or
+// rewritten. An error means that the log could not be read.
 func Verify(ctx context.Context, path, head string) (Report, error) {
 	d, err := openDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,10 +106,10 @@ func Verify(ctx context.Context, path, head string) (Report, error) {
 	return v.report, nil
 }
 
-// walk reads one file.
+// walk verifies one file.
 func (v *verifier) walk(ctx context.Context, name string, f io.ReaderAt, size int64) error {
-	v.file, v.line, v.wreckFrom = name, 0, -1
-	v.number()
+	v.file, v.line, v.badFrom = name, 0, -1
+	v.checkNumber()
 	l := lines{f: f, end: size}
 	for newLine := true; ; {
 		from := l.off
@@ -130,37 +130,37 @@ func (v *verifier) walk(ctx context.Context, name string, f io.ReaderAt, size in
 		newLine = piece[len(piece)-1] == '\n'
 		var r Record
 		if !whole || parse(piece, &r) != nil {
-			v.wreck(piece, from)
+			v.unreadable(piece, from)
 			continue
 		}
 		v.record(&r, from)
 	}
 }
 
-// number checks that no file between two is missing.
-func (v *verifier) number() {
+// checkNumber checks that no file is missing before this one.
+func (v *verifier) checkNumber() {
 	n, _ := numberOf(v.file)
 	if v.last == 0 {
 		v.at = n
 	} else if n != v.last+1 {
-		v.wrong(0, fmt.Sprintf("the file before it, %s, is missing", fileName(n-1)))
+		v.problem(0, fmt.Sprintf("the file before it, %s, is missing", fileName(n-1)))
 	}
 	v.last = n
 }
 
-// record checks that r continues the chain. After one that does not, the
-// chain is taken up again from there: each fault is told once.
+// record checks that r continues the chain. If it does not, the chain is checked from there
+// on, so that each fault is reported once.
 func (v *verifier) record(r *Record, from int64) {
-	v.wreckEnds(r, from)
+	v.endUnreadable(r, from)
 	switch {
 	case !v.began && r.Prev != Genesis:
 		v.first = Prune{Through: v.at - 1, Seq: r.Seq - 1, Head: r.Prev}
 	case !v.began && (r.Seq != 1 || v.at != 1):
-		v.wrong(v.line, "it is not the first record of a log, and names none before it")
+		v.problem(v.line, "not the first record of a log, but it names none before it")
 	case v.began && r.Prev != v.prev && r.Seq == v.seq+1:
-		v.wrong(v.line, fmt.Sprintf("it does not continue the record before it: that was changed, or this was (number %d)", r.Seq))
+		v.problem(v.line, fmt.Sprintf("it does not continue the record before it: one of the two was changed (number %d)", r.Seq))
 	case v.began && (r.Prev != v.prev || r.Seq != v.seq+1):
-		v.wrong(v.line, fmt.Sprintf("number %d stands where number %d belongs: records were removed, added or moved", r.Seq, v.seq+1))
+		v.problem(v.line, fmt.Sprintf("number %d stands where number %d belongs: records were removed, added or moved", r.Seq, v.seq+1))
 	}
 	v.began, v.prev, v.seq = true, r.Hash, r.Seq
 	v.report.Records++
@@ -169,9 +169,9 @@ func (v *verifier) record(r *Record, from int64) {
 	}
 	switch {
 	case r.Kind == KindPrune && r.Prune != nil:
-		v.license(*r.Prune)
+		v.allowMissing(*r.Prune)
 	case r.Kind == KindBegin && len(v.begun) >= maxBegun:
-		v.report.UnknownCount++ // there are too many to follow
+		v.report.UnknownCount++ // too many to track
 	case r.Kind == KindBegin:
 		v.begun[r.Seq] = Begun{Seq: r.Seq, Time: r.Time, Op: r.Op, Principal: r.Principal, File: v.file, Line: v.line, process: r.Process}
 	case r.Kind == KindEnd:
@@ -185,8 +185,9 @@ func (v *verifier) record(r *Record, from int64) {
 	}
 }
 
-// license takes note that files up to a number may be missing.
-func (v *verifier) license(p Prune) {
+// allowMissing accounts for records that are missing at the beginning of the log, if a
+// prune record names them.
+func (v *verifier) allowMissing(p Prune) {
 	first := v.first
 	if p == first || p.Through > first.Through && p.Seq > first.Seq {
 		v.pruned = true
@@ -196,60 +197,60 @@ func (v *verifier) license(p Prune) {
 	}
 }
 
-// wreck takes in a line, or a piece of one, that is no record.
-func (v *verifier) wreck(piece []byte, from int64) {
-	if v.wreckFrom < 0 {
-		v.wreckFrom, v.wreckLine, v.wreckSum = from, v.line, sha256.New()
+// unreadable adds a line, or a piece of one, that is not a record.
+func (v *verifier) unreadable(piece []byte, from int64) {
+	if v.badFrom < 0 {
+		v.badFrom, v.badLine, v.badSum = from, v.line, sha256.New()
 	}
-	v.wreckSum.Write(piece)
+	v.badSum.Write(piece)
 }
 
-// wreckEnds judges the lines before a record that are none.
-func (v *verifier) wreckEnds(r *Record, from int64) {
-	start := v.wreckFrom
-	v.wreckFrom = -1
+// endUnreadable checks that the lines before r that are not records have a repair record.
+func (v *verifier) endUnreadable(r *Record, from int64) {
+	start := v.badFrom
+	v.badFrom = -1
 	repair := Repair{}
 	if r.Kind == KindRepair && r.Repair != nil {
 		repair = *r.Repair
 	}
 	if start < 0 {
 		if repair.Bytes != 0 {
-			v.wrong(v.line, "it tells of an unfinished line before it that is not there")
+			v.problem(v.line, "it describes an incomplete line before it that is not there")
 		}
 		return
 	}
-	is := Repair{Offset: start, Bytes: from - start, SHA256: hex.EncodeToString(v.wreckSum.Sum(nil))}
+	is := Repair{Offset: start, Bytes: from - start, SHA256: hex.EncodeToString(v.badSum.Sum(nil))}
 	if repair == is {
 		v.report.Repairs++
 		return
 	}
-	v.wrong(v.wreckLine, "it is not a record, or was changed")
+	v.problem(v.badLine, "not a record, or changed")
 }
 
-// endOfFile judges what follows the last newline of a file, and what was not
-// judged before.
+// endOfFile checks what follows the last newline of a file, and lines that are not records
+// before it.
 func (v *verifier) endOfFile(rest []byte, from int64) {
 	var r Record
 	switch {
 	case len(rest) > 0 && parse(append(bytes.Clone(rest), '\n'), &r) == nil:
 		v.line++
 		v.record(&r, from)
-	case v.wreckFrom >= 0:
-		v.wrong(v.wreckLine, "it is not a record, or was changed")
+	case v.badFrom >= 0:
+		v.problem(v.badLine, "not a record, or changed")
 	case len(rest) > 0:
-		v.wrong(v.line+1, "it is unfinished: a process was killed while it wrote, or the file was cut (the next operation will close it off)")
+		v.problem(v.line+1, "unfinished line: a process was killed while it wrote, or the file was cut (the next operation will close it off)")
 	}
 }
 
-// finish says what can be said once all was read.
+// finish completes the report.
 func (v *verifier) finish() {
-	v.unended()
+	v.sortUnfinished()
 	v.report.Head, v.report.Seq = v.prev, v.seq
 	if v.first.Head != "" {
 		v.report.Pruned = v.first.Seq
 		if !v.pruned {
 			v.file = fileName(v.at)
-			v.wrong(1, "the records before it are missing, and no record tells that they were removed")
+			v.problem(1, "the records before it are missing, and no record says that they were removed")
 		}
 	}
 	if v.want != "" && v.want != Genesis {
@@ -265,12 +266,12 @@ func (v *verifier) wantFound() {
 	}
 	what := "no record has the hash that was asked for: the log was cut or written anew"
 	if v.report.Pruned > 0 {
-		what += ", or that record was among those that were removed for their age"
+		what += ", or the record was among the oldest ones, which were removed"
 	}
-	v.wrong(0, what)
+	v.problem(0, what)
 }
 
-func (v *verifier) wrong(line int, what string) {
+func (v *verifier) problem(line int, what string) {
 	v.report.Wrong++
 	if len(v.report.Problems) < maxProblems {
 		v.report.Problems = append(v.report.Problems, Problem{File: v.file, Line: line, What: what})

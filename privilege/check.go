@@ -7,41 +7,40 @@ import (
 	"strings"
 )
 
-// The texts that clients know.
+// The texts that clients know (they are fixed by a contract).
 const (
 	noContext     = "No context."
 	noStore       = "Privilege system unavailable."
 	missingFormat = "The user does not have the %s privilege. Ask an admin to grant it with the alter_privileges tool."
 )
 
-// Denied is the answer to a principal that does not hold what is needed, or
-// of which that cannot be found out.
+// Denied says that a principal does not hold the needed privileges, or that this cannot be
+// found out.
 type Denied struct { //nolint:errname // it is the answer to a question
-	// Message is the whole text for whoever asked.
+	// Message is the complete text for the caller.
 	Message string
-	// Rule is what refused, for programs: "principal" (there is none),
-	// "store" (it cannot be used), "privilege" (it was not granted).
+	// Rule says for programs why: "principal" (unknown), "store" (cannot be used) or
+	// "privilege" (not granted).
 	Rule string
-	// Missing is what was not granted.
+	// Missing is the set of privileges that were not granted.
 	Missing Set
 	// Hint says what to do about it.
 	Hint string
-	// Cause is what is wrong with the store, nil where it works.
+	// Cause says what is wrong with the store. It is nil if the store works.
 	Cause error
 }
 
 // Error returns the message.
 func (d *Denied) Error() string { return d.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (d *Denied) Unwrap() error { return d.Cause }
 
-// Check says whether who holds every privilege of need; nil is yes, and no
-// need is none to be asked about. Anything else is a [*Denied]: without a
-// principal, without a store, with a store that cannot be used, and with a
-// context that ends, nobody holds anything.
+// Check returns nil if who holds every privilege of need, or need is empty. Otherwise it
+// returns a [*Denied], also without a principal, without a store, with a store that cannot be
+// used, and if ctx ends.
 //
-// An administrator holds all but [UnsandboxedExec] without asking the store.
+// An administrator holds all privileges but [UnsandboxedExec] without being in the store.
 func Check(ctx context.Context, s Store, who *Principal, need Set) error {
 	if s == nil {
 		return CheckOpened(ctx, nil, who, need)
@@ -49,8 +48,8 @@ func Check(ctx context.Context, s Store, who *Principal, need Set) error {
 	return CheckOpened(ctx, func() (Store, error) { return s, nil }, who, need)
 }
 
-// CheckOpened is [Check] for a store that is opened where it is needed and not
-// before. A nil open is a store that cannot be used.
+// CheckOpened is [Check] for a store that open opens when it is needed. With a nil open no
+// store can be used.
 func CheckOpened(ctx context.Context, open func() (Store, error), who *Principal, need Set) error {
 	if need == 0 {
 		return nil

@@ -1,43 +1,46 @@
 package privilege
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 )
 
-// updateTime bounds how long an update waits for others to be done with the
-// file.
+// updateTime bounds how long an update waits for other writers.
 const updateTime = 10 * time.Second
+
+const (
+	// maxFile bounds the file, in bytes: room for [MaxPrincipals] of the longest names.
+	maxFile = 16 << 20
+	// fileVersion is the version of the format.
+	fileVersion = 1
+)
 
 // File is a store in one file of JSON:
 //
 //	{"version": 1, "principals": {"user:ann": "0x4"}}
 //
-// Nobody but the file's owner and root may be able to change it, or to put
-// another into its place: it is a regular file with one name, it and its
-// directory belong to the caller or to root, and no others may write to
-// either. Whatever does not look like that is an error for every question. A
-// file that is not there holds no grants.
-//
-// A change is written to a second file beside it, put on disk, and renamed, so
-// that readers wait for nobody and find the old file or the new one. Who
-// changes holds a lock on a third, NAME.lock, which stays.
+// Only the caller and root may be able to write or replace it (internal/ownfile): otherwise
+// every method returns an error. A file that does not exist grants nothing.
 type File struct {
 	own *ownfile.File[map[string]Set]
 }
 
-// OpenFile opens the store in the file at path, which need not be there yet:
-// the first grant makes it, with mode 0600, and its directory with mode 0700.
-// What is wrong with an existing file is told here, and again by every question.
+// OpenFile opens the store in the file at path, which need not exist: the first grant creates
+// it with mode 0600, and its directory with mode 0700. If an existing file cannot be used,
+// OpenFile returns an error, as does every method.
 func OpenFile(path string) (Store, error) {
 	own, err := ownfile.New(path, maxFile, func(data []byte) (map[string]Set, error) {
 		grants, err := parse(data)
 		if err != nil {
-			return nil, &ownfile.BrokenError{Reason: err.Error(), Hint: "put a good copy into its place, or remove it: then nobody holds anything"}
+			return nil, &ownfile.BrokenError{Reason: err.Error(), Hint: "replace it by a good copy, or remove it: then nobody holds anything"}
 		}
 		return grants, nil
 	})
@@ -56,7 +59,7 @@ func (f *File) read() (map[string]Set, error) {
 	return grants, f.unavailable(err)
 }
 
-// Get is what the file grants to a principal.
+// Get returns what the file grants to a principal.
 func (f *File) Get(ctx context.Context, principal string) (Set, error) {
 	if err := errors.Join(ctx.Err(), CheckName(principal)); err != nil {
 		return 0, err
@@ -65,7 +68,7 @@ func (f *File) Get(ctx context.Context, principal string) (Set, error) {
 	return grants[principal], err
 }
 
-// List is all that the file grants.
+// List returns what the file grants to each principal.
 func (f *File) List(ctx context.Context) (map[string]Set, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -77,15 +80,15 @@ func (f *File) List(ctx context.Context) (map[string]Set, error) {
 	return copied(grants), nil
 }
 
-// copied is never nil.
+// copied returns a copy, which is never nil.
 func copied(grants map[string]Set) map[string]Set {
 	all := make(map[string]Set, len(grants))
 	maps.Copy(all, grants)
 	return all
 }
 
-// Update changes one line of the file. It waits at most ten seconds for others
-// to be done, and less where ctx ends.
+// Update changes what a principal holds. It waits at most ten seconds for other writers, or
+// until ctx ends.
 func (f *File) Update(ctx context.Context, principal string, change func(Set) Set) (before, after Set, err error) {
 	if err := CheckName(principal); err != nil {
 		return 0, 0, err
@@ -111,12 +114,12 @@ func (f *File) Update(ctx context.Context, principal string, change func(Set) Se
 	return before, after, nil
 }
 
-// Close forgets what was read.
+// Close frees the cached content.
 func (f *File) Close() error { return f.own.Close() }
 
-// Owned says whether the file at path belongs to the user who runs this
-// program, or will, because there is none: then that is an administrator of
-// it. It says no in doubt.
+// Owned reports whether the file at path belongs to the user who runs this program, or would
+// if it were created: then this user is an administrator. It returns false if that cannot be
+// found out.
 func Owned(path string) bool { return ownfile.Owned(path) }
 
 func (f *File) unavailable(err error) error {
@@ -128,4 +131,42 @@ func (f *File) unavailable(err error) error {
 		u.Hint = broken.Hint
 	}
 	return u
+}
+
+// parse reads the text of the file. Anything that could be read in two ways is an error,
+// such as a principal that appears twice.
+func parse(data []byte) (map[string]Set, error) {
+	var doc struct {
+		Version    int            `json:"version"`
+		Principals map[string]Set `json:"principals"`
+	}
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{NoNull: true}); err != nil {
+		return nil, fmt.Errorf("it is not what Paddock writes: %v", err)
+	}
+	if doc.Version != fileVersion {
+		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
+	}
+	if doc.Principals == nil {
+		return nil, errors.New("it is not what Paddock writes: principals are missing")
+	}
+	if len(doc.Principals) > MaxPrincipals {
+		return nil, fmt.Errorf("there are more than %d principals", MaxPrincipals)
+	}
+	for name := range doc.Principals {
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	return doc.Principals, nil
+}
+
+func encode(grants map[string]Set) ([]byte, error) {
+	if len(grants) > MaxPrincipals {
+		return nil, fmt.Errorf("there are more than %d principals", MaxPrincipals)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(map[string]any{"version": fileVersion, "principals": grants})
+	return b.Bytes(), err
 }

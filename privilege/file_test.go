@@ -134,25 +134,25 @@ func TestFileRefused(t *testing.T) {
 		make func(t *testing.T, path string)
 		want string
 	}{
-		{"empty", text(""), "it is not what Paddock writes: EOF"},
-		{"half", text(good[:20]), "it is not what Paddock writes: unexpected EOF"},
-		{"followed", text(good + "{}"), "something follows the object"},
+		{"empty", text(""), "it is not what Paddock writes: line 1: the text ends too early"},
+		{"half", text(good[:20]), "it is not what Paddock writes: line 1: the text ends too early"},
+		{"followed", text(good + "{}"), "after top-level value"},
 		{"no object", text("[]"), "it is not what Paddock writes"},
-		{"another version", text(`{"version":2,"principals":{}}`), "its version is 2, and this Paddock knows 1"},
-		{"no version", text(`{"principals":{}}`), "its version is 0"},
+		{"another version", text(`{"version":2,"principals":{}}`), "unknown version 2 of the file"},
+		{"no version", text(`{"principals":{}}`), "unknown version 0 of the file"},
 		{"no principals", text(`{"version":1}`), "principals are missing"},
-		{"null", text(`{"version":1,"principals":null}`), "principals must be an object"},
-		{"an unknown key", text(`{"version":1,"principals":{},"admins":[]}`), `unknown field "admins"`},
-		{"twice", text(`{"version":1,"principals":{"a":"1","a":"2"}}`), `"a" is there twice`},
-		{"two tables", text(`{"version":1,"principals":{},"principals":{"a":"4"}}`), "principals are there twice"},
-		{"two tables, one in other letters", text(`{"version":1,"principals":{},"Principals":{"a":"4"}}`), "principals are there twice"},
-		{"many", text(`{"version":1,"principals":{` + many + `"b":"1"}}`), "is there twice"},
+		{"null", text(`{"version":1,"principals":null}`), "principals: must not be null"},
+		{"an unknown key", text(`{"version":1,"principals":{},"admins":[]}`), "admins: unknown member"},
+		{"twice", text(`{"version":1,"principals":{"a":"1","a":"2"}}`), "principals.a: appears twice"},
+		{"two tables", text(`{"version":1,"principals":{},"principals":{"a":"4"}}`), "principals: appears twice"},
+		{"two tables, one in other letters", text(`{"version":1,"principals":{},"Principals":{"a":"4"}}`), "Principals: unknown member"},
+		{"many", text(`{"version":1,"principals":{` + many + `"b":"1"}}`), "appears twice"},
 		{"a mask that is none", text(`{"version":1,"principals":{"a":"all"}}`), `cannot use the mask "all"`},
 		{"a number", text(`{"version":1,"principals":{"a":4}}`), "it is not what Paddock writes"},
 		{"a name that is none", text(`{"version":1,"principals":{"a b":"1"}}`), `cannot use the principal "a b"`},
 		{"too large", text(strings.Repeat(" ", 16<<20) + good), "it is larger than 16 MiB"},
-		{"a directory", func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "it is no regular file"},
-		{"a pipe", func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) }, "it is no regular file"},
+		{"a directory", func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
+		{"a pipe", func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) }, "not a regular file"},
 		{"a link", func(t *testing.T, path string) {
 			write(t, path+".real", good, 0o600)
 			must(t, os.Symlink(filepath.Base(path)+".real", path))

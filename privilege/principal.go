@@ -14,16 +14,16 @@ const MaxName = 128
 
 // Principal is who asks.
 type Principal struct {
-	// Name is what grants are written under; [CheckName] says what it may hold.
+	// Name identifies the principal in the store ([CheckName]).
 	Name string
-	// Admin says that the configuration of the door, or the ownership of the
-	// store, makes this principal an administrator: one holds every privilege
-	// but [UnsandboxedExec], which is granted or not there.
+	// Admin says that the configuration of the door, or the ownership of the store, makes
+	// this principal an administrator, who holds every privilege but [UnsandboxedExec]. That
+	// one must be granted.
 	Admin bool
 }
 
-// CheckName refuses what cannot be the name of a principal: it has 1 to 128
-// letters (of ASCII), digits and the signs . _ @ : -
+// CheckName returns an error for an invalid name of a principal. A name is 1 to 128 ASCII
+// letters, digits and the characters . _ @ : -
 func CheckName(name string) error {
 	refuse := func(reason string) error {
 		return errors.New("cannot use the principal " + quote(name) + ": " + reason)
@@ -53,14 +53,13 @@ func inName(c byte) bool {
 // passwd is the system's list of users.
 const passwd = "/etc/passwd"
 
-// maxPasswd bounds what is read of it, in bytes.
+// maxPasswd bounds how much of it is read, in bytes.
 const maxPasswd = 1 << 20
 
-// Local is the user who runs this program: "user:NAME", by the effective uid
-// and the system's list of users in /etc/passwd, or "uid:N" where the list has
-// no name that is this uid's alone. No variable of the environment has a say,
-// as it would with os/user. Root is an administrator; whether somebody else is
-// depends on the store ([Owned]).
+// Local returns the user who runs this program: "user:NAME", by the effective uid and
+// /etc/passwd, or "uid:N" if no name there belongs to this uid alone. Unlike os/user it
+// ignores the environment. Root is an administrator; whether another user is depends on the
+// store ([Owned]).
 func Local() *Principal {
 	uid := os.Geteuid()
 	p := &Principal{Name: "uid:" + strconv.Itoa(uid), Admin: uid == 0}
@@ -75,15 +74,15 @@ func Local() *Principal {
 	return p
 }
 
-// ModelOf is who a model is that user lets ask in their place: "model:" and the
-// user's name. It has a name of its own because what a user may do is not for a
-// model to use: it is no administrator, and holds what its name was granted alone.
+// ModelOf returns the principal for a model that acts for a user: "model:" and the user's
+// name. It is separate because a model must not use what its user may do: it is not an
+// administrator, and holds only what was granted to its own name.
 func ModelOf(user *Principal) *Principal {
 	return &Principal{Name: "model:" + strings.TrimPrefix(user.Name, "user:")}
 }
 
-// nameIn is the first name that a list of users has for uid, or "" where there
-// is none, or where another uid has the same name.
+// nameIn returns the first name of uid in a list of users. It returns "" if there is none, or
+// if another uid has the same name.
 func nameIn(list io.Reader, uid string) string {
 	uids := make(map[string]string) // by name
 	found := ""

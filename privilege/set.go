@@ -1,10 +1,9 @@
-// Package privilege says who may do what on the host itself: principals, the
-// privileges that they were granted, and where grants are kept.
+// Package privilege decides who may act on the host itself: principals, the privileges that
+// were granted to them, and the store of these grants.
 //
-// A privilege is one bit of a 64-bit mask. Nobody holds one by default: what
-// reaches outside a sandbox is granted, by name, to the principal that needs
-// it. [Check] is the question that doors ask; it refuses whenever it cannot
-// find out:
+// A privilege is one bit of a 64-bit mask. Nobody holds one by default: whatever reaches
+// outside a sandbox must be granted, by name, to the principal that needs it. Doors call
+// [Check], which refuses whenever it cannot find out:
 //
 //	store, err := privilege.OpenFile("/var/lib/paddock/privileges.json")
 //	…
@@ -14,10 +13,9 @@
 //	…
 //	err = privilege.Check(ctx, store, &privilege.Principal{Name: "user:ann"}, privilege.UnsandboxedExec)
 //
-// A [Store] is a file (here) or a Redis server (privilege/redis);
-// privilege/stores opens either by one text. What is written to a store is
-// the whole of what a principal holds: there are no groups, no scopes, and no
-// times at which grants end.
+// A [Store] is a file ([OpenFile]) or a Redis server (privilege/redis); privilege/stores
+// opens either by its address. A principal holds exactly what the store says: there are no
+// groups, no scopes, and no grants that expire.
 package privilege
 
 import (
@@ -30,7 +28,7 @@ import (
 // Set is a set of privileges: bit n of the mask is privilege n.
 type Set uint64
 
-// The privileges that have names.
+// The privileges with names.
 const (
 	// AlterPrivileges lets a principal grant privileges to others and to
 	// itself, and take them away.
@@ -39,17 +37,16 @@ const (
 	// files of control groups, namespaces of other processes, commands
 	// without walls. Administrators, too, need it by explicit grant.
 	UnsandboxedExec Set = 1 << 2
-	// StargazerUse is the use of the bot whose masks Paddock can share.
-	// Nothing of Paddock asks for it.
+	// StargazerUse lets a principal use the bot whose masks Paddock can share. Paddock never
+	// checks it.
 	StargazerUse Set = 1 << 63
 )
 
-// Own are the bits that are Paddock's alone, 32 to 47. The others mean what
-// they mean to whoever shares the masks; a store that is shared keeps the two
-// apart (privilege/redis).
+// Own is the set of bits that are Paddock's alone, 32 to 47. The programs that share a store
+// define the others; such a store keeps the two apart (privilege/redis).
 const Own Set = 0xffff << 32
 
-// names are the privileges that have one, by bit.
+// names are the names of privileges, by bit.
 var names = []struct {
 	set     Set
 	name    string
@@ -60,14 +57,14 @@ var names = []struct {
 	{StargazerUse, "STARGAZER_USE", []string{"STARGAZER"}},
 }
 
-// Has says whether every privilege of need is in s.
+// Has reports whether s contains every privilege of need.
 func (s Set) Has(need Set) bool { return s&need == need }
 
-// String is the mask in hexadecimal, "0x4". [ParseMask] reads it.
+// String returns the mask in hexadecimal, such as "0x4". [ParseMask] parses it.
 func (s Set) String() string { return "0x" + strconv.FormatUint(uint64(s), 16) }
 
-// Names are the names of the privileges in s, from the lowest bit. A bit that
-// has no name is "bit_N".
+// Names returns the names of the privileges in s, from the lowest bit. A bit without a name
+// is "bit_N".
 func (s Set) Names() []string {
 	all := make([]string, 0, bits.OnesCount64(uint64(s)))
 	for left := uint64(s); left != 0; left &= left - 1 {
@@ -85,7 +82,7 @@ func nameOf(bit int) string {
 	return "bit_" + strconv.Itoa(bit)
 }
 
-// Known are the names of all privileges that have one.
+// Known returns the names of all privileges that have one.
 func Known() []string {
 	all := make([]string, len(names))
 	for i, n := range names {
@@ -94,22 +91,20 @@ func Known() []string {
 	return all
 }
 
-// NameError is a word that names no privilege.
+// NameError is an unknown name of a privilege.
 type NameError struct {
 	Word string
-	Hint string // what there is instead
+	Hint string // the known names
 }
 
-// Error names the word, and what there is instead.
+// Error returns the unknown name and the known ones.
 func (e *NameError) Error() string {
 	return "cannot use the privilege " + quote(e.Word) + ": there is none of this name (" + e.Hint + ")"
 }
 
-// Parse is the set of all the privileges that are named. A name is one of
-// [Known] or a shorter form of it, in capitals or not, with "-" for "_" if one
-// likes; "bit_N" is bit N from 0 to 63, and "0x…" a mask of any bits. A bare
-// number is refused, because it could be a bit or a mask. The error is a
-// [*NameError].
+// Parse returns the set of the named privileges. A name is one of [Known] or a shorter form
+// of it, in any case, with "-" or "_"; "bit_N" is bit N from 0 to 63, and "0x…" a mask. A
+// bare number is refused, because it could be a bit or a mask. The error is a [*NameError].
 func Parse(words ...string) (Set, error) {
 	var all Set
 	for _, word := range words {
@@ -122,7 +117,7 @@ func Parse(words ...string) (Set, error) {
 	return all, nil
 }
 
-// parseOne reads a word in capitals.
+// parseOne parses a name in upper case.
 func parseOne(word string) (Set, bool) {
 	for _, n := range names {
 		if word == n.name {
@@ -145,7 +140,7 @@ func parseOne(word string) (Set, bool) {
 	return 0, false
 }
 
-// ParseMask reads a whole mask: "0x4", or "4" in decimal, as Redis keeps it.
+// ParseMask parses a mask: "0x4", or "4" in decimal, as in Redis.
 func ParseMask(text string) (Set, error) {
 	digits, base := text, 10
 	if rest, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
@@ -158,10 +153,10 @@ func ParseMask(text string) (Set, error) {
 	return Set(mask), nil
 }
 
-// MarshalText gives [Set.String].
+// MarshalText returns [Set.String].
 func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what [ParseMask] reads.
+// UnmarshalText parses a mask as [ParseMask] does.
 func (s *Set) UnmarshalText(text []byte) error {
 	mask, err := ParseMask(string(text))
 	if err == nil {
@@ -170,7 +165,7 @@ func (s *Set) UnmarshalText(text []byte) error {
 	return err
 }
 
-// quote shows a text that somebody else wrote, cut short.
+// quote quotes a text of somebody else's, cut to 80 bytes.
 func quote(text string) string {
 	const most = 80
 	if len(text) > most {

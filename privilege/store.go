@@ -5,31 +5,29 @@ import "context"
 // MaxPrincipals bounds how many principals a store holds.
 const MaxPrincipals = 1 << 16
 
-// Store is where grants are kept. Its methods may be called at the same time,
-// from many goroutines and from many processes.
+// Store keeps grants. Its methods are safe for concurrent use by many goroutines and many
+// processes.
 type Store interface {
-	// Get is what a principal was granted: 0 where that is nothing. A store
-	// that cannot be read is an error, never 0.
+	// Get returns what a principal was granted, or 0. If the store cannot be read it
+	// returns an error.
 	Get(ctx context.Context, principal string) (Set, error)
-	// Update changes what a principal was granted, and gives what it was
-	// before and after. It is atomic: change may be called several times, and
-	// the last of its answers holds; no other change is lost.
+	// Update changes what a principal was granted, and returns it before and after. It is
+	// atomic: change may be called several times, its last result is stored, and no
+	// concurrent change is lost.
 	Update(ctx context.Context, principal string, change func(Set) Set) (before, after Set, err error)
-	// List is what every principal was granted. More than [MaxPrincipals] are
-	// an error.
+	// List returns what each principal was granted. More than [MaxPrincipals] are an error.
 	List(ctx context.Context) (map[string]Set, error)
-	// Close gives back what the store holds.
+	// Close frees the store's resources.
 	Close() error
 }
 
-// Unavailable is a store that cannot be used now: it cannot be reached, or
-// what it holds makes no sense.
-type Unavailable struct { //nolint:errname // it says how a store is
-	// Store names it, without its password.
+// Unavailable says that a store cannot be used: it cannot be reached, or its content is
+// invalid.
+type Unavailable struct { //nolint:errname // it is the state of a store
+	// Store names the store, without its password.
 	Store string
-	// Cause is what went wrong.
 	Cause error
-	// Hint says what to do about it, where there is something to say.
+	// Hint says what to do about it. It may be empty.
 	Hint string
 }
 
@@ -38,5 +36,5 @@ func (e *Unavailable) Error() string {
 	return "cannot use the privileges in " + e.Store + ": " + e.Cause.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Unavailable) Unwrap() error { return e.Cause }

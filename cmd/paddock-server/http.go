@@ -14,7 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege"
 	"github.com/paddock-dev/paddock/privilege/token"
-	"github.com/paddock-dev/paddock/server/front"
+	"github.com/paddock-dev/paddock/server/httpd"
 	"github.com/paddock-dev/paddock/server/mcp"
 )
 
@@ -107,12 +107,12 @@ func (f *mcpFlags) serveHTTP(named bool) error {
 		return err
 	}
 	h := f.http
-	guard, err := front.Listen(front.Options{
+	guard, err := httpd.Listen(httpd.Options{
 		Address: h.address, TLSCert: h.tlsCert, TLSKey: h.tlsKey, ReadFile: readOwn,
 		InsecureNoTLS: h.insecure, NoAuth: h.noAuth, AllowHosts: h.hosts, AllowOrigins: h.origins,
 		Tokens: store, Log: opts.Logger,
 		Handler: server.Handler(), As: mcp.WithPrincipal, Forget: server.Forget, Close: server.Close,
-		Limits: front.Limits{Sessions: h.sessions, SessionsEach: h.perUser},
+		Limits: httpd.Limits{Sessions: h.sessions, SessionsEach: h.perUser},
 	})
 	if err != nil {
 		return errors.Join(err, server.Close())

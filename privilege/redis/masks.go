@@ -11,17 +11,16 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// page is how many entries are asked for at a time.
+// page is the number of entries of one scan request.
 const page = 1000
 
-// errBroken is an entry that makes no sense. It grants nothing.
-var errBroken = errors.New("an entry makes no sense")
+// errBroken means that an entry is invalid. It grants nothing.
+var errBroken = errors.New("invalid entry")
 
-// masks are what the two hashes hold for one principal, as they are written;
-// empty where there is nothing.
+// masks are the entries of one principal in the two hashes.
 type masks struct {
-	shared, own string
-	s, o        privilege.Set // what they say
+	shared, own string        // as they are written; empty if there is none
+	s, o        privilege.Set // their values
 }
 
 func parseMasks(shared, own string) (masks, error) {
@@ -40,7 +39,7 @@ func parseMask(key, text string) (privilege.Set, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s holds %.40q, which is no mask", errBroken, key, text)
+		return 0, fmt.Errorf("%w: %s holds %.40q, which is not a mask", errBroken, key, text)
 	}
 	return privilege.Set(n), nil
 }
@@ -52,11 +51,11 @@ func formatMask(s privilege.Set) string {
 	return strconv.FormatUint(uint64(s), 10)
 }
 
-// set is what both grant.
+// set returns what both grant.
 func (m masks) set() privilege.Set { return m.s&^privilege.Own | m.o&privilege.Own }
 
-// with is what they must hold to grant set. An entry that need not change is
-// left as it was written.
+// with returns the entries that grant set. An entry whose value does not change keeps its
+// text.
 func (m masks) with(set privilege.Set) masks {
 	next := m
 	if s := m.s&privilege.Own | set&^privilege.Own; s != m.s {
@@ -73,7 +72,7 @@ func (s *Store) read(ctx context.Context, principal string) (masks, error) {
 	defer cancel()
 	pipe := s.client.Pipeline()
 	shared, own := pipe.HGet(ctx, SharedKey, principal), pipe.HGet(ctx, OwnKey, principal)
-	// Exec gives the first error alone, and an entry that is not there is one.
+	// Exec returns only the first error, and a missing entry is one.
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return masks{}, err
 	}
@@ -85,23 +84,23 @@ func (s *Store) read(ctx context.Context, principal string) (masks, error) {
 		case err != nil:
 			return masks{}, err
 		case text == "":
-			return masks{}, fmt.Errorf("%w: a mask is empty", errBroken)
+			return masks{}, fmt.Errorf("%w: an empty mask", errBroken)
 		}
 		texts[i] = text
 	}
 	return parseMasks(texts[0], texts[1])
 }
 
-// swapScript writes ARGV[4] and ARGV[5] where the entries still are ARGV[2]
-// and ARGV[3]; empty is no entry.
+// swapScript writes ARGV[4] and ARGV[5] if the entries still are ARGV[2] and ARGV[3]. An
+// empty text means no entry.
 const swapScript = `
 for i = 1, 2 do
-	if (redis.call('HGET', KEYS[i], ARGV[1]) or '') ~= ARGV[1 + i] then return 0 end -- somebody was faster
+	if (redis.call('HGET', KEYS[i], ARGV[1]) or '') ~= ARGV[1 + i] then return 0 end -- changed by another client
 end
 for i = 1, 2 do
 	local old, new = ARGV[1 + i], ARGV[3 + i]
 	if new == '' then redis.call('HDEL', KEYS[i], ARGV[1])
-	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end -- else it stays
+	elseif new ~= old then redis.call('HSET', KEYS[i], ARGV[1], new) end -- otherwise it stays
 end
 return 1`
 
@@ -116,9 +115,9 @@ func (s *Store) swap(ctx context.Context, principal string, was, next masks) (do
 	return n == 1, err
 }
 
-// scan adds what one hash says of everybody.
+// scan adds the entries of one hash.
 func (s *Store) scan(ctx context.Context, key string, all map[string]privilege.Set) error {
-	seen := make(map[string]bool) // a scan may tell an entry twice
+	seen := make(map[string]bool) // a scan may return an entry twice
 	for cursor := uint64(0); ; {
 		entries, next, err := s.scanPage(ctx, key, cursor)
 		if err != nil {

@@ -1,22 +1,19 @@
 // Package redis keeps privileges in a Redis server, for several servers of
 // Paddock that share them, and for the bot whose masks Paddock understands.
 //
-// Two hashes hold a principal's mask in decimal, as far as it is not 0:
+// Two hashes hold a principal's mask in decimal, unless it is 0:
 //
 //	stargazer:user_privileges   every bit but Paddock's own
 //	paddock:privileges          Paddock's own bits ([privilege.Own])
 //
-// What the first says about bits 32 to 47 is somebody else's: it is neither
-// believed nor changed.
+// Bits 32 to 47 of the first belong to somebody else: they are ignored and never changed.
 //
-// Nothing is remembered between two questions, so that a grant that was taken
-// away is gone at once, and nothing is tried twice: a server that does not
-// answer within a second is a [*privilege.Unavailable], and the next question
-// tries again.
+// Nothing is cached, so that a revoked grant is gone at once, and nothing is retried: if the
+// server does not answer within a second, a call returns a [*privilege.Unavailable], and the
+// next call tries again.
 //
-// The server is trusted: whoever can write to it grants. Give it a password or
-// a socket that only its users can reach, and TLS (rediss://) where the way to
-// it is not one's own. This package alone imports a client of Redis.
+// The server is trusted: whoever can write to it can grant. Give it a password or a socket
+// that only its users can reach, and TLS (rediss://) if others share the network.
 package redis
 
 import (
@@ -43,33 +40,32 @@ const (
 )
 
 const (
-	// patience bounds a question, connecting included.
+	// patience bounds a request, connecting included.
 	patience = time.Second
-	// updateTime bounds a change, others' changes at the same time included.
+	// updateTime bounds a change, including retries because of concurrent changes.
 	updateTime = 5 * time.Second
-	// connections bounds how many are open at a time.
+	// connections bounds the open connections.
 	connections = 8
 )
 
-// Store is a Redis server.
+// Store keeps privileges in a Redis server.
 type Store struct {
 	client *redis.Client
 	name   string        // for messages
-	turn   chan struct{} // held by who changes, one at a time in this process
+	turn   chan struct{} // held by a writer: one at a time in this process
 }
 
-// Open names the server at redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], with
-// rediss:// for TLS, or at unix://[USER[:PASSWORD]@]/SOCKET[?db=N]. It is
-// first spoken to by the first question: one that is away can come back.
+// Open returns the store at redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], with rediss:// for
+// TLS, or at unix://[USER[:PASSWORD]@]/SOCKET[?db=N]. It connects with the first request.
 // Certificates are always verified.
 func Open(address string) (privilege.Store, error) {
 	options, err := parse(address)
 	if err != nil {
-		// The text is not repeated: it may hold a password.
+		// The address is not repeated: it may hold a password.
 		return nil, &privilege.Unavailable{Store: "Redis", Cause: err,
 			Hint: "write redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=N"}
 	}
-	logging.Disable() // errors are returned, and told once
+	logging.Disable() // errors are returned instead
 	return &Store{
 		client: redis.NewClient(options),
 		name:   "Redis at " + options.Network + " " + strconv.Quote(options.Addr),
@@ -80,16 +76,16 @@ func Open(address string) (privilege.Store, error) {
 func parse(address string) (*redis.Options, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("its address is no URL")
+		return nil, errors.New("its address is not a URL")
 	}
 	for name := range u.Query() {
-		// Others would change timeouts, and even switch verification off.
+		// Others change timeouts, or even turn off verification.
 		if name != "db" {
-			return nil, fmt.Errorf("its address has a parameter %q, and only db is one", name)
+			return nil, fmt.Errorf("unknown parameter %q in its address, want db", name)
 		}
 	}
 	if u.Scheme == "unix" && u.Host != "" {
-		return nil, errors.New("its address names a host and a socket")
+		return nil, errors.New("its address has both a host and a socket")
 	}
 	o, err := redis.ParseURL(address)
 	if err != nil {
@@ -107,7 +103,7 @@ func parse(address string) (*redis.Options, error) {
 	return o, nil
 }
 
-// Get is what the two hashes say of a principal.
+// Get returns what the two hashes grant to a principal.
 func (s *Store) Get(ctx context.Context, principal string) (privilege.Set, error) {
 	if err := privilege.CheckName(principal); err != nil {
 		return 0, err
@@ -119,10 +115,9 @@ func (s *Store) Get(ctx context.Context, principal string) (privilege.Set, error
 	return now.set(), nil
 }
 
-// Update changes what they say, where nobody else has changed it meanwhile,
-// and else does so again with what is there then, for at most five seconds.
-// An error may come after the change was made: the connection can break
-// between the two.
+// Update changes what the hashes grant, by compare and swap, retried for at most five seconds.
+// The change may have been made in spite of an error, if the connection broke before the
+// answer.
 func (s *Store) Update(ctx context.Context, principal string, change func(privilege.Set) privilege.Set) (before, after privilege.Set, err error) {
 	if err := privilege.CheckName(principal); err != nil {
 		return 0, 0, err
@@ -133,7 +128,7 @@ func (s *Store) Update(ctx context.Context, principal string, change func(privil
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return 0, 0, s.unavailable(ctx, errors.New("others change it"))
+		return 0, 0, s.unavailable(ctx, errors.New("others are changing it"))
 	}
 	for {
 		was, err := s.read(ctx, principal)
@@ -152,8 +147,8 @@ func (s *Store) Update(ctx context.Context, principal string, change func(privil
 	}
 }
 
-// List is what the two hashes say of everybody. It reads them page by page:
-// what changes meanwhile may be in it or not.
+// List returns what the two hashes grant to each principal. It reads them page by page;
+// concurrent changes may be missing.
 func (s *Store) List(ctx context.Context) (map[string]privilege.Set, error) {
 	all := make(map[string]privilege.Set)
 	for _, key := range []string{SharedKey, OwnKey} {

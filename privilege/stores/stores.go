@@ -1,6 +1,6 @@
-// Package stores opens any store of privileges by one text, and says who the
-// local user is to it. Stores on servers are opened by whoever links the
-// client: a program that has none pays for none.
+// Package stores opens a store of privileges by its address, and returns the local user as a
+// principal of it. The caller opens stores on servers, so that only programs that need a
+// client of the server link one.
 package stores
 
 import (
@@ -17,13 +17,11 @@ import (
 // Env names the environment variable that says where privileges are kept.
 const Env = "PADDOCK_PRIVILEGES"
 
-// FileName is the name of the file in the state directory where privileges are
-// kept if nothing else is said.
+// FileName is the name of the default store, a file in the state directory.
 const FileName = "privileges.json"
 
-// Open opens the store at where: the path of a file ([privilege.OpenFile]), the
-// URL of a server, which is for remote to open, or empty for [FileName] in the
-// state directory.
+// Open opens the store at where: the path of a file ([privilege.OpenFile]), the URL of a
+// server, which remote opens, or empty for [FileName] in the state directory.
 func Open(where string, remote func(address string) (privilege.Store, error)) (privilege.Store, error) {
 	if IsRemote(where) {
 		return remote(where)
@@ -35,8 +33,8 @@ func Open(where string, remote func(address string) (privilege.Store, error)) (p
 	return privilege.OpenFile(path)
 }
 
-// Local is the local user as a principal of the store at where. Root is an
-// administrator; so is whose file it is.
+// Local returns the local user as a principal of the store at where. Root and the owner of
+// the file are administrators.
 func Local(where string) *privilege.Principal {
 	who := privilege.Local()
 	if who.Admin || IsRemote(where) {
@@ -47,8 +45,8 @@ func Local(where string) *privilege.Principal {
 	return who
 }
 
-// filePath is where the file is. One that commands of a sandbox could have put
-// there is refused: they could grant themselves anything.
+// filePath returns the path of the file. A path that commands of a sandbox could have created
+// is refused: they could grant themselves anything.
 func filePath(where string) (string, error) {
 	dir, err := paddock.DefaultStateDir()
 	if where == "" {
@@ -59,11 +57,11 @@ func filePath(where string) (string, error) {
 		return "", &privilege.Unavailable{Store: strconv.Quote(where), Cause: err, Hint: hostpath.Hint(err)}
 	}
 	if n := len(way.Links); n > 0 && way.Links[n-1].Path == filepath.Clean(where) {
-		return where, nil // a link in its place, which is refused
+		return where, nil // the file itself is a link, which OpenFile refuses
 	}
 	return way.Path, nil
 }
 
-// IsRemote says that where is a URL and no path. Any scheme will do: one that
-// nobody knows must not become the name of a file.
+// IsRemote reports whether where is a URL, of any scheme: an unknown scheme must not become
+// the name of a file.
 func IsRemote(where string) bool { return strings.Contains(where, "://") }

@@ -1,26 +1,25 @@
 package token
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/strictjson"
 	"github.com/paddock-dev/paddock/privilege"
 )
 
 const (
 	// maxFile bounds the file, in bytes.
 	maxFile = 64 << 20
-	// fileVersion is of the format.
+	// fileVersion is the version of the format.
 	fileVersion = 1
 )
 
-// document is the file.
+// document is the content of the file.
 type document struct {
 	Version    int                `json:"version"`
 	Principals map[string]*Bounds `json:"principals"`
@@ -35,28 +34,23 @@ type record struct {
 	Expires   time.Time `json:"expires,omitzero"`
 }
 
-// parse reads the file's text. Whatever is not as it was written is an error:
-// who comes in is not to be guessed.
+// parse parses the file. Anything that Paddock would not have written is an error, since the
+// file decides whom to authenticate.
 func parse(data []byte) (*tables, error) {
 	t, err := parseStrictly(data)
 	if err != nil {
-		return nil, &ownfile.BrokenError{Reason: err.Error(), Hint: "put a good copy into its place, or remove it: then no token is valid"}
+		return nil, &ownfile.BrokenError{Reason: err.Error(), Hint: "replace it by a good copy, or remove it: then no token is valid"}
 	}
 	return t, nil
 }
 
 func parseStrictly(data []byte) (*tables, error) {
 	var doc document
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&doc); err != nil {
+	if err := strictjson.Unmarshal(data, &doc, strictjson.Options{}); err != nil {
 		return nil, fmt.Errorf("it is not what Paddock writes: %v", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it is not what Paddock writes: something follows the object")
-	}
 	if doc.Version != fileVersion {
-		return nil, fmt.Errorf("its version is %d, and this Paddock knows %d", doc.Version, fileVersion)
+		return nil, fmt.Errorf("unknown version %d of the file, this Paddock reads version %d", doc.Version, fileVersion)
 	}
 	if len(doc.Tokens) > MaxTokens {
 		return nil, fmt.Errorf("there are more than %d tokens", MaxTokens)
@@ -70,7 +64,7 @@ func parseStrictly(data []byte) (*tables, error) {
 	for id, r := range doc.Tokens {
 		one, err := r.token(id)
 		if err == nil && doc.Principals[r.Principal] == nil {
-			err = fmt.Errorf("nothing says the bounds of %q", r.Principal)
+			err = fmt.Errorf("principal %q has no bounds", r.Principal)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("token %q: %v", id, err)
@@ -96,7 +90,7 @@ func (r record) token(id string) (Token, error) {
 	case err != nil:
 		return Token{}, err
 	case len(id) != idLength:
-		return Token{}, errors.New("its ID is not one that Paddock makes")
+		return Token{}, errors.New("its ID must have 8 characters")
 	}
 	return Token{ID: id, Principal: r.Principal, Created: r.Created, Expires: r.Expires, hash: hash}, nil
 }

@@ -17,25 +17,24 @@ import (
 // FileName is the name of the file in the state directory.
 const FileName = "tokens.json"
 
-// updateTime bounds how long a change waits for others to be done with the file.
+// updateTime bounds how long a change waits for other writers.
 const updateTime = 10 * time.Second
 
-// Store is tokens in a file that its owner alone, and root, can write. Its
-// methods may be called at the same time, from many goroutines and processes.
+// Store keeps tokens in a file that only its owner and root can write. Its methods are safe
+// for concurrent use by many goroutines and processes.
 type Store struct {
 	own *ownfile.File[*tables]
 }
 
-// tables are what the file holds; nil is nothing.
+// tables are the content of the file. nil is an empty file.
 type tables struct {
 	principals map[string]*Bounds
 	tokens     map[string]Token
 }
 
-// Open opens the store in the file at path, which need not be there yet: the
-// first token makes it, with mode 0600. What is wrong with an existing file is
-// told here, and again by every question; the error is a
-// [*UnavailableError].
+// Open opens the store in the file at path, which need not exist: the first token creates it
+// with mode 0600. If an existing file cannot be used, Open returns an [*UnavailableError], as
+// does every method.
 func Open(path string) (*Store, error) {
 	own, err := ownfile.New(path, maxFile, parse)
 	if err != nil {
@@ -59,8 +58,8 @@ func (s *Store) read() (*tables, error) {
 	return t, nil
 }
 
-// Check says whom a token lets in now. The error is [ErrUnknown] or
-// [ErrExpired], or says why the store cannot be used.
+// Check returns the holder of a token. The error is [ErrUnknown], [ErrExpired] or an
+// [*UnavailableError].
 func (s *Store) Check(text string, now time.Time) (Holder, error) {
 	t, err := s.read()
 	if err != nil {
@@ -72,7 +71,7 @@ func (s *Store) Check(text string, now time.Time) (Holder, error) {
 	}
 	found := t.tokens[id]
 	switch {
-	case !found.same(text): // also where there is none of this ID
+	case !found.same(text): // also if the ID is unknown
 		return Holder{}, ErrUnknown
 	case found.Expired(now):
 		return Holder{}, ErrExpired
@@ -80,8 +79,8 @@ func (s *Store) Check(text string, now time.Time) (Holder, error) {
 	return Holder{found, privilege.Principal{Name: found.Principal}, t.principals[found.Principal]}, nil
 }
 
-// List is all tokens, by principal and time, with their bounds, which nobody
-// may change.
+// List returns all tokens, sorted by principal and time, with their bounds, which must not
+// be changed.
 func (s *Store) List() ([]Holder, error) {
 	t, err := s.read()
 	if err != nil {
@@ -103,7 +102,7 @@ func (s *Store) List() ([]Holder, error) {
 	return all, nil
 }
 
-// Bounds are those of a principal, nil where it has no token.
+// Bounds returns the bounds of a principal, or nil if it has no token.
 func (s *Store) Bounds(principal string) (*Bounds, error) {
 	t, err := s.read()
 	if err != nil {
@@ -112,18 +111,18 @@ func (s *Store) Bounds(principal string) (*Bounds, error) {
 	return t.principals[principal], nil
 }
 
-// New says what token to make.
+// New describes a token to create.
 type New struct {
-	// Principal is whom it lets in ([privilege.CheckName]).
+	// Principal is the name of the principal ([privilege.CheckName]).
 	Principal string
-	// Bounds are the principal's. nil: those that it has.
+	// Bounds are the bounds of the principal. nil: those that it has.
 	Bounds *Bounds
-	// Expires ends it; zero is never.
+	// Expires is when the token expires. Zero: never.
 	Expires time.Time
 }
 
-// Create makes a token. The text is given here and never again. Other bounds
-// than those of the principal's other tokens are refused.
+// Create creates a token, whose text cannot be read again later. Bounds that differ from those
+// of the principal's other tokens are refused.
 func (s *Store) Create(ctx context.Context, n New, now time.Time) (text string, made Holder, err error) {
 	if err := n.check(now); err != nil {
 		return "", Holder{}, err
@@ -135,7 +134,7 @@ func (s *Store) Create(ctx context.Context, n New, now time.Time) (text string, 
 			return err
 		}
 		if len(t.tokens) >= MaxTokens {
-			return fmt.Errorf("cannot create a token: there are %d, the most there can be", MaxTokens)
+			return fmt.Errorf("cannot create a token: there are %d already, which is the maximum", MaxTokens)
 		}
 		one := Token{Principal: n.Principal, Created: now.UTC().Truncate(time.Second)}
 		if !n.Expires.IsZero() {
@@ -160,7 +159,7 @@ func (n New) check(now time.Time) error {
 		return err
 	}
 	if !n.Expires.IsZero() && n.Expires.Before(now.Add(time.Second)) {
-		return &policy.FieldError{Field: "expires", Value: n.Expires.UTC().Format(time.RFC3339), Reason: "it is not in the future"}
+		return &policy.FieldError{Field: "expires", Value: n.Expires.UTC().Format(time.RFC3339), Reason: "it must be in the future"}
 	}
 	if n.Bounds != nil {
 		return n.Bounds.Validate()
@@ -168,7 +167,7 @@ func (n New) check(now time.Time) error {
 	return nil
 }
 
-// boundsFor are those of the new token's principal.
+// boundsFor returns the bounds of the new token's principal.
 func (t *tables) boundsFor(n New) (*Bounds, error) {
 	old := t.principals[n.Principal]
 	switch {
@@ -185,11 +184,11 @@ func (t *tables) boundsFor(n New) (*Bounds, error) {
 		Hint: "leave the bounds out, revoke the others first (paddock token revoke --principal " + n.Principal + "), or name another principal"}
 }
 
-// ErrNoToken says that there is nothing of that name to revoke.
+// ErrNoToken means that there is no such token to revoke.
 var ErrNoToken = errors.New("there is no such token")
 
-// Revoke takes away the token of this ID, or, where that is empty, all of the
-// principal. It gives what was taken.
+// Revoke deletes the token with an ID or, if that is empty, all tokens of the principal. It
+// returns the deleted ones.
 func (s *Store) Revoke(ctx context.Context, id, principal string) (gone []Token, err error) {
 	err = s.update(ctx, func(t *tables) error {
 		for _, one := range t.tokens {
@@ -211,14 +210,14 @@ func (s *Store) Revoke(ctx context.Context, id, principal string) (gone []Token,
 	return gone, nil
 }
 
-// drop takes away what has expired long ago: until then lists show it.
+// drop deletes tokens that have expired a week ago. Until then lists show them.
 func (t *tables) drop(now time.Time) {
 	const shown = 7 * 24 * time.Hour
 	maps.DeleteFunc(t.tokens, func(_ string, one Token) bool { return one.Expired(now.Add(-shown)) })
 	t.forget()
 }
 
-// forget drops the bounds of principals that have no token left.
+// forget deletes the bounds of principals without a token.
 func (t *tables) forget() {
 	held := make(map[string]bool, len(t.principals))
 	for _, one := range t.tokens {
@@ -249,10 +248,10 @@ func (s *Store) update(ctx context.Context, change func(*tables) error) error {
 	return s.unavailable(err)
 }
 
-// Close forgets what was read.
+// Close frees the cached content.
 func (s *Store) Close() error { return s.own.Close() }
 
-// Path is where the tokens are.
+// Path returns the path of the file.
 func (s *Store) Path() string { return s.own.Path() }
 
 func (s *Store) unavailable(err error) error {
@@ -266,11 +265,11 @@ func (s *Store) unavailable(err error) error {
 	return u
 }
 
-// UnavailableError is a file of tokens that cannot be used: then nobody comes in.
+// UnavailableError says that the file of tokens cannot be used. Then no token is valid.
 type UnavailableError struct {
 	File  string
 	Cause error
-	Hint  string // what to do about it, where there is something to say
+	Hint  string // what to do about it; may be empty
 }
 
 // Error says which file and why.
@@ -278,5 +277,5 @@ func (e *UnavailableError) Error() string {
 	return "cannot use the tokens in " + e.File + ": " + e.Cause.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Cause }

@@ -1,11 +1,10 @@
-// Package token keeps bearer tokens: who may come in from elsewhere, as which
-// principal, and within which bounds.
+// Package token keeps bearer tokens: each one authenticates a principal, with bounds on its
+// sandboxes.
 //
-// A token is "pdk_ID_SECRET". The ID is no secret, and names it in lists; the
-// secret has 256 random bits, and nothing but the SHA-256 of the whole is kept.
-// Every token belongs to a principal; all tokens of one have the same bounds,
-// since they share what the principal has: its sandboxes and sessions. What the
-// principal was granted beyond them is the store's of privileges to say.
+// A token is "pdk_ID_SECRET". The ID is not secret, and names the token in lists; the secret
+// has 256 random bits, and only the SHA-256 of the whole token is kept. All tokens of a
+// principal have the same bounds, since they share its sandboxes and sessions. Privileges on
+// the host are granted separately (package privilege).
 //
 //	store, err := token.Open("/var/lib/paddock/tokens.json")
 //	…
@@ -13,8 +12,8 @@
 //	…
 //	who, err := store.Check(text, time.Now()) // token.ErrUnknown, token.ErrExpired
 //
-// The file is looked at on each question, so that a token that was revoked, by
-// any process, is refused from then on.
+// Each call checks the file, so that a token that any process has revoked is refused from
+// then on.
 package token
 
 import (
@@ -34,10 +33,9 @@ import (
 )
 
 const (
-	// Prefix begins every token, for people and for programs that look for
-	// secrets that were published by mistake.
+	// Prefix begins every token, so that people and secret scanners recognise one.
 	Prefix = "pdk_"
-	// MaxTokens bounds how many a file holds.
+	// MaxTokens bounds the tokens in a file.
 	MaxTokens = 4096
 
 	idBytes     = 5  // 8 characters
@@ -46,38 +44,36 @@ const (
 	length      = len(Prefix) + idLength + 1 + 52
 )
 
-// What is wrong with a token. That it was revoked cannot be told from one that
-// never was.
+// The reasons to refuse a token. A revoked token is unknown, too.
 var (
 	ErrUnknown = errors.New("the token is not known")
 	ErrExpired = errors.New("the token has expired")
 )
 
-// Token is what is kept of one.
+// Token describes a token, without its secret.
 type Token struct {
-	// ID names it.
+	// ID names the token in lists.
 	ID string
-	// Principal is whom it lets in.
+	// Principal is the name of the principal that it authenticates.
 	Principal string
-	// Created and Expires are times; Expires is zero for one that does not.
+	// Expires is zero for a token that does not expire.
 	Created, Expires time.Time
 
 	hash [sha256.Size]byte
 }
 
-// Expired says whether the token is past its time.
+// Expired reports whether the token has expired.
 func (t Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// Bounds are what a principal may have behind a door.
+// Bounds bound the sandboxes of a principal.
 type Bounds struct {
-	// Ceiling is the most that its specs may ask for.
+	// Ceiling bounds its specs.
 	Ceiling policy.Ceiling `json:"ceiling"`
-	// Default is the sandbox that is meant where none is named.
+	// Default is the spec of its default sandbox.
 	Default policy.Spec `json:"default"`
 }
 
-// Validate refuses bounds that cannot be meant: a ceiling that allows nothing,
-// and a default sandbox that it does not allow.
+// Validate returns an error for a ceiling that allows nothing, or not the default sandbox.
 func (b *Bounds) Validate() error {
 	if err := b.Ceiling.Validate(); err != nil {
 		return err
@@ -86,7 +82,7 @@ func (b *Bounds) Validate() error {
 	return err
 }
 
-// Equal says whether both allow the same; nil equals nil alone.
+// Equal reports whether both allow the same. nil equals only nil.
 func (b *Bounds) Equal(other *Bounds) bool {
 	if b == other || b == nil || other == nil {
 		return b == other
@@ -96,19 +92,19 @@ func (b *Bounds) Equal(other *Bounds) bool {
 	return err == nil && err2 == nil && bytes.Equal(one, two)
 }
 
-// Holder is whom a token lets in.
+// Holder is the principal of a valid token.
 type Holder struct {
-	// Token is the one that was shown.
+	// Token is the token that was checked.
 	Token Token
-	// Principal is who it is: no administrator, whatever its name.
+	// Principal is never an administrator, whatever its name.
 	Principal privilege.Principal
-	// Bounds are those of the principal. They must not be changed.
+	// Bounds are the bounds of the principal, which must not be changed.
 	Bounds *Bounds
 }
 
 var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newText makes a token and what is kept of it.
+// newText returns a new token, and its ID and hash.
 func newText() (text, id string, hash [sha256.Size]byte) {
 	var random [idBytes + secretBytes]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -117,7 +113,7 @@ func newText() (text, id string, hash [sha256.Size]byte) {
 	return text, id, sha256.Sum256([]byte(text))
 }
 
-// idOf is the ID in a text that may be a token.
+// idOf returns the ID in a text that has the form of a token.
 func idOf(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, Prefix)
 	if !ok || len(text) != length || rest[idLength] != '_' {
@@ -126,7 +122,7 @@ func idOf(text string) (string, bool) {
 	return rest[:idLength], true
 }
 
-// same compares in a time that does not depend on where the two differ.
+// same reports whether text is the token, in constant time.
 func (t Token) same(text string) bool {
 	hash := sha256.Sum256([]byte(text))
 	return subtle.ConstantTimeCompare(hash[:], t.hash[:]) == 1
@@ -135,7 +131,7 @@ func (t Token) same(text string) bool {
 func parseHash(text string) (hash [sha256.Size]byte, err error) {
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(hash) {
-		return hash, errors.New("a hash is not 64 hexadecimal digits")
+		return hash, errors.New("a hash must be 64 hexadecimal digits")
 	}
 	return [sha256.Size]byte(raw), nil
 }

@@ -154,7 +154,7 @@ func TestCreateRefuses(t *testing.T) {
 		"other bounds":        {token.New{Principal: "a", Bounds: over("/srv/b")}, "its other tokens have other bounds"},
 		"an empty ceiling":    {token.New{Principal: "new", Bounds: &token.Bounds{}}, "no directory may be a workspace"},
 		"a default above it":  {token.New{Principal: "new", Bounds: wide}, "the ceiling does not allow it"},
-		"expired":             {token.New{Principal: "a", Expires: now}, "it is not in the future"},
+		"expired":             {token.New{Principal: "a", Expires: now}, "it must be in the future"},
 	} {
 		if _, _, err := s.Create(t.Context(), tt.new, now); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
@@ -215,6 +215,8 @@ func TestBrokenFile(t *testing.T) {
 		"half of it":       func() error { return os.WriteFile(s.Path(), good[:len(good)/2], 0o600) },
 		"empty":            func() error { return os.WriteFile(s.Path(), nil, 0o600) },
 		"another field":    replaced(s, good, `"principal": "a"`, `"principal": "a", "admin": true`),
+		"a field twice":    replaced(s, good, `"principal": "a"`, `"principal": "a", "principal": "a"`),
+		"in other case":    replaced(s, good, `"sha256"`, `"SHA256"`),
 		"no bounds":        replaced(s, good, `"principal": "a"`, `"principal": "b"`),
 		"a short hash":     replaced(s, good, hashOf(good), hashOf(good)[2:]),
 		"a wide ceiling":   replaced(s, good, `"/srv/a"`, `"srv/a"`),

@@ -34,10 +34,14 @@ func TestPutAndDrop(t *testing.T) {
 		"a list in a line":        {list, "{\n  \"permissions\": {\"allow\": [\"x\"]}\n}\n", "{\n  \"permissions\": {\"allow\": [\"x\", \"a\", \"b\"]}\n}\n", same, ""},
 		"a list over lines":       {list, "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\" // mine\n    ]\n  }\n}\n", "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\", // mine\n      \"a\",\n      \"b\"\n    ]\n  }\n}\n", same, ""},
 		"one of the words before": {list, "{\"permissions\":{\"allow\":[\"b\",\"a\"]}}", "{\"permissions\":{\"allow\":[\"b\",\"a\",\"a\",\"b\"]}}", same, ""},
-		"a trailing comma":        {list, "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\",\n    ],\n  },\n}\n", "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\",\n      \"a\",\n      \"b\"\n    ],\n  },\n}\n", "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\"\n    ],\n  },\n}\n", ""},
-		"no list":                 {list, `{"permissions": {"allow": "all"}}`, "", "", "allow is no list"},
-		"no object":               {list, `{"permissions": []}`, "", "", "permissions is no object"},
-		"a name twice":            {list, `{"permissions": {}, "permissions": {}}`, "", "", "permissions is there twice"},
+		"a trailing comma":        {list, "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\",\n    ],\n  },\n}\n", "{\n  \"permissions\": {\n    \"allow\": [\n      \"x\",\n      \"a\",\n      \"b\",\n    ],\n  },\n}\n", same, ""},
+		"a comma in a line":       {list, `{"permissions": {"allow": ["x",]}}`, `{"permissions": {"allow": ["x","a","b",]}}`, same, ""},
+		"a comment in a line":     {list, `{"permissions": { /* none */ }}`, `{"permissions": { /* none */"allow":["a","b"]}}`, `{}`, ""},
+		"a comment at the end":    {list, "{\n  \"permissions\": {\"allow\": [\"x\"]}\n} // end", "{\n  \"permissions\": {\"allow\": [\"x\", \"a\", \"b\"]}\n} // end", same, ""},
+		"nested too deep":         {list, "{\n\"a\": " + strings.Repeat("[", 1<<20), "", "", "line 2: nested deeper than 200 levels"},
+		"no list":                 {list, `{"permissions": {"allow": "all"}}`, "", "", "allow is not a list"},
+		"no object":               {list, `{"permissions": []}`, "", "", "permissions is not an object"},
+		"a name twice":            {list, `{"permissions": {}, "permissions": {}}`, "", "", "permissions appears twice"},
 		"deep in nothing":         {deep, "", "{\n  \"projects\": {\n    \"/p\": {\n      \"mcpServers\": {\n        \"box\": {\n          \"command\": \"x\",\n          \"args\": []\n        }\n      }\n    }\n  }\n}\n", "{}\n", ""},
 		"deep beside others":      {deep, "{\n  \"n\": 1e400,\n  \"projects\": {\n    \"/q\": {\"a\": 1}\n  }\n}\n", "{\n  \"n\": 1e400,\n  \"projects\": {\n    \"/q\": {\"a\": 1},\n    \"/p\": {\n      \"mcpServers\": {\n        \"box\": {\n          \"command\": \"x\",\n          \"args\": []\n        }\n      }\n    }\n  }\n}\n", same, ""},
 		"no setting":              {lines, "", "sandbox_mode = \"read-only\"" + tomlMark + "\nfeatures.shell_tool = false" + tomlMark + "\n", same, ""},
@@ -67,6 +71,28 @@ func TestPutAndDrop(t *testing.T) {
 			}
 			if nothing, err := tt.drop(back); err != nil || string(nothing) != string(back) {
 				t.Errorf("taken back again: %v\n%s", err, nothing)
+			}
+		})
+	}
+}
+
+// TestRemoveBesideComments: comments and lines around what is taken out stay.
+func TestRemoveBesideComments(t *testing.T) {
+	f := jsonFormat{path: []string{"s"}}
+	for name, tt := range map[string]struct{ old, want string }{
+		"between others":      {"{\"s\": {\n  // a's\n  \"a\": 1,\n  // ours\n  \"box\": {}, // tail\n  // b's\n  \"b\": 2\n}}", "{\"s\": {\n  // a's\n  \"a\": 1,\n  // ours\n  // tail\n  // b's\n  \"b\": 2\n}}"},
+		"the first":           {"{\"s\": {\n  \"box\": {},\n  \"b\": 2\n}}", "{\"s\": {\n  \"b\": 2\n}}"},
+		"the first of a line": {"{\"s\": {\n  // ours\n  \"box\": {}, \"b\": 2\n}}", "{\"s\": {\n  // ours\n  \"b\": 2\n}}"},
+		"the last of a line":  {`{"s": {"a": 1, "box": {} }}`, `{"s": {"a": 1 }}`},
+		"the last":            {"{\"s\": {\n  \"a\": 1 /* a's */,\n  // ours\n  \"box\": {} // tail\n}}", "{\"s\": {\n  \"a\": 1 /* a's */\n  // ours\n  // tail\n}}"},
+		"before a bracket":    {"{\"s\": {\"a\": 1, // a's\n \"box\": {}}}", "{\"s\": {\"a\": 1 // a's\n }}"},
+		"a trailing comma":    {"{\"s\": {\n  \"a\": 1,\n  \"box\": {},\n}}", "{\"s\": {\n  \"a\": 1,\n}}"},
+		"the only one":        {"{\"s\": {\n  // ours\n  \"box\": {}\n}, \"z\": 1}", "{\"z\": 1}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := f.remove([]byte(tt.old), "box")
+			if diff := cmp.Diff(tt.want, string(got)); err != nil || diff != "" {
+				t.Errorf("%v (-want +got)\n%s", err, diff)
 			}
 		})
 	}

@@ -9,24 +9,25 @@ import (
 	"strings"
 )
 
-// Client is how one of them is set up.
+// Client says how a client of the protocol is set up.
 type Client struct {
-	// Next is what to do when the server is there.
+	// Next tells the user what to do once the server is installed.
 	Next string
-	// Own says how the client's own tools for commands and files are turned off.
+	// Own tells the user how to turn off the client's own tools for commands and files.
 	Own string
-	// Below says where what [Target.Exclusive] turns off is on again, for a project at
-	// dir; nil where there is no such edit.
+	// Below tells the user of a project at dir where the tools that [Target.Exclusive]
+	// turns off are on again. It is nil if there is no such edit.
 	Below func(dir string) string
-	// Folder stands for the project in the configuration of a client that starts
-	// servers elsewhere; empty for those that start them where they were started.
+	// Folder is the client's placeholder for the project. It is empty for clients that
+	// start servers in the directory that they were started in.
 	Folder string
 
-	// Settings is the directory of a project that the client obeys when it starts. A
-	// sandbox keeps commands out of one that is there, also where it is empty.
+	// Settings is the directory of a project that the client obeys when it starts.
+	// Commands in a sandbox cannot write to one that exists, even an empty one.
 	Settings string
 
-	// Command is what adds a server where the client keeps them itself.
+	// Command returns the client's own command that adds a server, for scopes whose file
+	// only the client writes.
 	Command func(Server) []string
 
 	scopes    []place // the first is the usual one
@@ -34,26 +35,20 @@ type Client struct {
 	exclusive func(dir string) Change
 }
 
-// place is where the servers of a scope are; file is nil where the client's own
-// command has to write them.
+// place is where the servers of a scope are kept. file is nil if only the client's own
+// command writes there.
 type place struct {
 	name   Scope
 	file   func(dir string) (Change, error)
 	format func(dir string) format
 }
 
-// Clients are the names of those that can be set up.
+// Clients returns the names of the clients that can be set up, sorted.
 func Clients() []string { return slices.Sorted(maps.Keys(clients)) }
 
 // Has reports whether a client keeps servers in a scope.
 func Has(client string, scope Scope) bool {
 	return slices.ContainsFunc(clients[client].scopes, func(p place) bool { return p.name == scope })
-}
-
-// names lists the clients.
-func names() string {
-	all := Clients()
-	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
 var clients = map[string]Client{
@@ -156,8 +151,8 @@ func projectFile(sub string, mode os.FileMode) func(string) (Change, error) {
 	}
 }
 
-// userFile is a file below the directory that a variable names, or else below a
-// directory of the home.
+// userFile returns a file in the directory that an environment variable names, or else
+// in the directory sub of the home.
 func userFile(variable, sub, name string) func(string) (Change, error) {
 	return func(string) (Change, error) {
 		dir := ""
@@ -180,9 +175,9 @@ func (c Change) list(f jsonList) *Change {
 	return &c
 }
 
-// claudeProject is what Claude Code calls the project that a directory belongs to:
-// the root of its repository, for a worktree that of the main one, or else the
-// directory.
+// claudeProject returns the path by which Claude Code knows the project of a directory:
+// the root of its repository, for a worktree the root of the main one, or else the
+// directory itself.
 func claudeProject(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(filepath.Join(at, ".git"))
@@ -197,8 +192,9 @@ func claudeProject(dir string) string {
 	}
 }
 
-// mainWorktree reads the .git file of a worktree. It only chooses the name under
-// which a server is written that works in its own project alone.
+// mainWorktree returns the main worktree that the .git file of dir leads to, or dir. The
+// answer only chooses the key under which a server is written that works in its own
+// project alone, so a forged .git file gains nothing.
 func mainWorktree(dir string) string {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

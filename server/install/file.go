@@ -17,19 +17,19 @@ const maxFile = 8 << 20
 
 // Change is an edit of one file, which can be taken back.
 type Change struct {
-	// Path is of the file.
+	// Path is the path of the file.
 	Path string
-	// What is added, for messages.
+	// What names the addition in messages.
 	What string
-	// Text is what the file has then, as a file of its own, to print.
+	// Text is the addition as a file of its own, to print.
 	Text string
 	// Follow resolves the links of Path, and refuses one that commands of a sandbox
-	// could have made. nil: a file that is a link is refused. Of a project's links
-	// none leads out of it, whatever Follow says.
+	// could have made. If it is nil, a file that is a link is refused. No link of a
+	// project may lead out of it, whatever Follow says.
 	Follow func(path string) (string, error)
 
-	// Unmarked says that what Do puts in can look like what the user wrote. Who takes it
-	// back has to know that Do has put it there.
+	// Unmarked says that the addition can look like what the user wrote. Only a caller
+	// that knows that Do put it there may Undo it.
 	Unmarked bool
 
 	dir, sub  string // the project, and the file in it; empty for a user's file
@@ -47,8 +47,8 @@ func (c *Change) Do() (changed bool, err error) {
 	return c.edit(dir, name, c.put)
 }
 
-// Undo takes out of the file what Do puts in, and reports whether anything was
-// there. A file that says nothing then is removed.
+// Undo takes out of the file what Do puts in, and reports whether anything was there. It
+// removes a file that is then empty.
 func (c *Change) Undo() (changed bool, err error) {
 	dir, name, err := c.place(false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,13 +61,16 @@ func (c *Change) Undo() (changed bool, err error) {
 	if changed, err = c.edit(dir, name, c.drop); err != nil || !changed {
 		return false, err
 	}
-	if rest, _, err := read(dir, name); err == nil && saysNothing(rest) {
-		return true, dir.Remove(name)
+	if rest, _, err := read(dir, name); err == nil {
+		rest, _ = bytes.CutPrefix(rest, bom)
+		if rest = bytes.Join(bytes.Fields(rest), nil); len(rest) == 0 || string(rest) == "{}" {
+			return true, dir.Remove(name)
+		}
 	}
 	return true, nil
 }
 
-// There reports whether the file has what Undo takes out.
+// There reports whether the file holds what Undo takes out.
 func (c *Change) There() (bool, error) {
 	old, err := c.text()
 	if err != nil {
@@ -75,12 +78,6 @@ func (c *Change) There() (bool, error) {
 	}
 	rest, err := c.drop(old)
 	return !bytes.Equal(rest, old), err
-}
-
-func saysNothing(text []byte) bool {
-	text, _ = bytes.CutPrefix(text, bom)
-	rest := string(bytes.Join(bytes.Fields(text), nil))
-	return rest == "" || rest == "{}"
 }
 
 func (c *Change) edit(dir *os.Root, name string, change func([]byte) ([]byte, error)) (bool, error) {
@@ -120,7 +117,8 @@ func (c *Change) text() ([]byte, error) {
 	return old, nil
 }
 
-// unsafe says what is wrong, without the names that were used on the way there.
+// unsafe returns an [UnsafeError] with the cause, but without the names of temporary and
+// relative files that were used on the way.
 func (c *Change) unsafe(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) && (p.Path == c.Path || !filepath.IsAbs(p.Path)) {
 		err = p.Err
@@ -128,9 +126,9 @@ func (c *Change) unsafe(err error) error {
 	return &UnsafeError{Path: c.Path, Reason: err.Error(), cause: err}
 }
 
-// place opens the directory of the file; with create it makes it where there is
-// none, else that is [fs.ErrNotExist]. In a project, which commands may be changing,
-// no link leads out of it; a user's own file may be kept elsewhere.
+// place opens the directory of the file. A missing directory is created with create, and
+// otherwise [fs.ErrNotExist]. In a project, which commands may be changing, no link leads
+// out of it; a user's own file may be kept elsewhere.
 func (c *Change) place(create bool) (*os.Root, string, error) {
 	path := c.Path
 	if c.Follow != nil {
@@ -172,7 +170,7 @@ func (c *Change) place(create bool) (*os.Root, string, error) {
 	return dir, filepath.Base(c.sub), nil
 }
 
-// read gives what the file holds, and nil twice where there is none.
+// read returns the content of a file, or nil twice if it does not exist.
 func read(dir *os.Root, name string) ([]byte, fs.FileInfo, error) {
 	info, err := dir.Lstat(name)
 	switch {
@@ -183,7 +181,7 @@ func read(dir *os.Root, name string) ([]byte, fs.FileInfo, error) {
 	case info.Mode().Type() == fs.ModeSymlink:
 		return nil, nil, errors.New("it is a symbolic link")
 	case !info.Mode().IsRegular():
-		return nil, nil, errors.New("it is no regular file")
+		return nil, nil, errors.New("it is not a regular file")
 	}
 	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -201,7 +199,7 @@ func read(dir *os.Root, name string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// write puts a new file into the place of the old one, with its mode and owner.
+// write replaces the file by a new one with the mode and owner of the old.
 func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.FileInfo) (err error) {
 	next := "." + name + "." + rand.Text()[:8]
 	file, err := dir.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, c.mode)
@@ -223,7 +221,7 @@ func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.File
 	if err = errors.Join(err, file.Close()); err != nil {
 		return c.unsafe(err)
 	}
-	// Somebody may have saved it meanwhile.
+	// Somebody may have saved the file in the meantime.
 	if now, _, err := read(dir, name); err != nil || !bytes.Equal(now, old) {
 		return c.unsafe(ErrChanged)
 	}
@@ -233,8 +231,8 @@ func (c *Change) write(dir *os.Root, name string, data, old []byte, info fs.File
 	return nil
 }
 
-// keep gives a file the mode and, where root writes for others, the owner of the
-// one that it replaces.
+// keep gives a file the mode of the one that it replaces, and, if root writes for others,
+// its owner.
 func keep(file *os.File, info fs.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
 		if err := file.Chown(int(stat.Uid), int(stat.Gid)); err != nil {

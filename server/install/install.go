@@ -1,14 +1,13 @@
-// Package install writes into the configurations of clients what makes them start
-// a server of the Model Context Protocol:
+// Package install edits the configuration files of clients so that they start a server
+// of the Model Context Protocol:
 //
 //	target, err := install.Find("codex", install.User, dir)
 //	…
 //	changed, err := target.Server(install.Server{Name: "paddock", Command: path, Args: []string{"mcp"}}, false).Do()
 //
-// Files belong to their users: what is there stays as it is, to the byte, but for
-// what is added ([Change]). The result is read again before it is written, and has
-// to mean what was there and what was added; a file where that cannot be done is
-// left alone ([UnsafeError]).
+// The files belong to their users: an edit keeps every byte that is not ours ([Change]).
+// Before the result is written it is parsed again, and must mean what was there plus what
+// was added; a file that cannot be edited like that is left alone ([UnsafeError]).
 package install
 
 import (
@@ -23,24 +22,24 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Server is what a client is to start.
+// Server is a server that a client starts.
 type Server struct {
 	// Name is what the client calls it: letters, digits, "_" and "-".
 	Name string
 	// Command is a program, and Args its arguments.
 	Command string
 	Args    []string
-	// Approved lets models use it unasked, where a client keeps that beside the
-	// server ([Target.Approval] is for others).
+	// Approved lets models use it without asking the user, for clients that keep this
+	// beside the server ([Target.Approval] is for the others).
 	Approved bool
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Check refuses what no configuration can hold.
+// Check returns an error for names and texts that no configuration can hold.
 func (s Server) Check() error {
 	if !nameForm.MatchString(s.Name) {
-		return &policy.FieldError{Field: "--name", Value: s.Name, Reason: "it is not 1 to 64 letters, digits and the signs _ -"}
+		return &policy.FieldError{Field: "--name", Value: s.Name, Reason: "it must be 1 to 64 letters, digits, _ or -"}
 	}
 	field := "--command"
 	for _, text := range append([]string{s.Command}, s.Args...) {
@@ -54,18 +53,17 @@ func (s Server) Check() error {
 	return nil
 }
 
-// Scope is where a configuration holds.
+// Scope says for whom a configuration applies.
 type Scope string
 
 // The scopes.
 const (
-	// Local is a file of the user's, and one project alone.
-	Local   Scope = "local"
-	Project Scope = "project"
-	User    Scope = "user"
+	Local   Scope = "local"   // one project, in a file of the user's
+	Project Scope = "project" // one project, in a file of the project's
+	User    Scope = "user"    // all projects
 )
 
-// UnsafeError is a file that was left alone.
+// UnsafeError says why a file was left alone.
 type UnsafeError struct {
 	Path   string
 	Reason string
@@ -80,48 +78,48 @@ func (e *UnsafeError) Error() string {
 // Unwrap returns the cause.
 func (e *UnsafeError) Unwrap() error { return e.cause }
 
-// ErrOther says that another server has the name.
+// ErrOther means that another server has the name.
 var ErrOther = errors.New("another server has this name")
 
-// ErrChanged says that somebody else has written the file at the same moment.
+// ErrChanged means that somebody else wrote the file at the same moment.
 var ErrChanged = errors.New("it was changed at the same moment")
 
-// format is how a file holds servers.
+// format reads and edits the servers in the text of a configuration file.
 type format interface {
-	// snippet is the server as a file of its own.
+	// snippet returns a file that holds the server alone.
 	snippet(s Server) string
-	// edit adds the server to what a file holds. Nothing is changed where it is
-	// there. Where another is, that is [ErrOther], unless force replaces it.
+	// edit adds the server, and returns old if it is there. If another server has its
+	// name, edit replaces that with force, and otherwise returns [ErrOther].
 	edit(old []byte, s Server, force bool) ([]byte, error)
-	// remove takes the server of a name out.
+	// remove takes the server of a name out, and returns old if there is none.
 	remove(old []byte, name string) ([]byte, error)
-	// servers are those that a file holds, by name.
+	// servers returns the servers of the file, by name.
 	servers(old []byte) (map[string]Server, error)
-	// everywhere is this format for each place of the file where servers of this scope
-	// can be.
+	// everywhere returns this format for each place of the file where servers of this
+	// scope can be, its own first.
 	everywhere(old []byte) ([]format, error)
 }
 
-// Target is where a client's configuration is.
+// Target is the configuration of a client for one scope.
 type Target struct {
-	// Path is of the file; empty where the client's own command has to write it.
-	Path string
-	// Scope is the one that holds there.
+	// Path is the path of the file. It is empty if only the client's own command writes it.
+	Path  string
 	Scope Scope
-	// Client is how the client is set up.
 	Client
 
 	format format
-	file   Change // where it is
+	file   Change // where the file is, without an edit
 	dir    string // of the project
 }
 
-// Find returns where a client's configuration is: in the project at dir, or the
-// user's. An empty scope is the client's usual one.
+// Find returns the configuration of a client for a scope, in the project at dir or in
+// the user's home. An empty scope means the client's usual one.
 func Find(name string, scope Scope, dir string) (*Target, error) {
 	c, ok := clients[name]
 	if !ok {
-		err := &policy.FieldError{Field: "--client", Value: name, Reason: "unknown client", Hint: names() + "; for others: paddock mcp install --print"}
+		all := Clients()
+		known := strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
+		err := &policy.FieldError{Field: "--client", Value: name, Reason: "unknown client", Hint: known + "; for others: paddock mcp install --print"}
 		if name == "" {
 			err.Reason = "it is missing"
 		}
@@ -140,7 +138,7 @@ func Find(name string, scope Scope, dir string) (*Target, error) {
 		}
 		file, err := place.file(dir)
 		if err != nil {
-			return nil, &policy.FieldError{Field: "--scope", Value: string(scope), Reason: "the configuration cannot be found: " + err.Error()}
+			return nil, &policy.FieldError{Field: "--scope", Value: string(scope), Reason: "cannot find the configuration: " + err.Error()}
 		}
 		t.Path, t.file = file.Path, file
 		return t, nil
@@ -152,7 +150,7 @@ func Find(name string, scope Scope, dir string) (*Target, error) {
 	return nil, &policy.FieldError{Field: "--scope", Value: string(scope), Reason: "unknown scope for " + name, Hint: strings.Join(have, " or ")}
 }
 
-// Server is the edit that adds the server. force replaces another of its name.
+// Server returns the edit that adds the server. force replaces another of its name.
 func (t *Target) Server(s Server, force bool) *Change {
 	c := t.file
 	c.Text, c.What = t.format.snippet(s), "the server "+s.Name
@@ -170,12 +168,12 @@ func (t *Target) Server(s Server, force bool) *Change {
 type Found struct {
 	Server
 	// Target is where it is: the one that was asked, or, in a file that keeps servers by
-	// project, another one for the place of another project.
+	// project, one for another project.
 	Target *Target
 }
 
-// Servers returns the servers that the file holds, sorted: of a file that keeps them by
-// project those of each.
+// Servers returns the servers in the file, sorted by name. From a file that keeps them by
+// project it returns the servers of every project.
 func (t *Target) Servers(follow func(string) (string, error)) ([]Found, error) {
 	c := t.file
 	c.Follow = follow
@@ -205,8 +203,8 @@ func (t *Target) Servers(follow func(string) (string, error)) ([]Found, error) {
 	return found, nil
 }
 
-// Approval is the edit of a file of the user's that lets models use the server of a
-// name unasked; nil where [Server.Approved] does that, or nothing.
+// Approval returns the edit of a file of the user's that lets models use the server
+// without asking. It returns nil if [Server.Approved] does that, or nothing does.
 func (t *Target) Approval(name string) (*Change, error) {
 	if t.approval == nil || t.Scope != Local {
 		return nil, nil
@@ -219,8 +217,8 @@ func (t *Target) Approval(name string) (*Change, error) {
 	return c, nil
 }
 
-// Exclusive is the edit of the project that turns the client's own tools for
-// commands and files off; nil where no file does that.
+// Exclusive returns the edit of the project that turns the client's own tools for
+// commands and files off. It returns nil if no file does that.
 func (t *Target) Exclusive() *Change {
 	if t.exclusive == nil {
 		return nil
@@ -230,10 +228,11 @@ func (t *Target) Exclusive() *Change {
 	return &c
 }
 
-// Any is a client that nobody knows: to print what most of them read.
+// Any returns the target for an unknown client, to print the format that most clients
+// read.
 func Any() *Target { return &Target{format: jsonFormat{path: []string{"mcpServers"}}} }
 
-// Words are words as a shell reads them.
+// Words joins words into a command line, quoted for a shell.
 func Words(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

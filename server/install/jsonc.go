@@ -1,275 +1,380 @@
 package install
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
-// object is an object or a list in a text of JSON with comments and trailing
-// commas, by where its parts are.
-type object struct {
-	list      bool
-	open, end int // of the brackets
-	members   []member
-	comma     int // after the last member; -1 where there is none
-}
-
-// member is a member of an object, or an element of a list, which has no key.
-type member struct {
-	key      string
-	at       int // of the key, or of the element
-	from, to int // of the value
-	value    *object
-}
-
-// maxDepth bounds what is inside what.
+// maxDepth bounds how deep objects and lists nest.
 const maxDepth = 200
 
-var errTwice = errors.New("a name is there twice")
+var bom = []byte("\xef\xbb\xbf")
 
-// find gives the only member of this name, nil where there is none.
-func (o *object) find(key string) (*member, error) {
-	var found *member
-	for i := range o.members {
-		if o.members[i].key == key {
-			if found != nil {
-				return nil, errTwice
-			}
-			found = &o.members[i]
+var errWrong = errors.New("its servers are not written in a way that one can be changed without the others; --print says what to add by hand")
+
+// document is JSON with comments and trailing commas, as a tree that is written back
+// byte for byte but for what was edited.
+type document struct {
+	text []byte // which the offsets of the tree refer to
+	root hujson.Value
+	unit string // of indentation; empty if everything is on one line
+	eol  string
+}
+
+// newDocument parses text, which must be an object.
+func newDocument(text []byte) (*document, error) {
+	text, _ = bytes.CutPrefix(text, bom)
+	if err := checkDepth(text); err != nil {
+		return nil, err
+	}
+	// The parser wants a line comment to end with a newline, also at the end of the file.
+	whole := bytes.Clone(text)
+	if bytes.Contains(text[bytes.LastIndexByte(text, '\n')+1:], []byte("//")) {
+		whole = append(whole, '\n')
+	}
+	root, err := hujson.Parse(whole)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	root.AfterExtra = root.AfterExtra[:len(root.AfterExtra)-(len(whole)-len(text))]
+	object, is := root.Value.(*hujson.Object)
+	if !is {
+		return nil, fmt.Errorf("line %d: it is not an object", 1+bytes.Count(root.BeforeExtra, []byte("\n")))
+	}
+	d := &document{text: text, root: root, unit: "  ", eol: lineEndOf(text)}
+	switch {
+	case len(object.Members) == 0:
+	case !d.spansLines(&root):
+		d.unit = ""
+	default:
+		if own, first := d.lineIndent(object.Members[0].Name.StartOffset); first && own != "" {
+			d.unit = own
 		}
+	}
+	return d, nil
+}
+
+// checkDepth refuses brackets that nest deeper than maxDepth: the parser recurses for each
+// of them, without a bound.
+func checkDepth(text []byte) error {
+	depth := 0
+	for at := 0; at < len(text); at++ {
+		switch text[at] {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("line %d: nested deeper than %d levels", 1+bytes.Count(text[:at], []byte("\n")), maxDepth)
+			}
+		case '}', ']':
+			depth--
+		case '"':
+			for at++; at < len(text) && text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
+			}
+		case '/':
+			end := "\n"
+			if bytes.HasPrefix(text[at:], []byte("/*")) {
+				end = "*/"
+			}
+			// Text that is not a comment, or does not end, is an error of the parser's.
+			length := bytes.Index(text[min(at+2, len(text)):], []byte(end))
+			if length < 0 {
+				return nil
+			}
+			at += length + 1 + len(end)
+		}
+	}
+	return nil
+}
+
+// standard returns a value as JSON without comments.
+func standard(v hujson.Value) []byte {
+	v = v.Clone()
+	v.Minimize()
+	return v.Pack()
+}
+
+// editJSON returns the text as change leaves it. The result is read again: it must mean
+// what the text did, with what expect does to that.
+func editJSON(old []byte, change func(*document) error, expect func(map[string]any)) ([]byte, error) {
+	text, marked := bytes.CutPrefix(old, bom)
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("{}\n")
+	}
+	d, err := newDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	before := standard(d.root)
+	if err := change(d); err != nil {
+		return nil, err
+	}
+	edited := d.root.Pack()
+	if bytes.Equal(edited, text) {
+		return old, nil
+	}
+	d, err = newDocument(edited)
+	if err != nil {
+		return nil, err
+	}
+	var was, is map[string]any
+	if err := errors.Join(decode(before, &was), decode(standard(d.root), &is)); err != nil {
+		return nil, err
+	}
+	expect(was)
+	// What was put in is compared as it reads.
+	if err := decode([]byte(encode(was, "", "")), &was); err != nil || !reflect.DeepEqual(was, is) {
+		return nil, errWrong
+	}
+	if marked {
+		edited = append(bytes.Clone(bom), edited...)
+	}
+	return edited, nil
+}
+
+func decode(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	return dec.Decode(into)
+}
+
+// encode writes a value over several lines, the later ones behind indent; on one line
+// if unit is empty.
+func encode(v any, indent, unit string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if unit != "" {
+		enc.SetIndent(indent, unit)
+	}
+	_ = enc.Encode(v) // it holds strings alone
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// nest wraps a value in objects, one for each key of path.
+func nest(path []string, value any) any {
+	for _, key := range slices.Backward(path) {
+		value = map[string]any{key: value}
+	}
+	return value
+}
+
+// find returns the index of the only member with a name, or -1.
+func find(o *hujson.Object, key string) (int, error) {
+	found := -1
+	for i, m := range o.Members {
+		if nameOf(m) != key {
+			continue
+		}
+		if found >= 0 {
+			return 0, errors.New(key + " appears twice")
+		}
+		found = i
 	}
 	return found, nil
 }
 
-// scanner reads such a text, and writes plain JSON of the same meaning.
-type scanner struct {
-	text  []byte
-	at    int
-	plain []byte // with spaces for what JSON does not have
-}
+func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
-// scan reads a whole text, which is an object.
-func scan(text []byte) (root *object, plain []byte, err error) {
-	s := &scanner{text: text, plain: append([]byte(nil), text...)}
-	if err := s.space(); err != nil {
-		return nil, nil, err
-	}
-	if s.next() != '{' {
-		return nil, nil, s.wrong("it is not an object")
-	}
-	root, err = s.object(0)
-	if err == nil {
-		err = s.space()
-	}
-	if err == nil && s.at < len(text) {
-		err = s.wrong("something follows the object")
-	}
-	if err == nil && !json.Valid(s.plain) {
-		err = errors.New("it is not JSON")
-	}
-	return root, s.plain, err
-}
-
-func (s *scanner) next() byte {
-	if s.at < len(s.text) {
-		return s.text[s.at]
-	}
-	return 0
-}
-
-func (s *scanner) wrong(reason string) error {
-	line := 1
-	for _, c := range s.text[:s.at] {
-		if c == '\n' {
-			line++
+// walk follows keys as far as they exist. It returns the object that it has reached, and
+// the keys that are missing below it.
+func (d *document) walk(path []string) (at *hujson.Value, missing []string, err error) {
+	at = &d.root
+	for i, key := range path {
+		o := at.Value.(*hujson.Object)
+		n, err := find(o, key)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case n < 0:
+			return at, path[i:], nil
+		}
+		at = &o.Members[n].Value
+		if _, is := at.Value.(*hujson.Object); !is {
+			return nil, nil, errors.New(key + " is not an object")
 		}
 	}
-	return fmt.Errorf("line %d: %s", line, reason)
+	return at, nil, nil
 }
 
-// space passes over blanks and comments.
-func (s *scanner) space() error {
-	for s.at < len(s.text) {
-		switch s.text[s.at] {
-		case ' ', '\t', '\n', '\r':
-			s.at++
-		case '/':
-			if err := s.comment(); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
-	}
-	return nil
-}
-
-func (s *scanner) comment() error {
-	from := s.at
-	end := commentEnd(s.text, from)
-	if end < 0 {
-		return s.wrong("a / begins no comment that ends")
-	}
-	s.at = end
-	for i := from; i < s.at; i++ {
-		if s.plain[i] != '\n' && s.plain[i] != '\r' {
-			s.plain[i] = ' '
-		}
-	}
-	return nil
-}
-
-// commentEnd is where a comment that begins at from ends, -1 where it does not.
-func commentEnd(text []byte, from int) int {
-	if from+1 >= len(text) {
-		return -1
-	}
-	switch text[from+1] {
-	case '/':
-		for i := from; i < len(text); i++ {
-			if text[i] == '\n' {
-				return i
-			}
-		}
-		return len(text)
-	case '*':
-		for i := from + 3; i < len(text); i++ {
-			if text[i-1] == '*' && text[i] == '/' {
-				return i + 1
-			}
-		}
-	}
-	return -1
-}
-
-// value reads any value, and returns it where it is an object or a list.
-func (s *scanner) value(depth int) (*object, error) {
-	if depth > maxDepth {
-		return nil, s.wrong("too much is inside each other")
-	}
-	switch c := s.next(); c {
-	case '{':
-		return s.object(depth)
-	case '[':
-		return s.list(depth)
-	case '"':
-		_, err := s.str()
+// at returns the value at a path, or nil.
+func (d *document) at(path []string) (*hujson.Value, error) {
+	last := len(path) - 1
+	parent, missing, err := d.walk(path[:last])
+	if err != nil || len(missing) > 0 {
 		return nil, err
 	}
-	from := s.at
-	for s.at < len(s.text) && !isEnd(s.text[s.at]) {
-		s.at++
+	o := parent.Value.(*hujson.Object)
+	n, err := find(o, path[last])
+	if err != nil || n < 0 {
+		return nil, err
 	}
-	if s.at == from || !json.Valid(s.text[from:s.at]) {
-		return nil, s.wrong("there is no value")
-	}
-	return nil, nil
+	return &o.Members[n].Value, nil
 }
 
-func isEnd(c byte) bool {
-	switch c {
-	case ' ', '\t', '\n', '\r', ',', '}', ']', '/', ':':
-		return true
-	}
-	return false
-}
-
-func (s *scanner) str() (string, error) {
-	from := s.at
-	for s.at++; s.at < len(s.text); s.at++ {
-		switch s.text[s.at] {
-		case '\\':
-			s.at++
-		case '"':
-			s.at++
-			text := ""
-			if err := json.Unmarshal(s.text[from:s.at], &text); err != nil {
-				return "", s.wrong("a string is not as JSON has them: " + strconv.Quote(string(s.text[from:s.at])))
-			}
-			return text, nil
-		}
-	}
-	s.at = min(s.at, len(s.text))
-	return "", s.wrong("a string does not end")
-}
-
-func (s *scanner) object(depth int) (*object, error) {
-	o := &object{open: s.at, comma: -1}
-	err := s.elements('}', &o.comma, func() error {
-		m := member{at: s.at}
-		if s.next() != '"' {
-			return s.wrong("a name is missing")
-		}
-		var err error
-		if m.key, err = s.str(); err != nil {
-			return err
-		}
-		if err := s.space(); err != nil {
-			return err
-		}
-		if s.next() != ':' {
-			return s.wrong("a : is missing")
-		}
-		s.at++
-		if err := s.space(); err != nil {
-			return err
-		}
-		m.from = s.at
-		if m.value, err = s.value(depth + 1); err != nil {
-			return err
-		}
-		m.to = s.at
-		o.members = append(o.members, m)
-		return nil
-	})
-	o.end = s.at - 1
-	return o, err
-}
-
-func (s *scanner) list(depth int) (*object, error) {
-	o := &object{list: true, open: s.at, comma: -1}
-	err := s.elements(']', &o.comma, func() error {
-		m := member{at: s.at, from: s.at}
-		var err error
-		m.value, err = s.value(depth + 1)
-		m.to = s.at
-		o.members = append(o.members, m)
+// put adds a value at a path that does not exist.
+func (d *document) put(path []string, value any) error {
+	last := len(path) - 1
+	parent, missing, err := d.walk(path[:last])
+	if err != nil {
 		return err
-	})
-	o.end = s.at - 1
-	return o, err
+	}
+	missing = append(slices.Clone(missing), path[last])
+	o, indent := parent.Value.(*hujson.Object), d.childIndent(parent)
+	m := hujson.ObjectMember{
+		Name:  hujson.Value{Value: hujson.String(missing[0])},
+		Value: hujson.Value{Value: d.value(nest(missing[1:], value), indent)},
+	}
+	if d.unit != "" {
+		m.Value.BeforeExtra = hujson.Extra(" ")
+	}
+	o.Members = attach(d, parent, indent, o.Members, m, &o.AfterExtra, memberEnds)
+	return nil
 }
 
-// elements reads what stands between brackets, parted by commas, of which comma
-// becomes a last one.
-func (s *scanner) elements(closing byte, comma *int, one func() error) error {
-	s.at++
-	for first := true; ; first = false {
-		if err := s.space(); err != nil {
+// appendTo adds words to a list.
+func (d *document) appendTo(list *hujson.Value, words []string) {
+	a, indent := list.Value.(*hujson.Array), d.childIndent(list)
+	for _, word := range words {
+		a.Elements = attach(d, list, indent, a.Elements, hujson.Value{Value: d.value(word, indent)}, &a.AfterExtra, elementEnds)
+	}
+}
+
+// remove takes away the value at a path, and the objects that are then empty.
+func (d *document) remove(path []string) error {
+	for {
+		last := len(path) - 1
+		parent, _, err := d.walk(path[:last])
+		if err != nil {
 			return err
 		}
-		if s.next() == closing {
-			if *comma >= 0 {
-				s.plain[*comma] = ' '
-			}
-			s.at++
-			return nil
+		o := parent.Value.(*hujson.Object)
+		if len(o.Members) == 1 && last > 0 {
+			path = path[:last]
+			continue
 		}
-		if !first && *comma < 0 {
-			return s.wrong("a comma is missing")
+		n, err := find(o, path[last])
+		if err == nil {
+			o.Members = detach(o.Members, n, &o.AfterExtra, memberEnds)
 		}
-		*comma = -1
-		if err := one(); err != nil {
-			return err
+		return err
+	}
+}
+
+func memberEnds(m *hujson.ObjectMember) (first, last *hujson.Value) { return &m.Name, &m.Value }
+func elementEnds(v *hujson.Value) (first, last *hujson.Value)       { return v, v }
+
+// value formats a value whose later lines are indented by indent.
+func (d *document) value(v any, indent string) hujson.Literal {
+	return hujson.Literal(strings.ReplaceAll(encode(v, indent, d.unit), "\n", d.eol))
+}
+
+// lineIndent returns the blanks that the line of an offset begins with, and whether
+// nothing else is before the offset in its line.
+func (d *document) lineIndent(at int) (indent string, first bool) {
+	line := d.text[bytes.LastIndexByte(d.text[:at], '\n')+1 : at]
+	rest := bytes.TrimLeft(line, " \t")
+	return string(line[:len(line)-len(rest)]), len(rest) == 0
+}
+
+// childIndent returns the indentation of what is in an object or a list.
+func (d *document) childIndent(parent *hujson.Value) string {
+	last := 0
+	switch v := parent.Value.(type) {
+	case *hujson.Object:
+		if n := len(v.Members); n > 0 {
+			last = v.Members[n-1].Name.StartOffset
 		}
-		if err := s.space(); err != nil {
-			return err
-		}
-		if s.next() == ',' {
-			*comma = s.at
-			s.at++
+	case *hujson.Array:
+		if n := len(v.Elements); n > 0 {
+			last = v.Elements[n-1].StartOffset
 		}
 	}
+	if indent, first := d.lineIndent(last); last > 0 && first {
+		return indent
+	}
+	indent, _ := d.lineIndent(parent.StartOffset)
+	return indent + d.unit
+}
+
+func (d *document) spansLines(v *hujson.Value) bool {
+	return bytes.IndexByte(d.text[v.StartOffset:v.EndOffset], '\n') >= 0
+}
+
+// commentsOfLine matches comments up to the end of the line that they begin in.
+var commentsOfLine = regexp.MustCompile(`^((?:[ \t]|/\*(?s:.*?)\*/)*(?://[^\n]*?)?)\r?\n`)
+
+// attach adds an item to those of parent, behind the last one and the comments in its
+// line. after is the text between the last one and the closing bracket. A list that ends
+// with a comma still does afterwards.
+func attach[T any](d *document, parent *hujson.Value, indent string, items []T, item T, after *hujson.Extra, ends func(*T) (first, last *hujson.Value)) []T {
+	_, isList := parent.Value.(*hujson.Array)
+	first, last := ends(&item)
+	closing, _ := d.lineIndent(parent.StartOffset)
+	switch {
+	case d.unit == "" && len(items) == 0:
+		first.BeforeExtra, *after = bytes.TrimRight(*after, " \t"), nil
+	case d.unit == "":
+	case len(items) == 0:
+		inner := strings.TrimRight(string(*after), " \t\r\n")
+		first.BeforeExtra, *after = hujson.Extra(inner+d.eol+indent), hujson.Extra(d.eol+closing)
+	case isList && !d.spansLines(parent) && !bytes.Contains(*after, []byte("\n")):
+		first.BeforeExtra = hujson.Extra(" ")
+	default:
+		line := ""
+		if m := commentsOfLine.FindSubmatch(*after); m != nil {
+			line = string(m[1])
+			*after = (*after)[len(line):]
+		} else if !bytes.Contains(*after, []byte("\n")) {
+			*after = hujson.Extra(d.eol + closing + string(*after))
+		}
+		first.BeforeExtra = hujson.Extra(line + d.eol + indent)
+	}
+	if n := len(items); n > 0 {
+		if _, before := ends(&items[n-1]); before.AfterExtra != nil {
+			last.AfterExtra = hujson.Extra{} // which the tree has for a trailing comma
+		}
+	}
+	return append(items, item)
+}
+
+// detach takes an item away, with its comma. Comments around it stay.
+func detach[T any](items []T, i int, after *hujson.Extra, ends func(*T) (first, last *hujson.Value)) []T {
+	first, last := ends(&items[i])
+	isLast := i == len(items)-1
+	if !isLast {
+		next, _ := ends(&items[i+1])
+		after = &next.BeforeExtra
+	} else if i > 0 {
+		_, before := ends(&items[i-1])
+		switch {
+		case last.AfterExtra == nil:
+			first.BeforeExtra = slices.Concat(before.AfterExtra, first.BeforeExtra)
+			before.AfterExtra = nil
+		case before.AfterExtra == nil:
+			before.AfterExtra = hujson.Extra{}
+		}
+	}
+	blank := len(bytes.TrimSpace(first.BeforeExtra)) == 0
+	rest := bytes.TrimLeft(*after, " \t")
+	switch {
+	case bytes.HasPrefix(rest, []byte("\n")) || bytes.HasPrefix(rest, []byte("\r\n")):
+		ownLine := bytes.TrimSuffix(bytes.TrimRight(first.BeforeExtra, " \t"), []byte("\n"))
+		*after = append(bytes.Clone(bytes.TrimSuffix(ownLine, []byte("\r"))), *after...)
+	case !blank || !isLast:
+		*after = append(bytes.Clone(first.BeforeExtra), rest...)
+	}
+	if items = slices.Delete(items, i, i+1); len(items) == 0 && len(bytes.TrimSpace(*after)) == 0 {
+		*after = nil
+	}
+	return items
 }

@@ -7,13 +7,15 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlFormat is a table [mcp_servers.NAME] for each server. It is edited by lines,
-// so that comments and order stay.
+// tomlFormat is a table [mcp_servers.NAME] for each server. Tables are cut out and put in
+// as text, so that comments and order stay.
 type tomlFormat struct{}
 
 const serversKey = "mcp_servers"
@@ -34,8 +36,8 @@ func (tomlFormat) snippet(s Server) string {
 	return b.String()
 }
 
-// tomlString is a basic string: JSON's are the same where no control character is
-// in them ([Server.Check]).
+// tomlString formats a basic string. Without control characters, which [Server.Check]
+// refuses, it looks like JSON's.
 func tomlString(text string) string { return encode(text, "", "") }
 
 func (f tomlFormat) edit(old []byte, s Server, force bool) ([]byte, error) {
@@ -86,7 +88,7 @@ func (tomlFormat) servers(old []byte) (map[string]Server, error) {
 
 func (f tomlFormat) everywhere([]byte) ([]format, error) { return []format{f}, nil }
 
-// editTOML gives the text as change leaves it. A change of nil is none.
+// editTOML returns the text as change leaves it; change returns nil to leave it alone.
 func editTOML(old []byte, change func(text []byte, meaning map[string]any) ([]byte, error)) ([]byte, error) {
 	text, marked := bytes.CutPrefix(old, bom)
 	meaning, err := parseTOML(text)
@@ -111,7 +113,7 @@ func parseTOML(text []byte) (map[string]any, error) {
 	err := toml.Unmarshal(text, &doc)
 	if wrong := (*toml.DecodeError)(nil); errors.As(err, &wrong) {
 		line, _ := wrong.Position()
-		return nil, fmt.Errorf("line %d: it is not TOML: %s", line, strings.TrimPrefix(wrong.Error(), "toml: "))
+		return nil, fmt.Errorf("line %d: not valid TOML: %s", line, strings.TrimPrefix(wrong.Error(), "toml: "))
 	}
 	return doc, err
 }
@@ -121,8 +123,8 @@ func serversIn(doc map[string]any) map[string]any {
 	return servers
 }
 
-// startsSame says whether a table starts the same server. What it says beside
-// that is its user's.
+// startsSame reports whether a table starts the same server. Its other settings belong to
+// the user.
 func startsSame(got any, s Server) bool {
 	table, ok := got.(map[string]any)
 	if !ok || table["command"] != s.Command {
@@ -140,13 +142,13 @@ func startsSame(got any, s Server) bool {
 	return true
 }
 
-// isExactly says whether a table is the server's, and says nothing beside.
+// isExactly reports whether a table holds the server and no other setting.
 func (f tomlFormat) isExactly(got any, s Server) bool {
 	own, err := parseTOML([]byte(f.snippet(s)))
 	return err == nil && reflect.DeepEqual(got, serversIn(own)[s.Name])
 }
 
-// lineEndOf is how lines of a file end.
+// lineEndOf returns how the lines of a file end.
 func lineEndOf(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
 		return "\r\n"
@@ -154,7 +156,7 @@ func lineEndOf(text []byte) string {
 	return "\n"
 }
 
-// add puts the table behind everything else.
+// add puts the table at the end.
 func (tomlFormat) add(text []byte, snippet string) []byte {
 	end := lineEndOf(text)
 	out := append([]byte(nil), text...)
@@ -169,70 +171,71 @@ func (tomlFormat) add(text []byte, snippet string) []byte {
 	return append(out, strings.ReplaceAll(snippet, "\n", end)...)
 }
 
-// header is the line that begins a table.
-var header = regexp.MustCompile(`^[ \t]*\[`)
-
-// headerOf matches the beginning of the line that begins a server's table, or one
-// below it.
-func headerOf(name string) string {
-	return `^[ \t]*\[[ \t]*` + serversKey + `[ \t]*\.[ \t]*["']?` + regexp.QuoteMeta(name) + `["']?[ \t]*`
+// tomlTable is a table by its header: its name, and where its line begins.
+type tomlTable struct {
+	name []string
+	from int
 }
 
-// replace puts a text into the place of the table of a server, and of those below
-// it: an environment that was another server's is none of this one's. A line that
-// only looks like a header, in a string say, does not pass the check.
+// tomlTables returns the tables of a text that is TOML.
+func tomlTables(text []byte) []tomlTable {
+	var tables []tomlTable
+	p := unstable.Parser{}
+	for p.Reset(text); p.NextExpression(); {
+		if e := p.Expression(); e.Kind == unstable.Table || e.Kind == unstable.ArrayTable {
+			var t tomlTable
+			for key := e.Key(); key.Next(); {
+				t.name = append(t.name, string(key.Node().Data))
+				t.from = bytes.LastIndexByte(text[:key.Node().Raw.Offset], '\n') + 1
+			}
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+// asideLines matches blank lines and comments at the end of a text.
+var asideLines = regexp.MustCompile(`(?m)^(?:[ \t]*(?:#.*)?\n)*[ \t\r]*(?:#.*)?\z`)
+
+// replace puts a text into the place of the table of a server. Those below it go too: an
+// environment that was another server's must not become this one's.
 func (f tomlFormat) replace(before map[string]any, text []byte, name, snippet string) ([]byte, error) {
-	own := regexp.MustCompile(headerOf(name) + `\][ \t]*(#.*)?\r?\n?$`)
-	below := regexp.MustCompile(headerOf(name) + `\.`)
-	lines, end := bytes.SplitAfter(text, []byte("\n")), lineEndOf(text)
-	err := errors.New("the server of this name is not a table of its own")
-	for i, line := range lines {
-		if !own.Match(line) {
+	server, tables, end := []string{serversKey, name}, tomlTables(text), lineEndOf(text)
+	edited, found, kept := []byte{}, false, 0
+	for i, t := range tables {
+		if len(t.name) < 2 || !slices.Equal(t.name[:2], server) {
 			continue
 		}
-		edited := append([]byte{}, bytes.Join(lines[:i], nil)...)
-		edited = append(edited, strings.ReplaceAll(snippet, "\n", end)...)
-		for at := tableEnd(lines, i); at < len(lines); {
-			if below.Match(lines[at]) {
-				at = tableEnd(lines, at)
-				continue
-			}
-			edited = append(edited, lines[at]...)
-			at++
+		to := len(text)
+		if i+1 < len(tables) {
+			to = tables[i+1].from
 		}
-		if snippet == "" && len(bytes.TrimSpace(bytes.Join(lines[tableEnd(lines, i):], nil))) == 0 {
-			edited = bytes.TrimRight(edited, " \t\r\n") // it was the last
-			if len(edited) > 0 {
-				edited = append(edited, end...)
-			}
+		// What stands before the next table belongs to that.
+		if aside := asideLines.FindIndex(text[t.from:to]); aside != nil {
+			to = t.from + aside[0]
 		}
-		if err = f.check(before, edited, name, snippet); err == nil {
-			return edited, nil
+		edited = append(edited, text[kept:t.from]...)
+		if len(t.name) == 2 {
+			found = true
+			edited = append(edited, strings.ReplaceAll(snippet, "\n", end)...)
+		}
+		kept = to
+	}
+	if !found {
+		return nil, errors.New("the server of this name is not a table of its own")
+	}
+	edited = append(edited, text[kept:]...)
+	if snippet == "" && len(bytes.TrimSpace(text[kept:])) == 0 {
+		edited = bytes.TrimRight(edited, " \t\r\n")
+		if len(edited) > 0 {
+			edited = append(edited, end...)
 		}
 	}
-	return nil, err
+	return edited, f.check(before, edited, name, snippet)
 }
 
-// tableEnd is the first line behind the table that begins at a line.
-func tableEnd(lines [][]byte, from int) int {
-	to := from + 1
-	for to < len(lines) && !header.Match(lines[to]) {
-		to++
-	}
-	for to > from+1 && isAside(lines[to-1]) {
-		to--
-	}
-	return to
-}
-
-// isAside says that a line says nothing to a program.
-func isAside(line []byte) bool {
-	line = bytes.TrimSpace(line)
-	return len(line) == 0 || line[0] == '#'
-}
-
-// check reads the result again: it must be what was there, and what the snippet
-// says of the server.
+// check parses the result: it must mean what was there, with the server as the snippet
+// has it.
 func (tomlFormat) check(before map[string]any, edited []byte, name, snippet string) error {
 	after, err := parseTOML(edited)
 	want, wrong := parseTOML([]byte(snippet))
@@ -245,7 +248,7 @@ func (tomlFormat) check(before map[string]any, edited []byte, name, snippet stri
 	return nil
 }
 
-// without is a file's meaning but for one server.
+// without returns a copy of a decoded file that lacks one server.
 func without(doc map[string]any, name string) map[string]any {
 	doc = maps.Clone(doc)
 	servers, is := doc[serversKey].(map[string]any)
@@ -259,10 +262,10 @@ func without(doc map[string]any, name string) map[string]any {
 	return doc
 }
 
-// tomlLines are settings of a file, each in a line of its own that a comment marks.
+// tomlLines are settings that are each added as a line of their own, marked by a comment.
 type tomlLines []tomlLine
 
-// tomlLine is a setting: of the file, or of a table.
+// tomlLine is a setting of a table, or of the file if table is empty.
 type tomlLine struct{ table, key, value string }
 
 const tomlMark = " # by paddock mcp install"
@@ -301,8 +304,10 @@ func (f tomlLines) put(old []byte) ([]byte, error) {
 				edited = text
 			}
 			line, at := strings.Join(path, ".")+" = "+l.value+tomlMark+end, 0
-			if own := regexp.MustCompile(`(?m)^[ \t]*\[[ \t]*` + l.table + `[ \t]*\][ \t]*(#.*)?\r?\n`).FindIndex(edited); l.table != "" && own != nil {
-				line, at = l.key+" = "+l.value+tomlMark+end, own[1]
+			for _, t := range tomlTables(edited) {
+				if header := bytes.IndexByte(edited[t.from:], '\n'); len(path) == 2 && slices.Equal(t.name, path[:1]) && header >= 0 {
+					line, at = l.key+" = "+l.value+tomlMark+end, t.from+header+1
+				}
 			}
 			edited = splice(edited, at, at, line)
 			setIn(before, path, value)

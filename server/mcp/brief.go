@@ -2,15 +2,15 @@ package mcp
 
 import "encoding/json"
 
-// brief is what a model reads of a tool, in each of its requests: a few sentences,
-// and a short one for each field that daily work needs. Other fields of the
-// operation are accepted all the same; docs/mcp.md has them.
+// brief is the description of a tool that a model reads in each request: a few sentences, and a
+// short one for each field of daily work. The operation's other fields, which docs/mcp.md
+// lists, are accepted all the same.
 type brief struct {
 	text   string
 	fields map[string]string // by name; "edits.old" is a field of what edits holds
 }
 
-// briefs are those of the tools of the workspace profile, by name.
+// briefs are the briefs of the tools of the workspace profile, by name.
 var briefs = map[string]brief{
 	"exec": {"Run a command in the sandbox, in /workspace. Files stay for the next call; directory and variables do not (session_run keeps them). " +
 		"When it exits, everything it started is ended. Long output is shortened in the middle; output_read reads the rest. For servers use service_start.",
@@ -138,12 +138,12 @@ var briefs = map[string]brief{
 	}},
 }
 
-// schema is an operation's input schema with the fields of the brief alone, and
-// without the notations that the operation's own errors explain.
+// schema returns an operation's input schema with only the fields of the brief, and without
+// patterns and bounds, which the operation's errors explain.
 func (b brief) schema(within json.RawMessage) json.RawMessage {
 	var tree map[string]any
 	if err := json.Unmarshal(within, &tree); err != nil {
-		return json.RawMessage(`{"type":"object"}`) // not for the table's schemas, which tests read
+		return json.RawMessage(`{"type":"object"}`) // never for the table's schemas, which tests check
 	}
 	b.trim(tree, "")
 	short := map[string]any{"type": "object", "properties": map[string]any{}}
@@ -160,7 +160,7 @@ func (b brief) schema(within json.RawMessage) json.RawMessage {
 	return text
 }
 
-// trim leaves of an object's schema what a model needs to fill it.
+// trim removes from an object's schema what a model does not need.
 func (b brief) trim(node map[string]any, above string) {
 	own, _ := node["properties"].(map[string]any)
 	for name, value := range own {
@@ -177,7 +177,7 @@ func (b brief) trim(node map[string]any, above string) {
 			field["description"] = text
 		}
 		if several, is := field["type"].([]any); is {
-			field["type"] = several[0] // the plainest comes first
+			field["type"] = several[0] // the simplest comes first
 			if several[0] != "array" {
 				delete(field, "items")
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"time"
@@ -16,30 +17,30 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// patience is how long a call that was cancelled may take to say what became of
-// what it started, before it is answered without.
-const patience = 2 * time.Second
+// cancelGrace is how long a cancelled call may take to report what became of what it started,
+// before it is answered without that.
+const cancelGrace = 2 * time.Second
 
-// answer is how an operation ended.
+// answer is the result of an operation.
 type answer struct {
 	out any
 	err error
 }
 
-// call does an operation for a client.
+// call runs an operation for a client.
 func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*sdk.CallToolResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(v.ctx, cancel)()
-	if err := v.held(); err != nil {
+	if err := v.checkHold(); err != nil {
 		return v.render(o, answer{err: err}, ""), nil
 	}
-	if !v.work.begin() {
+	if !v.calls.begin() {
 		return v.render(o, answer{err: errEnding}, ""), nil
 	}
-	leave, err := v.slots.enter(ctx, cancel, req.Session, o.Hints.Control)
+	leave, err := v.limits.enter(ctx, cancel, req.Session, o.Hints.Control)
 	if err != nil {
-		v.work.done()
+		v.calls.done()
 		return v.render(o, answer{err: err}, ""), nil
 	}
 	input := []byte(req.Params.Arguments)
@@ -49,7 +50,7 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 	progress := v.progress(ctx, req, o)
 	done := make(chan answer, 1)
 	go func() {
-		defer v.work.done()
+		defer v.calls.done()
 		defer leave()
 		done <- v.do(ctx, o, input, progress)
 	}()
@@ -59,14 +60,14 @@ func (v *view) call(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) (*s
 
 var errEnding = &paddock.Error{Message: "cannot begin: the server is ending", Code: wire.CodeGone}
 
-// wait gives the answer, or, soon after ctx has ended, says that there is none.
+// wait returns the answer, or, cancelGrace after ctx has ended, an error.
 func wait(ctx context.Context, name string, done <-chan answer) answer {
 	select {
 	case a := <-done:
 		return a
 	case <-ctx.Done():
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(cancelGrace)
 	defer late.Stop()
 	select {
 	case a := <-done:
@@ -76,7 +77,7 @@ func wait(ctx context.Context, name string, done <-chan answer) answer {
 	}
 }
 
-// do calls the operation. A panic is its answer, and nobody else's.
+// do calls the operation. A panic becomes an error of this call alone.
 func (v *view) do(ctx context.Context, o *op.Op, input []byte, p *progress) (a answer) {
 	defer v.recovered(o.Name, &a.err)
 	a.out, a.err = o.Call(ctx, v.env, input, p.stream())
@@ -89,13 +90,13 @@ func (v *view) do(ctx context.Context, o *op.Op, input []byte, p *progress) (a a
 
 func errPanic(what string) error {
 	return &paddock.Error{
-		Message: "cannot do " + what + ": it failed in a way that nobody foresaw",
-		Hint:    "that is a mistake of Paddock's own; the log of the server says where. Other calls are not affected",
+		Message: "cannot do " + what + ": internal error",
+		Hint:    "this is a bug in Paddock; the server's log has the stack trace. Other calls are not affected",
 	}
 }
 
-// render makes a result of an answer, within the budget; notes stand before it.
-// Where answers are structured, text and fields have one half of it each.
+// render turns an answer into a result within the budget, with notes before it. If answers are
+// structured, text and structured content get half of the budget each.
 func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	room := v.server.opts.Budget
 	if v.server.opts.Structured {
@@ -107,7 +108,7 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	}
 	res := &sdk.CallToolResult{}
 	if a.err != nil && a.out != nil && reflect.ValueOf(a.out).IsZero() {
-		a.out = nil // there is no answer, not an empty one
+		a.out = nil // a zero output beside an error means that there is none
 	}
 	if a.out != nil {
 		a.out = hinted(a.out, say)
@@ -118,7 +119,7 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 			case err != nil:
 				a.err = errors.Join(a.err, err)
 			case cut:
-				text += cutNote(room)
+				text += fmt.Sprintf("\n[the structured content was cut to %d characters: ask for less, or for one part after another]", room)
 			}
 			if err == nil {
 				res.StructuredContent = fitted
@@ -131,10 +132,13 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	if a.err != nil {
 		res.IsError = true
 		res.Meta = sdk.Meta{errorKey: errorData(a.err, say)}
-		text = errorText(a.err, say) + join(text)
+		if text != "" {
+			text = "\n\n" + text
+		}
+		text = errorText(a.err, say) + text
 	}
 	text = clip(plain(text), room-utf8.RuneCountInString(notes))
-	text = strings.Trim(notes+"\n"+text, "\n") // before what a command can have printed
+	text = strings.Trim(notes+"\n"+text, "\n") // before anything that a command may have printed
 	if text == "" {
 		text = "done" // some clients show nothing else
 	}
@@ -142,14 +146,7 @@ func (v *view) render(o *op.Op, a answer, notes string) *sdk.CallToolResult {
 	return res
 }
 
-func join(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "\n\n" + text
-}
-
-// encode writes an output as JSON, with characters as they are.
+// encode encodes an output as JSON, without escapes for HTML.
 func encode(out any) (json.RawMessage, error) {
 	var b jsonBuffer
 	enc := json.NewEncoder(&b)

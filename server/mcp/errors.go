@@ -12,12 +12,12 @@ import (
 	"github.com/paddock-dev/paddock/privilege"
 )
 
-// errorKey is where a result says, for programs, what went wrong. It is not in
-// the structured content, which keeps to the tool's output schema.
+// errorKey is the metadata key of an error for programs. It is not in the structured content,
+// which has to fit the tool's output schema.
 const errorKey = "paddock/error"
 
-// errorText is an error for a model: one line for each thing that is wrong, and
-// one for what to do about it, in words that say puts it into.
+// errorText returns an error for a model: one line per problem, and one for what to do about it,
+// which say rewords for this door.
 func errorText(err error, say func(string) string) string {
 	var b strings.Builder
 	for _, one := range flatten(err) {
@@ -38,10 +38,10 @@ type errorInfo struct {
 	Code   string       `json:"code,omitempty"`
 	Field  string       `json:"field,omitempty"`
 	Hint   string       `json:"hint,omitempty"`
-	Errors []*errorInfo `json:"errors,omitempty"` // where several things are wrong, each
+	Errors []*errorInfo `json:"errors,omitempty"` // if there are several, each one
 }
 
-// maxErrors bounds how many errors are told one by one.
+// maxErrors bounds how many errors are listed.
 const maxErrors = 32
 
 func errorData(err error, say func(string) string) *errorInfo {
@@ -73,8 +73,8 @@ func errorOf(err error, say func(string) string) *errorInfo {
 	return info
 }
 
-// coded makes an error of a method one of the protocol's, with a code, and bounds it:
-// some repeat what they were sent.
+// coded turns an error of a method into one of the protocol, with a code, and bounds its length:
+// some errors repeat their input.
 func coded(method string, err error) error {
 	if err == nil {
 		return nil
@@ -83,7 +83,7 @@ func coded(method string, err error) error {
 	if !errors.As(err, &own) {
 		own = &jsonrpc.Error{Code: jsonrpc.CodeInternalError}
 		if method == methodInitialize {
-			own.Code = jsonrpc.CodeInvalidRequest // it has come twice
+			own.Code = jsonrpc.CodeInvalidRequest // it was sent twice
 		}
 	}
 	return &jsonrpc.Error{Code: own.Code, Message: clip(err.Error(), maxNotes), Data: own.Data}

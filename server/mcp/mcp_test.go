@@ -239,7 +239,7 @@ func TestCall(t *testing.T) {
 		{"echo", `[]`, true, "object"},
 		{"echo", `"text"`, true, "object"},
 		{"fails", `{}`, true, "cannot go: no way\nhint: stay; here\ncannot stay"},
-		{"panics", `{}`, true, "cannot do panics: it failed in a way that nobody foresaw\nhint: "},
+		{"panics", `{}`, true, "cannot do panics: internal error\nhint: "},
 		{"echo", `{"text":"still there"}`, false, "still there"},
 	}
 	for _, tt := range tests {

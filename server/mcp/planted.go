@@ -2,8 +2,8 @@ package mcp
 
 import "github.com/paddock-dev/paddock/op"
 
-// planted tells the operator, at the default level, what a sandbox has left for
-// the host to run or obey: the model that is told of it may be who did it.
+// planted logs for the operator, at the default level, what a sandbox has left for the host to
+// run or obey. The model learns it too, but may be the one that did it.
 func (s *Server) planted(p op.Planted) {
 	if s.opts.Planted != nil {
 		s.opts.Planted(p)
@@ -34,9 +34,9 @@ func (s *Server) planted(p op.Planted) {
 	}
 }
 
-// held is why no call is answered any more, nil where they are. What was started ends
-// then: what the operator looks at stays as it is.
-func (v *view) held() error {
+// checkHold returns why calls are not answered any more, or nil. In that case everything that
+// was started is ended, so that what the operator inspects does not change.
+func (v *view) checkHold() error {
 	if v.server.opts.Hold == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (v *view) held() error {
 				v.server.opts.Logger.Error(err.Error())
 			}
 		})
-		return v.server.opts.Hold() // the end may have brought more to light
+		return v.server.opts.Hold() // the end may have revealed more
 	}
 	return nil
 }

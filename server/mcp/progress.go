@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// heartbeat is how often a client that asked for progress hears that a call
-	// still runs, where the operation says nothing.
+	// heartbeat is how often a client that asked for progress gets a message while the
+	// operation reports nothing.
 	heartbeat = 2 * time.Second
-	// tempo is how often it hears of an operation that says much.
-	tempo = 100 * time.Millisecond
-	// maxNotes bounds what is told beside an answer, in characters.
+	// minInterval is the shortest time between two messages.
+	minInterval = 100 * time.Millisecond
+	// maxNotes bounds the notes beside an answer, in characters.
 	maxNotes = 2000
 )
 
-// progress tells a client how far its call is, and gathers what belongs beside
-// the answer. Without a token nothing is sent.
+// progress sends progress notifications of a call, if the client gave a token for them, and
+// collects the notes beside its answer.
 type progress struct {
 	ctx     context.Context
 	session *sdk.ServerSession
@@ -35,12 +35,12 @@ type progress struct {
 	mu      sync.Mutex
 	sent    time.Time
 	last    float64 // the protocol wants each number to be above the one before
-	counts  bool    // the numbers are the operation's; else milliseconds
+	counts  bool    // the operation reports numbers; otherwise they are milliseconds
 	message string
 	notes   string
 }
 
-// progress begins to tell, where the request asks for it.
+// progress starts the notifications, if the request asks for them.
 func (v *view) progress(ctx context.Context, req *sdk.CallToolRequest, o *op.Op) *progress {
 	p := &progress{session: req.Session, token: req.Params.GetProgressToken(), name: o.Name, from: time.Now()}
 	if p.token != nil {
@@ -69,7 +69,7 @@ func (p *progress) beat() {
 	}
 }
 
-// say is what the operation reports.
+// say handles a report of the operation.
 func (p *progress) say(done, total float64, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,13 +79,13 @@ func (p *progress) say(done, total float64, message string) {
 		p.counts = true
 	}
 	finished := total > 0 && done >= total
-	if now.Sub(p.sent) < tempo && !finished || p.counts && done <= p.last {
+	if now.Sub(p.sent) < minInterval && !finished || p.counts && done <= p.last {
 		return
 	}
 	p.send(done, total)
 }
 
-// send tells the client; p is locked.
+// send sends a notification. p.mu is held.
 func (p *progress) send(done, total float64) {
 	if p.ctx.Err() != nil {
 		return
@@ -102,10 +102,10 @@ func (p *progress) send(done, total float64) {
 	}
 	params.Message = clip(oneLine(params.Message), 500)
 	p.sent, p.last = time.Now(), params.Progress
-	_ = p.session.NotifyProgress(p.ctx, params) // a client that is gone ends the call by itself
+	_ = p.session.NotifyProgress(p.ctx, params) // if the client is gone, that ends the call anyway
 }
 
-// stop ends it: nothing is told after the answer. It gives the notes.
+// stop ends the notifications, since none may follow the answer, and returns the notes.
 func (p *progress) stop() string {
 	if p.done != nil {
 		p.done()
@@ -116,7 +116,7 @@ func (p *progress) stop() string {
 	return p.notes
 }
 
-// stream is what the operation finds: no input, and no output but its answer.
+// stream returns the stream for the operation: without input, and without output.
 func (p *progress) stream() *op.Stream {
 	s := &op.Stream{Note: func(text string) {
 		p.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// instructions are what a client tells its model of the server as a whole.
+// instructions returns the description of the server for models.
 func instructions(profile op.Profile) string {
 	const walls = "The system is read-only, HOME and /tmp are private, and there is no network unless the operator gave one. "
 	const longOutput = "Long output is kept: an answer has its head and tail and says how output_read gets the rest. "
@@ -39,14 +39,14 @@ func (v *view) addPrompts() {
 	})
 }
 
-// status is the part of a sandbox_status's answer that is read here.
+// status is the part of a sandbox_status answer that is used here.
 type status struct {
 	Workspace string           `json:"workspace"`
 	Isolation policy.Isolation `json:"isolation"`
 }
 
-// explain tells a model of its sandbox: what was really applied, where there is a
-// default one. It is opened for that.
+// explain describes the sandbox to a model, with the isolation that was really applied. It
+// opens the default sandbox for that.
 func (v *view) explain(ctx context.Context) string {
 	var b strings.Builder
 	b.WriteString("You work in a Paddock sandbox.\n\n" + instructions(v.server.opts.Profile) + "\n")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/internal/text"
 
+
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,14 +21,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Resources are what operations read: files of a workspace, and outputs that are
-// kept. Their addresses are
+// Resources are files of workspaces, and stored outputs of commands. Their addresses are
 //
 //	paddock://SANDBOX/workspace/PATH
 //	paddock://SANDBOX/output/ID
 //
-// Each is read by the operation whose name is here, as its principal: there is no
-// other way to what it reads.
+// They are read only by the operations named here, as the principal.
 const (
 	scheme       = "paddock"
 	inWorkspace  = "workspace"
@@ -42,14 +41,14 @@ const (
 	maxURI       = 8 << 10
 )
 
-// place is what an address of ours means.
+// place is a parsed address.
 type place struct {
-	sandbox string // "" is the default one
+	sandbox string // "" for the default one
 	kind    string
 	name    string // a path in the workspace, or an output's id
 }
 
-// parsePlace reads an address; ours says whether it is one of this server's.
+// parsePlace parses an address; ours reports whether it belongs to this server.
 func parsePlace(uri string) (p place, ours bool, err error) {
 	if !strings.HasPrefix(uri, scheme+"://") {
 		return p, false, nil
@@ -69,7 +68,7 @@ func parsePlace(uri string) (p place, ours bool, err error) {
 	return p, true, nil
 }
 
-// uri is the address of a place.
+// uri returns the address of a place.
 func (p place) uri() string {
 	host := p.sandbox
 	if host == "" {
@@ -78,8 +77,8 @@ func (p place) uri() string {
 	return (&url.URL{Scheme: scheme, Host: host, Path: "/" + p.kind + "/" + p.name}).String()
 }
 
-// ask does an operation for the server's own use, and reads what it needs of its
-// answer. A panic is an error.
+// ask runs an operation for the server's own use, and decodes the answer. A panic becomes an
+// error.
 func (v *view) ask(ctx context.Context, env *op.Env, name string, in map[string]any, into any) (err error) {
 	defer v.recovered(name, &err)
 	o := v.server.tools.known[name]
@@ -104,7 +103,7 @@ func (v *view) ask(ctx context.Context, env *op.Env, name string, in map[string]
 	return json.Unmarshal(text, into)
 }
 
-// where is the input of an operation in a sandbox.
+// where adds the sandbox to the input of an operation.
 func (p place) where(in map[string]any) map[string]any {
 	if p.sandbox != "" {
 		in["sandbox"] = p.sandbox
@@ -112,10 +111,10 @@ func (p place) where(in map[string]any) map[string]any {
 	return in
 }
 
-// hasResources says whether the profile has what resources are read with.
+// hasResources reports whether the profile has the operations that read resources.
 func (t *tools) hasResources() bool { return t.find(opRead) != nil && t.known[opList] != nil }
 
-// templates are the kinds of resources.
+// templates returns the kinds of resources.
 func templates() []*sdk.ResourceTemplate {
 	return []*sdk.ResourceTemplate{
 		{Name: "workspace_file", Title: "A file of a workspace", URITemplate: "paddock://{sandbox}/workspace/{+path}",
@@ -125,8 +124,8 @@ func templates() []*sdk.ResourceTemplate {
 	}
 }
 
-// resources are the workspaces of the sandboxes that are open, with what is at their
-// top. Nothing is opened for a list.
+// resources returns the workspaces of the open sandboxes, and the files at their top. It opens
+// no sandbox.
 func (v *view) resources(ctx context.Context) []*sdk.Resource {
 	list := []*sdk.Resource{directory(place{kind: inWorkspace}, "workspace")}
 	for _, name := range v.open(ctx) {
@@ -145,7 +144,7 @@ func directory(at place, name string) *sdk.Resource {
 	return &sdk.Resource{URI: at.uri(), Name: name, MIMEType: "text/plain", Description: "What is in the directory"}
 }
 
-// open are the names of the sandboxes that are open.
+// open returns the names of the open sandboxes.
 func (v *view) open(ctx context.Context) []string {
 	var found struct {
 		Sandboxes []struct {
@@ -153,7 +152,7 @@ func (v *view) open(ctx context.Context) []string {
 			State string `json:"state"`
 		} `json:"sandboxes"`
 	}
-	if v.ask(ctx, v.quiet(), opSandboxes, nil, &found) != nil {
+	if v.ask(ctx, v.unauditedEnv(), opSandboxes, nil, &found) != nil {
 		return nil
 	}
 	var names []string
@@ -165,7 +164,7 @@ func (v *view) open(ctx context.Context) []string {
 	return names
 }
 
-// entries is the part of a listing that is read here.
+// entries is the part of a listing that is used here.
 type entries struct {
 	Entries []struct {
 		Path string `json:"path"`
@@ -181,7 +180,7 @@ func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resourc
 	}
 	var found entries
 	if v.ask(ctx, v.env, opList, at.where(map[string]any{"limit": most}), &found) != nil {
-		return nil // who reads the workspace is told
+		return nil // reading the workspace reports the error
 	}
 	for _, e := range found.Entries[:min(len(found.Entries), most)] {
 		if e.Kind != "file" {
@@ -194,7 +193,7 @@ func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resourc
 	return list
 }
 
-// read gives a resource, as much of it as an answer has room for.
+// read returns a resource, or as much of it as an answer has room for.
 func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourceResult, error) {
 	content, err := v.content(ctx, at)
 	if err != nil {
@@ -212,8 +211,7 @@ func (v *view) read(ctx context.Context, uri string, at place) (*sdk.ReadResourc
 	return res, nil
 }
 
-// notFound is the answer about a resource that there is not, by the code of the
-// revisions that are offered.
+// notFound returns the error for an unknown resource, with the code of the offered revisions.
 func notFound(uri string) error {
 	data, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
@@ -222,7 +220,7 @@ func notFound(uri string) error {
 	return &jsonrpc.Error{Code: -32002, Message: "Resource not found", Data: data}
 }
 
-// resourceError is an error of the protocol: resources have no other kind.
+// resourceError returns an error of the protocol: for resources there is no other kind.
 func resourceError(uri string, err error) error {
 	own := (*paddock.Error)(nil)
 	if errors.As(err, &own) && own.Code == wire.CodeNotFound {
@@ -233,4 +231,101 @@ func resourceError(uri string, err error) error {
 		code = jsonrpc.CodeInvalidParams
 	}
 	return &jsonrpc.Error{Code: code, Message: clip(errorText(err, func(hint string) string { return hint }), maxNotes)}
+}
+
+// moreKey is the metadata key of a resource that was not returned completely: how to read the
+// rest.
+const moreKey = "paddock/more"
+
+// outputTail is how many lines of an output a resource has.
+const outputTail = 1000
+
+// content returns the content of a place. Clients show it to their models, so invisible
+// characters in a file's text are shown by number, as file_read does.
+func (v *view) content(ctx context.Context, at place) (*sdk.ResourceContents, error) {
+	switch {
+	case at.kind == inOutput:
+		return v.output(ctx, at)
+	case at.name == "" || strings.HasSuffix(at.name, "/"):
+		return v.listing(ctx, at)
+	}
+	return v.file(ctx, at)
+}
+
+// fileText is the part of a file_read answer that is used here.
+type fileText struct {
+	Binary     bool   `json:"binary"`
+	Size       int64  `json:"size_bytes"`
+	Text       string `json:"text"`
+	NextLine   int64  `json:"next_line"`
+	Content    []byte `json:"content_base64"`
+	NextOffset int64  `json:"next_offset"`
+}
+
+func (v *view) file(ctx context.Context, at place) (*sdk.ResourceContents, error) {
+	var got fileText
+	if err := v.ask(ctx, v.env, opRead, at.where(map[string]any{"path": at.name}), &got); err != nil {
+		return nil, err
+	}
+	if !got.Binary {
+		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: text.Reveal(got.Text)}
+		if got.NextLine > 0 {
+			c.Meta = sdk.Meta{moreKey: fmt.Sprintf("the file has %d bytes; %s with start_line %d reads on", got.Size, opRead, got.NextLine)}
+		}
+		return c, nil
+	}
+	got = fileText{}
+	if err := v.ask(ctx, v.env, opRead, at.where(map[string]any{"path": at.name, "encoding": "base64"}), &got); err != nil {
+		return nil, err
+	}
+	c := &sdk.ResourceContents{MIMEType: "application/octet-stream", Blob: got.Content}
+	if c.Blob == nil {
+		c.Blob = []byte{}
+	}
+	if got.NextOffset > 0 {
+		c.Meta = sdk.Meta{moreKey: fmt.Sprintf("the file has %d bytes; %s with offset %d reads on", got.Size, opRead, got.NextOffset)}
+	}
+	return c, nil
+}
+
+// listing returns a directory: one line per entry, with a "/" after directories.
+func (v *view) listing(ctx context.Context, at place) (*sdk.ResourceContents, error) {
+	in := at.where(map[string]any{"limit": 1000})
+	if at.name != "" {
+		in["path"] = strings.TrimSuffix(at.name, "/")
+	}
+	var found entries
+	if err := v.ask(ctx, v.env, opList, in, &found); err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	for _, e := range found.Entries {
+		b.WriteString(text.NameText(e.Path))
+		if e.Kind == "directory" {
+			b.WriteByte('/')
+		}
+		b.WriteByte('\n')
+	}
+	c := &sdk.ResourceContents{MIMEType: "text/plain", Text: b.String()}
+	if found.Truncated {
+		c.Meta = sdk.Meta{moreKey: opList + " lists the rest"}
+	}
+	return c, nil
+}
+
+func (v *view) output(ctx context.Context, at place) (*sdk.ResourceContents, error) {
+	var got struct {
+		Text   string `json:"text"`
+		Cursor int64  `json:"cursor"`
+		Total  int64  `json:"total_bytes"`
+		EOF    bool   `json:"eof"`
+	}
+	if err := v.ask(ctx, v.env, opOutput, map[string]any{"output": at.name, "tail": outputTail}, &got); err != nil {
+		return nil, err
+	}
+	c := &sdk.ResourceContents{MIMEType: "text/plain", Text: plain(got.Text)}
+	if got.Cursor > 0 || !got.EOF {
+		c.Meta = sdk.Meta{moreKey: fmt.Sprintf("these bytes begin at %d of %d so far; %s reads the rest", got.Cursor, got.Total, opOutput)}
+	}
+	return c, nil
 }

@@ -110,7 +110,7 @@ func TestResources(t *testing.T) {
 		{"paddock://default/workspace/none", "", "", "not found"},
 		{"paddock://other/workspace/a%20b.txt", "", "", "not found"},
 		{"paddock://default/workspace/denied", "", "", "cannot read denied: no"},
-		{"paddock://default/workspace/panic", "", "", "failed in a way that nobody foresaw"},
+		{"paddock://default/workspace/panic", "", "", "internal error"},
 		{"paddock://default/elsewhere/x", "", "", "cannot use uri"},
 		{"paddock://default/output/", "", "", "cannot use uri"},
 		{"paddock://a:b@default/workspace/x", "", "", "cannot use uri"},

@@ -18,56 +18,54 @@ import (
 
 // The bounds of a server.
 const (
-	// DefaultBudget is how many characters an answer has at most, unless
-	// [Options] say otherwise.
+	// DefaultBudget is the default of [Options].Budget.
 	DefaultBudget = 40000
-	// MinBudget is the least that has room for an error and its hint.
+	// MinBudget is the smallest budget that has room for an error and its hint.
 	MinBudget = 6000
-	// maxViews bounds how many principals a server knows at once.
+	// maxViews bounds the principals of a server.
 	maxViews = 1024
-	// endTime is how long the end of a server waits for what it started.
+	// endTime bounds how long the end of a server waits for calls.
 	endTime = 20 * time.Second
 )
 
-// Options are how a server is. Env is needed; the rest has defaults.
+// Options configure a server. Env is required; the rest has defaults.
 type Options struct {
-	// Env makes the environment of a principal, once, when it is first seen; ""
-	// is who speaks over standard input. The server sets its Budget, Sandboxes,
-	// Sessions and Outputs, and closes these three.
+	// Env makes the environment of a principal, once, at its first request; "" is the client
+	// on standard input. The server sets its Budget, Sandboxes, Sessions and Outputs, and
+	// closes the last three.
 	Env func(principal string) (*op.Env, error)
-	// Profile is the set of tools. Default: all of them, op.ProfileFull.
+	// Profile is the set of tools. Default: all, op.ProfileFull.
 	Profile op.Profile
-	// Budget is how many characters an answer has at most, text and structured
-	// content together. Default: [DefaultBudget]; less than [MinBudget] is an error.
-	// Answers of the tools whose form a contract fixes keep to that contract's bounds
-	// where it is 0.
+	// Budget bounds an answer, text and structured content together, in characters. Default:
+	// [DefaultBudget]; less than [MinBudget] is an error. If it is 0, answers of tools whose
+	// form a contract fixes have the contract's bounds.
 	Budget int
-	// Structured adds to each answer its fields as JSON, and to each tool their
-	// schema. Some clients give a model these in place of the text. Default: text alone.
+	// Structured adds structured content to each answer, and its schema to each tool. Some
+	// clients show a model that instead of the text. Default: only text.
 	Structured bool
-	// Tokens says that principals have specs of their own, so that hints name the keys
-	// of these; else they name flags of the operator's.
+	// Tokens says that principals have specs of their own. Hints then name keys of a spec
+	// instead of the operator's flags.
 	Tokens bool
-	// Logger is told what happens. nil: nobody is.
+	// Logger gets the server's messages. nil: they are discarded.
 	Logger *slog.Logger
-	// Version is what clients are told of this program.
+	// Version is the version of this program, for clients.
 	Version string
-	// Instructions are what models are told of the server. Default: the profile's.
+	// Instructions describe the server to models. Default: those of the profile.
 	Instructions string
-	// Hold is asked before each call. Its error is the answer of every call from then
-	// on, and all that was started ends. nil: nothing is held.
+	// Hold is called before each call. If it returns an error, that is the answer of every
+	// call from then on, and everything that was started is ended. May be nil.
 	Hold func() error
-	// Planted is told of what a sandbox has left for the host to execute or obey, beside
-	// the log. It may be called from any goroutine. nil: the log alone is.
+	// Planted is called, from any goroutine, with what a sandbox has left for the host to
+	// execute or obey, which is also logged. May be nil.
 	Planted func(op.Planted)
-	// Ops are the operations. nil: table.All().
+	// Ops are the operations. Default: table.All().
 	Ops []op.Op
-	// Extend adds to the server that a principal's clients speak with, before
-	// the first of them does. nil: nothing is added.
+	// Extend adds tools and resources to the server of a principal, before its first client
+	// connects. May be nil.
 	Extend func(*sdk.Server)
 }
 
-// Server serves tools to models. Its methods may be called at the same time.
+// Server serves tools to models. Its methods are safe for concurrent use.
 type Server struct {
 	opts    Options
 	bounded bool // Options.Budget was given
@@ -80,7 +78,7 @@ type Server struct {
 	closed bool
 }
 
-// New makes a server. Nothing is started before a client asks.
+// New returns a server. It starts nothing before the first request.
 func New(opts Options) (*Server, error) {
 	if opts.Env == nil {
 		return nil, errors.New("cannot make a server: Options.Env is missing")
@@ -106,7 +104,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// view is the server as a principal sees it, made when it is first asked for.
+// view returns the view of a principal, and makes it at its first request.
 func (s *Server) view(principal string) (*view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +126,8 @@ func (s *Server) view(principal string) (*view, error) {
 	return v, nil
 }
 
-// Forget ends what a principal has started, and its clients' sessions. The next
-// time it is seen it begins anew. One that is not known is no error.
+// Forget ends everything that a principal has started, and its sessions. Its next request
+// starts afresh. For an unknown principal Forget does nothing.
 func (s *Server) Forget(principal string) error {
 	s.mu.Lock()
 	v := s.views[principal]
@@ -141,8 +139,8 @@ func (s *Server) Forget(principal string) error {
 	return v.close()
 }
 
-// Close ends every call, sandbox and session, and returns when that is proved,
-// or says what is not. Closing again does nothing.
+// Close ends every call, sandbox and session, and returns when their end is proved, or an error
+// that says what is left. Closing again does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// maxLine bounds a message, in bytes: the largest input, and what is around it.
+	// maxLine bounds a message, in bytes: the largest input of a tool, and the rest of the message.
 	maxLine = op.MaxInput + 1<<16
-	// grace is how long requests before the end of the input have for their
-	// answers, so that a file of them can be the input.
+	// grace is how long to wait for answers after the end of the input, so that the input
+	// can be a file of requests.
 	grace = time.Second
 )
 
-// ServeStdio speaks with one client, a JSON message a line, until the input ends,
-// nobody reads the output, or ctx ends. What the client has started is ended then,
-// and the server closed: nil says that nothing of it is left.
+// ServeStdio serves one client, one JSON message per line, until the input ends, the output
+// is closed, or ctx ends. Then it ends what the client has started, and closes the server. It
+// returns nil if nothing is left of that.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	v, err := s.view("")
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	case <-lines.over:
 	case err = <-ended:
 	}
-	v.end() // what is in flight ends; its answers are not written any more
+	v.end() // cancels calls in flight, whose answers are not written any more
 	lines.stop()
 	closed := s.Close()
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, errStopped) {
@@ -57,18 +57,17 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 var errStopped = errors.New("the server has stopped")
 
-// lines is a connection over two streams. Beyond what the SDK's does, it survives
-// lines that are no messages, bounds what is in flight, and lets what was asked
-// before the end of the input be answered.
+// lines is a connection over two streams. Unlike the SDK's it survives malformed lines,
+// bounds the requests in flight, and answers requests that came before the end of the input.
 type lines struct {
 	in   *bufio.Reader
 	next chan line
 	over chan struct{} // closed when nothing more will be read or written
 	once sync.Once
 
-	asked   asked // requests without an answer
+	pending pendingRequests // requests without an answer
 	batches batches
-	queue   []jsonrpc.Message // of an array, not read yet
+	queue   []jsonrpc.Message // rest of an array
 	idle    chan struct{}
 
 	mu  sync.Mutex // of out
@@ -84,7 +83,7 @@ func newLines(in io.Reader, out io.Writer) *lines {
 	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, next: make(chan line), over: make(chan struct{}), idle: make(chan struct{}, 1)}
 }
 
-// Connect begins to read. A read that blocks for ever is left behind.
+// Connect starts to read. A read that blocks is abandoned at the end.
 func (l *lines) Connect(context.Context) (sdk.Connection, error) {
 	go func() {
 		for {
@@ -104,7 +103,7 @@ func (l *lines) Connect(context.Context) (sdk.Connection, error) {
 
 var errLong = fmt.Errorf("it is longer than %d bytes", maxLine)
 
-// readLine reads a line; of one that is too long its ends are kept.
+// readLine reads a line. It returns only the ends of one that is too long.
 func (l *lines) readLine() ([]byte, error) {
 	var text []byte
 	long := false
@@ -120,13 +119,13 @@ func (l *lines) readLine() ([]byte, error) {
 		case long && err == nil:
 			return text, errLong
 		case err != nil && len(bytes.TrimSpace(text)) > 0 && errors.Is(err, io.EOF):
-			return text, nil // the last line, which nothing ended
+			return text, nil // the last line, without a newline
 		}
 		return text, err
 	}
 }
 
-// Read gives the next message. What is none is answered, and passed over.
+// Read returns the next message. Malformed messages get an error response and are skipped.
 func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		if len(l.queue) > 0 {
@@ -151,7 +150,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 			continue
 		}
 		if bytes.HasPrefix(bytes.TrimLeft(one.text, " \t\r\n"), []byte("[")) && json.Valid(one.text) {
-			l.queue = l.several(one.text)
+			l.queue = l.readBatch(one.text)
 		} else if msg, no := l.message(one.text); no != nil {
 			l.refuse(no)
 		} else {
@@ -163,7 +162,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 // noJSON is the error for malformed messages.
 const noJSON = "it is not JSON, or nested too deep"
 
-// message reads one, or says why it cannot be taken.
+// message parses a message, or returns why it is refused.
 func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 	if !json.Valid(text) {
 		return nil, &refusal{id: idAtEnds(ends(text)), code: jsonrpc.CodeParseError, reason: noJSON}
@@ -180,29 +179,29 @@ func (l *lines) message(text []byte) (jsonrpc.Message, *refusal) {
 		if req.Method == methodDiscover {
 			return nil, &refusal{id: id, code: jsonrpc.CodeMethodNotFound, reason: noDiscover}
 		}
-		if no := checkHello(req.Method, req.Params); no != nil {
+		if no := checkInitialize(req.Method, req.Params); no != nil {
 			no.id = id
 			return nil, no
 		}
-		if err := l.asked.add(req.ID); err != nil {
+		if err := l.pending.add(req.ID); err != nil {
 			return nil, &refusal{id: id, code: jsonrpc.CodeInvalidRequest, reason: err.Error()}
 		}
 		if req.Method == methodInitialize && l.batches.revision == "" {
-			l.batches.revision = agreed(req.Params)
+			l.batches.revision = requestedRevision(req.Params)
 		}
 	}
 	return msg, nil
 }
 
-// refusal is why a message cannot be taken.
+// refusal is why a message is refused.
 type refusal struct {
-	id     json.RawMessage // nil where it has none
+	id     json.RawMessage // nil if it has none
 	code   int64
 	reason string
 	data   any // for programs; nil without details
 }
 
-// answer is an error of the protocol.
+// answer returns the error response.
 func (r *refusal) answer() []byte {
 	type cause struct {
 		Code    int64  `json:"code"`
@@ -211,22 +210,22 @@ func (r *refusal) answer() []byte {
 	}
 	text, _ := json.Marshal(struct {
 		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"` // null where it is nil
+		ID      json.RawMessage `json:"id"` // null if nil
 		Error   cause           `json:"error"`
-	}{"2.0", r.id, cause{r.code, "cannot take the message: " + r.reason, r.data}}) // what each can be
+	}{"2.0", r.id, cause{r.code, "cannot take the message: " + r.reason, r.data}}) // of types that cannot fail
 	return text
 }
 
-// refuse answers a message that cannot be taken.
+// refuse writes the error response.
 func (l *lines) refuse(r *refusal) {
-	_ = l.write(r.answer()) // the next write fails as well, and is heard of
+	_ = l.write(r.answer()) // the next write fails too, and returns the error
 }
 
-// drain waits for the answers to what was read, for a while.
+// drain waits for the missing answers, for at most grace.
 func (l *lines) drain() {
 	after := time.NewTimer(grace)
 	defer after.Stop()
-	for l.asked.count() > 0 {
+	for l.pending.count() > 0 {
 		select {
 		case <-l.idle:
 		case <-l.over:
@@ -237,8 +236,8 @@ func (l *lines) drain() {
 	}
 }
 
-// answered is the error of a response. Those that have no code are about what came
-// before the session had begun.
+// answered gives the error of a response a code. Errors without one are about requests before
+// initialize.
 func answered(err error) error {
 	if err == nil || errors.As(err, new(*jsonrpc.Error)) || errors.Is(err, context.Canceled) {
 		return coded("", err)
@@ -250,7 +249,7 @@ func answered(err error) error {
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	res, answers := msg.(*jsonrpc.Response)
 	if answers {
-		l.asked.free(res.ID)
+		l.pending.free(res.ID)
 		res.Error = answered(res.Error)
 	}
 	text, err := jsonrpc.EncodeMessage(msg)
@@ -260,11 +259,11 @@ func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	n := 0
 	if answers {
 		if text, n = l.batches.answer(res.ID, text); n == 0 {
-			return nil // until the others of its array are answered
+			return nil // until the rest of its array is answered
 		}
 	}
 	err = l.write(text)
-	if answers && l.asked.answered(n) == 0 {
+	if answers && l.pending.answered(n) == 0 {
 		select {
 		case l.idle <- struct{}{}:
 		default:
@@ -282,20 +281,20 @@ func (l *lines) write(text []byte) error {
 	default:
 	}
 	if _, err := l.out.Write(append(text, '\n')); err != nil {
-		l.stop() // nobody reads any more: that is the end, too
+		l.stop() // the client has closed the output, which ends the session
 		return err
 	}
 	return nil
 }
 
-// stop ends reading and writing.
+// stop stops reading and writing.
 func (l *lines) stop() { l.once.Do(func() { close(l.over) }) }
 
-// Close is stop, for the SDK.
+// Close stops the connection.
 func (l *lines) Close() error {
 	l.stop()
 	return nil
 }
 
-// SessionID is empty: there is one session.
+// SessionID returns "", since there is only one session.
 func (l *lines) SessionID() string { return "" }

@@ -12,12 +12,12 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// teller is an output with a text for models.
+// teller is an output with its own text for models.
 type teller interface {
 	Tell(w io.Writer) error
 }
 
-// tell is an output as a model reads it; say puts hints into its words.
+// tell returns an output as text for a model; say rewords hints for this door.
 func tell(o *op.Op, out any, say func(string) string) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -31,14 +31,14 @@ func tell(o *op.Op, out any, say func(string) string) (text string) {
 	} else {
 		err = o.Render(&b, out)
 	}
-	if err != nil { // of an answer that is about a failure
+	if err != nil { // the answer describes a failure
 		b.WriteString(errorText(err, say))
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// plain is a text without what a terminal would obey: control sequences go, and
-// so do control characters, line feeds and tabs aside. A carriage return ends a line.
+// plain removes control sequences, and control characters except line feeds and tabs, which a
+// terminal would obey. A carriage return becomes a line feed.
 func plain(s string) string {
 	clean := func(r rune) bool { return r == '\n' || r == '\t' || !unicode.IsControl(r) && !text.Hidden(r) }
 	i := strings.IndexFunc(s, func(r rune) bool { return !clean(r) || r == utf8.RuneError })
@@ -64,7 +64,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// sequence is the length of the control sequence that text begins with.
+// sequence returns the length of the control sequence that text begins with.
 func sequence(text string) int {
 	_, i := utf8.DecodeRuneInString(text)
 	if text[0] == 0x1b {
@@ -95,7 +95,7 @@ func sequence(text string) int {
 	return i
 }
 
-// stringSequence ends at BEL or ST, or, where neither comes, with its line.
+// stringSequence returns where a string sequence ends: at BEL or ST, or else with its line.
 func stringSequence(text string, i int) int {
 	for ; i < len(text) && text[i] != '\n'; i++ {
 		switch {
@@ -108,7 +108,7 @@ func stringSequence(text string, i int) int {
 	return i
 }
 
-// clip keeps head and tail of a text that is longer than most characters.
+// clip keeps head and tail of a text of more than most characters.
 func clip(text string, most int) string {
 	n := utf8.RuneCountInString(text)
 	if n <= most {
@@ -119,7 +119,7 @@ func clip(text string, most int) string {
 	return runes(text, left*2/3) + note + text[len(text)-len(lastRunes(text, left-left*2/3)):]
 }
 
-// runes is the head of n characters.
+// runes returns the first n characters.
 func runes(text string, n int) string {
 	for i := range text {
 		if n == 0 {
@@ -130,7 +130,7 @@ func runes(text string, n int) string {
 	return text
 }
 
-// lastRunes is the tail of n characters.
+// lastRunes returns the last n characters.
 func lastRunes(text string, n int) string {
 	i := len(text)
 	for ; n > 0 && i > 0; n-- {

@@ -14,7 +14,7 @@ type tools struct {
 	all    []op.Op
 	ops    []op.Op
 	byName map[string]*op.Op
-	known  map[string]*op.Op // of every profile, for the server's own use
+	known  map[string]*op.Op // those of every profile, for the server's own use
 }
 
 func newTools(all []op.Op, profile op.Profile) *tools {
@@ -33,11 +33,11 @@ func newTools(all []op.Op, profile op.Profile) *tools {
 	return t
 }
 
-// find gives an operation by its name, nil where the profile has none of it.
+// find returns an operation of the profile by name, or nil.
 func (t *tools) find(name string) *op.Op { return t.byName[name] }
 
-// told is what clients are told of ops, in their order.
-func (t *tools) told(w *wording) []*sdk.Tool {
+// describe returns the descriptions of ops for clients, in their order.
+func (t *tools) describe(w *wording) []*sdk.Tool {
 	list := make([]*sdk.Tool, len(t.ops))
 	for i := range t.ops {
 		list[i] = w.tool(&t.ops[i])
@@ -45,12 +45,12 @@ func (t *tools) told(w *wording) []*sdk.Tool {
 	return list
 }
 
-// listed are the tools that the principal may use now: those that need a
-// privilege which it does not hold are not offered.
-func (v *view) listed(ctx context.Context) []*sdk.Tool {
+// offeredTools returns the tools that the principal may use now, without those that need a
+// privilege that it does not hold.
+func (v *view) offeredTools(ctx context.Context) []*sdk.Tool {
 	held := map[privilege.Set]bool{0: true}
-	list := []*sdk.Tool{} // as JSON a list, also where it is empty
-	for i, tool := range v.told() {
+	list := []*sdk.Tool{} // not nil, which would be null in JSON
+	for i, tool := range v.toolList() {
 		need := v.server.tools.ops[i].Needs
 		if _, asked := held[need]; !asked {
 			held[need] = privilege.CheckOpened(ctx, v.env.Privileges, v.env.Principal, need) == nil
@@ -62,8 +62,8 @@ func (v *view) listed(ctx context.Context) []*sdk.Tool {
 	return list
 }
 
-// tool describes an operation to clients: in a profile by its brief where it has
-// one, else by its manual. The form of answers is described where they have one.
+// tool describes an operation to clients: by its brief if the profile is not the full one and
+// there is a brief, otherwise by its manual. Structured answers have a schema.
 func (w *wording) tool(o *op.Op) *sdk.Tool {
 	t := &sdk.Tool{
 		Name:        o.Name,

@@ -17,21 +17,21 @@ import (
 	"github.com/paddock-dev/paddock/op"
 )
 
-// view is the server as one principal sees it: with an environment of its own,
-// and clients that share nothing with another's.
+// view is the server for one principal: its environment and its clients, which share nothing
+// with those of other principals.
 type view struct {
 	server    *Server
 	principal string
 	env       *op.Env
 	sdk       *sdk.Server
 	http      http.Handler
-	slots     slots
+	limits    callLimits
 	watch     watcher
-	words     func() *wording    // likewise
-	told      func() []*sdk.Tool // of tools.ops; made when a client asks: a start makes no schema
+	words     func() *wording    // made at the first use
+	toolList  func() []*sdk.Tool // of tools.ops; made at the first use, since making schemas would slow down the start
 	ctx       context.Context    // ends with the view
 	end       context.CancelFunc
-	work      work // calls that have not ended
+	calls     callCount // that have not ended
 	hold      sync.Once
 }
 
@@ -44,7 +44,7 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	v.ctx, v.end = context.WithCancel(s.ctx)
 	v.sdk = sdk.NewServer(&sdk.Implementation{Name: "paddock", Title: "Paddock", Version: s.opts.Version}, v.sdkOptions())
 	v.words = sync.OnceValue(func() *wording { return newWording(s.tools.all, own.Ceiling, s.opts) })
-	v.told = sync.OnceValue(func() []*sdk.Tool { return s.tools.told(v.words()) })
+	v.toolList = sync.OnceValue(func() []*sdk.Tool { return s.tools.describe(v.words()) })
 	if len(s.tools.ops) > 0 {
 		v.addPrompts()
 	}
@@ -56,19 +56,19 @@ func newView(s *Server, principal string, env *op.Env) *view {
 	return v
 }
 
-// sdkOptions say what this server can. Lists change with privileges alone, of
-// which nobody tells it.
+// sdkOptions returns the options and capabilities for the SDK's server. Lists change only with
+// privileges, of which the server gets no notice.
 func (v *view) sdkOptions() *sdk.ServerOptions {
 	opts := &sdk.ServerOptions{
 		Instructions: v.server.opts.Instructions,
-		// What answers are rendered here, not by the SDK, has to keep every rule of these.
+		// Answers that are rendered here and not by the SDK must follow the rules of each.
 		SupportedProtocolVersions: revisions(),
 		Logger:                    v.server.opts.Logger,
 		Capabilities: &sdk.ServerCapabilities{
 			Logging: &sdk.LoggingCapabilities{}, //nolint:staticcheck // clients of today's protocols ask for it
 			Tools:   &sdk.ToolCapabilities{},
 		},
-		// The tools are asked for next: they are described while the client reads.
+		// The client will ask for the tools next: describe them in the meantime.
 		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { go v.prepare() },
 		SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	}
@@ -82,21 +82,20 @@ func (v *view) sdkOptions() *sdk.ServerOptions {
 	return opts
 }
 
-// revisions are those of the protocol that are offered: all that tests try.
+// revisions returns the offered revisions of the protocol, each of which is tested.
 func revisions() []string { return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} }
 
-// agreed is the revision that a session speaks whose client has asked to initialize
-// with these params.
-func agreed(params json.RawMessage) string {
+// requestedRevision returns the revision of a session that is initialized with params.
+func requestedRevision(params json.RawMessage) string {
 	var asked struct {
 		Revision string `json:"protocolVersion"`
 	}
-	_ = json.Unmarshal(params, &asked) // the SDK says what is wrong
-	return agreedOn(asked.Revision)
+	_ = json.Unmarshal(params, &asked) // the SDK reports what is wrong
+	return negotiate(asked.Revision)
 }
 
-// agreedOn is the one whose client has asked for this one.
-func agreedOn(revision string) string {
+// negotiate returns the revision of a session whose client asked for this one.
+func negotiate(revision string) string {
 	if slices.Contains(revisions(), revision) {
 		return revision
 	}
@@ -106,25 +105,24 @@ func agreedOn(revision string) string {
 // methodInitialize begins a session.
 const methodInitialize = "initialize"
 
-// methodDiscover is how clients ask first, in the revision after those. A server that
-// knows it and refuses the revision is given up by some; one that does not know it is
-// asked to initialize.
+// methodDiscover is the first request of clients of later revisions. Some clients give up on a
+// server that knows it and refuses the revision; if the method is unknown they initialize.
 const (
 	methodDiscover = "server/discover"
 	noDiscover     = "there is no method " + methodDiscover + ": use initialize"
 )
 
-// prepare describes the tools. What is wrong with that is told to who lists them.
+// prepare describes the tools. Errors show when a client lists them.
 func (v *view) prepare() {
 	var err error
 	defer v.recovered("tools/list", &err)
-	v.told()
+	v.toolList()
 }
 
-// logLevels are those of the protocol.
+// logLevels are the levels of the protocol.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// receive answers what is rendered from the table; the rest is the SDK's.
+// receive answers requests that are rendered from the table, and leaves the rest to the SDK.
 func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
 		defer func() { err = coded(method, err) }()
@@ -158,14 +156,14 @@ func (v *view) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// add puts what is ours before what [Options].Extend has brought: on the first
-// page of a list. A list stays one that is not nil, which clients would not take.
+// add inserts the tools and resources of the table at the beginning of the first page of a list,
+// before those of [Options].Extend. The list is never nil, which clients would refuse.
 func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
 	resources := v.server.tools.hasResources()
 	switch r := req.(type) {
 	case *sdk.ListToolsRequest:
 		if list, ok := res.(*sdk.ListToolsResult); ok && r.Params.Cursor == "" {
-			list.Tools = slices.Insert(list.Tools, 0, v.listed(ctx)...)
+			list.Tools = slices.Insert(list.Tools, 0, v.offeredTools(ctx)...)
 		}
 	case *sdk.ListResourcesRequest:
 		if list, ok := res.(*sdk.ListResourcesResult); ok && resources && r.Params.Cursor == "" {
@@ -178,7 +176,7 @@ func (v *view) add(ctx context.Context, req sdk.Request, res sdk.Result) {
 	}
 }
 
-// recovered makes an error of a panic: one call has failed, and no other.
+// recovered turns a panic into an error, so that only one call fails.
 func (v *view) recovered(what string, err *error) {
 	if p := recover(); p != nil {
 		v.server.opts.Logger.Error("panic", "in", what, "value", p, "stack", string(debug.Stack()))
@@ -190,7 +188,7 @@ func (v *view) recovered(what string, err *error) {
 func (v *view) close() error {
 	v.end()
 	var errs []error
-	if !v.work.end(endTime) {
+	if !v.calls.end(endTime) {
 		errs = append(errs, &paddock.Error{Message: "cannot wait for a call to end any longer: its sandbox is ended around it"})
 	}
 	return errors.Join(append(errs, v.env.Close())...)

@@ -19,12 +19,12 @@ import (
 const (
 	// maxWatched bounds the resources that a principal's clients subscribe to.
 	maxWatched = 64
-	// watchTime is how often those are looked at, and no others.
+	// watchTime is how often these are checked.
 	watchTime = time.Second
 )
 
-// watcher looks at the resources that clients have subscribed to, while there
-// are any. The zero value is ready.
+// watcher polls the resources that clients have subscribed to, while there are any. The zero
+// value is ready to use.
 type watcher struct {
 	mu      sync.Mutex
 	watched map[string]*watched // by address
@@ -34,15 +34,15 @@ type watcher struct {
 type watched struct {
 	at       place
 	sessions map[*sdk.ServerSession]bool
-	state    string // what it was when it was last looked at
+	state    string // at the last check
 }
 
-// subscribe begins to look at a resource for a client.
+// subscribe starts to watch a resource for a client.
 func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
 	at, ours, err := parsePlace(uri)
 	if err == nil && !ours && v.server.opts.Extend != nil {
-		return nil // what that has brought tells of its changes itself
+		return nil // the extension reports changes of its resources itself
 	}
 	if err == nil && !ours {
 		err = &policy.FieldError{Field: "uri", Value: uri, Reason: "it is no address of this server's", Hint: "paddock://default/workspace/PATH"}
@@ -69,14 +69,14 @@ func (v *view) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 		w.watched[uri] = one
 	}
 	one.sessions[req.Session] = true
-	if !w.running && v.work.begin() {
+	if !w.running && v.calls.begin() {
 		w.running = true
-		go v.look()
+		go v.watchLoop()
 	}
 	return nil
 }
 
-// unsubscribe ends that.
+// unsubscribe stops watching a resource for a client.
 func (v *view) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error {
 	w := &v.watch
 	w.mu.Lock()
@@ -90,9 +90,9 @@ func (v *view) unsubscribe(_ context.Context, req *sdk.UnsubscribeRequest) error
 	return nil
 }
 
-// look goes on until nothing is watched any more.
-func (v *view) look() {
-	defer v.work.done()
+// watchLoop runs until nothing is watched any more.
+func (v *view) watchLoop() {
+	defer v.calls.done()
 	tick := time.NewTicker(watchTime)
 	defer tick.Stop()
 	for {
@@ -101,20 +101,20 @@ func (v *view) look() {
 			return
 		case <-tick.C:
 		}
-		all := v.watch.still(v.sdk.Sessions())
+		all := v.watch.prune(v.sdk.Sessions())
 		if all == nil {
 			return
 		}
 		open := v.open(v.ctx)
 		for uri, one := range all {
-			v.lookAt(uri, one, open)
+			v.checkResource(uri, one, open)
 		}
 	}
 }
 
-// lookAt tells clients of one resource that has changed. A sandbox that has ended
-// is not begun again for that.
-func (v *view) lookAt(uri string, one *watched, open []string) {
+// checkResource notifies clients if a resource has changed. It does not open a sandbox that
+// has ended.
+func (v *view) checkResource(uri string, one *watched, open []string) {
 	name := one.at.sandbox
 	if name == "" {
 		name = defaultName
@@ -122,20 +122,19 @@ func (v *view) lookAt(uri string, one *watched, open []string) {
 	if !slices.Contains(open, name) {
 		return
 	}
-	state, err := v.state(v.ctx, v.quiet(), one.at)
+	state, err := v.state(v.ctx, v.unauditedEnv(), one.at)
 	if err != nil {
-		state = "" // it is gone, which is a change
+		state = "" // the resource is gone, which is a change
 	}
 	if state == one.state || v.ctx.Err() != nil {
 		return
 	}
 	one.state = state
-	_ = v.sdk.ResourceUpdated(v.ctx, &sdk.ResourceUpdatedNotificationParams{URI: uri}) // a client that is gone ends by itself
+	_ = v.sdk.ResourceUpdated(v.ctx, &sdk.ResourceUpdatedNotificationParams{URI: uri}) // if the client is gone, its session ends anyway
 }
 
-// still forgets sessions that have ended, and gives what is watched by others,
-// nil where that is nothing.
-func (w *watcher) still(live func(func(*sdk.ServerSession) bool)) map[string]*watched {
+// prune forgets sessions that have ended, and returns what the others watch, or nil.
+func (w *watcher) prune(live func(func(*sdk.ServerSession) bool)) map[string]*watched {
 	alive := map[*sdk.ServerSession]bool{}
 	for s := range live {
 		alive[s] = true
@@ -155,7 +154,7 @@ func (w *watcher) still(live func(func(*sdk.ServerSession) bool)) map[string]*wa
 	return maps.Clone(w.watched)
 }
 
-// state is a text that changes with a resource.
+// state returns a text that changes with a resource.
 func (v *view) state(ctx context.Context, env *op.Env, at place) (string, error) {
 	if at.kind == inOutput {
 		var got struct {
@@ -180,9 +179,9 @@ func (v *view) state(ctx context.Context, env *op.Env, at place) (string, error)
 	return fmt.Sprint(got.Kind, got.Size, got.Mode, got.Time, got.Links), err
 }
 
-// quiet is the environment without a record: what was asked for once is looked at
-// again and again, and is on record already.
-func (v *view) quiet() *op.Env {
+// unauditedEnv returns the environment without an audit log: polling is not recorded, since the
+// subscription was.
+func (v *view) unauditedEnv() *op.Env {
 	env := *v.env
 	env.Audit = nil
 	return &env

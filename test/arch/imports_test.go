@@ -50,9 +50,10 @@ var exactAllow = []allowRule{
 	{"backend", []string{"confine", "policy"}, "it is an interface"},
 	{"audit", nil, "the record depends on nothing that is recorded"},
 	{"cgroup", []string{"golang.org/x/sys"}, "the agent links it"},
-	{"privilege", []string{"internal/ownfile"}, "it decides who may leave the walls; a program that only asks inherits nothing"},
-	{"privilege/token", []string{"internal/ownfile", "policy", "privilege"}, "it decides who comes in, knows names and bounds, and no door"},
-	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2"}, "it edits files of people's, and knows no server"},
+	{"privilege", []string{"internal/ownfile", "internal/strictjson"}, "it decides who may leave the walls; a program that only asks inherits nothing"},
+	{"privilege/token", []string{"internal/ownfile", "internal/strictjson", "policy", "privilege"}, "it decides who comes in, knows names and bounds, and no door"},
+	{"server/install", []string{"policy", "github.com/pelletier/go-toml/v2", "github.com/tailscale/hujson"}, "it edits files of people's, and knows no server"},
+	{"internal/strictjson", []string{"policy", "github.com/go-json-experiment/json"}, "it only decodes"},
 }
 
 // denyRule says what packages must not import.
@@ -66,6 +67,7 @@ var (
 	agentSide = []string{"agent", "cmd/paddock-agent"}
 	denyRules = []denyRule{
 		{agentSide, []string{"net/http", "crypto/tls"}, "it doubles the agent's size and start; the wire needs none of it"},
+		{agentSide, []string{"internal/strictjson"}, "its library has half the agent's size"},
 		{agentSide, []string{"."}, "the library is the other side of the wall"},
 		{agentSide, []string{"backend"}, "agent and backends meet at wire and confine.Plan"},
 		{agentSide, []string{"op", "server", "cmd"}, "operations and doors are outside the wall"},
@@ -107,6 +109,8 @@ var importerRules = []importerRule{
 	{"github.com/bluekeyes/go-gitdiff", []string{"internal/patch"}, false, "nobody else reads patches"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, false, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, false, "nobody else reads TOML"},
+	{"github.com/tailscale/hujson", []string{"server/install"}, false, "nobody else edits JSON with comments"},
+	{"github.com/go-json-experiment/json", []string{"internal/strictjson"}, false, "nobody else decodes with it"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, true, "one door speaks the protocol of models"},
 	{"github.com/google/jsonschema-go", []string{"test/mcp"}, true, "schemas are made in op; tests check answers against them"},
 }
@@ -218,7 +222,7 @@ func TestLinkedPackages(t *testing.T) {
 		pkg  string
 		deny []string
 	}{
-		{"cmd/paddock-agent", []string{"net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
+		{"cmd/paddock-agent", []string{module + "/internal/strictjson", "net/http", "crypto/tls", "backend", ".", "op", "audit", "github.com/godbus/dbus/v5", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "testing"}},
 		{"cmd/paddock", []string{"agent", "testing", "net/http", "crypto/tls", "github.com/redis/go-redis/v9", "server", "github.com/modelcontextprotocol/go-sdk"}},
 		{"wire", []string{"net/http", "crypto/tls"}},
 		{".", []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3", "agent", "testing"}},

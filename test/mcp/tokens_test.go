@@ -187,7 +187,7 @@ func TestHTTPFlags(t *testing.T) {
 		want  string
 	}{
 		"no token":             {[]string{"--http", "127.0.0.1:0"}, "there is no valid token"},
-		"open to others":       {[]string{"--http", ":0"}, "others than this host can reach it"},
+		"open to others":       {[]string{"--http", ":0"}, "other hosts can reach it"},
 		"flags without effect": {[]string{"--no-auth"}, "give --http ADDR too"},
 		"a workspace of whose": {[]string{"--http", "127.0.0.1:0", "--workspace", "/usr"}, "each token says it"},
 		"a host that is all":   {[]string{"--http", "127.0.0.1:0", "--allow-host", "*"}, "--allow-host"},

@@ -46,7 +46,7 @@ type listed struct {
 // the go command: what the module imports comes as export data from the build
 // cache.
 func Load(root string) (*Tree, error) {
-	cmd := exec.Command("go", "list", "-deps", "-export", "-tags", "mcp,redis", "-json=ImportPath,Dir,Export,GoFiles,ImportMap", "./...")
+	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,ImportMap", "./...")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
 	var problems bytes.Buffer

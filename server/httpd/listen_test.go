@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"context"
@@ -89,16 +89,16 @@ func TestListenRefuses(t *testing.T) {
 		"no port":                 {Options{Address: "127.0.0.1", Tokens: store}, "it is not HOST:PORT"},
 		"a port that is none":     {Options{Address: "127.0.0.1:x", Tokens: store}, "cannot listen on 127.0.0.1:x"},
 		"a taken port":            {Options{Address: taken.Addr().String(), Tokens: store}, "address already in use"},
-		"all addresses":           {Options{Address: ":0", Tokens: store}, "others than this host can reach it"},
+		"all addresses":           {Options{Address: ":0", Tokens: store}, "other hosts can reach it"},
 		"all addresses, written":  {Options{Address: "0.0.0.0:0", Tokens: store}, "tokens would cross the network"},
-		"another host's":          {Options{Address: "192.0.2.1:0", Tokens: store}, "others than this host can reach it"},
-		"a name":                  {Options{Address: "paddock.example:0", Tokens: store}, "others than this host can reach it"},
-		"all, and no tokens":      {Options{Address: ":0", NoAuth: true, InsecureNoTLS: true}, "nobody would have to say who they are"},
-		"all, TLS, and no tokens": {Options{Address: ":0", NoAuth: true, TLSCert: cert, TLSKey: key}, "nobody would have to say who they are"},
+		"another host's":          {Options{Address: "192.0.2.1:0", Tokens: store}, "other hosts can reach it"},
+		"a name":                  {Options{Address: "paddock.example:0", Tokens: store}, "other hosts can reach it"},
+		"all, and no tokens":      {Options{Address: ":0", NoAuth: true, InsecureNoTLS: true}, "nobody would have to show a token"},
+		"all, TLS, and no tokens": {Options{Address: ":0", NoAuth: true, TLSCert: cert, TLSKey: key}, "nobody would have to show a token"},
 		"no valid token":          {Options{Address: "127.0.0.1:0", Tokens: old}, "there is no valid token"},
 		"no token at all":         {Options{Address: "127.0.0.1:0", Tokens: tokens(t)}, "there is no valid token"},
-		"a certificate alone":     {Options{Address: ":0", TLSCert: cert, Tokens: store}, "a certificate and its key go together"},
-		"a key alone":             {Options{Address: "127.0.0.1:0", TLSKey: key, Tokens: store}, "a certificate and its key go together"},
+		"a certificate alone":     {Options{Address: ":0", TLSCert: cert, Tokens: store}, "a certificate needs a key"},
+		"a key alone":             {Options{Address: "127.0.0.1:0", TLSKey: key, Tokens: store}, "a certificate needs a key"},
 		"no certificate":          {Options{Address: ":0", TLSCert: file, TLSKey: key, Tokens: store}, "cannot use tls_cert"},
 		"a relative socket":       {Options{Address: "unix://x", Tokens: store}, "absolute path"},
 		"all hosts":               {Options{Address: "127.0.0.1:0", Tokens: store, AllowHosts: []string{"*"}}, "cannot use allow_host"},
@@ -108,7 +108,7 @@ func TestListenRefuses(t *testing.T) {
 		"origins by a pattern":    {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"https://*.example"}}, "cannot use allow_origin"},
 		"a name for an origin":    {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"app.example"}}, "cannot use allow_origin"},
 		"a page for an origin":    {Options{Address: "127.0.0.1:0", Tokens: store, AllowOrigins: []string{"https://app.example/x"}}, "cannot use allow_origin"},
-		"a file for a socket":     {Options{Address: "unix://" + file, Tokens: store}, "no socket"},
+		"a file for a socket":     {Options{Address: "unix://" + file, Tokens: store}, "not a socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Listen(tt.opts)

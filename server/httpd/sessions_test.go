@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"net/http"
@@ -109,11 +109,11 @@ func TestIdleSessions(t *testing.T) {
 	idle, busy := w.session(w.ann), w.session(w.ann)
 	stream := w.stream(ask{method: http.MethodGet, token: w.ann, session: busy})
 	await(t, "the stream begins", w.b.began)
-	w.f.guests.sweep(time.Now().Add(30 * time.Minute))
+	w.f.sessions.sweep(time.Now().Add(30 * time.Minute))
 	if a := w.do(ask{token: w.ann, session: idle}); a.status != http.StatusOK {
 		t.Errorf("within its time: %+v", a)
 	}
-	w.f.guests.sweep(time.Now().Add(61 * time.Minute))
+	w.f.sessions.sweep(time.Now().Add(61 * time.Minute))
 	w.wait("the idle one ends", func() bool { return w.b.ended(idle) })
 	if a := w.do(ask{token: w.ann, session: idle}); a.status != http.StatusNotFound {
 		t.Errorf("after its time: %+v", a)
@@ -158,7 +158,7 @@ func TestCaps(t *testing.T) {
 		t.Errorf("another principal: %+v", a)
 	}
 	w.revoke("", "bob")
-	w.f.guests.sweep(time.Now())
+	w.f.sessions.sweep(time.Now())
 	await(t, "it ends", a)
 	await(t, "it ends", b)
 }
@@ -193,12 +193,12 @@ func TestGuestIsForgotten(t *testing.T) {
 	w := begin(t, Options{})
 	w.session(w.ann)
 	w.revoke("", "ann")
-	w.f.guests.sweep(time.Now())
+	w.f.sessions.sweep(time.Now())
 	w.wait("it has left", func() bool {
-		g := w.f.guests
+		g := w.f.sessions
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return len(g.principals) == 0 && len(g.sessions) == 0 && len(g.leaving) == 0 && g.requests == 0 && g.starting == 0
+		return len(g.principals) == 0 && len(g.sessions) == 0 && len(g.forgetting) == 0 && g.requests == 0 && g.starting == 0
 	})
 	if _, err := w.store.Check(w.ann, time.Now()); err != token.ErrUnknown {
 		t.Error(err)

@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"bytes"
@@ -86,10 +86,10 @@ func (b *backend) forgotten() []string {
 	return append([]string(nil), b.forgot...)
 }
 
-// world is a front with what it stands before, and two principals.
+// world is a server with what it stands before, and two principals.
 type world struct {
 	t        *testing.T
-	f        *Front
+	f        *Server
 	b        *backend
 	store    *token.Store
 	ann, bob string // tokens

@@ -1,17 +1,17 @@
-package front
+package httpd
 
 import (
 	"net/http"
 	"time"
 )
 
-// writer lets each write take a bounded time, so that streams live for ever and
-// a client that reads nothing does not, and tells when an answer begins.
+// writer bounds the time of each write, so that a stream may last for ever, but not a
+// client that reads nothing. It calls begin when the answer begins.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	each    time.Duration
-	begin   func(h http.Header, status int) // once; nil: nobody asks
+	begin   func(h http.Header, status int) // called once; may be nil
 	status  int                             // 0 before the answer begins
 }
 
@@ -49,12 +49,12 @@ func (w *writer) FlushError() error {
 	return w.control.Flush()
 }
 
-// Flush is FlushError for who does not ask whether it worked.
+// Flush is FlushError without its error.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// Unwrap gives the writer below, for its other abilities.
+// Unwrap returns the wrapped writer, for [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *writer) deadline() {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.each)) // a connection that is gone says so at the write
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.each)) // a closed connection fails at the write
 }

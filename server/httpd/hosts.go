@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"crypto/tls"
@@ -12,17 +12,18 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// names decides whether a request was meant for this server. A page of the web
-// can make its own name lead here, but then Host has that name, and Origin too.
+// names decides by Host and Origin whether a request was meant for this server. A web page
+// can make its own name resolve to this host (DNS rebinding), but then both headers hold
+// that name.
 type names struct {
-	hosts   []string // in small letters
+	hosts   []string // in lower case
 	origins []string
 	local   bool // only this host can reach the address
 	leaf    *x509.Certificate
 }
 
-// checkNames refuses what would let in nobody, or be read otherwise than it was
-// meant.
+// checkNames returns an error for hosts and origins that no request can have, or that look
+// like patterns.
 func checkNames(opts Options) error {
 	for _, host := range opts.AllowHosts {
 		if host == "" || !strings.EqualFold(host, hostOnly(host)) || strings.ContainsAny(host, "*/@ ,") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
@@ -32,7 +33,7 @@ func checkNames(opts Options) error {
 	for _, origin := range opts.AllowOrigins {
 		u, err := url.Parse(strings.TrimSuffix(origin, "/"))
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil || strings.ContainsAny(u.Host, "* ,") {
-			return &policy.FieldError{Field: "allow_origin", Value: origin, Reason: "it is not an origin", Hint: "https://app.example, and the port where it is not the usual one; each page by its own name"}
+			return &policy.FieldError{Field: "allow_origin", Value: origin, Reason: "it is not an origin", Hint: "https://app.example, with its port unless it is the default one; patterns do not work"}
 		}
 	}
 	return nil
@@ -55,10 +56,10 @@ func newNames(opts Options, a address, config *tls.Config) names {
 	return n
 }
 
-// host says whether the name in Host may lead here: this host's own where nobody
-// else reaches the address, the address itself, what was allowed, and what the
-// certificate proves. A number is as good as the one that was connected to.
-func (n names) host(r *http.Request) bool {
+// allowHost reports whether Host names this server: by a name of the local host if only
+// that can reach the address, by the address that was listened on or connected to, by an
+// allowed name, or by one that the certificate covers.
+func (n names) allowHost(r *http.Request) bool {
 	name := hostOnly(r.Host)
 	switch {
 	case name == "":
@@ -73,8 +74,7 @@ func (n names) host(r *http.Request) bool {
 	return ok && ip != nil && ip.Equal(at.IP)
 }
 
-// hostOnly is the name in a Host header, in small letters, without the port and
-// the brackets.
+// hostOnly returns the name in a Host header in lower case, without port and brackets.
 func hostOnly(header string) string {
 	host := header
 	if h, _, err := net.SplitHostPort(header); err == nil {
@@ -89,11 +89,11 @@ func isLocalName(name string) bool {
 	return name == "localhost" || net.ParseIP(name).IsLoopback()
 }
 
-// fromPage reports whether a browser may send the request, and whether it is to be
-// told so. Programs send neither Origin nor Sec-Fetch-Site. Beside the origins that
-// the operator allows, a page must come from this very server: another port of this
-// host is somebody else's.
-func (n names) fromPage(r *http.Request) (ok, tell bool) {
+// allowOrigin reports whether a request may come from where it does, and whether that is
+// an origin of the operator's list. Programs send neither Origin nor Sec-Fetch-Site. A page
+// that is not on the list must come from this very server: other ports of this host belong
+// to somebody else.
+func (n names) allowOrigin(r *http.Request) (ok, listed bool) {
 	origins, sites := r.Header.Values("Origin"), r.Header.Values("Sec-Fetch-Site")
 	if len(origins) > 1 || len(sites) > 1 {
 		return false, false
@@ -101,9 +101,9 @@ func (n names) fromPage(r *http.Request) (ok, tell bool) {
 	if len(origins) == 1 {
 		origin := strings.ToLower(origins[0])
 		if slices.Contains(n.origins, origin) {
-			return true, true // of another site, as the browser may say, too
+			return true, true // the browser may call it cross-site
 		}
-		own := "http://" + strings.ToLower(r.Host) // Host was looked at before
+		own := "http://" + strings.ToLower(r.Host) // Host was checked before
 		if n.leaf != nil {
 			own = "https://" + strings.ToLower(r.Host)
 		}

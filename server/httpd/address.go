@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"crypto/tls"
@@ -14,14 +14,14 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// address is where to listen.
+// address says where to listen.
 type address struct {
 	host, port string
-	socket     string // of a file; the others are empty then
+	socket     string // a path, with host and port empty
 }
 
-// parseAddress refuses what is no address, and what would be open to others
-// without what that needs.
+// parseAddress parses the address, and refuses one that other hosts could reach without
+// TLS or without tokens.
 func parseAddress(opts Options) (address, error) {
 	refuse := func(reason, hint string) (address, error) {
 		return address{}, &policy.FieldError{Field: "http", Value: opts.Address, Reason: reason, Hint: hint}
@@ -34,7 +34,7 @@ func parseAddress(opts Options) (address, error) {
 	}
 	host, port, err := net.SplitHostPort(opts.Address)
 	if err != nil {
-		return refuse("it is not HOST:PORT", "127.0.0.1:8765, say, or unix:///PATH")
+		return refuse("it is not HOST:PORT", "for example 127.0.0.1:8765, or unix:///PATH")
 	}
 	a := address{host: host, port: port}
 	if a.loopback() {
@@ -42,17 +42,17 @@ func parseAddress(opts Options) (address, error) {
 	}
 	switch {
 	case opts.NoAuth:
-		return refuse("others than this host can reach it, and nobody would have to say who they are", "leave --no-auth out, or listen on 127.0.0.1")
+		return refuse("other hosts can reach it, and nobody would have to show a token", "leave --no-auth out, or listen on 127.0.0.1")
 	case opts.TLSCert == "" && !opts.InsecureNoTLS:
-		return refuse("others than this host can reach it, and tokens would cross the network in the clear",
-			"give --tls-cert and --tls-key, listen on 127.0.0.1, or write --insecure-no-tls where something before it speaks TLS")
+		return refuse("other hosts can reach it, and tokens would cross the network in the clear",
+			"give --tls-cert and --tls-key, listen on 127.0.0.1, or add --insecure-no-tls if a proxy before it speaks TLS")
 	}
 	return a, nil
 }
 
 func (a address) loopback() bool { return a.host == "localhost" || net.ParseIP(a.host).IsLoopback() }
 
-// local says that only this host can reach it.
+// local reports whether only this host can reach the address.
 func (a address) local() bool { return a.socket != "" || a.loopback() }
 
 func (a address) listen(opts Options) (net.Listener, error) {
@@ -64,10 +64,10 @@ func (a address) listen(opts Options) (net.Listener, error) {
 	if err != nil {
 		return nil, cannotListen(opts, err)
 	}
-	// A name leads where the resolver says.
+	// localhost resolves to whatever the resolver says.
 	if tcp, ok := l.Addr().(*net.TCPAddr); a.loopback() && (!ok || !tcp.IP.IsLoopback()) {
-		_ = l.Close() // nobody was taken
-		return nil, &policy.FieldError{Field: "http", Value: opts.Address, Reason: "it does not lead to a loopback address", Hint: "write 127.0.0.1"}
+		_ = l.Close() // it has accepted nobody
+		return nil, &policy.FieldError{Field: "http", Value: opts.Address, Reason: "it does not resolve to a loopback address", Hint: "write 127.0.0.1"}
 	}
 	return l, nil
 }
@@ -82,8 +82,8 @@ func cannotListen(opts Options, err error) error {
 	return &paddock.Error{Message: "cannot listen on " + opts.Address + ": " + err.Error()}
 }
 
-// listenSocket makes a socket that its owner alone can connect to, from the
-// moment it has its name: it gets its mode in a directory that nobody else enters.
+// listenSocket makes a socket that only its owner can connect to. It is made and gets its
+// mode in a private directory, and only then its name.
 func listenSocket(path string) (net.Listener, error) {
 	if err := checkSocket(path); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func listenSocket(path string) (net.Listener, error) {
 	return &socket{UnixListener: l, path: path}, nil
 }
 
-// checkSocket refuses a name that something else has.
+// checkSocket refuses a path that is in use.
 func checkSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -118,37 +118,37 @@ func checkSocket(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("there is a file of this name that is no socket")
+		return errors.New("a file that is not a socket has this name")
 	}
 	if conn, err := net.Dial("unix", path); err == nil {
-		_ = conn.Close() // nothing was said
+		_ = conn.Close() // it only tells whether somebody listens
 		return errors.New("another process listens there")
 	}
 	return nil
 }
 
-// socket is a listener that takes its name away at its end.
+// socket is a listener that removes its path when it is closed.
 type socket struct {
 	*net.UnixListener
 	path string
 }
 
-// Addr is the name that clients use.
+// Addr returns the path that clients use.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Close ends it.
+// Close removes the path and stops listening.
 func (s *socket) Close() error {
 	_ = os.Remove(s.path) // it may be gone
 	return s.UnixListener.Close()
 }
 
-// tlsConfig is nil where TLS is not asked for.
+// tlsConfig returns nil if no certificate is given.
 func tlsConfig(opts Options) (*tls.Config, error) {
 	switch {
 	case opts.TLSCert == "" && opts.TLSKey == "":
 		return nil, nil
 	case opts.TLSCert == "" || opts.TLSKey == "":
-		return nil, &policy.FieldError{Field: "tls_cert", Value: opts.TLSCert, Reason: "a certificate and its key go together", Hint: "give both --tls-cert and --tls-key"}
+		return nil, &policy.FieldError{Field: "tls_cert", Value: opts.TLSCert, Reason: "a certificate needs a key, and a key a certificate", Hint: "give both --tls-cert and --tls-key"}
 	}
 	read := opts.ReadFile
 	if read == nil {
@@ -169,22 +169,13 @@ func tlsConfig(opts Options) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// bound closes connections beyond a number at once, and speaks TLS on the others
-// where there is a configuration for it.
-func bound(l net.Listener, most int, config *tls.Config) net.Listener {
-	l = &boundListener{Listener: l, free: make(chan struct{}, most)}
-	if config != nil {
-		l = tls.NewListener(l, config)
-	}
-	return l
-}
-
+// boundListener closes connections beyond the capacity of open at once.
 type boundListener struct {
 	net.Listener
-	free chan struct{}
+	open chan struct{}
 }
 
-// Accept takes the next connection that there is room for.
+// Accept returns the next connection within the bound.
 func (b *boundListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := b.Listener.Accept()
@@ -192,10 +183,10 @@ func (b *boundListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		select {
-		case b.free <- struct{}{}:
-			return &boundConn{Conn: conn, leave: sync.OnceFunc(func() { <-b.free })}, nil
+		case b.open <- struct{}{}:
+			return &boundConn{Conn: conn, leave: sync.OnceFunc(func() { <-b.open })}, nil
 		default:
-			_ = conn.Close() // there is no room, nor time to say so
+			_ = conn.Close() // too many are open
 		}
 	}
 }
@@ -205,7 +196,7 @@ type boundConn struct {
 	leave func()
 }
 
-// Close gives the room back.
+// Close closes the connection, and lets another one be accepted.
 func (c *boundConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()

@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"net/http"
@@ -91,7 +91,7 @@ func TestWhoComesIn(t *testing.T) {
 			}
 		})
 	}
-	if log := w.logged(); !strings.Contains(log, "refused to let in") || !strings.Contains(log, "refused a Host") || !strings.Contains(log, "refused an Origin") {
+	if log := w.logged(); !strings.Contains(log, "refused a request without a valid token") || !strings.Contains(log, "refused a Host") || !strings.Contains(log, "refused an Origin") {
 		t.Errorf("the log is %s", log)
 	}
 }
@@ -118,7 +118,7 @@ func TestGuessing(t *testing.T) {
 	if a := w.do(ask{token: w.ann}); a.status != http.StatusOK {
 		t.Errorf("who has a token: %+v", a)
 	}
-	if lines := strings.Count(w.logged(), "refused to let in"); lines > 3*burst-slowed+2 {
+	if lines := strings.Count(w.logged(), "refused a request without a valid token"); lines > 3*burst-slowed+2 {
 		t.Errorf("%d lines in the log", lines)
 	}
 }

@@ -1,4 +1,4 @@
-package front
+package httpd
 
 import (
 	"bufio"
@@ -85,7 +85,7 @@ func TestLargeRequests(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	w.revoke("", "ann")
-	w.f.guests.sweep(time.Now())
+	w.f.sessions.sweep(time.Now())
 	await(t, "it ends", stream)
 	w.wait("there is room again", func() bool { return w.do(ask{token: w.bob, body: strings.Repeat("x", 900)}).status == http.StatusOK })
 }
