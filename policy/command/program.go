@@ -134,10 +134,11 @@ var sameAs = map[string]string{
 	"uvx": "npx", "bunx": "npx", "pipx": "npx", "sftp": "scp", "egrep": "grep", "fgrep": "grep",
 }
 
-// interpreters run what they are given, as programs of their own: those of languages, and
-// just so what builds. A Makefile, a build script, a plugin or a directive in a source
-// names any program, so their options are not looked at.
+// interpreters run what they are given: those of languages, awk (system, pipes) and sed (the
+// command e) among them, and programs that build. A Makefile, a build script, a plugin or a
+// directive in a source names any program, so their options are not checked.
 var interpreters = map[string]bool{
+	"awk": true, "sed": true,
 	"python": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "tclsh": true, "guile": true, "deno": true, "bun": true,
 	"zsh": true, "fish": true, "make": true, "npm": true, "npx": true, "yarn": true, "pnpm": true,
 	"go": true, "cargo": true, "rustc": true, "cc": true, "c++": true, "gcc": true, "g++": true, "cpp": true, "clang": true, "clang++": true, "ld": true, "as": true,

@@ -88,6 +88,30 @@ func TestBuildersAreInterpreters(t *testing.T) {
 	}
 }
 
+// awk and sed start what their programs say, as python does: their programs are not read.
+func TestScriptsAreInterpreters(t *testing.T) {
+	r := must(t)(New(policy.Commands{Allow: []string{"awk", "gawk", "mawk", "sed", "gsed", "python3", "env", "xargs"}}))
+	for _, text := range []string{
+		`awk 'BEGIN { system("curl x") }'`, `gawk -f prog.awk x`, `mawk "$prog" x`, `sed '1e curl x' f`, `gsed -f x.sed f`, `sed "s/a/$x/" f`, `python3 -c "$x"`,
+		`env sed p`, `xargs sed p`,
+	} {
+		words := strings.Fields(text)
+		base := words[0]
+		if base == "env" || base == "xargs" {
+			base = words[1]
+		}
+		want := base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold"
+		if v := r.Shell(text); !v.Allowed || len(v.Notes) != 1 || v.Notes[0] != want {
+			t.Errorf("%q: %+v", text, v)
+		}
+	}
+	for _, text := range []string{`awk '{ print }' f | curl x`, `sed p "$(curl x)"`, `AWKPATH=. gawk -f x`} {
+		if v := r.Shell(text); v.Allowed {
+			t.Errorf("%q is allowed", text)
+		}
+	}
+}
+
 // What the environment may hold counts where a text assigns something else.
 func TestGiven(t *testing.T) {
 	r := testRules(t)

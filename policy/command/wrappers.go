@@ -56,7 +56,7 @@ var specials map[string]func(c *checker, base string, args []arg)
 func init() {
 	specials = map[string]func(*checker, string, []arg){
 		"env": envWords, "xargs": xargsWords, "find": findWords, "sh": shellWords, "bash": shellWords, "zsh": shellWords, "fish": shellWords,
-		"python": pythonWords, "awk": awkWords, "sed": sedWords, "git": gitWords, "busybox": appletWords, "toybox": appletWords,
+		"python": pythonWords, "git": gitWords, "busybox": appletWords, "toybox": appletWords,
 		"su": suWords, "script": scriptWords, "watch": watchWords, "flock": flockWords, "npx": npxWords,
 	}
 }
