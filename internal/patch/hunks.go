@@ -155,3 +155,15 @@ func ending(line string) string {
 	}
 	return "nothing, at its end"
 }
+
+// lines splits a text, each line with its end.
+func lines(content []byte) []string {
+	if len(content) == 0 {
+		return nil
+	}
+	all := strings.SplitAfter(string(content), "\n")
+	if all[len(all)-1] == "" {
+		all = all[:len(all)-1]
+	}
+	return all
+}
