@@ -154,7 +154,7 @@ func (a *applier) apply(c *change) error {
 	case f == nil:
 		a.refuse(c, c.old+" does not exist", "name files from the workspace on")
 		return nil
-	case a.taken(c):
+	case c.old != c.name && a.made[c.name] != nil:
 		a.refuse(c, "another part of the patch makes the same file", "")
 		return nil
 	}
@@ -170,11 +170,6 @@ func (a *applier) apply(c *change) error {
 	}
 	a.changes = append(a.changes, change)
 	return a.make(c, out)
-}
-
-// taken says whether a change would write over what another part has made.
-func (a *applier) taken(c *change) bool {
-	return c.old != c.name && a.made[c.name] != nil
 }
 
 // changed applies a change to the content of its file. A nil file is a refusal.
@@ -200,7 +195,10 @@ func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 		if len(rejects) > 0 {
 			return nil, done, nil
 		}
-		done.Added, done.Removed = c.counts()
+		for _, h := range c.hunks {
+			done.Added += h.added
+			done.Removed += h.removed
+		}
 	}
 	if a.ctx.Err() != nil {
 		return nil, done, a.ctx.Err()
@@ -217,15 +215,6 @@ func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 		return nil, done, nil
 	}
 	return out, done, nil
-}
-
-// counts are the lines that are added and removed.
-func (c *change) counts() (added, removed int) {
-	for _, h := range c.hunks {
-		added += h.added
-		removed += h.removed
-	}
-	return added, removed
 }
 
 // permissions are those of a file whose mode git tells: it knows only whether
@@ -303,13 +292,14 @@ func (a *applier) result() *Result {
 			r.Steps = append(r.Steps, Step{Path: name, Old: old, New: a.made[name]})
 		}
 	}
-	slices.SortStableFunc(r.Steps, func(x, y Step) int { return rank(x) - rank(y) })
-	return r
-}
-
-func rank(s Step) int {
-	if s.New == nil {
+	slices.SortStableFunc(r.Steps, func(x, y Step) int {
+		switch {
+		case x.New == nil && y.New != nil:
+			return -1
+		case x.New != nil && y.New == nil:
+			return 1
+		}
 		return 0
-	}
-	return 1
+	})
+	return r
 }

@@ -77,7 +77,11 @@ func (c *change) reject(h hunk, m *image, names *words) Reject {
 	}
 	switch {
 	case r.Expected == "":
-		r.Reason = fmt.Sprintf("its lines are at line %d, and not at the %s of the file, where it must be for want of context", h.line, edge(h))
+		edge := "end"
+		if h.trailing {
+			edge = "beginning"
+		}
+		r.Reason = fmt.Sprintf("its lines are at line %d, and not at the %s of the file, where it must be for want of context", h.line, edge)
 	case r.Found == "":
 		r.Reason = fmt.Sprintf("line %d should be %s, and the file has %d lines", r.Line, quoted(r.Expected), len(m.lines))
 	default:
@@ -85,13 +89,6 @@ func (c *change) reject(h hunk, m *image, names *words) Reject {
 	}
 	r.Hint = hint(h, m, names)
 	return r
-}
-
-func edge(h hunk) string {
-	if h.trailing {
-		return "beginning"
-	}
-	return "end"
 }
 
 // quoted is a line as errors tell it.
