@@ -64,7 +64,8 @@ files are searched; exclude ".*" leaves them out. A path that is given is search
 even if it is ignored.
 
 The answer has files in the order of their paths, with line numbers and the column
-of the first match in bytes, both from 1. A long line is cut around its match.
+of the first match in bytes, both from 1. A long line is cut around its match;
+too_long counts lines of more than 1 MiB, which are not searched.
 matches counts the lines that match up to where the search ended. truncated says why there
 is more (limit, size of the answer, time); next_cursor goes on behind the last, and
 a narrower glob or path, or output "files" or "count", is often better.`,

@@ -143,7 +143,7 @@ func (m *Matcher) find(ctx context.Context, line []byte) (loc []int) {
 	if len(line) <= patience {
 		return m.re.FindIndex(line)
 	}
-	return m.stream(&heldLine{ctx: ctx, rest: line})
+	return m.re.FindReaderIndex(&heldLine{ctx: ctx, rest: line})
 }
 
 // heldLine reads the characters of a line, until ctx ends.
@@ -162,6 +162,3 @@ func (h *heldLine) ReadRune() (r rune, size int, err error) {
 	h.rest = h.rest[size:]
 	return r, size, nil
 }
-
-// stream is find for a line that is read while it is searched.
-func (m *Matcher) stream(r io.RuneReader) (loc []int) { return m.re.FindReaderIndex(r) }

@@ -5,9 +5,10 @@
 // direction: lines, bytes, time. What is left out is said, with where a next
 // search goes on.
 //
-// Files are read in one buffer of fixed size by one goroutine, while another
-// walks and opens. Lines are searched one by one; what the expression must have
-// as plain text is looked for first, which is most of what makes it fast. The
+// Files are read in one buffer by one goroutine, while another walks and opens.
+// Lines are searched one by one, and those longer than [MaxLine] are counted
+// instead; what the expression must have as plain text is looked for first,
+// which is most of what makes it fast. The
 // tree is whoever made it: names are bytes, anything may change or vanish
 // meanwhile, and nothing is believed but what an open file says of itself.
 package search
@@ -35,11 +36,7 @@ type Dir interface {
 }
 
 // File is an open regular file.
-type File interface {
-	io.Reader
-	io.ReaderAt
-	io.Closer
-}
+type File = io.ReadCloser
 
 // Entry is a name in a directory.
 type Entry struct {
@@ -135,6 +132,7 @@ type Result struct {
 	Matches  int64 // lines that match, told or not
 	Searched int64 // files that were read, or without a pattern are meant
 	Binary   int64 // files that were not read to their end, as they hold NUL bytes
+	TooLong  int64 // lines longer than MaxLine, which were not searched
 	Ignored  int64 // files and directories that .gitignore files kept out
 	// Unreadable are files and directories that the kernel refused, or that are
 	// too deep.

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 
 	"github.com/paddock-dev/paddock/internal/ignore"
@@ -100,7 +101,7 @@ func with(dir Dir, name string, depth int, above *level) *level {
 		return above
 	}
 	defer f.Close()
-	text, _ := readUpTo(f, ignore.MaxFile)
+	text, _ := io.ReadAll(io.LimitReader(f, ignore.MaxFile))
 	if rules := ignore.Parse(text); !rules.Empty() {
 		return &level{rules, depth, above}
 	}
