@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -233,3 +234,205 @@ func unescapeDouble(s string) string {
 
 // isName says whether a variable or a function can have this name.
 func isName(s string) bool { return syntax.ValidName(s) }
+
+// word judges everything that is executed to make a word out of what is written.
+func (c *checker) word(w *syntax.Word) {
+	if w != nil {
+		c.parts(w.Parts)
+	}
+}
+
+func (c *checker) parts(parts []syntax.WordPart) {
+	for _, part := range parts {
+		if c.denial != nil {
+			return
+		}
+		c.part(part)
+	}
+}
+
+func (c *checker) part(part syntax.WordPart) {
+	switch p := part.(type) {
+	case *syntax.Lit, *syntax.SglQuoted:
+	case *syntax.DblQuoted:
+		if p.Dollar {
+			c.refuse(offset(p), RuleParse, "", "Failed to parse command: a translation is found at run time, and executed", "leave out the dollar sign in front of the quotes")
+			return
+		}
+		c.quoted(p.Parts)
+	case *syntax.CmdSubst:
+		if p.TempFile || p.ReplyVar {
+			c.refuse(offset(p), RuleParse, "", "Failed to parse command: not every bash knows this kind of substitution", "use $( )")
+			return
+		}
+		c.deeper(offset(p), func() { c.scope(p.Stmts) })
+	case *syntax.ProcSubst:
+		judge := func() { c.scope(p.Stmts) }
+		c.deeper(offset(p), func() {
+			if p.Op == syntax.CmdOut {
+				c.feeding(judge)
+			} else {
+				judge()
+			}
+		})
+	case *syntax.ParamExp:
+		c.deeper(offset(p), func() { c.param(p) })
+	case *syntax.ArithmExp:
+		c.arithmetic(p.X)
+	case *syntax.ExtGlob:
+		c.refuse(offset(p), RuleParse, "", "Failed to parse command: bash knows such patterns with the option extglob alone", "use a plain pattern, or find")
+	default:
+		c.refuse(offset(p), RuleParse, "", "Failed to parse command: this word is not known here", "")
+	}
+}
+
+// quoted judges what stands between double quotes. There, single quotes in
+// ${x:-'…'} are letters to the shell, whatever the parser makes of them.
+func (c *checker) quoted(parts []syntax.WordPart) {
+	c.unquotable(parts)
+	c.parts(parts)
+}
+
+// unquotable refuses such single quotes.
+func (c *checker) unquotable(parts []syntax.WordPart) {
+	for _, part := range parts {
+		p, ok := part.(*syntax.ParamExp)
+		if !ok {
+			continue
+		}
+		var words []*syntax.Word
+		if p.Exp != nil {
+			words = append(words, p.Exp.Word)
+		}
+		if p.Repl != nil {
+			words = append(words, p.Repl.Orig, p.Repl.With)
+		}
+		for _, w := range words {
+			if w == nil {
+				continue
+			}
+			for _, inner := range w.Parts {
+				if q, ok := inner.(*syntax.SglQuoted); ok && (q.Dollar || strings.ContainsAny(q.Value, "$`\"\\{}")) {
+					c.refuse(offset(q), RuleParse, "", "Failed to parse command: single quotes do not quote here, between double quotes", "put the text into a variable of its own")
+					return
+				}
+			}
+			c.unquotable(w.Parts)
+		}
+	}
+}
+
+// deeper guards against nesting beyond the bound.
+func (c *checker) deeper(at int, f func()) {
+	c.depth++
+	if !c.tooDeep(at) {
+		f()
+	}
+	c.depth--
+}
+
+// transformations are the letters after @ that only change how a value is
+// written; @P executes what is in it.
+const transformations = "QUuLEaAKk"
+
+// param judges the expansion of a variable.
+func (c *checker) param(p *syntax.ParamExp) {
+	at := offset(p)
+	if p.NestedParam != nil || p.Flags != nil || p.Width || p.IsSet || len(p.Modifiers) > 0 || p.Param == nil {
+		c.refuse(at, RuleParse, "", "Failed to parse command: this is another shell's expansion", "")
+		return
+	}
+	if p.Excl && p.Names == 0 && (!isList(p.Index) || p.Exp != nil || p.Repl != nil || p.Slice != nil) {
+		c.refuse(at, RuleArithmetic, "", "${!"+p.Param.Value+"} looks up a name that exists at run time alone, and executes what it holds",
+			"name the variable, or use case")
+		return
+	}
+	if p.Index != nil {
+		c.index(p.Index)
+	}
+	if p.Slice != nil {
+		c.arithmetic(p.Slice.Offset)
+		c.arithmetic(p.Slice.Length)
+	}
+	if p.Repl != nil {
+		c.word(p.Repl.Orig)
+		c.word(p.Repl.With)
+	}
+	if p.Exp != nil {
+		c.paramDefault(p, at)
+	}
+}
+
+func (c *checker) paramDefault(p *syntax.ParamExp, at int) {
+	c.word(p.Exp.Word)
+	switch p.Exp.Op {
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		c.assignTo(p.Param.Value, at, RuleAssignment)
+		if p.Exp.Word != nil && len(p.Exp.Word.Parts) > 0 {
+			c.store(p.Param.Value, c.value(p.Exp.Word))
+		}
+		v := c.variable(p.Param.Value)
+		v.array = v.array || p.Index != nil
+	case syntax.OtherParamOps:
+		letter := ""
+		if p.Exp.Word != nil {
+			letter = p.Exp.Word.Lit()
+		}
+		if len(letter) != 1 || !strings.Contains(transformations, letter) {
+			c.refuse(at, RuleBuiltin, "", "${"+p.Param.Value+"@"+letter+"} executes what the variable holds", "")
+		}
+	}
+}
+
+// ansiEscapes are the escapes of $'…' that stand for one byte.
+var ansiEscapes = map[byte]byte{
+	'a': 7, 'b': 8, 'e': 27, 'E': 27, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11, '\\': '\\', '\'': '\'', '"': '"', '?': '?',
+}
+
+// decodeANSI is the value of $'s'. ok is false for what depends on the locale,
+// for a NUL, which would cut the value, and for escapes that are not known.
+func decodeANSI(s string) (value string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i++; i == len(s) {
+			return "", false
+		}
+		if plain, known := ansiEscapes[s[i]]; known {
+			b.WriteByte(plain)
+			continue
+		}
+		number, length := ansiNumber(s[i:])
+		if length == 0 || number == 0 || number > 0x7f {
+			return "", false
+		}
+		b.WriteByte(byte(number))
+		i += length - 1
+	}
+	return b.String(), true
+}
+
+// ansiNumber reads nnn, xHH, uHHHH and UHHHHHHHH, and says how long they are.
+func ansiNumber(s string) (number uint64, length int) {
+	base, most, skip := 8, 3, 0
+	switch s[0] {
+	case 'x':
+		base, most, skip = 16, 2, 1
+	case 'u':
+		base, most, skip = 16, 4, 1
+	case 'U':
+		base, most, skip = 16, 8, 1
+	}
+	end := skip
+	for end < len(s) && end-skip < most && strings.IndexByte("0123456789abcdef"[:base], s[end]|0x20) >= 0 {
+		end++
+	}
+	number, err := strconv.ParseUint(s[skip:end], base, 64)
+	if err != nil {
+		return 0, 0
+	}
+	return number, end
+}
