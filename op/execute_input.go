@@ -12,6 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
 	"github.com/paddock-dev/paddock/policy/executor"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // ExecuteInput asks for one command that rules have to allow.
@@ -99,8 +100,8 @@ func (in ExecuteInput) settings(ctx context.Context, env *Env) (policy.Spec, exe
 	}
 	if in.Config != "" {
 		var data []byte
-		if data, err = env.readNamed(ctx, "config", "configuration", in.Config, executor.MaxSize); err == nil {
-			config, err = executor.Parse(in.Config, data)
+		if data, err = env.readNamed(ctx, "config", "configuration", in.Config, specfile.MaxSize); err == nil {
+			config, err = specfile.DecodeConfig(in.Config, data)
 		}
 		errs = append(errs, err)
 	}
