@@ -137,7 +137,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		case !ok:
 			// The text is not repeated: it may be a secret without its name.
 			errs = append(errs, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"})
-		case command.Steers(name) || executor.Reserved(name):
+		case command.DangerousVariable(name) || executor.Reserved(name):
 			errs = append(errs, &policy.FieldError{
 				Field: policy.FieldPath("env", name), Reason: "it decides what programs load or execute, and the executor has rules for that",
 				Hint: "leave it out",

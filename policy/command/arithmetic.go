@@ -61,7 +61,7 @@ func isAssignment(op syntax.BinAritOperator) bool {
 	return false
 }
 
-// arithmeticAssign judges what is on the left of an assignment: a name, or an
+// arithmeticAssign judges the left side of an assignment: a name, or an
 // element. It becomes a number.
 func (c *checker) arithmeticAssign(x syntax.ArithmExpr) {
 	w, ok := x.(*syntax.Word)
@@ -140,18 +140,14 @@ func (c *checker) arithmeticParam(p *syntax.ParamExp) {
 		c.requireNumber(name, offset(p))
 	case p.Index != nil && p.Param != nil && isName(p.Param.Value) && !p.Excl && p.Exp == nil && p.Repl == nil && p.Slice == nil:
 		c.requireNumber(p.Param.Value, offset(p))
-	case p.Exp != nil && isName(p.Param.Value) && isDefault(p.Exp.Op) && p.Exp.Word != nil && p.Exp.Word.Lit() != "" && isNumber(p.Exp.Word.Lit()):
+	case p.Exp != nil && isName(p.Param.Value) && (p.Exp.Op == syntax.DefaultUnset || p.Exp.Op == syntax.DefaultUnsetOrNull) && p.Exp.Word != nil && p.Exp.Word.Lit() != "" && isNumber(p.Exp.Word.Lit()):
 		c.requireNumber(p.Param.Value, offset(p))
 	default:
 		c.refuseArithmetic(offset(p))
 	}
 }
 
-func isDefault(op syntax.ParExpOperator) bool {
-	return op == syntax.DefaultUnset || op == syntax.DefaultUnsetOrNull
-}
-
-// isNumeral says whether the text is a number as arithmetic writes it: 10,
+// isNumeral reports whether the text is a number as arithmetic writes it: 10,
 // 0x1f, 2#101.
 func isNumeral(s string) bool {
 	if s == "" || s[0] < '0' || s[0] > '9' {
@@ -193,7 +189,7 @@ func (c *checker) test(x syntax.TestExpr) {
 		case *syntax.Word:
 			c.testWord(x)
 		default:
-			c.refuse(offset(x), RuleParse, "", "Failed to parse command: this condition is not known here", "")
+			c.refuse(offset(x), RuleParse, "", "Failed to parse command: unknown condition", "")
 		}
 	})
 }
@@ -226,7 +222,7 @@ func (c *checker) testWord(w *syntax.Word) {
 		case !ok:
 			c.part(part)
 		case strings.ContainsAny(pattern.Pattern.Value, "$`'\"\\<>"):
-			c.refuse(offset(part), RuleParse, "", "Failed to parse command: what such a pattern holds is not known here", "use a plain pattern")
+			c.refuse(offset(part), RuleParse, "", "Failed to parse command: what such a pattern holds cannot be checked", "use a plain pattern")
 		}
 	}
 }
@@ -255,7 +251,7 @@ var testUnary = map[string]bool{
 }
 
 // testCommand judges test and [: a word that is not constant must stand where
-// it cannot become the operator -v, which executes what is in its operand.
+// it cannot become the operator -v, which executes code in its operand.
 func testCommand(c *checker, args []arg) {
 	words := args[1:]
 	if n := len(words); args[0].text == "[" && n > 0 && words[n-1].constant && words[n-1].text == "]" {
@@ -270,7 +266,10 @@ func testCommand(c *checker, args []arg) {
 			}
 		case a.constant || a.digits:
 		case a.many:
-			c.requireOneWord(a, args[0].text)
+			c.requireWord(a, Verdict{ // test would read several as operators
+				Rule: RuleArithmetic, Command: args[0].text, Reason: "this may become several words, and operators that execute their operands: " + c.source(a),
+				Hint: "put it in double quotes",
+			})
 		case len(words) > 2 && !isOperator(words, i-1) && !isOperator(words, i+1) && !isUnary(words, i-1):
 			c.refuse(a.at, RuleArithmetic, args[0].text, "this may become an operator that executes its operand: "+c.source(a),
 				"compare it with = or put an operator such as -n in front of it")
@@ -280,20 +279,6 @@ func testCommand(c *checker, args []arg) {
 			return
 		}
 	}
-}
-
-// requireOneWord refuses a word that may become several, which test would
-// read as operators.
-func (c *checker) requireOneWord(a arg, command string) {
-	refusal := Verdict{
-		Rule: RuleArithmetic, Command: command, Reason: "this may become several words, and operators that execute their operands: " + c.source(a),
-		Hint: "put it in double quotes",
-	}
-	if a.whole {
-		c.require(a.lead, wantWord, a.at, refusal)
-		return
-	}
-	c.refuse(a.at, refusal.Rule, command, refusal.Reason, refusal.Hint)
 }
 
 func isOperator(words []arg, i int) bool {

@@ -12,7 +12,7 @@
 // functions, here-documents, conditions, and in the texts and commands that
 // wrappers such as env, xargs and find -exec hand on. What cannot be judged is
 // refused: names that only exist at run time, eval and its kind, assignments
-// that steer later commands, arithmetic on text that is not known.
+// of variables that change what later commands do, arithmetic on unknown text.
 //
 // The list is a guard-rail for those who mean well. An allowed interpreter
 // runs what it likes, a configuration file names programs, and only the wall
@@ -29,5 +29,5 @@
 // the text, which may have [MaxText] bytes.
 //
 // [Paths] is apart from the list: it refuses, early and readably, arguments
-// that plainly point outside the sandbox. [Live] follows a file.
+// that plainly point outside the sandbox. [RulesFile] follows a file.
 package command

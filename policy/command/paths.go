@@ -2,6 +2,7 @@ package command
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -170,7 +171,7 @@ func (w *pathWalk) argument(word pathWord) string {
 	return ""
 }
 
-// bad says whether a text is a path that leads outside.
+// bad reports whether a text is a path that leads outside.
 func (w *pathWalk) bad(text string, constant bool) bool {
 	if strings.Contains(text, "://") && !climbs(text) || strings.ContainsAny(text, "\n") {
 		return false
@@ -192,40 +193,21 @@ func (w *pathWalk) bad(text string, constant bool) bool {
 	if w.inside(full) {
 		return false
 	}
-	return constant || !w.leadsBack(full)
+	leadsBack := func(inside string) bool { return below(inside, full) } // what is not constant may go on to it
+	return constant || !leadsBack(w.paths.Workspace) && !slices.ContainsFunc(w.paths.Visible, leadsBack)
 }
 
-// climbs says whether a component of a path is "..".
+// climbs reports whether a component of a path is "..".
 func climbs(text string) bool {
 	return text == ".." || strings.HasPrefix(text, "../") || strings.HasSuffix(text, "/..") || strings.Contains(text, "/../")
 }
 
 func (w *pathWalk) inside(full string) bool {
-	if below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") {
-		return true
-	}
-	for _, v := range w.paths.Visible {
-		if below(full, v) {
-			return true
-		}
-	}
-	return false
+	return below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") ||
+		slices.ContainsFunc(w.paths.Visible, func(dir string) bool { return below(full, dir) })
 }
 
-// leadsBack says whether something inside lies below a directory outside.
-func (w *pathWalk) leadsBack(full string) bool {
-	if below(w.paths.Workspace, full) {
-		return true
-	}
-	for _, v := range w.paths.Visible {
-		if below(v, full) {
-			return true
-		}
-	}
-	return false
-}
-
-// below says whether a path is dir or lies below it, by whole names.
+// below reports whether a path is dir or lies below it, by whole names.
 func below(full, dir string) bool {
 	if dir == "" {
 		return false
@@ -266,7 +248,7 @@ var textOptions = map[string]string{
 	"wc": "", "diff": "-I -x --label", "date": "-d -s", "column": "-s -o", "su": "-c", "script": "-c",
 }
 
-// isPath says whether the word may be a path. It is asked for each word of a
+// isPath reports whether the word may be a path. It is asked for each word of a
 // command, in order.
 func (s *wordReader) isPath(word pathWord) bool {
 	kind := kindOf(word.command)
@@ -288,7 +270,7 @@ func (s *wordReader) isPath(word pathWord) bool {
 	return !textCommands[kind]
 }
 
-// option says whether an option may hold a path in itself.
+// option reports whether an option may hold a path in itself.
 func (s *wordReader) option(kind, text string) bool {
 	if text == "--" {
 		s.after = true

@@ -20,7 +20,7 @@ func (c *checker) program(args []arg) {
 	c.depth++
 	defer func() { c.depth-- }()
 	name := args[0]
-	if !c.named(name) || !c.counted(name.at) || c.tooDeep(name.at) {
+	if !c.requireConstantName(name) || !c.countCommand(name.at) || c.tooDeep(name.at) {
 		return
 	}
 	base := name.text
@@ -39,7 +39,7 @@ func (c *checker) program(args []arg) {
 	c.arguments(base, args)
 	if !harmless[base] && c.denial == nil {
 		c.subcommand(base, args)
-		c.judge(base, args)
+		c.judgeArguments(base, args)
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *checker) allowed(base string, name arg) bool {
 
 // passOn are programs whose arguments are those of other programs, beside the
 // wrappers: each is noted with the program that gets it in the end.
-var passOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
+var passArgumentsOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
 
 // arguments notes the words for the path rules.
 func (c *checker) arguments(base string, args []arg) {
@@ -62,7 +62,7 @@ func (c *checker) arguments(base string, args []arg) {
 		return
 	}
 	kind := kindOf(base)
-	if _, wraps := wrappers[kind]; wraps || passOn[kind] {
+	if _, wraps := wrappers[kind]; wraps || passArgumentsOn[kind] {
 		return
 	}
 	executed := false
@@ -80,14 +80,14 @@ func (c *checker) arguments(base string, args []arg) {
 	}
 }
 
-// judge looks at what a program does with its arguments.
-func (c *checker) judge(base string, args []arg) {
+// judgeArguments looks at what a program does with its arguments.
+func (c *checker) judgeArguments(base string, args []arg) {
 	kind := kindOf(base)
-	if why, ok := opaque[kind]; ok {
+	if why, ok := unjudgeable[kind]; ok {
 		c.refuse(args[0].at, RuleWrapper, base, base+" "+why, "")
 		return
 	}
-	if special, ok := specials[kind]; ok {
+	if special, ok := ownJudges[kind]; ok {
 		special(c, base, args)
 	} else if g, ok := wrappers[kind]; ok {
 		c.wrapper(base, g, args)
@@ -104,7 +104,7 @@ func (c *checker) noteUnchecked(base string) {
 	c.note(base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold")
 }
 
-// kindOf is the name by which a program is known here: python3.11 is python,
+// kindOf returns the name by which this package knows a program: python3.11 is python,
 // gawk is awk.
 func kindOf(base string) string {
 	if kind, ok := sameAs[base]; ok {
@@ -165,7 +165,7 @@ var packageOptions = map[string]struct{ valued, plain string }{
 	"npx":  {"-p --package -c --call --registry --prefix -w --workspace", "-y --yes --no --no-install -q --quiet -h --help -v --version"},
 }
 
-// npmNames are what npm takes for the subcommands that lists block.
+// npmNames are the other names that npm knows for the subcommands that lists block.
 var npmNames = map[string]string{
 	"in": "install", "ins": "install", "inst": "install", "insta": "install", "instal": "install", "isnt": "install",
 	"isnta": "install", "isntal": "install", "isntall": "install", "it": "install", "install-test": "install", "cit": "ci",
@@ -188,7 +188,7 @@ func (c *checker) subcommand(base string, args []arg) {
 	for rest := args[1:]; len(rest) > 0; rest = rest[1:] {
 		a := rest[0]
 		if !a.constant {
-			c.refuse(a.at, RuleSubcommand, base, "the subcommand of "+base+" must be written out: "+c.source(a)+" exists at run time alone", "")
+			c.refuse(a.at, RuleSubcommand, base, "the subcommand of "+base+" must be written out: "+c.source(a)+" is known only at run time", "")
 			return
 		}
 		if len(a.text) > 1 && a.text[0] == '-' {
@@ -215,7 +215,7 @@ func (c *checker) subcommand(base string, args []arg) {
 	}
 }
 
-// canonical is the name in the list that a program takes a word for.
+// canonical returns the name in the list that a program takes a word for.
 func canonical(kind, word string, blocked map[string]bool) string {
 	if kind != "npm" || blocked[word] {
 		return word

@@ -57,7 +57,7 @@ func New(c policy.Commands) (*Rules, error) {
 	return r, nil
 }
 
-// List is the list that the rules stand for, sorted.
+// List returns the list that the rules were made of, sorted.
 func (r *Rules) List() policy.Commands {
 	c := policy.Commands{Allow: slices.Sorted(maps.Keys(r.allow)), Subcommands: make(map[string][]string, len(r.blocked))}
 	for name, words := range r.blocked {
@@ -73,13 +73,13 @@ func (r *Rules) With(names ...string) (*Rules, error) {
 	return New(c)
 }
 
-// Given returns rules for what is run with these variables in its environment,
-// beside those of a sandbox: they may hold anything.
+// Given returns rules for commands that get these variables in their environment
+// beside those of a sandbox. The variables may hold anything.
 func (r *Rules) Given(variables ...string) *Rules {
 	own := *r
 	own.given = newProcess(nil)
 	for _, name := range variables {
-		own.given.handed[name] = true
+		own.given.exported[name] = true
 	}
 	return &own
 }
@@ -108,10 +108,10 @@ func (r *Rules) Unblock(name string, words ...string) (*Rules, error) {
 	return New(c)
 }
 
-// Live follows the rules in the commands section of a spec file. It may be
-// used by several goroutines.
-type Live struct {
-	file string
+// RulesFile reads the rules in the commands section of a spec file, and reads them
+// again when the file has changed. It may be used by several goroutines.
+type RulesFile struct {
+	path string
 
 	mu    sync.Mutex
 	rules *Rules
@@ -126,43 +126,43 @@ type fileState struct {
 	time time.Time
 }
 
-// Open reads the rules in file. Its error says why they cannot be read; the
-// Live that comes with it is of use all the same: it refuses every command
-// until the file can be read.
-func Open(file string) (*Live, error) {
-	l := &Live{file: file, rules: &Rules{}}
-	_, err := l.Rules()
-	return l, err
+// Open reads the rules in the file at path. Its error says why they cannot be read; the
+// RulesFile that it returns with the error can be used all the same: it refuses
+// every command until the file can be read.
+func Open(path string) (*RulesFile, error) {
+	f := &RulesFile{path: path, rules: &Rules{}}
+	_, err := f.Rules()
+	return f, err
 }
 
-// Rules are the newest rules. They are read again where the file is another
-// one, or has another time or size. Where they cannot be read any more, the
-// last good ones are returned together with an error that says so.
-func (l *Live) Rules() (*Rules, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	info, err := os.Stat(l.file)
+// Rules returns the newest rules. It reads them again if the file is another one,
+// or has another time or size. If it cannot, it returns the last good ones
+// together with an error.
+func (f *RulesFile) Rules() (*Rules, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(f.path)
 	if err != nil {
-		l.seen, l.err = fileState{}, fmt.Errorf("cannot read the rules for commands: %w", err)
-		return l.rules, l.err
+		f.seen, f.err = fileState{}, fmt.Errorf("cannot read the rules for commands: %w", err)
+		return f.rules, f.err
 	}
 	now := fileState{info, info.Size(), info.ModTime()}
-	if now.same(l.seen) {
-		return l.rules, l.err
+	if now.same(f.seen) {
+		return f.rules, f.err
 	}
-	rules, err := read(l.file)
-	l.seen, l.err = now, err
+	rules, err := readRules(f.path)
+	f.seen, f.err = now, err
 	if err == nil {
-		l.rules = rules
+		f.rules = rules
 	}
-	return l.rules, l.err
+	return f.rules, f.err
 }
 
 func (s fileState) same(old fileState) bool {
 	return old.info != nil && os.SameFile(s.info, old.info) && s.size == old.size && s.time.Equal(old.time)
 }
 
-func read(file string) (*Rules, error) {
+func readRules(file string) (*Rules, error) {
 	f, err := specfile.Read(file)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -237,7 +237,7 @@ func TestRulesChange(t *testing.T) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestRulesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spec.yaml")
 	clock := time.Now().Add(-time.Hour)
 	write := func(text string) {
@@ -250,13 +250,13 @@ func TestLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	live, err := Open(file)
-	if err == nil || live == nil {
-		t.Fatalf("a file that is not there: %v, %v", live, err)
+	followed, err := Open(file)
+	if err == nil || followed == nil {
+		t.Fatalf("a file that is not there: %v, %v", followed, err)
 	}
 	check := func(step, wantErr, allowed, denied string) {
 		t.Helper()
-		rules, err := live.Rules()
+		rules, err := followed.Rules()
 		if wantErr == "" && err != nil || wantErr != "" && (err == nil || !strings.Contains(err.Error(), wantErr)) {
 			t.Errorf("%s: error %v, want %q", step, err, wantErr)
 		}

@@ -13,14 +13,14 @@ import (
 // variable can hold is gathered, wherever it is assigned, and uses that need
 // a number, or a word that is no option, are checked at the end.
 
-// variable is all that a variable may hold in one process.
+// variable holds the values that a variable may have in one process.
 type variable struct {
 	values  []arg
 	unknown bool // it may hold anything
 	array   bool // it may be a list
 }
 
-// variable is what is known of a name that the text assigns.
+// variable returns the variable of a name, which the text assigns.
 func (p *process) variable(name string) *variable {
 	v := p.vars[name]
 	if v == nil {
@@ -30,13 +30,13 @@ func (p *process) variable(name string) *variable {
 	return v
 }
 
-// store notes a value.
+// store adds a value that a variable may have.
 func (p *process) store(name string, a arg) {
 	v := p.variable(name)
 	v.values = append(v.values, a)
 }
 
-// want is what a use makes of a variable.
+// want is what a use requires of a variable.
 type want uint8
 
 const (
@@ -45,7 +45,7 @@ const (
 	wantScalar      // no list
 )
 
-// need is a use of a variable that not every value suits.
+// need is a use of a variable that requires something of its values.
 type need struct {
 	name    string
 	want    want
@@ -66,7 +66,7 @@ var lists = map[string]bool{"PIPESTATUS": true, "MAPFILE": true, "COPROC": true,
 // pathVars are the variables that hold an absolute path from the start.
 var pathVars = map[string]bool{"HOME": true, "PWD": true, "OLDPWD": true}
 
-// require notes what a variable must be.
+// require records what a variable must be; checkNeeds checks it.
 func (c *checker) require(name string, w want, at int, refusal Verdict) {
 	if w == wantNumber && numberVars[name] {
 		return
@@ -74,29 +74,38 @@ func (c *checker) require(name string, w want, at int, refusal Verdict) {
 	c.needs = append(c.needs, need{name, w, c, at, refusal})
 }
 
-// settle checks what was required of variables, once all is known.
-func (c *checker) settle() {
-	c.settleOne()
-	for _, in := range c.inner {
-		in.settleOne()
+// requireWord reports whether a word that is not constant is one word and no
+// option: for a variable that is checked once all its values are known.
+func (c *checker) requireWord(a arg, refusal Verdict) bool {
+	switch {
+	case a.digits:
+		return true
+	case a.whole:
+		c.require(a.lead, wantWord, a.at, refusal)
+		return true
+	}
+	c.refuse(a.at, refusal.Rule, refusal.Command, refusal.Reason, refusal.Hint)
+	return false
+}
+
+// checkNeeds checks what uses require of variables, once all values are known.
+func (c *checker) checkNeeds() {
+	for _, one := range append([]*checker{c}, c.inner...) {
+		for _, n := range one.needs {
+			if c.denial == nil && !one.holds(n.name, n.want, 0) {
+				n.refusal.Position = n.in.position(n.at)
+				c.denial = &n.refusal
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(one.unset)) {
+			if n := one.unset[name]; one.functions[name] {
+				n.in.refuse(n.at, RuleFunction, name, "unset may take the function "+name+" away, and a program of that name is left", "use unset -v")
+			}
+		}
 	}
 }
 
-func (c *checker) settleOne() {
-	for _, n := range c.needs {
-		if c.denial == nil && !c.holds(n.name, n.want, 0) {
-			n.refusal.Position = n.in.position(n.at)
-			c.denial = &n.refusal
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
-		if n := c.unset[name]; c.functions[name] {
-			n.in.refuse(n.at, RuleFunction, name, "unset may take the function "+name+" away, and a program of that name is left", "use unset -v")
-		}
-	}
-}
-
-// holds says whether all that a variable may hold is of the wanted kind. One
+// holds reports whether all that a variable may hold is of the wanted kind. One
 // that the text does not assign comes from the environment, and may be anything.
 func (p *process) holds(name string, w want, depth int) bool {
 	v := p.vars[name]
@@ -104,28 +113,28 @@ func (p *process) holds(name string, w want, depth int) bool {
 	case w == wantScalar:
 		return !lists[name] && (v == nil || !v.array)
 	case w == wantWord && pathVars[name] && v == nil:
-		return p.outer.hands(name, w, depth)
+		return p.outer.inheritedHolds(name, w, depth)
 	case v == nil || v.unknown || depth > 8:
 		return false
 	}
 	for _, a := range v.values {
-		if !p.suits(a, w, depth) {
+		if !p.valueSuits(a, w, depth) {
 			return false
 		}
 	}
-	return p.outer.hands(name, w, depth)
+	return p.outer.inheritedHolds(name, w, depth)
 }
 
-// hands says whether what a shell that is started may find in its environment
+// inheritedHolds reports whether what a shell that is started may find in its environment
 // is of the wanted kind, as far as the shell that starts it assigns it.
-func (p *process) hands(name string, w want, depth int) bool {
+func (p *process) inheritedHolds(name string, w want, depth int) bool {
 	if p == nil {
 		return true
 	}
-	return !p.handed[name] && (p.vars[name] == nil || p.holds(name, w, depth+1)) && p.outer.hands(name, w, depth)
+	return !p.exported[name] && (p.vars[name] == nil || p.holds(name, w, depth+1)) && p.outer.inheritedHolds(name, w, depth)
 }
 
-func (p *process) suits(a arg, w want, depth int) bool {
+func (p *process) valueSuits(a arg, w want, depth int) bool {
 	switch {
 	case a.digits:
 		return true
@@ -140,13 +149,13 @@ func (p *process) suits(a arg, w want, depth int) bool {
 	}
 }
 
-// isNumber says whether the text is a whole number, or nothing, which counts as 0.
+// isNumber reports whether the text is a whole number, or nothing, which counts as 0.
 func isNumber(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
 	return len(digits) < 19 && strings.Trim(digits, "0123456789") == "" && (s == "" || digits != "")
 }
 
-// isRange says whether a word is {1..10}.
+// isRange reports whether a word is {1..10}.
 func isRange(a arg) bool {
 	if a.word == nil {
 		return false
@@ -164,7 +173,7 @@ func isRange(a arg) bool {
 	return strings.Contains(lit, "..")
 }
 
-// numericOutput says whether a word is the output of a command that prints one
+// numericOutput reports whether a word is the output of a command that prints one
 // number and nothing else.
 func numericOutput(w *syntax.Word) bool {
 	if w == nil || len(w.Parts) != 1 {
@@ -251,26 +260,26 @@ func (c *checker) assignValue(name string, a *syntax.Assign) {
 	}
 }
 
-// assignTo refuses variables that steer, and names that no variable has.
+// assignTo refuses dangerous variables, and names that no variable can have.
 func (c *checker) assignTo(name string, at int, rule string) {
 	switch {
 	case !isName(name):
 		c.refuse(at, rule, "", "the name of a variable must be letters, digits and underscores: "+quote(name), "")
-	case steers(name):
-		c.refuse(at, rule, name, "setting "+name+" would steer what other commands are or do", "")
+	case DangerousVariable(name):
+		c.refuse(at, rule, name, "setting "+name+" would change which programs run or what they do", "")
 	}
 }
 
-// environment judges NAME=VALUE as programs take it, and says whether a is one.
+// environment judges NAME=VALUE as programs take it, and reports whether a is one.
 func (c *checker) environment(a arg) bool {
 	name, _, ok := strings.Cut(a.text, "=")
 	if !ok {
 		return false
 	}
-	if steers(name) {
-		c.refuse(a.at, RuleAssignment, name, "setting "+name+" would steer what other commands are or do", "")
+	if DangerousVariable(name) {
+		c.refuse(a.at, RuleAssignment, name, "setting "+name+" would change which programs run or what they do", "")
 	}
-	c.handed[name] = true
+	c.exported[name] = true
 	return true
 }
 
@@ -315,7 +324,7 @@ func (c *checker) declared(d *declaration, name string) {
 	}
 }
 
-// mayBeList says whether a value may begin with a parenthesis: for a list the
+// mayBeList reports whether a value may begin with a parenthesis: for a list the
 // builtin evaluates what follows.
 func mayBeList(v arg) bool {
 	if v.text == "" {
@@ -348,7 +357,7 @@ func (c *checker) declareWord(d *declaration, a arg) {
 	name, value, ok := strings.Cut(a.text, "=")
 	name = strings.TrimSuffix(name, "+")
 	if !a.constant && !ok || a.many || !isName(name) {
-		c.refuse(a.at, RuleBuiltin, d.command, d.command+" must be told plain names: "+quote(a.text), "write "+d.command+` name="value"`)
+		c.refuse(a.at, RuleBuiltin, d.command, d.command+" takes only plain names: "+quote(a.text), "write "+d.command+` name="value"`)
 		return
 	}
 	c.assignTo(name, a.at, RuleAssignment)
@@ -370,14 +379,14 @@ func quote(s string) string {
 	return "'" + s + "'"
 }
 
-// steering are the variables that decide which programs run, what the shell
+// dangerousNames are the variables that decide which programs run, what the shell
 // makes of a text, or what other programs load and start.
-var steering = map[string]bool{
+var dangerousNames = map[string]bool{
 	"PATH": true, "ENV": true, "SHELL": true, "IFS": true, "CDPATH": true, "HOME": true, "GLOBIGNORE": true,
 	"EXECIGNORE": true, "POSIXLY_CORRECT": true, "SHELLOPTS": true, "PROMPT_COMMAND": true, "PROMPT_DIRTRIM": true,
 	"PS0": true, "PS1": true, "PS2": true, "PS4": true, "HISTFILE": true, "HISTCMD": true, "HOSTFILE": true,
 	"INPUTRC": true, "FCEDIT": true, "FUNCNEST": true, "DIRSTACK": true, "GROUPS": true, "FUNCNAME": true,
-	// integers by nature: what is assigned to them is evaluated
+	// integers by nature: the shell evaluates values that are assigned to them
 	"RANDOM": true, "SRANDOM": true, "SECONDS": true, "LINENO": true, "UID": true, "EUID": true, "PPID": true,
 	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "OPTIND": true,
 	// editors, pagers, browsers
@@ -394,14 +403,14 @@ var steering = map[string]bool{
 	"XDG_CONFIG_HOME": true, "XDG_CONFIG_DIRS": true, "XDG_DATA_HOME": true, "XDG_DATA_DIRS": true, "CURL_HOME": true, "WGETRC": true, "NETRC": true,
 }
 
-// steeringPrefixes are families of such variables.
-var steeringPrefixes = []string{
+// dangerousPrefixes are families of such variables.
+var dangerousPrefixes = []string{
 	"LD_", "DYLD_", "BASH", "GIT_", "GREP_", "LESS", "PERL", "RUBY", "PYTHON", "LUA_", "RUSTC", "CARGO_", "GPG_", "PIP_CONFIG",
 	"RSYNC_", "SSH_", "COMP_", "MALLOC_",
 }
 
-// harmlessVars are members of those families that steer nothing.
-var harmlessVars = map[string]bool{
+// harmlessNames are members of those families that change nothing of this.
+var harmlessNames = map[string]bool{
 	"PYTHONUNBUFFERED": true, "PYTHONDONTWRITEBYTECODE": true, "PYTHONIOENCODING": true, "PYTHONUTF8": true,
 	"PYTHONHASHSEED": true, "PYTHONOPTIMIZE": true, "PYTHONFAULTHANDLER": true, "PYTHONDEVMODE": true,
 	"GIT_AUTHOR_NAME": true, "GIT_AUTHOR_EMAIL": true, "GIT_AUTHOR_DATE": true, "GIT_COMMITTER_NAME": true,
@@ -409,23 +418,21 @@ var harmlessVars = map[string]bool{
 	"CARGO_TERM_COLOR": true, "LESSCHARSET": true,
 }
 
-// steers says whether a variable changes what other commands are or do.
-func steers(name string) bool {
-	if harmlessVars[name] {
+// DangerousVariable reports whether a variable decides which programs run or
+// what they do, as PATH and LD_PRELOAD do: what a text cannot assign, and what
+// nobody else should set for one. The table has what is known to, and is
+// therefore not complete.
+func DangerousVariable(name string) bool {
+	if harmlessNames[name] {
 		return false
 	}
-	if steering[name] || strings.HasSuffix(name, "PAGER") || strings.HasSuffix(name, "EDITOR") {
+	if dangerousNames[name] || strings.HasSuffix(name, "PAGER") || strings.HasSuffix(name, "EDITOR") {
 		return true
 	}
-	for _, prefix := range steeringPrefixes {
+	for _, prefix := range dangerousPrefixes {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
 	return strings.HasPrefix(strings.ToLower(name), "npm_config_")
 }
-
-// Steers says whether a variable decides what other commands are or do: what a
-// text cannot assign, and what nobody else should set for one. The table is of
-// what is known to, and therefore not complete.
-func Steers(name string) bool { return steers(name) }

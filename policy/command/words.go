@@ -29,13 +29,9 @@ type arg struct {
 	word *syntax.Word
 }
 
-// value is what a word becomes.
+// value returns what a word becomes.
 func (c *checker) value(w *syntax.Word) arg {
-	v := valuer{constant: true, braced: -1}
-	for i, part := range w.Parts {
-		v.first = i == 0
-		v.part(part)
-	}
+	v := readWord(w)
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && lit.Value == "[" {
 		v.constant, v.many = true, false // the command; no pattern ends
 		v.text.Reset()
@@ -46,6 +42,16 @@ func (c *checker) value(w *syntax.Word) arg {
 		lead: v.lead, whole: v.lead != "" && len(w.Parts) == 1,
 		digits: !v.constant && v.digits && len(w.Parts) == 1, home: v.home, at: offset(w), word: w,
 	}
+}
+
+// readWord reads what a word becomes, part by part.
+func readWord(w *syntax.Word) *valuer {
+	v := &valuer{constant: true, braced: -1}
+	for i, part := range w.Parts {
+		v.first = i == 0
+		v.part(part)
+	}
+	return v
 }
 
 // valuer puts the constant head of a word together.
@@ -85,7 +91,7 @@ func (v *valuer) part(part syntax.WordPart) {
 	}
 }
 
-// lit takes unquoted text. Patterns and braces make words that share what is
+// lit adds unquoted text. Patterns and braces make words that share what is
 // in front of them.
 func (v *valuer) lit(s string) {
 	for i := 0; i < len(s); i++ {
@@ -184,7 +190,7 @@ func (v *valuer) param(p *syntax.ParamExp, unquoted bool) {
 	}
 }
 
-// simpleParam is the name in $name and ${name}, else empty.
+// simpleParam returns the name in $name and ${name}, else "".
 func simpleParam(p *syntax.ParamExp) string {
 	if p.Param == nil || p.Excl || p.Length || p.Width || p.IsSet || p.Index != nil || p.Slice != nil ||
 		p.Repl != nil || p.Names != 0 || p.Exp != nil || p.Flags != nil || len(p.Modifiers) > 0 {
@@ -193,7 +199,7 @@ func simpleParam(p *syntax.ParamExp) string {
 	return p.Param.Value
 }
 
-// isNumberParam says whether the shell makes the value, a number.
+// isNumberParam reports whether the shell makes the value, a number.
 func isNumberParam(p *syntax.ParamExp) bool {
 	if p.Length {
 		return true
@@ -205,13 +211,13 @@ func isNumberParam(p *syntax.ParamExp) bool {
 	return numberVars[simpleParam(p)]
 }
 
-// isList says whether a subscript is @ or *.
+// isList reports whether a subscript is @ or *.
 func isList(index syntax.ArithmExpr) bool {
 	w, ok := index.(*syntax.Word)
 	return ok && (w.Lit() == "@" || w.Lit() == "*")
 }
 
-// unescapeDouble takes the backslashes out that have a meaning in double quotes.
+// unescapeDouble removes the backslashes that have a meaning in double quotes.
 func unescapeDouble(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -232,10 +238,10 @@ func unescapeDouble(s string) string {
 	return b.String()
 }
 
-// isName says whether a variable or a function can have this name.
+// isName reports whether a variable or a function can have this name.
 func isName(s string) bool { return syntax.ValidName(s) }
 
-// word judges everything that is executed to make a word out of what is written.
+// word judges everything that is executed to expand a word.
 func (c *checker) word(w *syntax.Word) {
 	if w != nil {
 		c.parts(w.Parts)
@@ -267,12 +273,12 @@ func (c *checker) part(part syntax.WordPart) {
 		}
 		c.deeper(offset(p), func() { c.scope(p.Stmts) })
 	case *syntax.ProcSubst:
-		judge := func() { c.scope(p.Stmts) }
+		judgeArguments := func() { c.scope(p.Stmts) }
 		c.deeper(offset(p), func() {
 			if p.Op == syntax.CmdOut {
-				c.feeding(judge)
+				c.withStdinText(judgeArguments)
 			} else {
-				judge()
+				judgeArguments()
 			}
 		})
 	case *syntax.ParamExp:
@@ -282,7 +288,7 @@ func (c *checker) part(part syntax.WordPart) {
 	case *syntax.ExtGlob:
 		c.refuse(offset(p), RuleParse, "", "Failed to parse command: bash knows such patterns with the option extglob alone", "use a plain pattern, or find")
 	default:
-		c.refuse(offset(p), RuleParse, "", "Failed to parse command: this word is not known here", "")
+		c.refuse(offset(p), RuleParse, "", "Failed to parse command: unknown kind of word", "")
 	}
 }
 
@@ -343,7 +349,7 @@ func (c *checker) param(p *syntax.ParamExp) {
 		return
 	}
 	if p.Excl && p.Names == 0 && (!isList(p.Index) || p.Exp != nil || p.Repl != nil || p.Slice != nil) {
-		c.refuse(at, RuleArithmetic, "", "${!"+p.Param.Value+"} looks up a name that exists at run time alone, and executes what it holds",
+		c.refuse(at, RuleArithmetic, "", "${!"+p.Param.Value+"} looks up a name that is known only at run time, and executes what it holds",
 			"name the variable, or use case")
 		return
 	}
@@ -389,7 +395,7 @@ var ansiEscapes = map[byte]byte{
 	'a': 7, 'b': 8, 'e': 27, 'E': 27, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11, '\\': '\\', '\'': '\'', '"': '"', '?': '?',
 }
 
-// decodeANSI is the value of $'s'. ok is false for what depends on the locale,
+// decodeANSI returns the value of $'s'. ok is false for what depends on the locale,
 // for a NUL, which would cut the value, and for escapes that are not known.
 func decodeANSI(s string) (value string, ok bool) {
 	var b strings.Builder

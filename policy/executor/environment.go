@@ -29,7 +29,7 @@ func Environment(memory policy.Size) map[string]string {
 
 // reserved are variables that the executor sets itself, or that decide what
 // tools load or execute, by name or, with "*", by prefix. They come on top of
-// what the rules for commands do not let a text set (command.Steers).
+// what the rules for commands do not let a text set (command.DangerousVariable).
 var reserved = []string{
 	"HOME", "PWD", "OLDPWD", "PIP_*", "VIRTUAL_ENV", "ZDOTDIR",
 	"CC", "CXX", "LD", "COMPILER_PATH", "GCC_EXEC_PREFIX", "GO*FLAGS", "GOROOT", "GOPATH", "GOPROXY", "R_PROFILE*", "R_ENVIRON*",
