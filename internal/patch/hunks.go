@@ -15,7 +15,7 @@ type Placed struct {
 	Offset int
 }
 
-// text applies the hunks to a text. Rejects say which do not apply.
+// text applies the hunks to a text. rejects are those that do not apply.
 func (c *change) text(content []byte, w *work) (_ []byte, placed []Placed, rejects []Reject, _ error) {
 	names := &words{numbers: make(map[string]int32)}
 	m := &image{lines: names.number(lines(content)), work: w}
@@ -54,7 +54,7 @@ func (c *change) text(content []byte, w *work) (_ []byte, placed []Placed, rejec
 	return out, placed, rejects, nil
 }
 
-// reject says what is there in place of the hunk.
+// reject says why a hunk does not apply: what the file has in its place.
 func (c *change) reject(h hunk, m *image, names *words) Reject {
 	r := Reject{Path: c.old, Header: h.header, Line: h.line}
 	there := func(i int) string {
@@ -91,7 +91,7 @@ func (c *change) reject(h hunk, m *image, names *words) Reject {
 	return r
 }
 
-// quoted is a line as errors tell it.
+// quoted returns a line as errors show it.
 func quoted(line string) string {
 	const most = 160
 	if len(line) > most {
@@ -267,7 +267,7 @@ func (m *image) match(old []int32, at int) (bool, error) {
 	return true, m.work.spend(len(old) + 1)
 }
 
-// count says how often lines are there, 2 for more often than once.
+// count returns how often lines are there, 2 for more often than once.
 func (m *image) count(old []int32) (times int, err error) {
 	for at := 0; at+len(old) <= len(m.lines) && times < 2; at++ {
 		ok, err := m.match(old, at)

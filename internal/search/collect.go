@@ -66,8 +66,9 @@ func (c *collector) file(ctx context.Context, i item) error {
 	return nil
 }
 
-// late keeps what was told of a file that could not be searched to its end in
-// time. One that takes all the time there is alone would be met again and again.
+// late keeps what was found in a file that could not be searched to its end in time.
+// A file that takes all the time by itself counts as unreadable: else each search
+// would begin with it again.
 func (c *collector) late(f *found) {
 	switch {
 	case f.shown > 0:
@@ -78,7 +79,7 @@ func (c *collector) late(f *found) {
 	}
 }
 
-// path tells a file as a whole.
+// path adds a file as a whole to the result.
 func (c *collector) path(f FileResult) error {
 	cost := pathCost(f.Path)
 	switch {
@@ -105,7 +106,7 @@ const (
 	fileOverhead = 64
 )
 
-// pathCost is what a file takes without its lines.
+// pathCost returns what a file takes in the result without its lines, in bytes.
 //
 //go:noinline
 func pathCost(path []string) int {
@@ -116,7 +117,7 @@ func pathCost(path []string) int {
 	return n
 }
 
-// cost is at least what a line's text, or a name, takes as JSON.
+// cost returns what a line's text, or a name, takes as JSON at least, in bytes.
 //
 //go:noinline
 func cost(s string) int {
@@ -135,7 +136,7 @@ func cost(s string) int {
 // errEnough ends the search of a file of which no more needs to be known.
 var errEnough = errors.New("enough of this file")
 
-// found takes what is found in one file.
+// found collects what is found in one file.
 type found struct {
 	c     *collector
 	file  FileResult
@@ -144,7 +145,7 @@ type found struct {
 	shown int   // lines that match
 }
 
-// wants says how many lines around matches are wanted.
+// wants returns how many lines around matches are wanted.
 func (f *found) wants() (before, after int) {
 	if f.c.search.Mode != Lines {
 		return 0, 0
@@ -152,7 +153,7 @@ func (f *found) wants() (before, after int) {
 	return f.c.search.Before, f.c.search.After
 }
 
-// numbered says whether numbers of lines are wanted.
+// numbered reports whether numbers of lines are wanted.
 func (f *found) numbered() bool { return f.c.search.Mode == Lines }
 
 // match takes a line that matches, with what comes before it, oldest first.
@@ -199,7 +200,7 @@ func (f *found) match(before []Line, line Line) (told bool, err error) {
 	return true, nil
 }
 
-// full ends the search with what was told of this file.
+// full ends the search with what the result has of this file.
 func (f *found) full(why string) error {
 	f.c.truncate(why)
 	f.keep()
@@ -217,7 +218,7 @@ func (f *found) around(line Line) {
 	f.last = line.Number
 }
 
-// end takes the file's end.
+// end ends the file.
 func (f *found) end() error {
 	if f.file.Count == 0 {
 		return nil
@@ -230,7 +231,7 @@ func (f *found) end() error {
 	return f.c.path(f.file)
 }
 
-// keep puts what was told of the file into the result.
+// keep puts the file into the result.
 func (f *found) keep() {
 	f.c.result.Matches += f.file.Count
 	if len(f.file.Lines) > 0 {

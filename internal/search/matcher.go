@@ -19,7 +19,7 @@ const (
 	maxProgram = 4 << 10 // instructions
 )
 
-// PatternError is a pattern that cannot be used.
+// PatternError is the error of a pattern that cannot be used.
 type PatternError struct {
 	Offset int // of what is wrong, in bytes from 0; -1 where that is not known
 	Reason string
@@ -102,7 +102,7 @@ func isWord(b byte) bool {
 	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
-// patternError says where in the pattern an error is.
+// patternError adds where in the pattern an error is.
 func patternError(pattern string, err error) error {
 	e, ok := err.(*syntax.Error) //nolint:errorlint // the package never wraps it
 	if !ok {
@@ -114,7 +114,7 @@ func patternError(pattern string, err error) error {
 	return &PatternError{strings.Index(pattern, e.Expr), e.Code.String() + ": " + e.Expr}
 }
 
-// asksNewline says whether an expression asks for a line feed.
+// asksNewline reports whether an expression asks for a line feed.
 func asksNewline(re *syntax.Regexp) bool {
 	if re.Op != syntax.OpLiteral {
 		return false
@@ -194,10 +194,10 @@ func (m *Matcher) finder() *finder {
 	return f
 }
 
-// asksEnd says whether an expression asks for the end of a line.
+// asksEnd reports whether an expression asks for the end of a line.
 func asksEnd(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText }
 
-// asksInvalid says whether an expression takes U+FFFD, which stands for bytes that
+// asksInvalid reports whether an expression takes U+FFFD, which stands for bytes that
 // are no UTF-8, and does not take nearly everything: the table has only the
 // latter take such bytes.
 func asksInvalid(re *syntax.Regexp) bool {
@@ -214,7 +214,7 @@ func asksInvalid(re *syntax.Regexp) bool {
 	return false
 }
 
-// anyPart says whether something is true of any part of an expression. It is not
+// anyPart reports whether something is true of any part of an expression. It is not
 // written with package slices, which would link what prints expressions.
 func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
 	if is(re) {
@@ -228,8 +228,8 @@ func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
 	return false
 }
 
-// next gives the place of the first line from at on that may match, len(b) where
-// there is none; at is where a line begins.
+// next returns the place of the first line from at on that may match, or len(b);
+// at is where a line begins.
 func (f *finder) next(b []byte, at int) int {
 	for at < len(b) {
 		from, to := at, len(b)
@@ -257,7 +257,7 @@ func (f *finder) next(b []byte, at int) int {
 	return len(b)
 }
 
-// index is where the literal comes next, or len(b).
+// index returns where the literal comes next, or len(b).
 func (f *finder) index(b []byte, at int) int {
 	for at += f.rare; at < len(b); at++ {
 		at = indexFrom(b, f.literal[f.rare], at)
@@ -286,7 +286,7 @@ func rarity(b byte) int {
 	return len(common)
 }
 
-// required is the longest text that must be in whatever an expression matches.
+// required returns the longest text that every match of an expression has.
 func required(re *syntax.Regexp) (longest string) {
 	switch re.Op {
 	case syntax.OpLiteral:

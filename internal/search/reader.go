@@ -200,8 +200,8 @@ func (r *reader) line(from, to int) error {
 	return err
 }
 
-// show is a line as it is told. Its number is known where lines were counted up
-// to it.
+// show returns a line as the result has it. Lines must have been counted up to it
+// for its number.
 func (r *reader) show(from, to int, loc []int) Line {
 	text := bytes.TrimSuffix(r.buf[from:to], []byte{'\r'})
 	column, start, end := 0, 0, 0
@@ -213,7 +213,7 @@ func (r *reader) show(from, to int, loc []int) Line {
 	return Line{Number: r.number + 1, Column: column, Text: string(text[low:high]), Start: low, Rest: int64(len(text) - high)}
 }
 
-// context gives the lines before a place that are in the buffer still, oldest
+// context returns the lines before a place that the buffer still has, oldest
 // first. The buffer begins with a line.
 func (r *reader) context(at int) []Line {
 	if r.before == 0 || at == 0 {
@@ -243,8 +243,8 @@ func readFull(f io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// window chooses what is told of a line: at most so many bytes, with the match
-// and what is around it, in whole characters.
+// window chooses the part of a line that the result has: at most so many bytes, with
+// the match and what is around it, in whole characters.
 func window(line []byte, start, end, most int) (low, high int) {
 	if len(line) <= most {
 		return 0, len(line)
