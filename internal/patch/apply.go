@@ -14,9 +14,9 @@ type Tree interface {
 	// Read returns a regular file. Its error is fs.ErrNotExist for a file that does
 	// not exist, else the reason why the file cannot be patched.
 	Read(ctx context.Context, path string) (File, error)
-	// Room reports whether a new file can be at path: an error says what is in its
-	// way, fs.ErrExist where that is a file or directory of that name. gone are
-	// files that will be deleted first.
+	// Room returns an error if a new file cannot be made at path: fs.ErrExist if there
+	// is a file or directory of that name, else what is in its way. gone reports
+	// whether a file will be deleted first.
 	Room(ctx context.Context, path string, gone func(string) bool) error
 }
 

@@ -146,7 +146,7 @@ func TestTooLong(t *testing.T) {
 		var text strings.Builder
 		var want []string
 		var tooLong int64
-		n, ended := 0, false
+		n := 0
 		for lines := rnd.IntN(12); n < lines; {
 			n++
 			line := strings.Repeat("x", rnd.IntN(4)*rnd.IntN(20))
@@ -160,7 +160,7 @@ func TestTooLong(t *testing.T) {
 				want = append(want, fmt.Sprint(n, ":", line))
 			}
 			text.WriteString(line)
-			if ended = n < lines || rnd.IntN(2) == 0; ended {
+			if n < lines || rnd.IntN(2) == 0 {
 				text.WriteByte('\n')
 			}
 		}
