@@ -59,7 +59,9 @@ func stdinIsText(redirs []*syntax.Redirect, before bool) bool {
 		switch r.Op {
 		case syntax.RdrIn, syntax.RdrInOut:
 			if r.N == nil || r.N.Value == "0" {
-				stdinText = namesDescriptor(readWord(r.Word).text.String())
+				v := newValuer()
+				v.read(r.Word)
+				stdinText = namesDescriptor(v.text.String())
 			}
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn, syntax.DplOut:
 			stdinText = true // on another descriptor it may come here yet

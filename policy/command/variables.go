@@ -90,7 +90,7 @@ func (c *checker) requireWord(a arg, refusal Verdict) bool {
 
 // checkNeeds checks what uses require of variables, once all values are known.
 func (c *checker) checkNeeds() {
-	for _, one := range append([]*checker{c}, c.inner...) {
+	check := func(one *checker) {
 		for _, n := range one.needs {
 			if c.denial == nil && !one.holds(n.name, n.want, 0) {
 				n.refusal.Position = n.in.position(n.at)
@@ -102,6 +102,10 @@ func (c *checker) checkNeeds() {
 				n.in.refuse(n.at, RuleFunction, name, "unset may take the function "+name+" away, and a program of that name is left", "use unset -v")
 			}
 		}
+	}
+	check(c)
+	for _, in := range c.inner {
+		check(in)
 	}
 }
 

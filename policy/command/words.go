@@ -31,7 +31,8 @@ type arg struct {
 
 // value returns what a word becomes.
 func (c *checker) value(w *syntax.Word) arg {
-	v := readWord(w)
+	v := newValuer()
+	v.read(w)
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && lit.Value == "[" {
 		v.constant, v.many = true, false // the command; no pattern ends
 		v.text.Reset()
@@ -44,16 +45,6 @@ func (c *checker) value(w *syntax.Word) arg {
 	}
 }
 
-// readWord reads what a word becomes, part by part.
-func readWord(w *syntax.Word) *valuer {
-	v := &valuer{constant: true, braced: -1}
-	for i, part := range w.Parts {
-		v.first = i == 0
-		v.part(part)
-	}
-	return v
-}
-
 // valuer puts the constant head of a word together.
 type valuer struct {
 	text                 strings.Builder
@@ -63,6 +54,16 @@ type valuer struct {
 	braced               int // bytes of the head in front of a {} that a comma may open
 	lead                 string
 	home                 bool
+}
+
+func newValuer() valuer { return valuer{constant: true, braced: -1} }
+
+// read reads what a word becomes, part by part.
+func (v *valuer) read(w *syntax.Word) {
+	for i, part := range w.Parts {
+		v.first = i == 0
+		v.part(part)
+	}
 }
 
 func (v *valuer) add(s string) {
