@@ -18,11 +18,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Lines that are longer than any buffer are searched to their end, and cut where
-// they are told.
+// Lines of up to 1 MiB are searched, and cut where they are shown; longer ones are
+// counted, and what is around them is found.
 func TestSearchLongLines(t *testing.T) {
 	b := bare(t)
-	long := strings.Repeat("é", 5<<20)
+	long := strings.Repeat("é", 250<<10)
+	longer := strings.Repeat("é", 5<<20) + "needle=1" + strings.Repeat("é", 5<<20)
 	put(t, "first\n"+long+"needle=7"+long+"\r\nafter\n"+long+"\nlast needle=8\n"+strings.Repeat("x", 300<<10)+"needle=9", b.workspace, "f")
 	for _, pattern := range []string{"needle=[0-9]", "NEEDLE=[0-9]", "needle", "é.needle=7é{3}|=[89]$"} {
 		q := wire.SearchRequest{Pattern: pattern, IgnoreCase: true, Before: 1, After: 1, LineBytes: 100}
@@ -40,7 +41,12 @@ func TestSearchLongLines(t *testing.T) {
 			t.Errorf("%s: %+v ... %+v", pattern, first, last)
 		}
 	}
-	put(t, strings.Repeat("x", 1<<20)+"\x00needle", b.workspace, "f")
+	put(t, "needle=1\n"+longer+"\r\nneedle=3\n"+longer+"\n"+strings.Repeat("x", 1<<20-6)+"needle\n"+strings.Repeat("x", 1<<20-5)+"needle", b.workspace, "f")
+	r := b.search(t, wire.SearchRequest{Pattern: "needle", LineBytes: 100})
+	if len(r.Files) != 1 || r.Matches != 3 || r.Searched != 1 || r.TooLong != 3 || r.Files[0].Lines[1].Line != 3 || r.Files[0].Lines[2].Line != 5 {
+		t.Errorf("lines that are too long: %.300v", r)
+	}
+	put(t, strings.Repeat("x", 3<<20)+"\x00needle", b.workspace, "f")
 	if r := b.search(t, wire.SearchRequest{Pattern: "needle"}); len(r.Files) > 0 || r.Binary != 1 {
 		t.Errorf("a NUL byte in a long line: %+v", r)
 	}

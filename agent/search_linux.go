@@ -105,7 +105,7 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 func searchResult(at filePath, r *search.Result) *wire.SearchResult {
 	out := &wire.SearchResult{
 		Path: wire.Path(at.text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
-		Ignored: r.Ignored, Unreadable: r.Unreadable, Truncated: r.Truncated,
+		Ignored: r.Ignored, Unreadable: r.Unreadable, TooLong: r.TooLong, Truncated: r.Truncated,
 	}
 	for _, f := range r.Files {
 		file := wire.FoundFile{Path: wire.Path(told(f.Path)), Count: f.Count}

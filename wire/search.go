@@ -78,6 +78,8 @@ type SearchResult struct {
 	Ignored int64 `json:"ignored"`
 	// Unreadable are files and directories that could not be read.
 	Unreadable int64 `json:"unreadable"`
+	// TooLong are lines of more than 1 MiB, which were not searched.
+	TooLong int64 `json:"too_long,omitempty"`
 	// Truncated says why there is more: "limit", "size" or "time".
 	Truncated  string `json:"truncated,omitempty"`
 	NextCursor string `json:"next_cursor,omitempty"`

@@ -21,7 +21,7 @@ type Globs struct {
 	list []rule
 }
 
-// GlobError is a glob that cannot be used.
+// GlobError is the error of a glob that cannot be used.
 type GlobError struct {
 	Index  int // of it in the list
 	Reason string
@@ -72,7 +72,7 @@ func parseGlob(text string) (r rule, err error) {
 
 var errSets = fmt.Errorf("its braces stand for more than %d globs", maxSets)
 
-// expand gives what braces stand for, of which *left may be.
+// expand returns the globs that braces stand for, at most *left of them.
 func expand(text string, left *int) ([]string, error) {
 	open, end, commas := braces(text)
 	if len(commas) == 0 {
@@ -123,10 +123,10 @@ func braces(text string) (open, end int, commas []int) {
 	return 0, 0, nil
 }
 
-// None says that there are no globs.
+// None reports whether there are no globs.
 func (g *Globs) None() bool { return len(g.list) == 0 }
 
-// Match says whether one of the globs matches the path, which is at least one
+// Match reports whether one of the globs matches the path, which is at least one
 // name. What is in a directory that matches is for the caller to remember.
 func (g *Globs) Match(path []string, dir bool) bool {
 	base := path[len(path)-1:]

@@ -14,7 +14,7 @@ package ignore
 
 import "strings"
 
-// Bounds of what is read. What is beyond them is not there.
+// Bounds of what is read; the rest is left out.
 const (
 	// MaxFile is how much of a file of rules counts, in bytes.
 	MaxFile = 1 << 20
@@ -39,7 +39,7 @@ type rule struct {
 	glob     *Glob  // nil where exact or suffix is the name
 }
 
-// Parse reads a file of rules. What makes no sense is left out, as git does.
+// Parse reads a file of rules. It leaves out lines that make no sense, as git does.
 func Parse(text []byte) *Rules {
 	r := &Rules{}
 	rest := strings.TrimPrefix(string(text[:min(len(text), MaxFile)]), "\ufeff")
@@ -106,8 +106,8 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// Match says what the rules say of a path below the directory that they are
-// for: the last that matches decides. A path is at least one name.
+// Match applies the rules to a path below the directory that they are for: the last
+// rule that matches decides. A path is at least one name.
 func (r *Rules) Match(path []string, dir bool) (ignored, decided bool) {
 	base := path[len(path)-1:]
 	for i := len(r.list) - 1; i >= 0; i-- {
@@ -132,5 +132,5 @@ func (r *rule) matches(path, base []string, dir bool) bool {
 	return r.glob.Match(path)
 }
 
-// Empty says that there is no rule.
+// Empty reports whether there is no rule.
 func (r *Rules) Empty() bool { return len(r.list) == 0 }

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Tree is what a patch is applied to.
+// Tree is the tree of files that a patch is applied to.
 type Tree interface {
-	// Read gives a regular file. One that does not exist is fs.ErrNotExist; any
-	// other error is why it cannot be patched.
+	// Read returns a regular file. Its error is fs.ErrNotExist for a file that does
+	// not exist, else the reason why the file cannot be patched.
 	Read(ctx context.Context, path string) (File, error)
-	// Room says whether a new file can be at path: an error says what is in its
-	// way, fs.ErrExist where that is a file or directory of that name. gone are
-	// files that will be deleted first.
+	// Room returns an error if a new file cannot be made at path: fs.ErrExist if there
+	// is a file or directory of that name, else what is in its way. gone reports
+	// whether a file will be deleted first.
 	Room(ctx context.Context, path string, gone func(string) bool) error
 }
 
@@ -29,7 +29,7 @@ const (
 	Copied   = "copied"
 )
 
-// Change is what the patch does to one file.
+// Change says what the patch does to one file.
 type Change struct {
 	Path string
 	From string // of what is renamed or copied
@@ -39,7 +39,7 @@ type Change struct {
 	Hunks          []Placed
 }
 
-// Step is something to be done to the tree: a file is written, or removed.
+// Step writes or removes one file of the tree.
 type Step struct {
 	Path string
 	// Old is what is there, nil where there is nothing.
@@ -48,7 +48,7 @@ type Step struct {
 	New *File
 }
 
-// Result is what a patch makes of a tree.
+// Result says how a patch changes a tree.
 type Result struct {
 	Changes []Change
 	// Steps are in the order in which they can be taken: removals come first.
@@ -73,8 +73,8 @@ type applier struct {
 	total   int
 }
 
-// Apply says what the patch makes of a tree. Where some of it does not apply,
-// nothing does: the error is a *RejectError. It reads the tree alone.
+// Apply computes how the patch changes a tree, which it only reads. If a part of
+// the patch does not apply, none does: the error is a *RejectError.
 func (p *Patch) Apply(ctx context.Context, tree Tree) (*Result, error) {
 	a := &applier{ctx: ctx, tree: tree, work: work{ctx, maxWork, maxHints},
 		read: make(map[string]*File), made: make(map[string]*File),
@@ -100,8 +100,8 @@ func (a *applier) refuse(c *change, reason, hint string) {
 	a.rejects = append(a.rejects, Reject{Path: c.name, Reason: reason, Hint: hint})
 }
 
-// original reads a file once. It reports false where that cannot be used, and
-// says so.
+// original reads a file once. It returns false for a file that cannot be patched,
+// and records why.
 func (a *applier) original(c *change, name string) (*File, bool, error) {
 	f, ok := a.read[name]
 	if !ok {
@@ -125,8 +125,8 @@ func (a *applier) original(c *change, name string) (*File, bool, error) {
 	return f, true, nil
 }
 
-// source is what a change begins with. As with git, what is renamed or copied
-// is as it was before the patch; other changes of one file follow each other.
+// source returns the file that a change begins with. As with git, renames and copies
+// begin with the file before the patch; other changes of one file follow each other.
 func (a *applier) source(c *change) (f *File, ok bool, err error) {
 	if made, ok := a.made[c.old]; ok && !c.move && !c.clone && (!c.create || made != nil) {
 		if made == nil {
@@ -154,7 +154,7 @@ func (a *applier) apply(c *change) error {
 	case f == nil:
 		a.refuse(c, c.old+" does not exist", "name files from the workspace on")
 		return nil
-	case a.taken(c):
+	case c.old != c.name && a.made[c.name] != nil:
 		a.refuse(c, "another part of the patch makes the same file", "")
 		return nil
 	}
@@ -172,12 +172,7 @@ func (a *applier) apply(c *change) error {
 	return a.make(c, out)
 }
 
-// taken says whether a change would write over what another part has made.
-func (a *applier) taken(c *change) bool {
-	return c.old != c.name && a.made[c.name] != nil
-}
-
-// changed applies a change to the content of its file. A nil file is a refusal.
+// changed applies a change to the content of its file. It returns nil if it refused.
 func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 	done := Change{Path: c.name, Kind: Modified}
 	switch {
@@ -200,7 +195,10 @@ func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 		if len(rejects) > 0 {
 			return nil, done, nil
 		}
-		done.Added, done.Removed = c.counts()
+		for _, h := range c.hunks {
+			done.Added += h.added
+			done.Removed += h.removed
+		}
 	}
 	if a.ctx.Err() != nil {
 		return nil, done, a.ctx.Err()
@@ -219,17 +217,8 @@ func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 	return out, done, nil
 }
 
-// counts are the lines that are added and removed.
-func (c *change) counts() (added, removed int) {
-	for _, h := range c.hunks {
-		added += h.added
-		removed += h.removed
-	}
-	return added, removed
-}
-
-// permissions are those of a file whose mode git tells: it knows only whether
-// it can be executed.
+// permissions returns the permissions of a file with a mode of git's, which says
+// only whether the file can be executed.
 func permissions(perm, mode uint32) uint32 {
 	switch {
 	case mode == 0:
@@ -240,7 +229,7 @@ func permissions(perm, mode uint32) uint32 {
 	return perm &^ 0o111
 }
 
-// make notes what a change has made.
+// make records the result of a change.
 func (a *applier) make(c *change, f *File) error {
 	put := func(name string, f *File) {
 		if _, ok := a.made[name]; !ok {
@@ -262,7 +251,7 @@ func (a *applier) make(c *change, f *File) error {
 	return nil
 }
 
-// room looks for what is in the way of new files.
+// room rejects new files that have something in their way.
 func (a *applier) room() error {
 	gone := func(name string) bool {
 		f, ok := a.made[name]
@@ -295,7 +284,7 @@ func (a *applier) room() error {
 	return nil
 }
 
-// result is what is to be done.
+// result returns the changes, and the steps to make them.
 func (a *applier) result() *Result {
 	r := &Result{Changes: a.changes}
 	for _, name := range a.order {
@@ -303,13 +292,14 @@ func (a *applier) result() *Result {
 			r.Steps = append(r.Steps, Step{Path: name, Old: old, New: a.made[name]})
 		}
 	}
-	slices.SortStableFunc(r.Steps, func(x, y Step) int { return rank(x) - rank(y) })
-	return r
-}
-
-func rank(s Step) int {
-	if s.New == nil {
+	slices.SortStableFunc(r.Steps, func(x, y Step) int {
+		switch {
+		case x.New == nil && y.New != nil:
+			return -1
+		case x.New != nil && y.New == nil:
+			return 1
+		}
 		return 0
-	}
-	return 1
+	})
+	return r
 }

@@ -35,7 +35,7 @@ func (c *change) patched(content []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// isNamed says whether a content has a name that begins so.
+// isNamed reports whether a content has a name that begins so.
 func isNamed(content []byte, name string) bool {
 	h := sha1.New() //nolint:gosec // see the import
 	if len(name) > hex.EncodedLen(sha1.Size) {

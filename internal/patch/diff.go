@@ -6,7 +6,7 @@ import (
 )
 
 // maxSteps bounds the search for a short diff, in lines that differ; texts that
-// differ in more are told as one change.
+// differ in more are shown as one change.
 const maxSteps = 600
 
 // around is how many lines of context a diff has.
@@ -20,8 +20,8 @@ type diffLine struct {
 	old, new int
 }
 
-// Diff is the unified diff of a file's two texts, without a header that names
-// the file. It is empty where they are the same.
+// Diff returns the unified diff of a file's two texts, without a header that names
+// the file. It is empty if they are the same.
 func Diff(before, after []byte) string {
 	all := diffLines(lines(before), lines(after))
 	var out strings.Builder
@@ -114,7 +114,8 @@ func pairs(a, b []int32) []int {
 }
 
 // shortest finds a shortest way from a to b (E. Myers, "An O(ND) difference
-// algorithm", 1986), and tells the lines that stay; none where it is too long.
+// algorithm", 1986), and calls stays for the lines that both have; for none if the
+// way is too long.
 func shortest(a, b []int32, stays func(i, j int)) {
 	far := map[int]int{1: 0} // how far in a, by the difference of the two places
 	var trace []map[int]int
@@ -139,7 +140,7 @@ func shortest(a, b []int32, stays func(i, j int)) {
 	}
 }
 
-// back goes the way that was found backwards.
+// back follows the way that was found, backwards.
 func back(trace []map[int]int, x, y int, stays func(i, j int)) {
 	for d := len(trace) - 1; d >= 0; d-- {
 		k := x - y

@@ -1,112 +1,152 @@
 package patch
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
+// maxHeader bounds a line that names files, in bytes: two paths, quoted. The
+// time to take one apart grows with the square of its length.
+const maxHeader = 4 << 10
+
 const devNull = "/dev/null"
 
-const absoluteHint = "name files from the workspace on"
+const pathHint = "name files from the workspace on"
 
-// isAbsolute says whether a path that may be quoted is absolute, and not the
-// name of no file.
-func isAbsolute(name string) bool {
-	bare := strings.TrimPrefix(name, `"`)
-	return strings.HasPrefix(bare, "/") && bare != devNull && !strings.HasPrefix(bare, devNull+"\t")
+// path reads a path, which git quotes where it has unusual characters.
+func (p *parser) path(text string) (string, error) {
+	if len(text) > maxHeader {
+		return "", p.fail("it is too long for a header", "")
+	}
+	path, _, ok := unquote(text)
+	if !ok {
+		return "", p.fail("the quotes of a path are invalid", "")
+	}
+	if isAbsolute(path) {
+		return "", p.fail("a path is absolute", pathHint)
+	}
+	return path, nil
 }
 
-// halves takes "X Y" apart where the two are unquoted and alike but for a
-// prefix, or both are quoted; else both are empty, and other lines of the
-// header name the files.
-func halves(names string) (first, second string) {
-	if strings.HasPrefix(names, `"`) {
-		if first, second, ok := strings.Cut(names[1:], `" "`); ok && strings.HasSuffix(second, `"`) {
-			return `"` + first + `"`, `"` + second
+// unquote returns the path that text begins with, and what follows it. A path
+// without quotes is all of it.
+func unquote(text string) (path, rest string, ok bool) {
+	if !strings.HasPrefix(text, `"`) {
+		return text, "", true
+	}
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", "", false
+	}
+	path, err = strconv.Unquote(quoted)
+	return path, text[len(quoted):], err == nil
+}
+
+// gitNames splits "X Y" where both are quoted, or where they are alike but for
+// a prefix; else both are empty, and other lines of the header name the files.
+func gitNames(text string) (first, second string) {
+	if strings.HasPrefix(text, `"`) {
+		first, rest, ok := unquote(text)
+		if rest, spaced := strings.CutPrefix(rest, " "); ok && spaced && strings.HasPrefix(rest, `"`) {
+			if second, _, ok := unquote(rest); ok {
+				return first, second
+			}
 		}
 		return "", ""
 	}
-	if n := len(names); n%2 == 1 && names[n/2] == ' ' {
-		first, second := names[:n/2], names[n/2+1:]
-		if first == second || afterFirst(first) == afterFirst(second) {
+	for i := range len(text) {
+		if text[i] != ' ' {
+			continue
+		}
+		first, second := text[:i], text[i+1:]
+		if first == second || afterFirst(first) != "" && afterFirst(first) == afterFirst(second) {
 			return first, second
 		}
 	}
 	return "", ""
 }
 
-// afterFirst is a path without its first name, "" where it has one alone.
-func afterFirst(name string) string {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(name, `"`), "/")
+// afterFirst returns a path without its first name, "" where it has one alone.
+func afterFirst(path string) string {
+	_, rest, _ := strings.Cut(path, "/")
 	return rest
 }
 
-// gitStrip is how many names the paths of git's header lose.
-func gitStrip(asked *int, first, second string) int {
-	switch {
-	case asked != nil:
-		return *asked
-	case first != "" && first == second:
-		return 0 // git diff --no-prefix
-	}
-	return 1 // whichever prefixes: a/x b/x, i/x w/x
-}
+// isAbsolute reports whether a path is absolute, and not the name of no file.
+func isAbsolute(path string) bool { return strings.HasPrefix(path, "/") && path != devNull }
 
-// plainStrip is gitStrip for the two names of diff -u.
-func plainStrip(asked *int, before, after string) int {
-	if asked != nil {
-		return *asked
-	}
-	before, _, _ = strings.Cut(before, "\t")
-	after, _, _ = strings.Cut(after, "\t")
-	one, other := strings.TrimPrefix(before, `"`), strings.TrimPrefix(after, `"`)
-	switch {
-	case before == devNull && strings.HasPrefix(other, "b/"), after == devNull && strings.HasPrefix(one, "a/"):
-		return 1
-	case one == other:
-		return 0
-	case afterFirst(before) != "" && afterFirst(before) == afterFirst(after):
-		return 1
-	}
-	return 0
-}
-
-// stripName takes the first n names from a path, which may be quoted and be
-// followed by a time. A slash is never written in another way in quotes.
-func stripName(text string, n int) string {
-	name, rest, _ := strings.Cut(text, "\t")
-	if rest != "" {
-		rest = "\t" + rest
-	}
-	quote := ""
-	if strings.HasPrefix(name, `"`) {
-		quote, name = `"`, name[1:]
-	}
-	if name == devNull {
-		return text
-	}
-	for ; n > 0; n-- {
-		_, after, ok := strings.Cut(name, "/")
+// strip removes the first n names from a path.
+func strip(path string, n int) string {
+	for ; n > 0 && path != devNull; n-- {
+		_, after, ok := strings.Cut(path, "/")
 		if !ok {
 			break
 		}
-		name = strings.TrimLeft(after, "/")
+		path = strings.TrimLeft(after, "/")
 	}
-	return quote + name + rest
+	return path
 }
 
-// addPrefix puts a prefix before a path that may be quoted.
-func addPrefix(name, prefix string) string {
+// nameByGit takes the paths from git's header. reason says what is wrong with them.
+func (c *change) nameByGit(h header, asked *int) (reason string) {
+	n := 1 // whichever prefixes: a/x b/x, i/x w/x
 	switch {
-	case strings.HasPrefix(name, `"`):
-		return `"` + prefix + name[1:]
-	case name == devNull || strings.HasPrefix(name, devNull+"\t"):
-		return name
+	case asked != nil:
+		n = *asked
+	case h.first != "" && h.first == h.second, h.from != "" && h.from == h.before:
+		n = 0 // git diff --no-prefix
 	}
-	return prefix + name
+	both := strip(h.first, n)
+	if both != strip(h.second, n) {
+		both = ""
+	}
+	before, after := strip(h.before, n), strip(h.after, n)
+	c.old = cmp.Or(strip(h.from, n-1), strings.TrimPrefix(before, devNull), both)
+	c.name = cmp.Or(strip(h.to, n-1), strings.TrimPrefix(after, devNull), both)
+	wantBefore, wantAfter := c.old, c.name
+	switch {
+	case c.create:
+		c.old, wantBefore = c.name, devNull
+	case c.remove:
+		c.name, wantAfter = c.old, devNull
+	}
+	switch {
+	case c.old == "" || c.name == "":
+		return "the header does not name the file"
+	case before != "" && before != wantBefore || after != "" && after != wantAfter:
+		return "lines of the header name different files"
+	}
+	return ""
 }
 
-// cleanPath is a path of a patch with each of its names, and why it is refused.
+// nameByDiff takes the path from the two names of diff -u.
+func (c *change) nameByDiff(h header, asked *int) {
+	n := 0
+	switch {
+	case asked != nil:
+		n = *asked
+	case h.before == devNull && strings.HasPrefix(h.after, "b/"), h.after == devNull && strings.HasPrefix(h.before, "a/"):
+		n = 1
+	case h.before != h.after && afterFirst(h.before) != "" && afterFirst(h.before) == afterFirst(h.after):
+		n = 1
+	}
+	before, after := strip(h.before, n), strip(h.after, n)
+	switch {
+	case before == devNull || h.fresh:
+		c.create, c.name = true, after
+	case after == devNull || h.gone:
+		c.remove, c.name = true, before
+	case strings.HasPrefix(after, before):
+		c.name = before // and not x~ or x.orig
+	default:
+		c.name = after
+	}
+	c.old = c.name
+}
+
+// cleanPath returns a path of a patch with each of its names, or why it is refused.
 func cleanPath(name string) (path, reason string) {
 	switch {
 	case name == "":

@@ -1,12 +1,12 @@
 package patch
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 )
@@ -27,45 +27,7 @@ type change struct {
 	before, after               string // the beginnings of git's names of the contents, for binary data
 }
 
-// hunk is a place in a file, and what is to be there.
-type hunk struct {
-	header   string
-	line     int // where it should be, among lines of the old file that earlier hunks have changed; from 1
-	first    bool
-	trailing bool // there are lines behind what it changes
-	old, new []string
-	// added and removed are how many of these are no context.
-	added, removed int
-}
-
-// Parse reads a patch. An error is a *SyntaxError.
-func Parse(text []byte, o Options) (*Patch, error) {
-	ready, err := prepare(string(text), o)
-	if err != nil {
-		return nil, err
-	}
-	files, _, err := gitdiff.Parse(strings.NewReader(ready))
-	if err != nil {
-		return nil, parserError(err)
-	}
-	if len(files) == 0 {
-		return nil, &SyntaxError{Reason: "it changes no file", Hint: "it must be a unified diff: the lines --- a/PATH and +++ b/PATH, and hunks that begin with @@ -START,COUNT +START,COUNT @@"}
-	}
-	p := &Patch{}
-	for _, f := range files {
-		c, err := newChange(f, o.Reverse)
-		if err != nil {
-			return nil, err
-		}
-		p.files = append(p.files, c)
-	}
-	if o.Reverse {
-		slices.Reverse(p.files)
-	}
-	return p, nil
-}
-
-// Paths are the files that the patch names, each once, in the order of their names.
+// Paths returns the files that the patch names, each once, in the order of their names.
 func (p *Patch) Paths() []string {
 	var all []string
 	for _, c := range p.files {
@@ -75,17 +37,209 @@ func (p *Patch) Paths() []string {
 	return slices.Compact(all)
 }
 
-// parserLine is where the parser tells the line.
-var parserLine = regexp.MustCompile(`^gitdiff: line ([0-9]+): `)
+// parser reads a patch line by line. Lines outside of headers and hunks are
+// skipped: models write prose and code fences around their patches.
+type parser struct {
+	Options
+	lines []string // each with its end
+	at    int      // the present line
+	crlf  bool     // every line ends with CRLF, headers too
+	files []*change
+	hunks int
+	open  *change // the file that a hunk belongs to if it begins here, or nil
+}
 
-func parserError(err error) error {
-	text := err.Error()
-	e := &SyntaxError{Reason: strings.TrimPrefix(text, "gitdiff: ")}
-	if m := parserLine.FindStringSubmatch(text); m != nil {
-		e.Line, _ = strconv.Atoi(m[1])
-		e.Reason = text[len(m[0]):]
+// Parse reads a patch. An error is a *SyntaxError.
+func Parse(text []byte, o Options) (*Patch, error) {
+	if len(text) > MaxText {
+		return nil, &SyntaxError{Reason: fmt.Sprintf("it is longer than %d bytes", MaxText), Hint: "apply it in parts"}
 	}
-	return e
+	all := string(text)
+	if !strings.HasSuffix(all, "\n") {
+		all += "\n" // or its last line would be one without an end
+	}
+	p := &parser{Options: o, lines: strings.SplitAfter(all, "\n")}
+	p.lines = p.lines[:len(p.lines)-1]
+	p.crlf = strings.Count(all, "\r\n") == len(p.lines)
+	for p.at < len(p.lines) {
+		if err := p.next(); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.files) == 0 {
+		return nil, &SyntaxError{Reason: "it changes no file", Hint: "it must be a unified diff: the lines --- a/PATH and +++ b/PATH, and hunks that begin with @@ -START,COUNT +START,COUNT @@"}
+	}
+	if o.Reverse {
+		slices.Reverse(p.files)
+	}
+	return &Patch{p.files}, nil
+}
+
+func (p *parser) fail(reason, hint string) error {
+	return &SyntaxError{Line: p.at + 1, Reason: reason, Hint: hint}
+}
+
+// line returns the line n behind the present one, with its end; "" past the last.
+func (p *parser) line(n int) string {
+	if p.at+n < len(p.lines) {
+		return p.lines[p.at+n]
+	}
+	return ""
+}
+
+// text returns the same line without its end.
+func (p *parser) text(n int) string {
+	text := strings.TrimSuffix(p.line(n), "\n")
+	if p.crlf {
+		text = strings.TrimSuffix(text, "\r")
+	}
+	return text
+}
+
+// next reads a header, a hunk, or a line outside of both.
+func (p *parser) next() error {
+	switch text := p.text(0); {
+	case strings.HasPrefix(text, "diff --git "):
+		return p.gitHeader(text)
+	case strings.HasPrefix(text, "--- ") && strings.HasPrefix(p.line(1), "+++ "):
+		h := header{line: p.at + 1}
+		if err := p.names(&h); err != nil {
+			return err
+		}
+		return p.file(h)
+	case strings.HasPrefix(text, "@@"):
+		return p.hunk(text)
+	}
+	p.open = nil
+	p.at++
+	return nil
+}
+
+// header is what stands in front of a file's hunks, as it was written.
+type header struct {
+	git                         bool
+	line                        int    // where it begins, from 1
+	first, second               string // of "diff --git"
+	before, after               string // of --- and +++
+	fresh, gone                 bool   // the times in those lines say that there was or will be no file
+	from, to                    string // of renames and copies, which have no prefix
+	create, remove, move, clone bool
+	oldMode, newMode            uint32
+	oldID, newID                string // of "index"
+}
+
+// headerLine is a line of git's header behind the first.
+var headerLine = regexp.MustCompile(`^(index|---|\+\+\+|(?:old|new|deleted file|new file) mode|(?:dis)?similarity index|(?:rename|copy) (?:from|to)|rename (?:old|new)) (.*)$`)
+
+// gitHeader reads the header of a file as git writes it. It ends with the
+// first line that is not known.
+func (p *parser) gitHeader(text string) error {
+	h := header{git: true, line: p.at + 1}
+	if len(text) > maxHeader {
+		return p.fail("it is too long for a header", "")
+	}
+	h.first, h.second = gitNames(strings.TrimPrefix(text, "diff --git "))
+	if isAbsolute(h.first) || isAbsolute(h.second) {
+		return p.fail("a path is absolute", pathHint)
+	}
+	for p.at++; ; p.at++ {
+		m := headerLine.FindStringSubmatch(p.text(0))
+		if m == nil {
+			return p.file(h)
+		}
+		key, value := m[1], m[2]
+		var err error
+		switch key {
+		case "old mode", "deleted file mode":
+			h.oldMode, err = p.mode(value)
+			h.remove = h.remove || key == "deleted file mode"
+		case "new mode", "new file mode":
+			h.newMode, err = p.mode(value)
+			h.create = h.create || key == "new file mode"
+		case "rename from", "rename old", "copy from":
+			h.from, err = p.path(value)
+		case "rename to", "rename new", "copy to":
+			h.to, err = p.path(value)
+		case "index":
+			err = p.index(&h, value)
+		case "---":
+			if strings.HasPrefix(p.line(1), "+++ ") {
+				if err = p.names(&h); err == nil {
+					err = p.file(h)
+				}
+				return err
+			}
+			h.before, _, err = p.timed(value)
+		case "+++":
+			h.after, _, err = p.timed(value)
+		}
+		h.move = h.move || strings.HasPrefix(key, "rename")
+		h.clone = h.clone || strings.HasPrefix(key, "copy")
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parser) mode(value string) (uint32, error) {
+	mode, err := strconv.ParseUint(strings.TrimSpace(value), 8, 32)
+	if err != nil {
+		return 0, p.fail("invalid mode of a file", "")
+	}
+	return uint32(mode), nil
+}
+
+func (p *parser) index(h *header, value string) error {
+	ids, mode, hasMode := strings.Cut(value, " ")
+	var ok bool
+	if h.oldID, h.newID, ok = strings.Cut(ids, ".."); !ok {
+		return p.fail("invalid index line", "")
+	}
+	if !hasMode {
+		return nil
+	}
+	var err error
+	h.oldMode, err = p.mode(mode)
+	if h.newMode == 0 {
+		h.newMode = h.oldMode // it is written here only where it stays
+	}
+	return err
+}
+
+// names reads the two lines that name a file before and after.
+func (p *parser) names(h *header) (err error) {
+	if !strings.HasPrefix(p.line(2), "@@") {
+		p.at += 2
+		return p.fail("no hunk follows the names of the files", "a hunk begins with @@ -START,COUNT +START,COUNT @@")
+	}
+	if h.before, h.fresh, err = p.timed(p.text(0)[len("--- "):]); err != nil {
+		return err
+	}
+	p.at++
+	h.after, h.gone, err = p.timed(p.text(0)[len("+++ "):])
+	p.at++
+	return err
+}
+
+// timed reads a path that a time may follow, behind a tab. missing says that
+// the time is that of a file that does not exist.
+func (p *parser) timed(text string) (path string, missing bool, err error) {
+	time := ""
+	if !strings.HasPrefix(text, `"`) {
+		text, time, _ = strings.Cut(text, "\t")
+	}
+	path, err = p.path(text)
+	return path, isEpoch(time), err
+}
+
+// isEpoch reports whether a time is the beginning of 1970, which diff -N writes
+// for a file that does not exist.
+func isEpoch(text string) bool {
+	if n := len(text); n >= 3 && text[n-3] == ':' {
+		text = text[:n-3] + text[n-2:] // +00:00
+	}
+	t, err := time.Parse("2006-01-02 15:04:05.9 -0700", text)
+	return err == nil && t.Unix() == 0
 }
 
 // The kinds of files in a mode as git writes it.
@@ -95,119 +249,90 @@ const (
 	modeLink    = 0o120000
 )
 
-func newChange(f *gitdiff.File, reverse bool) (*change, error) {
-	c := &change{create: f.IsNew, remove: f.IsDelete, move: f.IsRename, clone: f.IsCopy}
-	names := []string{f.OldName, f.NewName}
-	switch {
-	case c.create:
-		names[0] = f.NewName
-	case c.remove:
-		names[1] = f.OldName
+// file ends a header: hunks or binary data of this file may follow.
+func (p *parser) file(h header) error {
+	if len(p.files) == MaxFiles {
+		return &SyntaxError{Line: h.line, Reason: fmt.Sprintf("it changes more than %d files", MaxFiles), Hint: "apply it in parts"}
 	}
-	for i, name := range names {
-		clean, reason := cleanPath(name)
+	c := &change{create: h.create, remove: h.remove, move: h.move, clone: h.clone, before: h.oldID, after: h.newID}
+	if h.git {
+		if reason := c.nameByGit(h, p.Strip); reason != "" {
+			return &SyntaxError{Line: h.line, Reason: reason}
+		}
+	} else {
+		c.nameByDiff(h, p.Strip)
+	}
+	for _, name := range []*string{&c.old, &c.name} {
+		clean, reason := cleanPath(*name)
 		if reason != "" {
-			return nil, &SyntaxError{Reason: fmt.Sprintf("cannot use the file %.200q: %s", name, reason), Hint: "name files from the workspace on"}
+			return &SyntaxError{Reason: fmt.Sprintf("cannot use the file %.200q: %s", *name, reason), Hint: pathHint}
 		}
-		names[i] = clean
+		*name = clean
 	}
-	c.old, c.name = names[0], names[1]
-	if f.NewMode != 0 && f.NewMode != f.OldMode {
-		c.mode = uint32(f.NewMode)
-	}
-	if reverse {
+	if p.Reverse {
 		if c.clone {
-			return nil, &SyntaxError{Reason: "cannot reverse the copy to " + c.name, Hint: "delete the copy instead"}
+			return &SyntaxError{Reason: "cannot reverse the copy to " + c.name, Hint: "delete the copy instead"}
 		}
-		c.old, c.name, c.create, c.remove = c.name, c.old, c.remove, c.create
-		if c.mode = 0; f.OldMode != 0 && (f.NewMode != 0 && f.NewMode != f.OldMode || c.create) {
-			c.mode = uint32(f.OldMode)
-		}
+		c.old, c.name, c.create, c.remove, c.before, c.after = c.name, c.old, c.remove, c.create, c.after, c.before
+		h.oldMode, h.newMode = h.newMode, h.oldMode
 	}
-	for _, mode := range []uint32{uint32(f.OldMode), uint32(f.NewMode)} {
+	if h.newMode != h.oldMode {
+		c.mode = h.newMode
+	}
+	for _, mode := range []uint32{h.oldMode, h.newMode} {
 		if kind := mode & modeType; mode != 0 && kind != modeRegular {
 			what := "neither a regular file nor a link"
 			if kind == modeLink {
 				what = "a symbolic link"
 			}
-			return nil, &SyntaxError{Reason: fmt.Sprintf("%s is %s, and patches change regular files alone", c.name, what), Hint: "use a command for it: ln -s, git submodule"}
+			return &SyntaxError{Reason: fmt.Sprintf("%s is %s, and patches change regular files alone", c.name, what), Hint: "use a command for it: ln -s, git submodule"}
 		}
 	}
-	if err := c.content(f, reverse); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// content takes the hunks, or the binary data.
-func (c *change) content(f *gitdiff.File, reverse bool) error {
-	if f.IsBinary {
-		c.binary, c.before, c.after = f.BinaryFragment, f.OldOIDPrefix, f.NewOIDPrefix
-		if reverse {
-			c.binary, c.before, c.after = f.ReverseBinaryFragment, c.after, c.before
-		}
-		if c.binary == nil {
-			return &SyntaxError{Reason: "it has no data for the binary file " + c.name, Hint: "make the patch with git diff --binary"}
-		}
-		if c.binary.Size > MaxFile {
-			return &SyntaxError{Reason: fmt.Sprintf("%s is longer than %d bytes", c.name, MaxFile)}
-		}
-		return nil
-	}
-	for _, t := range f.TextFragments {
-		h, err := newHunk(t, reverse)
-		if err != nil {
-			return &SyntaxError{Reason: c.name + ": " + h.header + ": " + err.Error()}
-		}
-		c.hunks = append(c.hunks, h)
+	p.files, p.open = append(p.files, c), c
+	if h.git {
+		return p.binary(c)
 	}
 	return nil
 }
 
-func newHunk(t *gitdiff.TextFragment, reverse bool) (hunk, error) {
-	h := hunk{
-		header: fmt.Sprintf("@@ -%d,%d +%d,%d @@", t.OldPosition, t.OldLines, t.NewPosition, t.NewLines),
-		line:   int(max(1, t.NewPosition)), first: t.OldPosition <= 1, trailing: t.TrailingContext > 0,
-	}
-	if reverse {
-		h.line, h.first = int(max(1, t.OldPosition)), t.NewPosition <= 1
-	}
-	for _, l := range t.Lines {
-		before, after := l.Old(), l.New()
-		if reverse {
-			before, after = after, before
-		}
-		if before {
-			h.old = append(h.old, l.Line)
-		}
-		if after {
-			h.new = append(h.new, l.Line)
-		}
-		switch {
-		case !before:
-			h.added++
-		case !after:
-			h.removed++
-		}
-	}
-	for _, side := range [][]string{h.old, h.new} {
-		for i, line := range side {
-			if i < len(side)-1 && !strings.HasSuffix(line, "\n") {
-				return h, errors.New("a line without an end is not the last of the file")
-			}
-		}
-	}
-	return h, nil
-}
+// binaryLine is where the decoder of binary data says that something is wrong.
+var binaryLine = regexp.MustCompile(`^gitdiff: line ([0-9]+): `)
 
-// lines splits a text, each line with its end.
-func lines(content []byte) []string {
-	if len(content) == 0 {
+// binary reads the binary data that may follow a header of git's.
+func (p *parser) binary(c *change) error {
+	marker := p.text(0)
+	without := strings.HasSuffix(marker, " differ") && (strings.HasPrefix(marker, "Binary files ") || strings.HasPrefix(marker, "Files "))
+	if marker != "GIT binary patch" && !without {
 		return nil
 	}
-	all := strings.SplitAfter(string(content), "\n")
-	if all[len(all)-1] == "" {
-		all = all[:len(all)-1]
+	data, from := "diff --git a/x b/x\nGIT binary patch\n", p.at
+	for p.at++; strings.HasPrefix(p.text(0), "literal ") || strings.HasPrefix(p.text(0), "delta "); {
+		for end := false; !end && p.at < len(p.lines); p.at++ {
+			data += p.text(0) + "\n"
+			end = p.text(0) == ""
+		}
 	}
-	return all
+	p.open = nil
+	if !without {
+		files, _, err := gitdiff.Parse(strings.NewReader(data))
+		if err != nil {
+			e := &SyntaxError{Reason: strings.TrimPrefix(err.Error(), "gitdiff: ")}
+			if m := binaryLine.FindStringSubmatch(err.Error()); m != nil {
+				line, _ := strconv.Atoi(m[1])
+				e.Line, e.Reason = from+line-1, err.Error()[len(m[0]):]
+			}
+			return e
+		}
+		c.binary = files[0].BinaryFragment
+		if p.Reverse {
+			c.binary = files[0].ReverseBinaryFragment
+		}
+	}
+	switch {
+	case c.binary == nil:
+		return &SyntaxError{Reason: "it has no data for the binary file " + c.name, Hint: "make the patch with git diff --binary"}
+	case c.binary.Size > MaxFile:
+		return &SyntaxError{Reason: fmt.Sprintf("%s is longer than %d bytes", c.name, MaxFile)}
+	}
+	return nil
 }

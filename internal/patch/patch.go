@@ -29,7 +29,7 @@ const (
 	MaxTotal = 256 << 20
 )
 
-// Options say how a patch is to be read.
+// Options control how a patch is read.
 type Options struct {
 	// Strip is how many leading names the paths lose, as with git apply -p. nil:
 	// one where they look as git writes them ("a/x", "b/x"), or where the two of
@@ -47,15 +47,15 @@ type File struct {
 	Perm    uint32 // the nine permission bits
 }
 
-// SyntaxError is a patch that cannot be read.
+// SyntaxError is the error of a patch that cannot be read.
 type SyntaxError struct {
-	// Line is where, counted from 1; 0 where no line is to blame.
+	// Line is where the error is, from 1; 0 if it is in no line.
 	Line int
 	// Reason says what is wrong, and Hint what to do about it.
 	Reason, Hint string
 }
 
-// Error says where and what.
+// Error returns the line and the reason.
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
 		return "cannot read the patch: " + e.Reason
@@ -63,7 +63,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("cannot read the patch: line %d: %s", e.Line, e.Reason)
 }
 
-// Reject is what keeps a patch from being applied.
+// Reject is one reason why a patch cannot be applied.
 type Reject struct {
 	// Path is of the file, as the patch names it.
 	Path string
@@ -92,14 +92,14 @@ func (r Reject) String() string {
 	return b.String()
 }
 
-// RejectError is a patch that does not apply. Nothing of it does then.
+// RejectError is the error of a patch that does not apply. Nothing of it is applied.
 type RejectError struct {
 	Rejects []Reject
 	// More is how many there are beyond these.
 	More int
 }
 
-// Error tells all of them.
+// Error returns all rejects in one line.
 func (e *RejectError) Error() string {
 	all := make([]string, 0, len(e.Rejects)+1)
 	for _, r := range e.Rejects {

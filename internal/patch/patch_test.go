@@ -54,6 +54,10 @@ func TestApplies(t *testing.T) {
 		{"a creation written as a change", "--- a/new/x\n+++ b/new/x\n@@ -0,0 +1 @@\n+x\n", Options{}, "new/x", "x\n", Created, 0},
 		{"CRLF throughout", strings.ReplaceAll("--- a/crlf\n+++ b/crlf\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n", "\n", "\r\n"), Options{}, "crlf", "B\r\n", Modified, 0},
 		{"two of one file", "--- a/f\n+++ b/f\n" + edit + "--- a/f\n+++ b/f\n@@ -4 +4 @@\n-line four\n+line IV\n", Options{}, "f", "line IV\n", Modified, -0},
+		{"git's without names behind it", "diff --git a/d/e b/d/e\n@@ -1 +1 @@\n-e\n+E\n", Options{}, "d/e", "E\n", Modified, 0},
+		{"git's with one name alone", "diff --git a/new/x b/new/x\nnew file mode 100644\n+++ b/new/x\n@@ -0,0 +1 @@\n+x\n", Options{}, "new/x", "x\n", Created, 0},
+		{"a line within git's header", "diff --git a/f b/f\nindex 1..2 100644\n\n--- a/f\n+++ b/f\n" + edit, Options{}, "f", "line four\n", Modified, 0},
+		{"git's with a quoted name", "diff --git \"a/\\144/e\" \"b/\\144/e\"\n--- \"a/\\144/e\"\n+++ \"b/\\144/e\"\n@@ -1 +1 @@\n-e\n+E\n", Options{}, "d/e", "E\n", Modified, 0},
 		{"strip 2", "--- x/y/f\n+++ x/y/f\n" + edit, Options{Strip: new(int(2))}, "f", "line four\n", Modified, 0},
 		{"reverse", "--- a/f\n+++ b/f\n@@ -3,3 +3,3 @@\n line 3\n-line four\n+line 4\n line 5\n", Options{Reverse: true}, "f", "line four\n", Modified, 0},
 	}
@@ -87,6 +91,7 @@ func TestRefuses(t *testing.T) {
 		{"absolute", "--- /etc/passwd\n+++ /etc/passwd\n" + edit, "a path is absolute", "from the workspace"},
 		{"absolute for git", "diff --git /etc/passwd /etc/passwd\n--- /etc/passwd\n+++ /etc/passwd\n" + edit, "a path is absolute", ""},
 		{"absolute behind a prefix", "--- a//etc/passwd\n+++ b//etc/passwd\n" + edit, "etc/passwd: etc/passwd does not exist", ""},
+		{"two names for one file", "diff --git a/f b/x\nrename from f\nrename to x\n--- a/f\n+++ b/y\n" + edit, "lines of the header name different files", ""},
 		{"upwards", "--- a/../f\n+++ b/../f\n" + edit, `cannot use the file "../f": its path leads up with ..`, ""},
 		{"upwards by a rename", "diff --git a/f b/../x\nsimilarity index 100%\nrename from f\nrename to ../x\n", "its path leads up with ..", ""},
 		{"git's own", "--- a/.git/config\n+++ b/.git/config\n" + edit, "its path is within .git", ""},

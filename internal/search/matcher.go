@@ -1,6 +1,7 @@
 package search
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/redact"
 )
 
 // Bounds of a pattern: what it costs to search a line grows with both.
@@ -16,7 +19,7 @@ const (
 	maxProgram = 4 << 10 // instructions
 )
 
-// PatternError is a pattern that cannot be used.
+// PatternError is the error of a pattern that cannot be used.
 type PatternError struct {
 	Offset int // of what is wrong, in bytes from 0; -1 where that is not known
 	Reason string
@@ -99,7 +102,7 @@ func isWord(b byte) bool {
 	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
-// patternError says where in the pattern an error is.
+// patternError adds where in the pattern an error is.
 func patternError(pattern string, err error) error {
 	e, ok := err.(*syntax.Error) //nolint:errorlint // the package never wraps it
 	if !ok {
@@ -111,7 +114,7 @@ func patternError(pattern string, err error) error {
 	return &PatternError{strings.Index(pattern, e.Expr), e.Code.String() + ": " + e.Expr}
 }
 
-// asksNewline says whether an expression asks for a line feed.
+// asksNewline reports whether an expression asks for a line feed.
 func asksNewline(re *syntax.Regexp) bool {
 	if re.Op != syntax.OpLiteral {
 		return false
@@ -143,7 +146,7 @@ func (m *Matcher) find(ctx context.Context, line []byte) (loc []int) {
 	if len(line) <= patience {
 		return m.re.FindIndex(line)
 	}
-	return m.stream(&heldLine{ctx: ctx, rest: line})
+	return m.re.FindReaderIndex(&heldLine{ctx: ctx, rest: line})
 }
 
 // heldLine reads the characters of a line, until ctx ends.
@@ -163,5 +166,144 @@ func (h *heldLine) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// stream is find for a line that is read while it is searched.
-func (m *Matcher) stream(r io.RuneReader) (loc []int) { return m.re.FindReaderIndex(r) }
+// finder finds the lines of a buffer that may match, and leaves out most others.
+type finder struct {
+	literal []byte         // what every match has; nothing is known where empty
+	rare    int            // the place in it of the byte that is expected least often
+	table   *redact.Finder // nil where it is of no use
+}
+
+// minLiteral is how long a text must be to be looked for, in bytes: what is
+// shorter is everywhere.
+const minLiteral = 3
+
+func (m *Matcher) finder() *finder {
+	f := &finder{}
+	if l := required(m.tree); len(l) >= minLiteral {
+		f.literal = []byte(l)
+		for i := range f.literal {
+			if rarity(f.literal[i]) > rarity(f.literal[f.rare]) {
+				f.rare = i
+			}
+		}
+	}
+	// A carriage return may come before an end, which the table does not know.
+	if !m.ends && !anyPart(m.tree, asksInvalid) {
+		f.table, _ = redact.NewFinder(m.re.String()) // it is not needed
+	}
+	return f
+}
+
+// asksEnd reports whether an expression asks for the end of a line.
+func asksEnd(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText }
+
+// asksInvalid reports whether an expression takes U+FFFD, which stands for bytes that
+// are no UTF-8, and does not take nearly everything: the table has only the
+// latter take such bytes.
+func asksInvalid(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return strings.ContainsRune(string(re.Rune), utf8.RuneError)
+	case syntax.OpCharClass:
+		for i := 0; i+1 < len(re.Rune); i += 2 {
+			if re.Rune[i] <= utf8.RuneError && utf8.RuneError <= re.Rune[i+1] {
+				return re.Rune[i+1] != utf8.MaxRune
+			}
+		}
+	}
+	return false
+}
+
+// anyPart reports whether something is true of any part of an expression. It is not
+// written with package slices, which would link what prints expressions.
+func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
+	if is(re) {
+		return true
+	}
+	for _, sub := range re.Sub {
+		if anyPart(sub, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// next returns the place of the first line from at on that may match, or len(b);
+// at is where a line begins.
+func (f *finder) next(b []byte, at int) int {
+	for at < len(b) {
+		from, to := at, len(b)
+		if f.literal != nil {
+			place := f.index(b, at)
+			if place == len(b) {
+				return place
+			}
+			from = bytes.LastIndexByte(b[at:place], '\n') + 1 + at
+			to = indexFrom(b, '\n', place)
+		}
+		if f.table == nil {
+			return from
+		}
+		end, ok := f.table.End(b[from:to])
+		switch {
+		case !ok:
+			f.table = nil
+			return from
+		case end >= 0: // the match has a last byte
+			return bytes.LastIndexByte(b[from:max(from, from+end-1)], '\n') + 1 + from
+		}
+		at = to + 1
+	}
+	return len(b)
+}
+
+// index returns where the literal comes next, or len(b).
+func (f *finder) index(b []byte, at int) int {
+	for at += f.rare; at < len(b); at++ {
+		at = indexFrom(b, f.literal[f.rare], at)
+		if from := at - f.rare; bytes.HasPrefix(b[from:], f.literal) {
+			return from
+		}
+	}
+	return len(b)
+}
+
+func indexFrom(b []byte, c byte, at int) int {
+	if i := bytes.IndexByte(b[at:], c); i >= 0 {
+		return at + i
+	}
+	return len(b)
+}
+
+// common are letters by how often they come in text and programs, most often
+// first. What is not among them is rarer.
+const common = " etaoinsrlcdupmfhgybvw_.,()"
+
+func rarity(b byte) int {
+	if i := strings.IndexByte(common, b); i >= 0 {
+		return i
+	}
+	return len(common)
+}
+
+// required returns the longest text that every match of an expression has.
+func required(re *syntax.Regexp) (longest string) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		// U+FFFD stands for bytes that are no UTF-8, too.
+		if text := string(re.Rune); re.Flags&syntax.FoldCase == 0 && !strings.ContainsRune(text, utf8.RuneError) {
+			return text
+		}
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpCapture, syntax.OpPlus, syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if text := required(sub); len(text) > len(longest) {
+				longest = text
+			}
+		}
+	}
+	return longest
+}

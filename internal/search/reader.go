@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"unicode/utf8"
 )
 
 const (
-	// bufferSize is how much of a file is held. A line that is longer is searched
-	// while it is read.
+	// bufferSize is how much of a file is held, unless a line needs more.
 	bufferSize = 256 << 10
+	// MaxLine is how long a line may be that is searched, in bytes. Longer ones
+	// are counted: no person wrote them, and they would have to be held.
+	MaxLine = 1 << 20
 	// binaryHead is how much of a file is looked at before any of it is searched.
 	binaryHead = 8 << 10
 	// keepBack is how much is kept before what is searched, for lines around.
@@ -21,7 +24,8 @@ const (
 type reader struct {
 	matcher *Matcher
 	finder  *finder
-	buf     []byte
+	buf     []byte // at most maxLine and a line feed
+	maxLine int    // MaxLine, but for tests
 
 	// Of the file:
 	ctx           context.Context
@@ -31,11 +35,10 @@ type reader struct {
 	number        int64 // lines before counted
 	counted       int   // where in buf lines are counted up to
 	end           int   // of what buf holds
-	offset        int64 // in the file of buf's beginning
 }
 
 func newReader(m *Matcher) *reader {
-	return &reader{matcher: m, finder: m.finder(), buf: make([]byte, bufferSize)}
+	return &reader{matcher: m, finder: m.finder(), buf: make([]byte, bufferSize), maxLine: MaxLine}
 }
 
 // search searches a file. binary says that it was not searched to its end, for
@@ -43,9 +46,9 @@ func newReader(m *Matcher) *reader {
 func (r *reader) search(ctx context.Context, f File, found *found) (binary bool, err error) {
 	r.ctx, r.found = ctx, found
 	r.before, r.after = found.wants()
-	r.pending, r.number, r.counted, r.end, r.offset = 0, 0, 0, 0, 0
+	r.pending, r.number, r.counted, r.end = 0, 0, 0, 0
 	at, looked := 0, 0 // where searching goes on, and up to where NUL bytes were looked for
-	for {
+	for first := true; ; first = false {
 		n, err := readFull(f, r.buf[r.end:])
 		r.end += n
 		last := errors.Is(err, io.EOF)
@@ -53,30 +56,34 @@ func (r *reader) search(ctx context.Context, f File, found *found) (binary bool,
 			return false, err
 		}
 		whole := bytes.LastIndexByte(r.buf[at:r.end], '\n') + 1 + at // up to where lines are whole
-		if last {
+		if last && r.end-whole <= r.maxLine {
 			whole = r.end
 		}
 		if nul := bytes.IndexByte(r.buf[looked:r.end], 0); nul >= 0 {
-			if nul += looked; r.offset == 0 && nul < binaryHead {
+			if nul += looked; first && nul < binaryHead {
 				return true, nil
 			}
 			whole = max(at, bytes.LastIndexByte(r.buf[:nul], '\n')+1)
 			return true, r.lines(at, whole)
 		}
-		if whole > at {
+		looked = r.end
+		switch {
+		case whole > at:
 			if err := r.lines(at, whole); err != nil {
 				return false, err
 			}
 			at = whole
-		} else if !last && at == 0 && r.end == len(r.buf) {
-			nul, ended, err := r.long(f)
-			if err != nil || nul || ended {
-				return nul, err
+		case at == 0 && r.end > r.maxLine:
+			if binary, err := r.skipLine(f); binary || err != nil {
+				return binary, err
 			}
-			at, looked = 0, 0
+			looked = 0
+			continue
+		case at == 0 && r.end == len(r.buf): // of a line longer than the buffer
+			r.buf = append(r.buf, make([]byte, min(len(r.buf), r.maxLine+1-len(r.buf)))...)
 			continue
 		}
-		if last {
+		if last && at == r.end {
 			return false, nil
 		}
 		at = r.shift(at)
@@ -85,6 +92,34 @@ func (r *reader) search(ctx context.Context, f File, found *found) (binary bool,
 			return false, err
 		}
 	}
+}
+
+// skipLine counts a line that is too long, which the buffer begins with, and
+// reads on to its end.
+func (r *reader) skipLine(f File) (binary bool, err error) {
+	if r.number++; r.number > r.found.skip {
+		r.found.c.result.TooLong++
+	}
+	r.pending = max(0, r.pending-1)
+	for r.counted, r.end = 0, 0; r.end == 0 && err == nil; {
+		var n int
+		n, err = readFull(f, r.buf)
+		end := indexFrom(r.buf[:n], '\n', 0)
+		if bytes.IndexByte(r.buf[:end], 0) >= 0 {
+			return true, nil
+		}
+		if end < n {
+			r.end = copy(r.buf, r.buf[end+1:n])
+			break
+		}
+		if err == nil {
+			err = r.ctx.Err()
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil // as the next read says again
+	}
+	return false, err
 }
 
 // shift makes room in the buffer, and keeps what lines around may need.
@@ -104,7 +139,6 @@ func (r *reader) shift(at int) int {
 	r.count(at)
 	copy(r.buf, r.buf[keep:r.end])
 	r.end -= keep
-	r.offset += int64(keep)
 	r.counted = at - keep
 	return at - keep
 }
@@ -166,8 +200,8 @@ func (r *reader) line(from, to int) error {
 	return err
 }
 
-// show is a line as it is told. Its number is known where lines were counted up
-// to it.
+// show returns a line as the result has it. Lines must have been counted up to it
+// for its number.
 func (r *reader) show(from, to int, loc []int) Line {
 	text := bytes.TrimSuffix(r.buf[from:to], []byte{'\r'})
 	column, start, end := 0, 0, 0
@@ -179,7 +213,7 @@ func (r *reader) show(from, to int, loc []int) Line {
 	return Line{Number: r.number + 1, Column: column, Text: string(text[low:high]), Start: low, Rest: int64(len(text) - high)}
 }
 
-// context gives the lines before a place that are in the buffer still, oldest
+// context returns the lines before a place that the buffer still has, oldest
 // first. The buffer begins with a line.
 func (r *reader) context(at int) []Line {
 	if r.before == 0 || at == 0 {
@@ -209,7 +243,20 @@ func readFull(f io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// readUpTo reads at most so many bytes.
-func readUpTo(f io.Reader, most int) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(f, int64(most)))
+// window chooses the part of a line that the result has: at most so many bytes, with
+// the match and what is around it, in whole characters.
+func window(line []byte, start, end, most int) (low, high int) {
+	if len(line) <= most {
+		return 0, len(line)
+	}
+	low = max(0, start-max(0, most-(end-start))/3)
+	low = min(low, len(line)-most)
+	high = low + most
+	for back := 0; low > 0 && back < utf8.UTFMax && !utf8.RuneStart(line[low]); back++ {
+		low++
+	}
+	for back := 0; high < len(line) && high > low && back < utf8.UTFMax && !utf8.RuneStart(line[high]); back++ {
+		high--
+	}
+	return low, high
 }

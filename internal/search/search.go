@@ -1,13 +1,14 @@
 // Package search finds lines in the files of a tree.
 //
-// A [Query] says what is looked for; [Compile] checks it, and [Search.Run] walks
-// a [Dir] in the order of paths and gives a [Result] that is bounded in every
-// direction: lines, bytes, time. What is left out is said, with where a next
+// A [Query] says what to look for; [Compile] checks it, and [Search.Run] walks a
+// [Dir] in the order of paths and returns a [Result] that is bounded in every
+// direction: lines, bytes, time. The result says what is left out, and where a next
 // search goes on.
 //
-// Files are read in one buffer of fixed size by one goroutine, while another
-// walks and opens. Lines are searched one by one; what the expression must have
-// as plain text is looked for first, which is most of what makes it fast. The
+// Files are read in one buffer by one goroutine, while another walks and opens.
+// Lines are searched one by one, and those longer than [MaxLine] are counted
+// instead; what the expression must have as plain text is looked for first,
+// which is most of what makes it fast. The
 // tree is whoever made it: names are bytes, anything may change or vanish
 // meanwhile, and nothing is believed but what an open file says of itself.
 package search
@@ -22,24 +23,20 @@ import (
 
 // Dir is a directory of the tree. Its methods never follow a link.
 type Dir interface {
-	// List gives the first entries from a name on, in the order of their names'
+	// List returns the first entries from a name on, in the order of their names'
 	// bytes, limit of them at most.
 	List(from string, limit int) ([]Entry, error)
 	// Dir opens a directory in it.
 	Dir(name string) (Dir, error)
 	// Open opens a regular file in it, and nothing else.
 	Open(name string) (File, error)
-	// Has says whether there is something of that name.
+	// Has reports whether there is something of that name.
 	Has(name string) bool
 	Close() error
 }
 
 // File is an open regular file.
-type File interface {
-	io.Reader
-	io.ReaderAt
-	io.Closer
-}
+type File = io.ReadCloser
 
 // Entry is a name in a directory.
 type Entry struct {
@@ -57,11 +54,11 @@ const (
 	Directory
 )
 
-// ErrGone is the error of a [Dir] for what is not there any more, or is of
+// ErrGone is the error of a [Dir] for an entry that does not exist any more, or is of
 // another kind by now.
 var ErrGone = errors.New("it is gone")
 
-// Mode is what is told of what is found.
+// Mode is what a result has of each file.
 type Mode uint8
 
 // The modes.
@@ -71,8 +68,8 @@ const (
 	Counts             // files with a match, and how many lines match
 )
 
-// Query says what is looked for, where, and how much of it is told. Numbers are
-// the caller's to bound.
+// Query says what to look for, where, and how much of it the result has. The caller
+// bounds the numbers.
 type Query struct {
 	Pattern          string // RE2 syntax; "" asks for paths by globs alone
 	Fixed            bool   // the pattern is plain text
@@ -89,7 +86,7 @@ type Query struct {
 	FromLine         int64    // … after this line; 0 is after the whole file
 }
 
-// Search is a query that makes sense.
+// Search is a query that was checked.
 type Search struct {
 	Query
 	matcher        *Matcher // nil without a pattern
@@ -114,13 +111,13 @@ func Compile(q Query) (*Search, error) {
 	return s, nil
 }
 
-// GlobsError is a glob that cannot be used.
+// GlobsError is the error of a glob that cannot be used.
 type GlobsError struct {
 	Exclude bool // it is one of Exclude, not of Globs
 	*ignore.GlobError
 }
 
-// globsError says in which list the glob is.
+// globsError adds in which list the glob is.
 func globsError(err error, exclude bool) error {
 	var one *ignore.GlobError
 	if errors.As(err, &one) {
@@ -135,6 +132,7 @@ type Result struct {
 	Matches  int64 // lines that match, told or not
 	Searched int64 // files that were read, or without a pattern are meant
 	Binary   int64 // files that were not read to their end, as they hold NUL bytes
+	TooLong  int64 // lines longer than MaxLine, which were not searched
 	Ignored  int64 // files and directories that .gitignore files kept out
 	// Unreadable are files and directories that the kernel refused, or that are
 	// too deep.
@@ -162,8 +160,8 @@ type Line struct {
 	Rest   int64 // bytes of the line after the text
 }
 
-// Run searches what at names below root: a directory, or a file. When ctx has a
-// deadline that passes, the result says so; another end of it is an error.
+// Run searches the directory, or the file, that at names below root. If the deadline
+// of ctx passes, the result says so; any other end of ctx is an error.
 func (s *Search) Run(ctx context.Context, root Dir, at []string, file bool) (*Result, error) {
 	c := &collector{search: s, result: &Result{}, room: s.Room}
 	inner, stop := context.WithCancel(ctx)

@@ -89,9 +89,6 @@ func foundIn(t *testing.T, q Query, text string, size int) []string {
 
 func compare(t *testing.T, q Query, text string, size int) {
 	t.Helper()
-	if m, err := NewMatcher(q.Pattern, false, q.IgnoreCase, false); err == nil && m.ends && size <= len(text) {
-		text = strings.ReplaceAll(text, "\r", "") // of a line that is longer than the buffer it is never a part then
-	}
 	want := expected(t, q, text)
 	got := foundIn(t, q, text, size)
 	if q.Before+q.After > 0 && size <= len(text) {
@@ -136,6 +133,54 @@ func TestAgainstReference(t *testing.T) {
 		}
 		if t.Failed() {
 			return
+		}
+	}
+}
+
+// Lines that are too long are counted, and those around them searched, with their
+// numbers.
+func TestTooLong(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	const most = 20
+	for range 2000 {
+		var text strings.Builder
+		var want []string
+		var tooLong int64
+		n := 0
+		for lines := rnd.IntN(12); n < lines; {
+			n++
+			line := strings.Repeat("x", rnd.IntN(4)*rnd.IntN(20))
+			if rnd.IntN(2) == 0 {
+				line += "foo"
+			}
+			switch {
+			case len(line) > most:
+				tooLong++
+			case strings.Contains(line, "foo"):
+				want = append(want, fmt.Sprint(n, ":", line))
+			}
+			text.WriteString(line)
+			if n < lines || rnd.IntN(2) == 0 {
+				text.WriteByte('\n')
+			}
+		}
+		s, err := Compile(Query{Pattern: "foo", Limit: 1 << 30, LineBytes: 100, Room: 1 << 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &collector{search: s, result: &Result{}, room: s.Room, reader: newReader(s.matcher)}
+		c.reader.buf, c.reader.maxLine = make([]byte, 1+rnd.IntN(most+1)), most
+		if err := c.file(context.Background(), item{[]string{"f"}, open{bytes.NewReader([]byte(text.String()))}}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range c.result.Files {
+			for _, l := range f.Lines {
+				got = append(got, fmt.Sprint(l.Number, ":", l.Text))
+			}
+		}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") || c.result.TooLong != tooLong || c.result.Searched != 1 {
+			t.Fatalf("%q:\n got %q, %d too long\nwant %q, %d", text.String(), got, c.result.TooLong, want, tooLong)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 
 	"github.com/paddock-dev/paddock/internal/ignore"
@@ -17,7 +18,7 @@ const (
 	minNames = 64
 )
 
-// walker sends the files that are meant, in the order of their paths.
+// walker sends the files to search, in the order of their paths.
 type walker struct {
 	search              *Search
 	ctx                 context.Context
@@ -34,7 +35,7 @@ type level struct {
 	above *level
 }
 
-// ignored says whether a path is.
+// ignored reports whether a path is.
 func (l *level) ignored(path []string, dir bool) bool {
 	for ; l != nil; l = l.above {
 		if ignored, decided := l.rules.Match(path[l.depth:], dir); decided {
@@ -44,8 +45,8 @@ func (l *level) ignored(path []string, dir bool) bool {
 	return false
 }
 
-// from goes down to where the search begins, and searches there: that path
-// is meant whatever rules say of it.
+// from goes down to where the search begins, and searches there, whatever rules say
+// of that path.
 func (w *walker) from(dir Dir, at []string, file bool) error {
 	w.base = len(at)
 	return w.down(dir, at, 0, nil, file)
@@ -68,7 +69,7 @@ func (w *walker) down(dir Dir, at []string, depth int, rules *level, file bool) 
 	return w.down(below, at, depth+1, rules, file)
 }
 
-// resuming says whether a directory leads to where the search goes on.
+// resuming reports whether a directory leads to where the search goes on.
 func (w *walker) resuming(at []string) bool {
 	from := w.search.FromPath
 	return len(from) > len(at) && slices.Equal(from[:len(at)], at)
@@ -93,14 +94,14 @@ func (w *walker) enter(dir Dir, depth int, above *level) *level {
 	return with(dir, ".gitignore", depth, above)
 }
 
-// with adds the rules of a file, where there are any.
+// with adds the rules of a file, if it has any.
 func with(dir Dir, name string, depth int, above *level) *level {
 	f, err := dir.Open(name)
 	if err != nil {
 		return above
 	}
 	defer f.Close()
-	text, _ := readUpTo(f, ignore.MaxFile)
+	text, _ := io.ReadAll(io.LimitReader(f, ignore.MaxFile))
 	if rules := ignore.Parse(text); !rules.Empty() {
 		return &level{rules, depth, above}
 	}
@@ -141,7 +142,7 @@ func (w *walker) walk(dir Dir, at []string, rules *level, included, resuming boo
 	}
 }
 
-// failed counts what cannot be read.
+// failed counts a file or directory that cannot be read.
 func (w *walker) failed(err error) {
 	if !errors.Is(err, ErrGone) {
 		w.unreadable++
@@ -177,7 +178,7 @@ func (w *walker) entry(dir Dir, path []string, e Entry, rules *level, included, 
 	return w.file(dir, path)
 }
 
-// matches says whether globs match a path, be it told from where the search
+// matches reports whether globs match a path, be it told from where the search
 // begins or from the root.
 func (w *walker) matches(globs *ignore.Globs, path []string, dir bool) bool {
 	return !globs.None() && (globs.Match(path[w.base:], dir) || w.base > 0 && globs.Match(path, dir))

@@ -13,29 +13,29 @@ import (
 type checker struct {
 	*run
 	*process
-	text  string
-	lang  syntax.LangVariant
-	argv  bool     // it is an argument list
-	outer *checker // of the text in which this one stands, nil for the outermost
-	place int      // where it stands there
-	depth int
-	fed   bool // standard input is a text that is made here, or at run time
+	text      string
+	lang      syntax.LangVariant
+	argv      bool     // it is an argument list
+	outer     *checker // of the text in which this one stands, nil for the outermost
+	place     int      // where it stands there
+	depth     int
+	stdinText bool // standard input is a text that is made here, or at run time
 }
 
-// process is what texts share that one shell runs.
+// process holds the functions and variables of one shell, which may run several texts.
 type process struct {
 	functions map[string]bool
 	vars      map[string]*variable
 	needs     []need
 	unset     map[string]need // what unset was told, without -v
-	handed    map[string]bool // variables that commands are given in their environment
+	exported  map[string]bool // variables that commands are given in their environment
 	outer     *process        // the shell whose variables may be in the environment
 }
 
 func newProcess(outer *process) *process {
 	return &process{
 		functions: make(map[string]bool), vars: make(map[string]*variable), unset: make(map[string]need),
-		handed: make(map[string]bool), outer: outer,
+		exported: make(map[string]bool), outer: outer,
 	}
 }
 
@@ -48,8 +48,8 @@ func (r *Rules) ShellPOSIX(text string) Verdict {
 	return r.shell(text, syntax.LangPOSIX, DialectPOSIX)
 }
 
-// shell judges what was written and, since the printed form is what runs,
-// the printed form once more: the two must come to the same.
+// shell judges a text and then, since the printed form is what runs, the printed
+// form: the verdicts must be the same.
 func (r *Rules) shell(text string, lang syntax.LangVariant, dialect string) Verdict {
 	script, v := r.pass(text, lang, dialect)
 	if !v.Allowed {
@@ -79,7 +79,7 @@ func (r *Rules) pass(text string, lang syntax.LangVariant, dialect string) (scri
 		return "", s.verdict(dialect, "")
 	}
 	c.top(file.Stmts)
-	c.settle()
+	c.checkNeeds()
 	if len(r.allow) == 0 {
 		c.refuse(0, RuleAllowlist, "", "the list is empty, so that no command is allowed", "")
 	}
@@ -97,7 +97,7 @@ var parsers = map[syntax.LangVariant]*sync.Pool{
 	syntax.LangPOSIX: {New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }},
 }
 
-// parse gives the tree of the checker's text, nil where it refuses the text.
+// parse returns the tree of the checker's text, or nil if it refuses the text.
 func (c *checker) parse() *syntax.File {
 	if len(c.text) > MaxText {
 		c.refuse(MaxText, RuleSize, "", "the command is longer than 64 KiB", "put it into a file of the workspace")
@@ -152,8 +152,8 @@ func joinedComment(text string) (at int, found bool) {
 	return 0, false
 }
 
-// openers finds the place where there is too much that may nest. The parser
-// goes deeper for each, and knows no bound of its own.
+// openers finds the place where a text has more opening brackets and keywords
+// than it may. The parser recurses for each, without a bound of its own.
 func openers(text string) (at int, many bool) {
 	count := 0
 	for i := range len(text) {
@@ -208,7 +208,7 @@ func printFile(printer *syntax.Printer, b *bytes.Buffer, file *syntax.File) (err
 	return printer.Print(b, file)
 }
 
-// refuse notes the first thing that is wrong.
+// refuse records the first refusal.
 func (c *checker) refuse(at int, rule, command, reason, hint string) {
 	if c.denial != nil {
 		return
@@ -229,9 +229,9 @@ func (c *checker) position(at int) *Position {
 
 // nested judges a text that stands in an argument. Where no shell is named
 // that is sure to be bash, it must be harmless in both dialects.
-func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVariant) {
-	for _, lang := range langs {
-		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, fed: c.fed}
+func (c *checker) nested(a arg, text string, same bool, dialectsOf ...syntax.LangVariant) {
+	for _, lang := range dialectsOf {
+		in := &checker{run: c.run, process: c.process, text: text, lang: lang, outer: c, place: a.at, depth: c.depth + 1, stdinText: c.stdinText}
 		if !same {
 			in.process = newProcess(c.process)
 			c.inner = append(c.inner, in)
@@ -250,7 +250,7 @@ func (c *checker) nested(a arg, text string, same bool, langs ...syntax.LangVari
 	}
 }
 
-// tooDeep refuses what is nested too deep.
+// tooDeep refuses a text that is nested too deep, and reports whether it did.
 func (c *checker) tooDeep(at int) bool {
 	if c.depth <= maxDepth {
 		return false
@@ -259,5 +259,5 @@ func (c *checker) tooDeep(at int) bool {
 	return true
 }
 
-// offset is where a node begins.
+// offset returns where a node begins, in bytes.
 func offset(n syntax.Node) int { return int(n.Pos().Offset()) }

@@ -12,13 +12,14 @@
 // functions, here-documents, conditions, and in the texts and commands that
 // wrappers such as env, xargs and find -exec hand on. What cannot be judged is
 // refused: names that only exist at run time, eval and its kind, assignments
-// that steer later commands, arithmetic on text that is not known.
+// of variables that change what later commands do, arithmetic on unknown text.
 //
 // The list is a guard-rail for those who mean well. An allowed interpreter
 // runs what it likes, a configuration file names programs, and only the wall
-// of the sandbox holds against them. What builds is an interpreter just so: go,
-// cargo, make and compilers run what a Makefile, a build script, a plugin or a
-// directive in a source says. Notes say where that is so. What can be
+// of the sandbox holds against them. awk and sed are interpreters: awk has
+// system and pipes, sed the command e. So is everything that builds: go, cargo,
+// make and compilers run what a Makefile, a build script, a plugin or a
+// directive in a source says. A note in the verdict says so. What can be
 // promised: no program that the shell itself starts for an allowed text is
 // one that the list denies, as long as the environment and the files of the
 // programs are not made to start others.
@@ -28,5 +29,5 @@
 // the text, which may have [MaxText] bytes.
 //
 // [Paths] is apart from the list: it refuses, early and readably, arguments
-// that plainly point outside the sandbox. [Live] follows a file.
+// that plainly point outside the sandbox. [RulesFile] follows a file.
 package command

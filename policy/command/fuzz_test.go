@@ -20,8 +20,8 @@ func FuzzShell(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		hang := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("%q hangs", text)) })
 		defer hang.Stop()
-		for _, judge := range []func(string) Verdict{r.Shell, r.ShellPOSIX} {
-			v := judge(text)
+		for _, judgeArguments := range []func(string) Verdict{r.Shell, r.ShellPOSIX} {
+			v := judgeArguments(text)
 			switch {
 			case !v.Allowed && (v.Rule == "" || v.Reason == "" || v.Script != "" || len(v.Programs) > 0):
 				t.Fatalf("%q: the denial is not whole: %+v", text, v)
@@ -30,7 +30,7 @@ func FuzzShell(f *testing.F) {
 			case !v.Allowed:
 				continue
 			}
-			again := judge(v.Script)
+			again := judgeArguments(v.Script)
 			if !again.Allowed || again.Script != v.Script || strings.Join(again.Programs, " ") != strings.Join(v.Programs, " ") {
 				t.Fatalf("%q is written out as %q, and then as %q (%s)", text, v.Script, again.Script, again.Reason)
 			}

@@ -21,7 +21,7 @@ const gitReads = "--get --get-all --get-regexp --get-urlmatch --get-color --get-
 
 // gitWords judges git: its own options, the subcommand, and the options of
 // that which name programs.
-func gitWords(c *checker, base string, args []arg) {
+func judgeGit(c *checker, base string, args []arg) {
 	rest := args[1:]
 	for len(rest) > 0 && rest[0].constant && strings.HasPrefix(rest[0].text, "-") {
 		name, _, attached := strings.Cut(rest[0].text, "=")

@@ -56,8 +56,9 @@ func (c *checker) options(base string, d danger, args []arg) {
 		if a.constant && a.text == "--" && len(d.words) == 0 && !strings.HasPrefix(args[i].text, "-") {
 			return // behind an option it may be its value
 		}
-		if !a.constant && !isNamed(a) {
-			c.noOption(a, base)
+		named := !a.many && strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "=") // --name=value: the name is sure
+		if !a.constant && !named {
+			c.requireNotOption(a, base)
 		}
 		for _, word := range d.words {
 			if strings.HasPrefix(a.text, word) {
@@ -67,7 +68,12 @@ func (c *checker) options(base string, d danger, args []arg) {
 		bundle := d.bundle && i == 0 && !strings.HasPrefix(a.text, "-")
 		switch {
 		case strings.HasPrefix(a.text, "--"):
-			c.longOption(base, d.long, a)
+			given, _, _ := strings.Cut(a.text[2:], "=")
+			for _, name := range d.long {
+				if given != "" && strings.HasPrefix(name, given) { // in full or shortened
+					c.refuseArgument(a, base, "--"+name)
+				}
+			}
 		case bundle:
 			c.shortOptions(base, d, a, a.text)
 		case len(a.text) > 1 && a.text[0] == '-':
@@ -76,22 +82,7 @@ func (c *checker) options(base string, d danger, args []arg) {
 	}
 }
 
-// isNamed says whether a word is --name=value with a name that is sure.
-func isNamed(a arg) bool {
-	return !a.many && strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "=")
-}
-
-// longOption refuses --name, in full or shortened.
-func (c *checker) longOption(base string, denied []string, a arg) {
-	given, _, _ := strings.Cut(a.text[2:], "=")
-	for _, name := range denied {
-		if given != "" && strings.HasPrefix(name, given) {
-			c.refuseArgument(a, base, "--"+name)
-		}
-	}
-}
-
-// shortOptions refuses letters, and says whether the next word is a value.
+// shortOptions refuses letters, and reports whether the next word is a value.
 func (c *checker) shortOptions(base string, d danger, a arg, letters string) bool {
 	for i := range len(letters) {
 		if strings.IndexByte(d.short, letters[i]) >= 0 {
@@ -135,7 +126,7 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 	for len(rest) > 0 {
 		a := rest[0]
 		if !a.constant {
-			if g.assigns && !a.split && strings.Contains(a.text, "=") && a.text[0] != '-' || g.operands > 0 && c.noOption(a, base) {
+			if g.assigns && !a.split && strings.Contains(a.text, "=") && a.text[0] != '-' || g.operands > 0 && c.requireNotOption(a, base) {
 				break
 			}
 			c.refuseWrapped(a, base)
@@ -153,7 +144,7 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 		}
 		value, known := g.option(a.text)
 		if !known {
-			c.refuse(a.at, RuleWrapper, base, "the option "+quote(a.text)+" of "+base+" is not known here, so that what it starts cannot be told", "")
+			c.refuse(a.at, RuleWrapper, base, "the option "+quote(a.text)+" of "+base+" is unknown, so that what it starts cannot be checked", "")
 			return nil, false
 		}
 		if value && len(rest) > 0 {
@@ -164,11 +155,6 @@ func (c *checker) unwrap(base string, g grammar, args []arg) (inner []arg, ok bo
 			rest = rest[1:]
 		}
 	}
-	return c.beyond(base, g, rest)
-}
-
-// beyond skips assignments and operands.
-func (c *checker) beyond(base string, g grammar, rest []arg) ([]arg, bool) {
 	for g.assigns && len(rest) > 0 && c.environment(rest[0]) {
 		if rest[0].split {
 			c.refuseWrapped(rest[0], base)
@@ -189,10 +175,10 @@ func (c *checker) beyond(base string, g grammar, rest []arg) ([]arg, bool) {
 }
 
 func (c *checker) refuseWrapped(a arg, base string) {
-	c.refuse(a.at, RuleName, base, "what "+base+" starts must be written out: "+c.source(a)+" exists at run time alone", "")
+	c.refuse(a.at, RuleName, base, "what "+base+" starts must be written out: "+c.source(a)+" is known only at run time", "")
 }
 
-// option says whether an option is known, and whether the next word is its value.
+// option reports whether an option is known, and whether the next word is its value.
 func (g grammar) option(text string) (value, known bool) {
 	if name, ok := strings.CutPrefix(text, "--"); ok {
 		name, _, attached := strings.Cut(name, "=")

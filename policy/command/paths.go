@@ -2,6 +2,7 @@ package command
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/paddock-dev/paddock/policy"
@@ -170,7 +171,7 @@ func (w *pathWalk) argument(word pathWord) string {
 	return ""
 }
 
-// bad says whether a text is a path that leads outside.
+// bad reports whether a text is a path that leads outside.
 func (w *pathWalk) bad(text string, constant bool) bool {
 	if strings.Contains(text, "://") && !climbs(text) || strings.ContainsAny(text, "\n") {
 		return false
@@ -192,44 +193,101 @@ func (w *pathWalk) bad(text string, constant bool) bool {
 	if w.inside(full) {
 		return false
 	}
-	return constant || !w.leadsBack(full)
+	leadsBack := func(inside string) bool { return below(inside, full) } // what is not constant may go on to it
+	return constant || !leadsBack(w.paths.Workspace) && !slices.ContainsFunc(w.paths.Visible, leadsBack)
 }
 
-// climbs says whether a component of a path is "..".
+// climbs reports whether a component of a path is "..".
 func climbs(text string) bool {
 	return text == ".." || strings.HasPrefix(text, "../") || strings.HasSuffix(text, "/..") || strings.Contains(text, "/../")
 }
 
 func (w *pathWalk) inside(full string) bool {
-	if below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") {
-		return true
-	}
-	for _, v := range w.paths.Visible {
-		if below(full, v) {
-			return true
-		}
-	}
-	return false
+	return below(full, w.paths.Workspace) || devices[full] || below(full, "/dev/fd") || below(full, "/dev/shm") ||
+		slices.ContainsFunc(w.paths.Visible, func(dir string) bool { return below(full, dir) })
 }
 
-// leadsBack says whether something inside lies below a directory outside.
-func (w *pathWalk) leadsBack(full string) bool {
-	if below(w.paths.Workspace, full) {
-		return true
-	}
-	for _, v := range w.paths.Visible {
-		if below(v, full) {
-			return true
-		}
-	}
-	return false
-}
-
-// below says whether a path is dir or lies below it, by whole names.
+// below reports whether a path is dir or lies below it, by whole names.
 func below(full, dir string) bool {
 	if dir == "" {
 		return false
 	}
 	dir = path.Clean(dir)
 	return full == dir || dir == "/" || strings.HasPrefix(full, dir+"/")
+}
+
+// wordReader tells the words that are patterns, scripts and messages from
+// those that may be paths, by the command they belong to.
+type wordReader struct {
+	given bool // an option held the script, so that no word is it
+	seen  bool // the script was seen
+	skip  bool // the word is the value of an option that names no file
+	after bool // behind --
+}
+
+// textCommands take no paths.
+var textCommands = map[string]bool{
+	"echo": true, "printf": true, "tr": true, "expr": true, "basename": true, "dirname": true, "seq": true, "sleep": true,
+	"true": true, "false": true, "which": true, "yes": true,
+}
+
+// scriptFirst take a script or a pattern as their first word, unless one of
+// these options holds it.
+var scriptFirst = map[string]string{
+	"grep": "-e -f --regexp --file", "sed": "-e -f --expression --file", "awk": "-f -e --file --source",
+	"rg": "-e -f --regexp --file", "jq": "-f --from-file",
+}
+
+// textOptions are the options whose value is no path.
+var textOptions = map[string]string{
+	"grep": "-e --regexp -m -A -B -C --include --exclude --exclude-dir", "sed": "-e --expression -l", "awk": "-F -v -e --source",
+	"find": "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -printf -perm -type -size -user -group",
+	"cut":  "-d -f -c -b --delimiter --output-delimiter", "sort": "-t -k --field-separator", "paste": "-d --delimiters",
+	"xargs": "-d -I -E --delimiter", "git": "-m --message --author --grep -S -G --format --pretty", "python": "-c -m", "node": "-e -p --eval --print",
+	"sh": "-c", "bash": "-c", "perl": "-e -E", "ruby": "-e", "php": "-r", "rg": "-e -g --regexp --glob", "head": "-n -c", "tail": "-n -c",
+	"wc": "", "diff": "-I -x --label", "date": "-d -s", "column": "-s -o", "su": "-c", "script": "-c",
+}
+
+// isPath reports whether the word may be a path. It is asked for each word of a
+// command, in order.
+func (s *wordReader) isPath(word pathWord) bool {
+	kind := kindOf(word.command)
+	if word.first {
+		*s = wordReader{}
+	}
+	if s.skip {
+		s.skip = false
+		return false
+	}
+	text := word.text
+	if !s.after && strings.HasPrefix(text, "-") && len(text) > 1 {
+		return s.option(kind, text)
+	}
+	if _, script := scriptFirst[kind]; script && !s.given && !s.seen {
+		s.seen = true
+		return false
+	}
+	return !textCommands[kind]
+}
+
+// option reports whether an option may hold a path in itself.
+func (s *wordReader) option(kind, text string) bool {
+	if text == "--" {
+		s.after = true
+		return false
+	}
+	name, _, attached := strings.Cut(text, "=")
+	if !attached && len(text) > 2 && text[1] != '-' && (kind != "find" && kind != "node") {
+		name = text[:2]
+	}
+	holdsScript := hasWord(scriptFirst[kind], name) || text[1] != '-' && strings.HasSuffix(text, "e") && hasWord(scriptFirst[kind], "-e")
+	s.given = s.given || holdsScript
+	if hasWord(textOptions[kind], name) {
+		s.skip = name == text
+		return false
+	}
+	if holdsScript && strings.HasSuffix(text, "e") && text[1] != '-' {
+		s.skip = true
+	}
+	return true
 }

@@ -2,11 +2,17 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // Rules are a list of programs and of blocked subcommands. The zero value
@@ -51,7 +57,7 @@ func New(c policy.Commands) (*Rules, error) {
 	return r, nil
 }
 
-// List is the list that the rules stand for, sorted.
+// List returns the list that the rules were made of, sorted.
 func (r *Rules) List() policy.Commands {
 	c := policy.Commands{Allow: slices.Sorted(maps.Keys(r.allow)), Subcommands: make(map[string][]string, len(r.blocked))}
 	for name, words := range r.blocked {
@@ -67,13 +73,13 @@ func (r *Rules) With(names ...string) (*Rules, error) {
 	return New(c)
 }
 
-// Given returns rules for what is run with these variables in its environment,
-// beside those of a sandbox: they may hold anything.
+// Given returns rules for commands that get these variables in their environment
+// beside those of a sandbox. The variables may hold anything.
 func (r *Rules) Given(variables ...string) *Rules {
 	own := *r
 	own.given = newProcess(nil)
 	for _, name := range variables {
-		own.given.handed[name] = true
+		own.given.exported[name] = true
 	}
 	return &own
 }
@@ -100,4 +106,76 @@ func (r *Rules) Unblock(name string, words ...string) (*Rules, error) {
 		delete(c.Subcommands, name)
 	}
 	return New(c)
+}
+
+// RulesFile reads the rules in the commands section of a spec file, and reads them
+// again when the file has changed. It may be used by several goroutines.
+type RulesFile struct {
+	path string
+
+	mu    sync.Mutex
+	rules *Rules
+	err   error // what is wrong with what was read last
+	seen  fileState
+}
+
+// fileState tells one version of a file from another.
+type fileState struct {
+	info os.FileInfo
+	size int64
+	time time.Time
+}
+
+// Open reads the rules in the file at path. Its error says why they cannot be read; the
+// RulesFile that it returns with the error can be used all the same: it refuses
+// every command until the file can be read.
+func Open(path string) (*RulesFile, error) {
+	f := &RulesFile{path: path, rules: &Rules{}}
+	_, err := f.Rules()
+	return f, err
+}
+
+// Rules returns the newest rules. It reads them again if the file is another one,
+// or has another time or size. If it cannot, it returns the last good ones
+// together with an error.
+func (f *RulesFile) Rules() (*Rules, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(f.path)
+	if err != nil {
+		f.seen, f.err = fileState{}, fmt.Errorf("cannot read the rules for commands: %w", err)
+		return f.rules, f.err
+	}
+	now := fileState{info, info.Size(), info.ModTime()}
+	if now.same(f.seen) {
+		return f.rules, f.err
+	}
+	rules, err := readRules(f.path)
+	f.seen, f.err = now, err
+	if err == nil {
+		f.rules = rules
+	}
+	return f.rules, f.err
+}
+
+func (s fileState) same(old fileState) bool {
+	return old.info != nil && os.SameFile(s.info, old.info) && s.size == old.size && s.time.Equal(old.time)
+}
+
+func readRules(file string) (*Rules, error) {
+	f, err := specfile.Read(file)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("cannot read the rules for commands: %w", err)
+		}
+		return nil, err
+	}
+	if f.Spec.Commands == nil {
+		return nil, &policy.FieldError{
+			Field: "commands", File: file, Reason: "the file has no such section",
+			Hint: "write commands: {allow: [ls, cat]}",
+		}
+	}
+	rules, err := New(*f.Spec.Commands)
+	return rules, f.Locate(err)
 }

@@ -1,9 +1,12 @@
 package command
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -85,6 +88,30 @@ func TestBuildersAreInterpreters(t *testing.T) {
 	}
 	if v := r.Shell("SHELL=./x make"); v.Allowed {
 		t.Errorf("%+v", v)
+	}
+}
+
+// awk and sed start what their programs say, as python does: their programs are not read.
+func TestScriptsAreInterpreters(t *testing.T) {
+	r := must(t)(New(policy.Commands{Allow: []string{"awk", "gawk", "mawk", "sed", "gsed", "python3", "env", "xargs"}}))
+	for _, text := range []string{
+		`awk 'BEGIN { system("curl x") }'`, `gawk -f prog.awk x`, `mawk "$prog" x`, `sed '1e curl x' f`, `gsed -f x.sed f`, `sed "s/a/$x/" f`, `python3 -c "$x"`,
+		`env sed p`, `xargs sed p`,
+	} {
+		words := strings.Fields(text)
+		base := words[0]
+		if base == "env" || base == "xargs" {
+			base = words[1]
+		}
+		want := base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold"
+		if v := r.Shell(text); !v.Allowed || len(v.Notes) != 1 || v.Notes[0] != want {
+			t.Errorf("%q: %+v", text, v)
+		}
+	}
+	for _, text := range []string{`awk '{ print }' f | curl x`, `sed p "$(curl x)"`, `AWKPATH=. gawk -f x`} {
+		if v := r.Shell(text); v.Allowed {
+			t.Errorf("%q is allowed", text)
+		}
 	}
 }
 
@@ -208,4 +235,54 @@ func TestRulesChange(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+}
+
+func TestRulesFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spec.yaml")
+	clock := time.Now().Add(-time.Hour)
+	write := func(text string) {
+		t.Helper()
+		clock = clock.Add(time.Second) // a version of its own, however fast this is
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, clock, clock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	followed, err := Open(file)
+	if err == nil || followed == nil {
+		t.Fatalf("a file that is not there: %v, %v", followed, err)
+	}
+	check := func(step, wantErr, allowed, denied string) {
+		t.Helper()
+		rules, err := followed.Rules()
+		if wantErr == "" && err != nil || wantErr != "" && (err == nil || !strings.Contains(err.Error(), wantErr)) {
+			t.Errorf("%s: error %v, want %q", step, err, wantErr)
+		}
+		if allowed != "" && !rules.Shell(allowed).Allowed || rules.Shell(denied).Allowed {
+			t.Errorf("%s: not %q, or %q, is allowed", step, allowed, denied)
+		}
+	}
+	check("no file", "cannot read the rules for commands", "", "ls")
+	check("still none", "cannot read the rules for commands", "", "git status")
+	write("commands: {allow: [ls]}")
+	check("the first", "", "ls", "git status")
+	write("commands: {allow: [git]}")
+	check("another", "", "git status", "ls")
+	write("commands: {allow: [git, a b]}")
+	check("a bad name", "spec.yaml:1: cannot use commands.allow[1]", "git status", "ls")
+	check("still bad", "spec.yaml:1: cannot use commands.allow[1]", "git status", "ls")
+	write("commands: {allow: [git")
+	check("broken", "spec.yaml", "git status", "ls")
+	write("network: none")
+	check("no section", "the file has no such section", "git status", "ls")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	check("gone", "cannot read the rules for commands", "git status", "ls")
+	write("commands: {}")
+	check("empty", "", "", "git status")
+	write("commands: {allow: [ls]}")
+	check("mended", "", "ls", "git status")
 }

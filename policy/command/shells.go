@@ -2,12 +2,12 @@ package command
 
 import "strings"
 
-// shellWords judges sh -c TEXT. A file of commands is a program like any other.
-func shellWords(c *checker, base string, args []arg) {
+// judgeShell judges sh -c TEXT. A file of commands is a program like any other.
+func judgeShell(c *checker, base string, args []arg) {
 	rest, text := args[1:], false
 	for len(rest) > 0 {
 		a := rest[0]
-		if !a.constant && !c.noOption(a, base) {
+		if !a.constant && !c.requireNotOption(a, base) {
 			return
 		}
 		dash := a.constant && (a.text == "-" || a.text == "--")
@@ -42,15 +42,15 @@ func shellWords(c *checker, base string, args []arg) {
 	switch {
 	case text && len(rest) > 0:
 		c.shellText(base, rest[0])
-	case !text && c.fed && (len(rest) == 0 || rest[0].many), !text && len(rest) > 0 && namesDescriptor(rest[0].text):
-		c.refuse(args[0].at, RuleWrapper, base, base+" runs what it reads, and what that is exists at run time alone", "give it the text: "+base+" -c '…', or a file of the workspace")
+	case !text && c.stdinText && (len(rest) == 0 || rest[0].many), !text && len(rest) > 0 && namesDescriptor(rest[0].text):
+		c.refuse(args[0].at, RuleWrapper, base, base+" runs what it reads, which is known only at run time", "give it the text: "+base+" -c '…', or a file of the workspace")
 	case !text:
 		c.noteUnchecked(base)
 	}
 }
 
 func (c *checker) refuseShell(a arg, base string) {
-	c.refuse(a.at, RuleWrapper, base, "the option "+quote(a.text)+" of "+base+" is not known here, so that what it runs cannot be told", "")
+	c.refuse(a.at, RuleWrapper, base, "the option "+quote(a.text)+" of "+base+" is unknown, so that what it runs cannot be checked", "")
 }
 
 // shellText judges a text that a shell is handed.
@@ -61,14 +61,14 @@ func (c *checker) shellText(base string, a arg) {
 	}
 	kind := kindOf(base)
 	if kind != "sh" && kind != "bash" {
-		c.refuse(a.at, RuleWrapper, base, "the language of "+base+" is not known here, so that what it runs cannot be told", "use bash -c")
+		c.refuse(a.at, RuleWrapper, base, "the language of "+base+" is unknown, so that what it runs cannot be checked", "use bash -c")
 		return
 	}
-	c.nested(a, a.text, false, langs(kind)...)
+	c.nested(a, a.text, false, dialectsOf(kind)...)
 }
 
 // python judges python -m X as X: the module is the program.
-func pythonWords(c *checker, base string, args []arg) {
+func judgePython(c *checker, base string, args []arg) {
 	c.noteUnchecked(base)
 	for i := 1; i < len(args) && args[i].constant && len(args[i].text) > 1 && args[i].text[0] == '-'; i++ {
 		letters := args[i].text[1:]
@@ -107,7 +107,7 @@ func pythonWords(c *checker, base string, args []arg) {
 // module judges a module by its name, without starting a program of that name.
 func (c *checker) module(base string, args []arg) {
 	name := args[0]
-	if !c.named(name) {
+	if !c.requireConstantName(name) {
 		return
 	}
 	top, _, _ := strings.Cut(name.text, ".")
@@ -122,22 +122,22 @@ func (c *checker) module(base string, args []arg) {
 	}
 }
 
-// appletWords judges busybox APPLET as the applet.
-func appletWords(c *checker, base string, args []arg) {
+// judgeBusybox judges busybox APPLET as the applet.
+func judgeBusybox(c *checker, base string, args []arg) {
 	if len(args) < 2 {
 		return
 	}
 	if args[1].constant && strings.HasPrefix(args[1].text, "-") {
 		if args[1].text != "--list" && args[1].text != "--help" {
-			c.refuse(args[1].at, RuleWrapper, base, "the option "+quote(args[1].text)+" of "+base+" is not known here", "")
+			c.refuse(args[1].at, RuleWrapper, base, "the option "+quote(args[1].text)+" of "+base+" is unknown", "")
 		}
 		return
 	}
 	c.program(args[1:])
 }
 
-// suWords judges su -c TEXT.
-func suWords(c *checker, base string, args []arg) {
+// judgeSu judges su -c TEXT.
+func judgeSu(c *checker, base string, args []arg) {
 	for i, a := range args[1:] {
 		switch {
 		case !a.constant:
@@ -156,8 +156,8 @@ func suWords(c *checker, base string, args []arg) {
 	c.refuse(args[0].at, RuleWrapper, base, base+" without a text to run starts a shell", "")
 }
 
-// scriptWords judges script -c TEXT.
-func scriptWords(c *checker, base string, args []arg) {
+// judgeScript judges script -c TEXT.
+func judgeScript(c *checker, base string, args []arg) {
 	for i, a := range args[1:] {
 		if !a.constant {
 			c.refuseWrapped(a, base)
@@ -176,8 +176,8 @@ func scriptWords(c *checker, base string, args []arg) {
 }
 
 // watchWords judges watch, which joins its words and gives them to a shell,
-// unless it is told not to.
-func watchWords(c *checker, base string, args []arg) {
+// unless an option says otherwise.
+func judgeWatch(c *checker, base string, args []arg) {
 	g := grammar{short: "bcegtxCrwp", valued: "nq", optional: "d", long: "beep color errexit chgexit no-title exec precise", longOf: "interval equexit"}
 	inner, ok := c.unwrap(base, g, args)
 	if !ok || len(inner) == 0 {
@@ -194,11 +194,11 @@ func watchWords(c *checker, base string, args []arg) {
 			return
 		}
 	}
-	c.program(inner) // in case that it was told to do without a shell
+	c.program(inner) // in case an option tells it to do without a shell
 }
 
-// flockWords judges flock FILE COMMAND and flock FILE -c TEXT.
-func flockWords(c *checker, base string, args []arg) {
+// judgeFlock judges flock FILE COMMAND and flock FILE -c TEXT.
+func judgeFlock(c *checker, base string, args []arg) {
 	g := grammar{short: "senouxFv", valued: "wE", long: "shared exclusive nonblock unlock close no-fork verbose", longOf: "timeout wait conflict-exit-code", operands: 1}
 	inner, ok := c.unwrap(base, g, args)
 	if !ok || len(inner) == 0 {
@@ -213,11 +213,11 @@ func flockWords(c *checker, base string, args []arg) {
 	c.program(inner)
 }
 
-// npxWords judges npx and those like it, which fetch what they start.
-func npxWords(c *checker, base string, args []arg) {
+// judgeNpx judges npx and those like it, which fetch what they start.
+func judgeNpx(c *checker, base string, args []arg) {
 	for _, a := range args[1:] {
 		name, _, _ := strings.Cut(a.text, "=")
-		if !a.constant && !c.noOption(a, base) {
+		if !a.constant && !c.requireNotOption(a, base) {
 			return
 		}
 		if name == "-c" || name == "--call" || name == "-p" || name == "--package" {

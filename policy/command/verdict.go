@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of what is judged.
+// The bounds of a text that can be judged.
 const (
 	// MaxText is the longest text, and the longest argument list, in bytes.
 	MaxText = 64 << 10
 	// maxOpeners bounds what may nest, quoted or not: parentheses, brackets,
 	// braces, backquotes, if, while and until.
 	maxOpeners = 4096
-	// maxDepth bounds how deep what is judged may be nested.
+	// maxDepth bounds how deep commands may be nested.
 	maxDepth = 64
 	// maxCommands bounds the simple commands of one text.
 	maxCommands = 4096
@@ -31,10 +31,10 @@ const (
 	RuleParse       = "parse"       // the text is no program of the shell, or not one that can be judged
 	RuleText        = "text"        // it holds bytes that no command needs
 	RuleSize        = "size"        // it is too long, too deep or too many
-	RuleName        = "name"        // the name of a command exists at run time alone
+	RuleName        = "name"        // the name of a command is known only at run time
 	RulePlace       = "place"       // a program outside the fixed directories
 	RuleBuiltin     = "builtin"     // the shell does something that cannot be judged
-	RuleAssignment  = "assignment"  // a variable that steers other commands
+	RuleAssignment  = "assignment"  // a variable that changes what other commands do
 	RuleFunction    = "function"    // a function that hides a command, or may not exist
 	RuleWrapper     = "wrapper"     // a program starts another in a way that cannot be judged
 	RuleArgument    = "argument"    // an argument makes a program start others
@@ -51,7 +51,7 @@ const (
 )
 
 // Position is a place in what was judged. In a text that another command is
-// handed, it is where that text begins.
+// given, it is where that text begins.
 type Position struct {
 	// Line and Column count from 1, columns in characters. Both are 0 for an
 	// argument list.
@@ -63,7 +63,7 @@ type Position struct {
 	Argument int `json:"argument"`
 }
 
-// Verdict is what the rules say.
+// Verdict is the answer of the rules to one command.
 type Verdict struct {
 	Allowed bool `json:"allowed"`
 	// Rule is the rule that was broken, one of the Rule constants; Reason a
@@ -76,11 +76,11 @@ type Verdict struct {
 	Position *Position `json:"position,omitempty"`
 	// Command is the name of the command that broke it.
 	Command string `json:"command,omitempty"`
-	// Notes are what the rules do not cover in an allowed text.
+	// Notes say what the rules do not cover in an allowed text: interpreters.
 	Notes []string `json:"notes,omitempty"`
 	// Programs are the base names of all programs that may be started, sorted.
 	Programs []string `json:"programs,omitempty"`
-	// Script is what is to be run: the printed form of what was judged. It is
+	// Script is the text to run: the printed form of the text that was judged. It is
 	// empty for an argument list, which is run as it is.
 	Script string `json:"script,omitempty"`
 	// Dialect is the shell that Script is for: bash or posix, or argv for none.
@@ -89,7 +89,7 @@ type Verdict struct {
 	words []pathWord // for Paths
 }
 
-// run is what one check gathers, over all texts inside of one another.
+// run gathers the results of one check, over all texts inside of one another.
 type run struct {
 	rules    *Rules
 	denial   *Verdict
@@ -141,7 +141,7 @@ func (r *Rules) Argv(argv []string) Verdict {
 			}
 		}
 		c.program(args)
-		c.settle()
+		c.checkNeeds()
 	}
 	return s.verdict(DialectArgv, "")
 }
@@ -151,8 +151,8 @@ const (
 	controlHint   = `write it as an escape: printf '\033'`
 )
 
-// badByte finds the first byte that no command needs: control characters,
-// NUL, and what is not UTF-8.
+// badByte finds the first byte that no command needs: control characters, NUL,
+// and invalid UTF-8.
 func badByte(text string) (offset int, found bool) {
 	for i, r := range text {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
@@ -165,7 +165,7 @@ func badByte(text string) (offset int, found bool) {
 	return 0, false
 }
 
-// place is the position of an offset in a text.
+// place returns the position of an offset in a text.
 func place(text string, offset int) *Position {
 	offset = min(max(offset, 0), len(text))
 	before := text[:offset]

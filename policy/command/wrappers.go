@@ -36,8 +36,8 @@ var wrappers = map[string]grammar{
 	"xvfb-run":  {short: "al", long: "auto-servernum listen-tcp", valued: "efnspw"},
 }
 
-// opaque are the programs that start others in ways that cannot be judged.
-var opaque = map[string]string{
+// unjudgeable are the programs that start others in ways that cannot be judged.
+var unjudgeable = map[string]string{
 	"parallel": "puts the commands it starts together at run time", "ld.so": "loads any file as a program",
 	"ld-linux.so": "loads any file as a program", "start-stop-daemon": "starts what runs on without the shell",
 	"systemd-run": "has others start programs", "bwrap": "starts programs in ways that cannot be judged here",
@@ -50,19 +50,19 @@ var opaque = map[string]string{
 	"valgrind": "starts programs in ways that cannot be judged here", "pdsh": "starts programs elsewhere", "run-parts": "runs whatever is in a directory",
 }
 
-// specials are the programs whose arguments have a grammar of their own.
-var specials map[string]func(c *checker, base string, args []arg)
+// ownJudges are the programs whose arguments have a grammar of their own.
+var ownJudges map[string]func(c *checker, base string, args []arg)
 
 func init() {
-	specials = map[string]func(*checker, string, []arg){
-		"env": envWords, "xargs": xargsWords, "find": findWords, "sh": shellWords, "bash": shellWords, "zsh": shellWords, "fish": shellWords,
-		"python": pythonWords, "awk": awkWords, "sed": sedWords, "git": gitWords, "busybox": appletWords, "toybox": appletWords,
-		"su": suWords, "script": scriptWords, "watch": watchWords, "flock": flockWords, "npx": npxWords,
+	ownJudges = map[string]func(*checker, string, []arg){
+		"env": judgeEnv, "xargs": judgeXargs, "find": judgeFind, "sh": judgeShell, "bash": judgeShell, "zsh": judgeShell, "fish": judgeShell,
+		"python": judgePython, "git": judgeGit, "busybox": judgeBusybox, "toybox": judgeBusybox,
+		"su": judgeSu, "script": judgeScript, "watch": judgeWatch, "flock": judgeFlock, "npx": judgeNpx,
 	}
 }
 
 // env starts a command in another environment.
-func envWords(c *checker, base string, args []arg) {
+func judgeEnv(c *checker, base string, args []arg) {
 	g := grammar{
 		short: "i0v", valued: "uC", assigns: true,
 		long:   "ignore-environment null debug list-signal-handling block-signal default-signal ignore-signal",
@@ -81,8 +81,8 @@ func envWords(c *checker, base string, args []arg) {
 			if name == "" && i+2 < len(args) {
 				name = args[i+2].text
 			}
-			if steers(name) {
-				c.refuse(a.at, RuleAssignment, base, "unsetting "+name+" would steer what other commands are or do", "")
+			if DangerousVariable(name) {
+				c.refuse(a.at, RuleAssignment, base, "unsetting "+name+" would change which programs run or what they do", "")
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (g grammar) valueOf(args []arg, letter byte, name string) (value arg, given
 }
 
 // xargs appends words of its input, or puts them in the place of a mark.
-func xargsWords(c *checker, base string, args []arg) {
+func judgeXargs(c *checker, base string, args []arg) {
 	g := grammar{
 		short: "0oprtx", valued: "aEdLnPs", optional: "el",
 		long:   "null open-tty interactive no-run-if-empty verbose exit show-limits eof max-lines",
@@ -188,6 +188,93 @@ func (a arg) filled(mark string) arg {
 	if found && a.constant {
 		a.text, a.constant, a.split = head, false, false
 		a.lead, a.whole = "", false
+	}
+	return a
+}
+
+// findValued are the predicates of find that take one word.
+const findValued = "-amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex -iwholename " +
+	"-links -lname -maxdepth -mindepth -mmin -mtime -name -newer -path -perm -printf -regex -regextype -samefile -size -type -uid -used -user " +
+	"-wholename -xtype -fprint -fprint0 -fls -files0-from -D -newerXY"
+
+// findPlain are those that take none.
+const findPlain = "-H -L -P -a -and -o -or -not -daystart -delete -depth -d -empty -executable -false -follow -ignore_readdir_race " +
+	"-noignore_readdir_race -ls -mount -nogroup -noleaf -nouser -nowarn -print -print0 -prune -quit -readable -true -warn -writable -xdev " +
+	"-help --help -version --version -O0 -O1 -O2 -O3"
+
+// judgeFind judges find: what it executes is a program like any other.
+func judgeFind(c *checker, base string, args []arg) {
+	for rest := args[1:]; len(rest) > 0 && c.denial == nil; {
+		a := rest[0]
+		rest = rest[1:]
+		switch {
+		case !a.constant:
+			c.requireNotOption(a, base)
+		case len(a.text) < 2 || a.text[0] != '-' || hasWord(findPlain, a.text):
+		case a.text == "-exec" || a.text == "-execdir" || a.text == "-ok" || a.text == "-okdir":
+			rest = c.findExec(a, base, rest)
+		case a.text == "-fprintf":
+			rest = c.findValue(base, rest, 2)
+		case hasWord(findValued, a.text) || len(a.text) == len("-newerXY") && strings.HasPrefix(a.text, "-newer"):
+			rest = c.findValue(base, rest, 1)
+		default:
+			c.refuse(a.at, RuleArgument, base, "the word "+quote(a.text)+" of "+base+" is unknown, so that what it does cannot be checked", "")
+		}
+	}
+}
+
+func (c *checker) findValue(base string, rest []arg, count int) []arg {
+	for range count {
+		if len(rest) == 0 {
+			return nil
+		}
+		if rest[0].many {
+			c.refuse(rest[0].at, RuleArgument, base, "this may become several words, and predicates of "+base+": "+c.source(rest[0]), "put it in quotes")
+			return nil
+		}
+		rest = rest[1:]
+	}
+	return rest
+}
+
+// findExec judges the command up to its end, and returns what follows.
+func (c *checker) findExec(at arg, base string, rest []arg) []arg {
+	var inner []arg
+	for i, a := range rest {
+		if a.constant && a.text == ";" || a.constant && a.text == "+" && i > 0 && rest[i-1].constant && rest[i-1].text == "{}" {
+			if len(inner) > 0 {
+				c.program(inner)
+			}
+			return rest[i+1:]
+		}
+		if a.split {
+			c.refuseWrapped(a, base)
+			return nil
+		}
+		if !a.constant && a.text == "" && !c.requireWord(a, Verdict{ // if it is the end, another predicate follows
+			Rule: RuleWrapper, Command: base, Reason: "this may end what " + base + " executes, and begin something else: " + c.source(a),
+			Hint: "give the variable a value in this text, or put constant text in front of it",
+		}) {
+			return nil
+		}
+		inner = append(inner, a.found())
+	}
+	if len(inner) > 0 {
+		c.program(inner)
+	}
+	c.refuse(at.at, RuleWrapper, base, "the end of what "+at.text+" executes is missing", `end it with \;`)
+	return nil
+}
+
+// found is the word with the path of a file in the place of {}. No path that
+// find makes begins with a dash.
+func (a arg) found() arg {
+	head, _, found := strings.Cut(a.text, "{}")
+	if found && a.constant {
+		a.text, a.constant = head, false
+		if head == "" {
+			a.text = "./"
+		}
 	}
 	return a
 }

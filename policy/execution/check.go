@@ -31,7 +31,7 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// checker gathers what is wrong.
+// checker gathers errors.
 type checker []error
 
 func (c *checker) refuse(field, format string, args ...any) {
@@ -93,13 +93,11 @@ func (c *checker) cpus(text *string) {
 	}
 	n, err := policy.ParseCPUs(*text)
 	if err != nil || n < 10 { // thousandths; the least that a kernel takes
-		c.refuse("cpus", "cpus must be a number of processors of at least 0.01, such as \"1.5\", not %s.", strconv.QuoteToASCII(cut(*text)))
+		c.refuse("cpus", "cpus must be a number of processors of at least 0.01, such as \"1.5\", not %s.", strconv.QuoteToASCII((*text)[:min(len(*text), 40)]))
 	}
 }
 
-func cut(s string) string { return s[:min(len(s), 40)] }
-
-// fields are what the spec's own checks refuse, under the policy's names.
+// fields notes what the spec's own checks refuse, under the policy's names.
 func (c *checker) fields(spec policy.Spec, names map[string]string) {
 	_, err := spec.Resolve(policy.Base{Dir: "/workspace"})
 	for _, e := range policy.FieldErrors(err) {
@@ -111,7 +109,7 @@ func (c *checker) fields(spec policy.Spec, names map[string]string) {
 	}
 }
 
-// Check is for [Policy].
+// Check implements [Policy].
 func (p *HostExecutionPolicy) Check() error {
 	var c checker
 	c.base(p.Base)
@@ -123,7 +121,7 @@ func (p *HostExecutionPolicy) Check() error {
 	return errors.Join(c...)
 }
 
-// Check is for [Policy].
+// Check implements [Policy].
 func (p *CodexSandboxExecutionPolicy) Check() error {
 	var c checker
 	c.base(p.Base)
@@ -132,7 +130,7 @@ func (p *CodexSandboxExecutionPolicy) Check() error {
 	return errors.Join(c...)
 }
 
-// Check is for [Policy].
+// Check implements [Policy].
 func (p *DockerExecutionPolicy) Check() error {
 	var c checker
 	c.base(p.Base)
@@ -152,7 +150,7 @@ func (p *DockerExecutionPolicy) Check() error {
 	return errors.Join(c...)
 }
 
-// Check is for [Policy].
+// Check implements [Policy].
 func (p *LinuxExecutionPolicy) Check() error {
 	var c checker
 	c.base(p.Base)
@@ -162,7 +160,7 @@ func (p *LinuxExecutionPolicy) Check() error {
 	return errors.Join(c...)
 }
 
-// Check is for [Policy].
+// Check implements [Policy].
 func (p *WrapperExecutionPolicy) Check() error {
 	var c checker
 	c.base(p.Base)

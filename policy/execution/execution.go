@@ -22,7 +22,7 @@ const (
 	DefaultMaxOutputLines     = 100
 )
 
-// The words for the types.
+// The types of policies.
 const (
 	TypeHost    = "host"
 	TypeCodex   = "codex"
@@ -31,22 +31,22 @@ const (
 	TypeWrapper = "wrapper"
 )
 
-// Types are the words for the types.
+// Types returns the names of the types.
 func Types() []string { return []string{TypeHost, TypeCodex, TypeDocker, TypeLinux, TypeWrapper} }
 
 // Policy is one of the policies of this package.
 type Policy interface {
-	// Check says what cannot be used, as joined [*Error]s in the order of the
-	// fields; nil where all can.
+	// Check returns what cannot be used, as joined [*Error]s in the order of the
+	// fields, or nil.
 	Check() error
-	// Spec is the sandbox that the policy asks for; its workspace is the
-	// caller's to say. It is meant for policies that pass Check.
+	// Spec returns the sandbox that the policy asks for, without a workspace, which
+	// the caller sets. Call it for policies that pass Check.
 	Spec() policy.Spec
-	// Session is what the shell is opened with.
+	// Session returns what the shell is opened with.
 	Session() Session
 }
 
-// New is a policy of a type with its defaults, nil where there is no such type.
+// New returns a policy of a type with its defaults, or nil for an unknown type.
 // It is a pointer, so that it can be decoded into.
 func New(name string) Policy {
 	base := Base{DefaultCommandTimeout, DefaultStartupTimeout, DefaultTerminationTimeout, DefaultMaxOutputLines, nil}

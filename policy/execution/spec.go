@@ -7,7 +7,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Session is for [Policy].
+// Session implements [Policy].
 func (b Base) Session() Session {
 	s := Session{
 		CommandTimeout:     seconds(b.CommandTimeout),
@@ -25,7 +25,7 @@ func seconds(s float64) policy.Duration {
 	return policy.Duration(math.Round(s * float64(time.Second)))
 }
 
-// Spec is for [Policy]. The memory of each process is what its limit is about,
+// Spec implements [Policy]. The memory of each process is what its limit is about,
 // so that a host without control groups keeps it too.
 func (p *HostExecutionPolicy) Spec() policy.Spec {
 	s := policy.Spec{Backend: policy.BackendHost, Limits: limits(p.CPUTimeSeconds, p.MemoryBytes, nil)}
@@ -35,14 +35,14 @@ func (p *HostExecutionPolicy) Spec() policy.Spec {
 	return s
 }
 
-// Spec is for [Policy].
+// Spec implements [Policy].
 func (p *CodexSandboxExecutionPolicy) Spec() policy.Spec {
 	return policy.Spec{Backend: policy.BackendCodex, Codex: &policy.Codex{
 		Binary: p.Binary, Platform: p.Platform, ConfigOverrides: p.ConfigOverrides,
 	}}
 }
 
-// Spec is for [Policy].
+// Spec implements [Policy].
 func (p *DockerExecutionPolicy) Spec() policy.Spec {
 	remove := p.RemoveContainerOnExit
 	d := &policy.Docker{
@@ -55,7 +55,7 @@ func (p *DockerExecutionPolicy) Spec() policy.Spec {
 	return policy.Spec{Backend: policy.BackendDocker, Limits: limits(nil, p.MemoryBytes, p.CPUs), Docker: d}
 }
 
-// Spec is for [Policy].
+// Spec implements [Policy].
 func (p *LinuxExecutionPolicy) Spec() policy.Spec {
 	s := policy.Spec{Backend: policy.BackendLinux, Limits: limits(p.CPUTimeSeconds, p.MemoryBytes, p.CPUs)}
 	if p.NetworkEnabled {
@@ -64,7 +64,7 @@ func (p *LinuxExecutionPolicy) Spec() policy.Spec {
 	return s
 }
 
-// Spec is for [Policy].
+// Spec implements [Policy].
 func (p *WrapperExecutionPolicy) Spec() policy.Spec {
 	return policy.Spec{Backend: policy.BackendWrapper, Wrapper: &policy.Wrapper{
 		Command: p.Command, Agent: p.Agent, Quote: p.Quote, Workspace: p.Workspace,

@@ -3,21 +3,18 @@
 // configuration file, config.json, which is accepted as it is.
 //
 // Everything here becomes part of a policy.Spec; nothing is enforced here.
-// [Parse] gives the settings that a file has written, [Config.Apply] puts them
-// below what a spec says itself, and [Settle] fills in what nobody wrote.
+// A [Config] is what a file says, which policy/specfile reads; [Config.Apply]
+// puts it below what a spec says itself, and [Settle] fills in what nobody wrote.
 package executor
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"slices"
+	"math"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/paddock-dev/paddock/policy"
 )
-
-// MaxSize bounds a configuration file, in bytes.
-const MaxSize = 1 << 20
 
 // Config is what a configuration file says.
 type Config struct {
@@ -29,30 +26,6 @@ type Config struct {
 	Limits policy.Limits
 	// Ignored are the sections that are about other parts of that server.
 	Ignored []string
-}
-
-// others are the sections of the file that say nothing about commands.
-var others = []string{
-	"admin_token", "security", "mcp", "preview", "admin_web", "fs", "kb", "web_search", "web_crawl", "excel", "image_generator",
-}
-
-// ours are the keys of the section that is about commands.
-var ours = []string{"enabled", "network_isolated", "limits"}
-
-// Parse reads a configuration from data; name is for messages. Its error joins
-// one [*policy.FieldError] for each problem, in the order of the file.
-func Parse(name string, data []byte) (Config, error) {
-	r := reader{file: name}
-	root, err := parse(data)
-	if err != nil {
-		r.refuse(&value{line: err.line}, whole, err.reason, "")
-		return Config{}, errors.Join(r.errs...)
-	}
-	r.top(root)
-	if len(r.errs) > 0 {
-		return Config{}, errors.Join(r.errs...)
-	}
-	return r.config, nil
 }
 
 // Apply puts the file's settings where the spec has none of its own.
@@ -71,86 +44,89 @@ func (c Config) Apply(spec policy.Spec) policy.Spec {
 	return spec
 }
 
-// whole stands for the file in messages that are about none of its keys.
-const whole = "config"
+// The limits of a command for which nobody wrote others.
+const (
+	DefaultMemory     = 512 * policy.MiB
+	DefaultCPUTime    = policy.Duration(60 * time.Second)
+	DefaultFileSize   = 100 * policy.MiB
+	DefaultProcesses  = 32
+	DefaultOpenFiles  = 256
+	DefaultTimeout    = policy.Duration(120 * time.Second)
+	DefaultMaxTimeout = policy.Duration(300 * time.Second)
+)
 
-// reader carries the file's tree over into a Config.
-type reader struct {
-	file   string
-	config Config
-	errs   []error
+// Settle fills in the limits that nobody wrote. Those of them that not every
+// host can keep as meant may be weaker there, in the open: a written one is
+// kept or refused, unless the spec itself allows less.
+func Settle(spec policy.Spec) policy.Spec {
+	l := &spec.Limits
+	degraded := append([]string(nil), spec.AllowDegraded...)
+	if l.Memory == 0 && l.MemoryHigh == 0 {
+		l.Memory = DefaultMemory
+		degraded = append(degraded, policy.DegradeMemory)
+	}
+	if l.Processes == 0 {
+		l.Processes = DefaultProcesses
+		degraded = append(degraded, policy.DegradeProcesses)
+	}
+	spec.AllowDegraded = degraded
+	fill(&l.CPUTime, DefaultCPUTime)
+	fill(&l.FileSize, DefaultFileSize)
+	fill(&l.OpenFiles, DefaultOpenFiles)
+	fill(&l.MaxTimeout, DefaultMaxTimeout)
+	fill(&l.Timeout, DefaultTimeout)
+	fill(&spec.Network, "none")
+	if spec.Commands == nil {
+		c := policy.DefaultCommands()
+		spec.Commands = &c
+	}
+	return spec
 }
 
-func (r *reader) refuse(v *value, field, reason, hint string) {
-	r.errs = append(r.errs, &policy.FieldError{Field: field, Value: v.text, Reason: reason, Hint: hint, File: r.file, Line: v.line})
+// Timeout returns how long a command may run for which somebody asked so much time,
+// or 0 for the default, and whether that is less than asked for: never more
+// than l.MaxTimeout.
+func Timeout(l policy.Limits, asked policy.Duration) (d policy.Duration, cut bool) {
+	if asked == 0 {
+		asked = l.Timeout
+	}
+	if l.MaxTimeout > 0 && asked > l.MaxTimeout {
+		return l.MaxTimeout, true
+	}
+	return asked, false
 }
 
-// each calls know for every key of an object, which says whether it knows it.
-// A key that is given again is refused.
-func (r *reader) each(v *value, field string, know func(key, field string, v *value) bool) {
-	if v.kind != kindObject {
-		r.refuse(v, cmp.Or(field, whole), "it must be an object", "")
-		return
-	}
-	first := map[string]int{}
-	for i, key := range v.keys {
-		child := v.values[i]
-		path := policy.FieldPath(field, key)
-		if line, again := first[key]; again {
-			r.refuse(&value{line: child.keyLine}, path, fmt.Sprintf("it is given twice, first on line %d", line), "")
-			continue
-		}
-		first[key] = child.keyLine
-		if !know(key, path, child) {
-			hint := ""
-			if field == "" && slices.Contains(ours, key) {
-				hint = fmt.Sprintf(`it belongs into the section "command": {"command": {%q: …}}`, key)
-			}
-			r.refuse(&value{line: child.keyLine}, path, "unknown key", hint)
-		}
+func fill[T comparable](field *T, value T) {
+	var none T
+	if *field == none {
+		*field = value
 	}
 }
 
-func (r *reader) top(root *value) {
-	r.each(root, "", func(key, field string, v *value) bool {
-		if key == "command" {
-			r.each(v, field, r.command)
-			return true
-		}
-		if slices.Contains(others, key) {
-			r.config.Ignored = append(r.config.Ignored, key)
-			return true
-		}
-		return false
-	})
+// The bounds of a timeout, in seconds.
+const (
+	leastTimeout = 0.001
+	mostTimeout  = 7 * 24 * 3600
+)
+
+// Seconds reads a timeout in seconds, "1.5" say. reason says why it cannot be
+// one: more than 0, at least a millisecond, and at most seven days.
+func Seconds(text string) (d policy.Duration, reason string) {
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil && !math.IsInf(f, 0), math.IsNaN(f), strings.ContainsAny(text, "xXpP_"):
+		return 0, "it must be a number of seconds"
+	case f < 0:
+		return 0, "it must not be negative"
+	case f < leastTimeout:
+		return 0, "it is less than a millisecond"
+	case f > mostTimeout:
+		return 0, "it is more than 604800 seconds"
+	}
+	return policy.Duration(math.Round(f * float64(time.Second))), ""
 }
 
-func (r *reader) command(key, field string, v *value) bool {
-	switch key {
-	case "enabled":
-		r.config.Disabled = !r.boolean(v, field)
-	case "network_isolated":
-		r.config.Network = "host"
-		if r.boolean(v, field) {
-			r.config.Network = "none"
-		}
-	case "limits":
-		r.each(v, field, r.limit)
-	default:
-		return false
-	}
-	return true
-}
-
-// boolean refuses what other languages take for true: a text, "false" say.
-func (r *reader) boolean(v *value, field string) bool {
-	if v.kind == kindBool {
-		return v.text == "true"
-	}
-	hint := ""
-	if v.kind == kindText && (v.text == "true" || v.text == "false") {
-		hint = "remove the quotes"
-	}
-	r.refuse(v, field, "it must be true or false", hint)
-	return true
+// FormatSeconds returns a duration in seconds, without more digits than it needs.
+func FormatSeconds(d policy.Duration) string {
+	return strconv.FormatFloat(time.Duration(d).Seconds(), 'f', -1, 64)
 }

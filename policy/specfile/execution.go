@@ -23,8 +23,8 @@ func LoadExecution(path string) (execution.Policy, error) {
 	return DecodeExecution(path, data)
 }
 
-// DecodeExecution is LoadExecution for what was read already. The name is as for
-// [Decode].
+// DecodeExecution decodes an execution policy from data, as LoadExecution does. The
+// name is as for [Decode].
 func DecodeExecution(name string, data []byte) (execution.Policy, error) {
 	root, problem := parseTree(name, data)
 	if problem == nil && (root == nil || root.Kind != yaml.MappingNode) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/paddock-dev/paddock/internal/text"
 
-
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 

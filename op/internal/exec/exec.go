@@ -190,7 +190,7 @@ func ruled(h *registry.Sandbox, in ExecInput, spec policy.Spec) ([]string, error
 	names := slices.Collect(maps.Keys(spec.Env))
 	for _, text := range in.Env {
 		name, _, _ := strings.Cut(text, "=")
-		if command.Steers(name) {
+		if command.DangerousVariable(name) {
 			return nil, &policy.FieldError{Field: policy.FieldPath("env", name),
 				Reason: "it decides what programs load or execute, and the sandbox has rules for that", Hint: "leave it out"}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/policy/command"
 	"github.com/paddock-dev/paddock/policy/executor"
+	"github.com/paddock-dev/paddock/policy/specfile"
 )
 
 // ExecuteInput asks for one command that rules have to allow.
@@ -100,8 +101,8 @@ func (in ExecuteInput) settings(ctx context.Context, env *op.Env) (policy.Spec, 
 	}
 	if in.Config != "" {
 		var data []byte
-		if data, err = env.ReadFile(ctx, "config", "configuration", in.Config, executor.MaxSize); err == nil {
-			config, err = executor.Parse(in.Config, data)
+		if data, err = env.ReadFile(ctx, "config", "configuration", in.Config, specfile.MaxSize); err == nil {
+			config, err = specfile.DecodeConfig(in.Config, data)
 		}
 		errs = append(errs, err)
 	}
@@ -137,7 +138,7 @@ func (in ExecuteInput) environment(spec policy.Spec) ([]string, error) {
 		case !ok:
 			// The text is not repeated: it may be a secret without its name.
 			errs = append(errs, &policy.FieldError{Field: "env[" + strconv.Itoa(i) + "]", Reason: "it is not NAME=VALUE"})
-		case command.Steers(name) || executor.Reserved(name):
+		case command.DangerousVariable(name) || executor.Reserved(name):
 			errs = append(errs, &policy.FieldError{
 				Field: policy.FieldPath("env", name), Reason: "it decides what programs load or execute, and the executor has rules for that",
 				Hint: "leave it out",

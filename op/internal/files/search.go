@@ -70,7 +70,8 @@ files are searched; exclude ".*" leaves them out. A path that is given is search
 even if it is ignored.
 
 The answer has files in the order of their paths, with line numbers and the column
-of the first match in bytes, both from 1. A long line is cut around its match.
+of the first match in bytes, both from 1. A long line is cut around its match;
+too_long counts lines of more than 1 MiB, which are not searched.
 matches counts the lines that match up to where the search ended. truncated says why there
 is more (limit, size of the answer, time); next_cursor goes on behind the last, and
 a narrower glob or path, or output "files" or "count", is often better.`,
@@ -188,6 +189,8 @@ type FileSearchOutput struct {
 	Binary     int64 `json:"binary"`
 	Ignored    int64 `json:"ignored"`
 	Unreadable int64 `json:"unreadable"`
+	// TooLong are lines of more than 1 MiB, which were not searched.
+	TooLong int64 `json:"too_long,omitempty"`
 	// Truncated says why there may be more: limit, size or time.
 	Truncated  string `json:"truncated,omitempty"`
 	NextCursor string `json:"next_cursor,omitempty"`
@@ -214,7 +217,7 @@ type FileSearchLine struct {
 
 func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutput {
 	out := FileSearchOutput{Path: plainPath(r.Path), Files: make([]FileSearchFound, 0, len(r.Files)), Matches: r.Matches, Searched: r.Searched,
-		Binary: r.Binary, Ignored: r.Ignored, Unreadable: r.Unreadable, Truncated: r.Truncated, NextCursor: r.NextCursor, asked: in}
+		Binary: r.Binary, Ignored: r.Ignored, Unreadable: r.Unreadable, TooLong: r.TooLong, Truncated: r.Truncated, NextCursor: r.NextCursor, asked: in}
 	for _, f := range r.Files {
 		found := FileSearchFound{Path: plainPath(f.Path), Count: f.Count}
 		if in.Output == wire.SearchPaths {
@@ -282,7 +285,7 @@ func renderFileSearch(w io.Writer, o FileSearchOutput) error {
 		}
 		o.lines(&b, f, text.NameText(f.Path))
 	}
-	if o.Truncated != "" {
+	if o.Truncated != "" || o.TooLong > 0 {
 		b.WriteString(o.summary())
 	}
 	_, err := io.WriteString(w, b.String())
@@ -340,7 +343,7 @@ func (o FileSearchOutput) summary() string {
 	for _, left := range []struct {
 		n    int64
 		what string
-	}{{o.Ignored, "ignored by .gitignore (no_ignore searches them)"}, {o.Binary, "no text"}, {o.Unreadable, "not readable"}} {
+	}{{o.Ignored, "ignored by .gitignore (no_ignore searches them)"}, {o.Binary, "no text"}, {o.Unreadable, "not readable"}, {o.TooLong, "lines longer than 1 MiB"}} {
 		if left.n > 0 {
 			fmt.Fprintf(&b, "; %d %s", left.n, left.what)
 		}

@@ -14,8 +14,8 @@ type builtin struct {
 	check func(c *checker, args []arg)
 }
 
-// builtins are those of bash. Where there is neither a reason nor a check,
-// nothing that the builtin is told can start a program.
+// builtins are those of bash. Those with neither a reason nor a check start no
+// program, whatever their arguments.
 var builtins map[string]builtin
 
 func init() {
@@ -61,7 +61,7 @@ func init() {
 func (c *checker) names(command string, args []arg) {
 	for _, a := range args {
 		if !a.constant || !isName(a.text) {
-			c.refuse(a.at, RuleBuiltin, command, command+" must be told plain names of variables: "+quote(a.text), "")
+			c.refuse(a.at, RuleBuiltin, command, command+" takes only plain names of variables: "+quote(a.text), "")
 			return
 		}
 		c.assignTo(a.text, a.at, RuleAssignment)
@@ -76,7 +76,7 @@ func (c *checker) flags(args []arg, plain, valued string) (values map[byte]arg, 
 	values = make(map[byte]arg)
 	for rest = args[1:]; len(rest) > 0; {
 		a := rest[0]
-		if !a.constant && !c.noOption(a, name) {
+		if !a.constant && !c.requireNotOption(a, name) {
 			return nil, nil, false
 		}
 		if !a.constant || len(a.text) < 2 || a.text[0] != '-' {
@@ -113,10 +113,10 @@ func (c *checker) flags(args []arg, plain, valued string) (values map[byte]arg, 
 
 // noOption makes sure that a word that is not constant is one word and no
 // option.
-func (c *checker) noOption(a arg, command string) bool {
+func (c *checker) requireNotOption(a arg, command string) bool {
 	refusal := Verdict{
 		Rule: RuleArgument, Command: command,
-		Reason: "an argument of " + command + " exists at run time alone, and may be an option that starts programs: " + c.source(a),
+		Reason: "an argument of " + command + " is known only at run time, and may be an option that starts programs: " + c.source(a),
 		Hint:   "put -- in front of it, or ./ where it is a file",
 	}
 	switch {
@@ -144,7 +144,7 @@ func (c *checker) source(a arg) string {
 	return quote(c.text[from:to])
 }
 
-// homeOf is what is written of a word that names the home of some user, else empty.
+// homeOf returns a word as it is written if it names the home of some user, else "".
 func (c *checker) homeOf(a arg) string {
 	if !a.home {
 		return ""
@@ -202,7 +202,7 @@ func printfFormat(c *checker, args []arg) {
 
 func getoptsName(c *checker, args []arg) {
 	if len(args) > 1 && args[1].many || len(args) > 2 && !args[2].constant {
-		c.refuse(args[1].at, RuleBuiltin, "getopts", "getopts must be told constant words", "")
+		c.refuse(args[1].at, RuleBuiltin, "getopts", "getopts takes only constant words", "")
 		return
 	}
 	if len(args) > 2 {
@@ -217,8 +217,8 @@ func unsetNames(c *checker, args []arg) {
 		return
 	}
 	for _, a := range names {
-		if !a.constant || !isName(a.text) || steers(a.text) {
-			c.refuse(a.at, RuleBuiltin, "unset", "unset must be told plain names of variables that steer nothing: "+quote(a.text), "")
+		if !a.constant || !isName(a.text) || DangerousVariable(a.text) {
+			c.refuse(a.at, RuleBuiltin, "unset", "unset takes only plain names of harmless variables: "+quote(a.text), "")
 			return
 		}
 		if _, variables := values['v']; !variables {
@@ -269,10 +269,80 @@ func jobsWords(c *checker, args []arg) { _, _, _ = c.flags(args, "lnprs", "") }
 
 func hashWords(c *checker, args []arg) { _, _, _ = c.flags(args, "rt", "") }
 
-// langs are the dialects that the shell of a name may speak.
-func langs(shell string) []syntax.LangVariant {
+// dialectsOf are the dialects that the shell of a name may speak.
+func dialectsOf(shell string) []syntax.LangVariant {
 	if shell == "bash" || shell == "rbash" {
 		return []syntax.LangVariant{syntax.LangBash}
 	}
 	return []syntax.LangVariant{syntax.LangPOSIX, syntax.LangBash}
+}
+
+// The options of the shell that change neither what a text means nor what is
+// run.
+var (
+	setLetters = "abCefhmnuvxET"
+	setNames   = map[string]bool{
+		"allexport": true, "errexit": true, "errtrace": true, "functrace": true, "hashall": true, "monitor": true,
+		"noclobber": true, "noexec": true, "noglob": true, "notify": true, "nounset": true, "pipefail": true,
+		"verbose": true, "xtrace": true,
+	}
+	shoptHarmless = map[string]bool{
+		"nullglob": true, "globstar": true, "dotglob": true, "nocaseglob": true, "nocasematch": true, "failglob": true,
+		"inherit_errexit": true, "lastpipe": true, "globasciiranges": true,
+	}
+)
+
+// setOptions allows the options of set that change neither what a text means nor
+// what is run. What
+// follows them are the positional parameters.
+func setOptions(c *checker, args []arg) {
+	for rest := args[1:]; len(rest) > 0; {
+		a := rest[0]
+		if !a.constant {
+			c.requireNotOption(a, "set")
+			return
+		}
+		if a.text == "--" || a.text == "-" || len(a.text) < 2 || a.text[0] != '-' && a.text[0] != '+' {
+			return
+		}
+		rest = rest[1:]
+		letters := strings.TrimSuffix(a.text[1:], "o")
+		if bad := strings.Trim(letters, setLetters); bad != "" {
+			c.refuseOption(a, "set", a.text[:1]+bad[:1])
+			return
+		}
+		if letters == a.text[1:] {
+			continue
+		}
+		if len(rest) == 0 {
+			return // prints them all
+		}
+		if !rest[0].constant || !setNames[rest[0].text] {
+			c.refuseOption(rest[0], "set", a.text[:1]+"o "+rest[0].text)
+			return
+		}
+		rest = rest[1:]
+	}
+}
+
+func (c *checker) refuseOption(a arg, command, option string) {
+	c.refuse(a.at, RuleBuiltin, command, command+" "+option+" changes what texts mean", "")
+}
+
+// shoptNames lets through the harmless options of shopt.
+func shoptNames(c *checker, args []arg) {
+	values, names, ok := c.flags(args, "pqsuo", "")
+	if !ok {
+		return
+	}
+	for _, a := range names {
+		known := shoptHarmless[a.text]
+		if _, set := values['o']; set {
+			known = setNames[a.text]
+		}
+		if !a.constant || !known {
+			c.refuseOption(a, "shopt", a.text)
+			return
+		}
+	}
 }

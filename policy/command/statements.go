@@ -44,42 +44,34 @@ func (c *checker) stmt(s *syntax.Stmt) {
 		return
 	}
 	c.redirects(s.Redirs)
-	fed := c.fed
-	c.fed = feeds(s.Redirs, fed)
+	stdinText := c.stdinText
+	c.stdinText = stdinIsText(s.Redirs, stdinText)
 	c.command(s.Cmd)
-	c.fed = fed
+	c.stdinText = stdinText
 }
 
-// feeds reports whether standard input is text behind redirections, of a command that
-// some stands before: of a here-document, of a process, or of what another descriptor
-// is. A file is none: it is a program, or data, like any other.
-func feeds(redirs []*syntax.Redirect, before bool) bool {
-	fed := before
+// stdinIsText reports whether redirections make standard input a here-document, the
+// output of a process, or another descriptor; before says whether it was one without
+// them. A file is not: it is a program, or data, like any other.
+func stdinIsText(redirs []*syntax.Redirect, before bool) bool {
+	stdinText := before
 	for _, r := range redirs {
 		switch r.Op {
 		case syntax.RdrIn, syntax.RdrInOut:
 			if r.N == nil || r.N.Value == "0" {
-				fed = isFed(r.Word)
+				v := newValuer()
+				v.read(r.Word)
+				stdinText = namesDescriptor(v.text.String())
 			}
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn, syntax.DplOut:
-			fed = true // on another descriptor it may come here yet
+			stdinText = true // on another descriptor it may come here yet
 		}
 	}
-	return fed
-}
-
-// isFed reports whether the word names what a process writes, or a descriptor, or may.
-func isFed(w *syntax.Word) bool {
-	v := valuer{constant: true, braced: -1}
-	for i, part := range w.Parts {
-		v.first = i == 0
-		v.part(part)
-	}
-	return namesDescriptor(v.text.String())
+	return stdinText
 }
 
 // namesDescriptor reports whether a path, or its constant head, is that of an open
-// file: what is in it is not known.
+// file, whose content is unknown.
 func namesDescriptor(text string) bool {
 	return strings.HasPrefix(text, "/dev/") && text != "/dev/null" || strings.HasPrefix(text, "/proc/")
 }
@@ -106,7 +98,13 @@ func (c *checker) command(cmd syntax.Command) {
 	case *syntax.ForClause:
 		c.loop(cmd)
 	case *syntax.CaseClause:
-		c.cases(cmd)
+		c.word(cmd.Word)
+		for _, item := range cmd.Items {
+			for _, p := range item.Patterns {
+				c.word(p)
+			}
+			c.stmts(item.Stmts)
+		}
 	case *syntax.ArithmCmd:
 		c.arithmetic(cmd.X)
 	case *syntax.TestClause:
@@ -123,7 +121,7 @@ func (c *checker) command(cmd syntax.Command) {
 	case *syntax.LetClause:
 		c.refuse(offset(cmd), RuleBuiltin, "let", builtins["let"].never, "use $(( ))")
 	default:
-		c.refuse(offset(cmd), RuleParse, "", "Failed to parse command: this construct is not known here", "")
+		c.refuse(offset(cmd), RuleParse, "", "Failed to parse command: unknown construct", "")
 	}
 }
 
@@ -140,12 +138,12 @@ func (c *checker) binary(b *syntax.BinaryCmd) {
 		b = x
 	}
 	c.stmt(b.X)
-	fed := c.fed
+	stdinText := c.stdinText
 	for i := len(rest) - 1; i >= 0; i-- {
-		c.fed = fed || rest[i].Op == syntax.Pipe || rest[i].Op == syntax.PipeAll
+		c.stdinText = stdinText || rest[i].Op == syntax.Pipe || rest[i].Op == syntax.PipeAll
 		c.stmt(rest[i].Y)
 	}
-	c.fed = fed
+	c.stdinText = stdinText
 }
 
 // scope judges what runs in a process of its own: where it goes to stays there.
@@ -174,16 +172,6 @@ func (c *checker) loop(f *syntax.ForClause) {
 	c.stmts(f.Do)
 }
 
-func (c *checker) cases(s *syntax.CaseClause) {
-	c.word(s.Word)
-	for _, item := range s.Items {
-		for _, p := range item.Patterns {
-			c.word(p)
-		}
-		c.stmts(item.Stmts)
-	}
-}
-
 func (c *checker) coprocess(p *syntax.CoprocClause) {
 	name := "COPROC"
 	if p.Name != nil {
@@ -196,15 +184,15 @@ func (c *checker) coprocess(p *syntax.CoprocClause) {
 	}
 	c.assignTo(name, offset(p), RuleAssignment)
 	c.variable(name).unknown = true
-	c.feeding(func() { c.stmt(p.Stmt) })
+	c.withStdinText(func() { c.stmt(p.Stmt) })
 }
 
-// feeding judges what gets text as its standard input.
-func (c *checker) feeding(judge func()) {
-	fed := c.fed
-	c.fed = true
-	judge()
-	c.fed = fed
+// withStdinText calls judge for commands that get text as their standard input.
+func (c *checker) withStdinText(judgeArguments func()) {
+	stdinText := c.stdinText
+	c.stdinText = true
+	judgeArguments()
+	c.stdinText = stdinText
 }
 
 // function judges a definition, and remembers the name.
@@ -226,7 +214,7 @@ func (c *checker) function(f *syntax.FuncDecl) {
 		return
 	}
 	c.functions[name] = true
-	c.feeding(func() { c.stmt(f.Body) }) // or may, where it is called
+	c.withStdinText(func() { c.stmt(f.Body) }) // or may, where it is called
 }
 
 // redirects judges where input and output go.
@@ -246,7 +234,7 @@ func (c *checker) redirects(redirs []*syntax.Redirect) {
 			continue
 		}
 		target := c.value(r.Word)
-		if isSocket(target.text) {
+		if strings.HasPrefix(target.text, "/dev/tcp/") || strings.HasPrefix(target.text, "/dev/udp/") { // for bash
 			c.refuse(target.at, RuleRedirection, "", "this opens a connection, not a file", "")
 		}
 		c.words = append(c.words, pathWord{kind: pathRedirect, text: target.text, constant: target.constant, home: c.homeOf(target), in: c, at: target.at})
@@ -281,7 +269,68 @@ func (c *checker) heredoc(r *syntax.Redirect) {
 	c.quoted(r.Hdoc.Parts)
 }
 
-// isSocket says whether bash takes the name of a file for a connection.
-func isSocket(target string) bool {
-	return strings.HasPrefix(target, "/dev/tcp/") || strings.HasPrefix(target, "/dev/udp/")
+// call judges a simple command of the shell.
+func (c *checker) call(x *syntax.CallExpr) {
+	args := make([]arg, len(x.Args))
+	for i, w := range x.Args {
+		c.word(w)
+		args[i] = c.value(w)
+	}
+	reads := len(args) > 0 && args[0].constant && args[0].text == "read"
+	for _, a := range x.Assigns {
+		if reads && a.Name.Value == "IFS" { // for this command alone, and it starts none
+			c.word(a.Value)
+			continue
+		}
+		c.assign(a)
+	}
+	if len(args) > 0 && c.denial == nil {
+		c.simple(args, true)
+	}
+}
+
+// simple judges a command by its words; functions says that its name may be
+// that of a function.
+func (c *checker) simple(args []arg, functions bool) {
+	name := args[0]
+	if !c.requireConstantName(name) || !c.countCommand(name.at) {
+		return
+	}
+	if functions && c.functions[name.text] {
+		return
+	}
+	if len(c.rules.allow) == 0 { // refuses what need not be listed, too
+		c.allowed(name.text, name)
+		return
+	}
+	b, ok := builtins[name.text]
+	if !ok || c.lang == syntax.LangPOSIX && b.bash {
+		c.program(args)
+		return
+	}
+	switch {
+	case b.never != "":
+		c.refuse(name.at, RuleBuiltin, name.text, b.never, b.hint)
+	case b.check != nil:
+		b.check(c, args)
+	}
+}
+
+// requireConstantName refuses a command whose name is not written out.
+func (c *checker) requireConstantName(name arg) bool {
+	if name.constant {
+		return true
+	}
+	c.refuse(name.at, RuleName, name.text, "the name of a command must be written out: this one is known only at run time",
+		"write the name of the program itself")
+	return false
+}
+
+// countCommand bounds the commands of one text.
+func (c *checker) countCommand(at int) bool {
+	if c.commands++; c.commands <= maxCommands {
+		return true
+	}
+	c.refuse(at, RuleSize, "", "it has more than 4096 commands", "put it into a file of the workspace")
+	return false
 }

@@ -20,7 +20,7 @@ func (c *checker) program(args []arg) {
 	c.depth++
 	defer func() { c.depth-- }()
 	name := args[0]
-	if !c.named(name) || !c.counted(name.at) || c.tooDeep(name.at) {
+	if !c.requireConstantName(name) || !c.countCommand(name.at) || c.tooDeep(name.at) {
 		return
 	}
 	base := name.text
@@ -39,7 +39,7 @@ func (c *checker) program(args []arg) {
 	c.arguments(base, args)
 	if !harmless[base] && c.denial == nil {
 		c.subcommand(base, args)
-		c.judge(base, args)
+		c.judgeArguments(base, args)
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *checker) allowed(base string, name arg) bool {
 
 // passOn are programs whose arguments are those of other programs, beside the
 // wrappers: each is noted with the program that gets it in the end.
-var passOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
+var passArgumentsOn = map[string]bool{"env": true, "xargs": true, "busybox": true, "toybox": true, "su": true, "script": true, "watch": true, "flock": true}
 
 // arguments notes the words for the path rules.
 func (c *checker) arguments(base string, args []arg) {
@@ -62,7 +62,7 @@ func (c *checker) arguments(base string, args []arg) {
 		return
 	}
 	kind := kindOf(base)
-	if _, wraps := wrappers[kind]; wraps || passOn[kind] {
+	if _, wraps := wrappers[kind]; wraps || passArgumentsOn[kind] {
 		return
 	}
 	executed := false
@@ -80,14 +80,14 @@ func (c *checker) arguments(base string, args []arg) {
 	}
 }
 
-// judge looks at what a program does with its arguments.
-func (c *checker) judge(base string, args []arg) {
+// judgeArguments looks at what a program does with its arguments.
+func (c *checker) judgeArguments(base string, args []arg) {
 	kind := kindOf(base)
-	if why, ok := opaque[kind]; ok {
+	if why, ok := unjudgeable[kind]; ok {
 		c.refuse(args[0].at, RuleWrapper, base, base+" "+why, "")
 		return
 	}
-	if special, ok := specials[kind]; ok {
+	if special, ok := ownJudges[kind]; ok {
 		special(c, base, args)
 	} else if g, ok := wrappers[kind]; ok {
 		c.wrapper(base, g, args)
@@ -104,7 +104,7 @@ func (c *checker) noteUnchecked(base string) {
 	c.note(base + " is an interpreter: it runs what it is given, and that is not checked: the walls hold")
 }
 
-// kindOf is the name by which a program is known here: python3.11 is python,
+// kindOf returns the name by which this package knows a program: python3.11 is python,
 // gawk is awk.
 func kindOf(base string) string {
 	if kind, ok := sameAs[base]; ok {
@@ -134,10 +134,11 @@ var sameAs = map[string]string{
 	"uvx": "npx", "bunx": "npx", "pipx": "npx", "sftp": "scp", "egrep": "grep", "fgrep": "grep",
 }
 
-// interpreters run what they are given, as programs of their own: those of languages, and
-// just so what builds. A Makefile, a build script, a plugin or a directive in a source
-// names any program, so their options are not looked at.
+// interpreters run what they are given: those of languages, awk (system, pipes) and sed (the
+// command e) among them, and programs that build. A Makefile, a build script, a plugin or a
+// directive in a source names any program, so their options are not checked.
 var interpreters = map[string]bool{
+	"awk": true, "sed": true,
 	"python": true, "node": true, "perl": true, "ruby": true, "php": true, "lua": true, "tclsh": true, "guile": true, "deno": true, "bun": true,
 	"zsh": true, "fish": true, "make": true, "npm": true, "npx": true, "yarn": true, "pnpm": true,
 	"go": true, "cargo": true, "rustc": true, "cc": true, "c++": true, "gcc": true, "g++": true, "cpp": true, "clang": true, "clang++": true, "ld": true, "as": true,
@@ -145,4 +146,89 @@ var interpreters = map[string]bool{
 	"java": true, "gradle": true, "mvn": true, "Rscript": true, "R": true, "julia": true, "m4": true, "dc": true,
 	"sqlite3": true, "psql": true, "mysql": true, "gdb": true, "lldb": true, "ed": true, "vim": true, "emacs": true, "nano": true, "less": true, "more": true,
 	"expect": true, "cmake": true, "ninja": true, "tox": true, "pytest": true, "git": true, "docker": true, "ssh": true,
+}
+
+// packageOptions are the options of package managers that have a value, and
+// those that have none, in front of the subcommand. Where another option
+// stands there, the word behind it may be its value or the subcommand.
+var packageOptions = map[string]struct{ valued, plain string }{
+	"pip": {
+		"--python --log --keyring-provider --proxy --retries --timeout --exists-action --trusted-host --cert --client-cert --cache-dir --use-feature --use-deprecated --resume-retries",
+		"-h --help --debug --isolated --require-virtualenv -v --verbose -V --version -q --quiet --no-input --no-cache-dir --disable-pip-version-check --no-color --no-python-version-warning",
+	},
+	"npm": {
+		"--prefix --registry --cache --loglevel --userconfig --globalconfig --workspace -w --script-shell --tag --otp --scope --omit --include -C",
+		"-g --global -s --silent -d -dd -ddd -q --quiet -v --version -h --help --json --yes -y --force -f --offline --no-audit --no-fund --workspaces --ws",
+	},
+	"yarn": {"--cwd --registry --cache-folder --modules-folder --mutex --use-yarnrc", "-v --version -h --help -s --silent --verbose --offline --json --force --flat --non-interactive"},
+	"pnpm": {"--dir -C --filter -F --loglevel --reporter --store-dir --workspace-dir --config", "-r --recursive -v --version -h --help -w --workspace-root --silent -s --color --no-color --stream --aggregate-output --parallel"},
+	"npx":  {"-p --package -c --call --registry --prefix -w --workspace", "-y --yes --no --no-install -q --quiet -h --help -v --version"},
+}
+
+// npmNames are the other names that npm knows for the subcommands that lists block.
+var npmNames = map[string]string{
+	"in": "install", "ins": "install", "inst": "install", "insta": "install", "instal": "install", "isnt": "install",
+	"isnta": "install", "isntal": "install", "isntall": "install", "it": "install", "install-test": "install", "cit": "ci",
+	"install-ci-test": "ci", "clean-install": "ci", "ic": "ci", "install-clean": "ci", "isntall-clean": "ci",
+	"un": "uninstall", "unlink": "uninstall", "rm": "remove", "r": "remove", "a": "add",
+}
+
+// subcommand refuses blocked subcommands: the first word that is no option.
+func (c *checker) subcommand(base string, args []arg) {
+	blocked := c.rules.blocked[base]
+	kind := kindOf(base)
+	if blocked == nil {
+		blocked = c.rules.blocked[kind]
+	}
+	if len(blocked) == 0 || c.denial != nil {
+		return
+	}
+	options := packageOptions[strings.TrimSuffix(kind, "3")]
+	unsure, found := false, false
+	for rest := args[1:]; len(rest) > 0; rest = rest[1:] {
+		a := rest[0]
+		if !a.constant {
+			c.refuse(a.at, RuleSubcommand, base, "the subcommand of "+base+" must be written out: "+c.source(a)+" is known only at run time", "")
+			return
+		}
+		if len(a.text) > 1 && a.text[0] == '-' {
+			name, _, attached := strings.Cut(a.text, "=")
+			switch {
+			case hasWord(options.valued, name) && !attached && len(rest) > 1:
+				rest = rest[1:]
+			case !attached && !hasWord(options.plain, name):
+				unsure = true
+			}
+			continue
+		}
+		if word := canonical(kind, a.text, blocked); blocked[word] {
+			c.refuse(a.at, RuleSubcommand, base, "Subcommand '"+a.text+"' is not allowed for '"+base+"'. All dependencies are pre-installed.", "")
+			return
+		}
+		if found = true; !unsure && a.text != "global" {
+			return
+		}
+		unsure = unsure && a.text == "global"
+	}
+	if kind == "yarn" && blocked["install"] && !found && len(args) == 1 {
+		c.refuse(args[0].at, RuleSubcommand, base, "Subcommand 'install' is not allowed for 'yarn'. All dependencies are pre-installed.", "")
+	}
+}
+
+// canonical returns the name in the list that a program takes a word for.
+func canonical(kind, word string, blocked map[string]bool) string {
+	if kind != "npm" || blocked[word] {
+		return word
+	}
+	if name, ok := npmNames[word]; ok && blocked[name] {
+		return name
+	}
+	if len(word) > 2 {
+		for _, name := range []string{"install", "uninstall", "remove"} {
+			if strings.HasPrefix(name, word) && blocked[name] {
+				return name // npm completes what is cut short
+			}
+		}
+	}
+	return word
 }
