@@ -7,6 +7,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -132,10 +133,10 @@ func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error
 	if err != nil {
 		return err
 	}
-	return tellUnreported(ctx, takeUnreported(dir, true), tell)
+	return tellUnreported(ctx, run.TakeUnreported(dir, true), tell)
 }
 
-func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) error {
+func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Changes)) error {
 	began := time.Now()
 	looked := map[string]*hostpath.Snapshot{}
 	for _, u := range list {
@@ -166,20 +167,12 @@ func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) 
 	return ctx.Err()
 }
 
-// unreported is a text that outlives its owner. See package backend/state.
-type unreported interface {
-	Name() string
-	Text() ([]byte, error)
-	Forget()
-	Release()
-}
-
 // keepBefore keeps what was there before, for who comes after a killed owner.
 func (s *Sandbox) keepBefore(dir string) error {
 	if s.before == nil {
 		return nil
 	}
-	kept, err := keepUnreported(dir, s.ID(), s.before.Encode())
+	kept, err := run.KeepUnreported(dir, s.ID(), s.before.Encode())
 	if err != nil {
 		if hint := hostpath.RoomHint(err, dir); hint != "" {
 			return &Error{Message: "cannot keep what was there before sandbox " + s.ID() + ": " + err.Error(), Hint: hint}

@@ -1,53 +1,68 @@
-package paddock
+package run
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
 )
 
-// explainMissing returns the error of a command that does not exist, or cannot be
-// executed, with a hint that says where its program is, where that is known. dir is the
-// working directory.
-func (s *Sandbox) explainMissing(err error, name, dir string) error {
-	e, missing := (*Error)(nil), errors.Is(err, ErrNotFound)
-	if !missing && !errors.Is(err, ErrNotExecutable) || !errors.As(err, &e) || !missing && e.Hint != "" || s.spec.Commands != nil {
-		return err
+// MissingProgram returns a hint for a command that does not exist, or cannot be
+// executed, of this name in the working directory dir; "" where nothing is known.
+func (h Hints) MissingProgram(name, dir string, exists bool) string {
+	hint := h.ownProgram(name, dir)
+	if hint == "" && !exists {
+		hint = h.whereIs(name)
 	}
-	hint := s.ownProgram(name, dir)
-	if hint == "" && missing {
-		hint = s.whereIs(name)
-	}
-	if hint == "" && missing && s.showsHost() && s.search != "" && !strings.Contains(name, "/") && len(programs(name, s.search)) == 0 {
+	if hint == "" && !exists && h.showsHost() && h.Search != "" && !strings.Contains(name, "/") && len(programs(name, h.Search)) == 0 {
 		hint = "this host has no program of that name in PATH either"
 	}
-	if hint != "" {
-		told := *e
-		told.Hint = hint
-		return &told
+	return hint
+}
+
+// ownProgram says what to write for a command that was not found, or cannot be executed,
+// and that is a file of the workspace; empty where it is none.
+func (h Hints) ownProgram(name, dir string) string {
+	file := name
+	if source := h.Spec.Workspace.Source; !h.Discreet && h.Spec.Backend == policy.BackendLinux && path.IsAbs(source) && h.hides(source) {
+		if below, in := hostpath.Within(path.Clean(name), source); in {
+			file = path.Join(policy.WorkspacePath, below)
+		}
 	}
-	return err
+	call := file
+	if !strings.Contains(file, "/") {
+		call = "./" + file
+	}
+	out, err := h.Shell(dir, `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program; else echo file; fi`, call)
+	call = policy.ShellWord(call)
+	switch kind := strings.TrimSpace(string(out)); {
+	case err != nil:
+		return ""
+	case kind == "file":
+		return "it is a file that nobody may execute: chmod +x " + call + ", or name the program that reads it: sh " + call
+	case kind == "program" && call != name:
+		return "it lies in the workspace: call it " + call
+	}
+	return ""
 }
 
 // unfound is what shells, and env(1), say of a program that they do not find.
 var unfound = regexp.MustCompile(`(?m)(?:^|[ \t])([A-Za-z0-9_.+-]{1,64}): (?:command )?not found$|: command not found: ([A-Za-z0-9_.+-]{1,64})$|^env: ['‘]([A-Za-z0-9_.+-]{1,64})['’]: No such file`)
 
-// statusNotFound is the exit status of a shell that does not find a program.
-const statusNotFound = 127
+// StatusNotFound is the exit status of a shell that does not find a program.
+const StatusNotFound = 127
 
-// guessMissing adds to the denials what the output of a command that ended as shells do
-// where they do not find a program says of that.
-func (s *Sandbox) guessMissing(list []Denial, status int, output []byte) []Denial {
-	if status != statusNotFound {
+// missingProgram adds to list the program that a shell did not find, by the exit status
+// and the output of a command.
+func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []wire.Denial {
+	if status != StatusNotFound {
 		return list
 	}
 	found := unfound.FindSubmatch(output)
@@ -55,28 +70,23 @@ func (s *Sandbox) guessMissing(list []Denial, status int, output []byte) []Denia
 		return list
 	}
 	name := string(bytes.Join(found[1:], nil)) // one of them
-	if hint := s.whereIs(name); hint != "" {
-		list = append(list, Denial{Layer: "path", Rule: "not found", Object: name, Hint: hint, Guess: true})
+	if hint := h.whereIs(name); hint != "" {
+		list = append(list, wire.Denial{Layer: "path", Rule: "not found", Object: name, Hint: hint, Guess: true})
 	}
 	return list
 }
-
-// lookupTime bounds the question to the sandbox.
-const lookupTime = 5 * time.Second
 
 // maxWhere bounds what the sandbox answers, in bytes.
 const maxWhere = 64 << 10
 
 // whereIs says where a program is, and what to write so that it is found; empty where
 // that is not known.
-func (s *Sandbox) whereIs(name string) string {
-	if s.spec.Commands != nil || s.spec.Backend == policy.BackendHost || strings.Contains(name, "/") && (s.discreet || !filepath.IsAbs(name)) {
+func (h Hints) whereIs(name string) string {
+	if h.Spec.Commands != nil || h.Spec.Backend == policy.BackendHost || strings.Contains(name, "/") && (h.Discreet || !filepath.IsAbs(name)) {
 		return ""
 	}
-	files := programs(name, s.search)
-	cmd := s.Command(context.Background(), "/bin/sh", append([]string{"-c", `echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, "sh"}, files...)...)
-	cmd.Timeout = lookupTime
-	out, err := cmd.Output()
+	files := programs(name, h.Search)
+	out, err := h.Shell("", `echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, files...)
 	search, visible, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
 	if err != nil || len(out) > maxWhere || visible != "" && !slices.Contains(files, visible) {
 		return "" // it has no shell, say, or one that answers something else
@@ -87,13 +97,13 @@ func (s *Sandbox) whereIs(name string) string {
 		return "" // it is found, and what runs it is not
 	case visible != "":
 		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
-		if !s.discreet && slices.Contains(strings.Split(s.search, ":"), filepath.Dir(visible)) {
+		if !h.Discreet && slices.Contains(strings.Split(h.Search, ":"), filepath.Dir(visible)) {
 			hint += `; "paddock plan" says why your PATH's directory was left out`
 		}
 		return hint
-	case !s.showsHost() || len(files) == 0:
+	case !h.showsHost() || len(files) == 0:
 		return ""
-	case s.discreet:
+	case h.Discreet:
 		return "this host has it, in a directory that the sandbox does not show: --ro makes one visible"
 	}
 	shown := func(file string) string {
@@ -110,8 +120,8 @@ func (s *Sandbox) whereIs(name string) string {
 }
 
 // showsHost reports whether programs inside are this host's.
-func (s *Sandbox) showsHost() bool {
-	return s.spec.Backend == policy.BackendLinux && s.spec.RootFS == policy.RootHost && s.spec.Commands == nil
+func (h Hints) showsHost() bool {
+	return h.Spec.Backend == policy.BackendLinux && h.Spec.RootFS == policy.RootHost && h.Spec.Commands == nil
 }
 
 // elsewhere are directories in which programs are that nobody has in PATH.

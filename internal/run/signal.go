@@ -1,10 +1,9 @@
-package paddock
+package run
 
 import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // signals are the numbers that portable programs agree on, by Linux's count:
@@ -17,16 +16,22 @@ var signals = [...]string{
 	30: "SIGPWR", 31: "SIGSYS",
 }
 
-// isSignal says whether name is a signal's, with or without "SIG".
-func isSignal(name string) bool {
+// IsSignal reports whether name is a signal's, with or without "SIG".
+func IsSignal(name string) bool {
 	full := "SIG" + strings.TrimPrefix(name, "SIG")
 	return slices.Contains(signals[1:], full)
 }
 
-// nameSignal is the name of a Linux signal; real-time ones are numbered.
-func nameSignal(s syscall.Signal) string {
-	if n := int(s); n > 0 && n < len(signals) {
+// SignalName returns the name of the signal that a negative exit code stands for; of
+// any other code "". Real-time signals are numbered. The agent's own word for a signal
+// could say anything.
+func SignalName(exitCode int) string {
+	switch n := -exitCode; {
+	case n <= 0:
+		return ""
+	case n < len(signals):
 		return signals[n]
+	default:
+		return "signal " + strconv.Itoa(n)
 	}
-	return "signal " + strconv.Itoa(int(s))
 }

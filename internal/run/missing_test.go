@@ -1,4 +1,4 @@
-package paddock
+package run
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package paddock
+package run
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// gate stands before a caller's writer: it counts, tells of the first
-// failure, and can be shut so that the writer is not touched afterwards.
+// gate wraps a caller's writer: it counts bytes, reports the first failure, and can
+// be shut so that the writer is not touched afterwards.
 type gate struct {
 	name    string
 	w       io.Writer     // nil: drop
@@ -42,7 +42,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
-	return n, g.told(err)
+	return n, g.report(err)
 }
 
 // WithPipe lets move write to the caller's file itself, where it is one: bulk
@@ -59,7 +59,7 @@ func (g *gate) WithPipe(move func(*os.File) (int, error)) error {
 	}
 	n, err := move(f)
 	g.count.Add(int64(n))
-	return g.told(err)
+	return g.report(err)
 }
 
 // close shuts the gate. It waits for a Write in progress until ctx ends.
@@ -72,8 +72,9 @@ func (g *gate) close(ctx context.Context) {
 	}
 }
 
-// told puts a failure of the caller's writer into our words, and tells of it.
-func (g *gate) told(err error) error {
+// report returns a failure of the caller's writer with what was being done, and
+// closes failed at the first one.
+func (g *gate) report(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -85,7 +86,7 @@ func (g *gate) told(err error) error {
 	return err
 }
 
-// err is the first failure of the caller's writer.
+// err returns the first failure of the caller's writer.
 func (g *gate) err() error {
 	if p := g.failure.Load(); p != nil {
 		return *p

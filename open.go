@@ -9,6 +9,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -32,7 +33,7 @@ type Sandbox struct {
 	// before is what was there of the host's before any command; nil: nothing of
 	// it can be written. kept is the same on disk.
 	before *hostpath.Snapshot
-	kept   unreported
+	kept   run.Unreported
 	state  string // the directory of state
 
 	stopOnce sync.Once
@@ -71,7 +72,7 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
 	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
 	if err == nil && opts.Unreported != nil {
-		err = tellUnreported(ctx, takeUnreported(req.StateDir, false), opts.Unreported)
+		err = tellUnreported(ctx, run.TakeUnreported(req.StateDir, false), opts.Unreported)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
