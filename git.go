@@ -217,7 +217,7 @@ func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitWait)
 	defer cancel()
-	tree, err := seen.LinkedWorktree(ctx, dir, shown)
+	tree, err := hostpath.LinkedWorktree(ctx, seen, dir, shown)
 	if err != nil || tree == nil {
 		return spec, err
 	}

@@ -3,6 +3,7 @@ package hostpath
 import (
 	"errors"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -52,9 +53,20 @@ func leadsTo(at string, id Identity) bool {
 	return err == nil && st.same(id) || errors.Is(err, unix.EACCES)
 }
 
+// under reports whether a file is a directory or lies in it. Both are absolute and clean.
 func under(file, dir string) bool {
 	_, ok := Within(file, dir)
 	return ok
+}
+
+// underAny reports whether a path is one of these, or lies in one.
+func underAny(at string, in map[string]bool) bool {
+	for ; at != "/"; at = filepath.Dir(at) {
+		if in[at] {
+			return true
+		}
+	}
+	return false
 }
 
 // other gives another path by which a mount shows a file of Paddock's own, or lies in

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +56,7 @@ func (l *look) lead(to link) {
 	case len(l.links) < maxItems:
 		l.links = append(l.links, to)
 	case len(l.unseen) < maxItems:
-		l.unseen[to.to] = "more than " + num(maxItems) + " links were followed before"
+		l.unseen[to.to] = "more than " + strconv.Itoa(maxItems) + " links were followed before"
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -281,9 +282,9 @@ func TestAcceptGitTooMany(t *testing.T) {
 	for i := range 3 {
 		var many []GitSetting
 		for n := range MaxGitAdded/2 + 1 {
-			many = append(many, GitSetting{"branch.b" + num(i*MaxGitAdded+n) + ".merge", "refs/heads/x"})
+			many = append(many, GitSetting{"branch.b" + strconv.Itoa(i*MaxGitAdded+n) + ".merge", "refs/heads/x"})
 		}
-		keep(t, state, "s"+num(i), ws, i, many...)
+		keep(t, state, "s"+strconv.Itoa(i), ws, i, many...)
 	}
 	many := (*TooManyGitError)(nil)
 	if _, err := AcceptGit(state, GitAccept{Dir: ws, Agree: agree}); !errors.As(err, &many) || !slices.Equal(many.Sandboxes, []string{"s0", "s1", "s2"}) {
@@ -307,7 +308,7 @@ func TestAcceptGitTooMany(t *testing.T) {
 func TestKeepGitBound(t *testing.T) {
 	state, ws, file := kept(t, GitSetting{"user.name", "Ann"})
 	for i := range maxGitKept + 10 {
-		if err := KeepGit(state, "s"+num(i), []GitKept{{Workspace: ws, File: file}}); err != nil {
+		if err := KeepGit(state, "s"+strconv.Itoa(i), []GitKept{{Workspace: ws, File: file}}); err != nil {
 			t.Fatal(err)
 		}
 	}

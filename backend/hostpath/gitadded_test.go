@@ -3,6 +3,7 @@ package hostpath
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -41,7 +42,7 @@ func TestCompareGit(t *testing.T) {
 	}
 	var many strings.Builder
 	for i := range MaxGitAdded + 1 {
-		many.WriteString("[branch \"b" + num(i) + "\"]\nmerge = refs/heads/x\n")
+		many.WriteString("[branch \"b" + strconv.Itoa(i) + "\"]\nmerge = refs/heads/x\n")
 	}
 	for _, text := range []string{many.String(), "[a", "[a]\nb = \\\nc\n", "[a.b]\nc = d\n", "[user]\nname = \x1b[31m\n", strings.Repeat("#", 2<<20)} {
 		if found, err := CompareGit([]byte(hostConfig), []byte(text)); err == nil {

@@ -167,3 +167,7 @@ func parseList(text []byte) []setting {
 	}
 	return all
 }
+
+// maxGitFile bounds a file of git's that holds one path (".git", "commondir", "gitdir"),
+// in bytes.
+const maxGitFile = 8 << 10

@@ -32,7 +32,6 @@ const (
 	maxNestedDirs  = 256
 	maxNestedDepth = 5
 	maxDirEntries  = 4096
-	maxGitFile     = 8 << 10
 
 	maxSearched      = 1 << 14 // directories
 	maxSearchedNames = 1 << 20
@@ -118,6 +117,7 @@ func (p *protector) readPath(file, prefix string) (string, error) {
 	return gitPath(text, prefix)
 }
 
+// absolute returns a path that git reads in a file, which is relative to base.
 func absolute(path, base string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -103,7 +103,7 @@ func listKept(dir string) ([]gitRecord, error) {
 }
 
 func (r *gitRecord) read(dir string) error {
-	text, err := readOwn(dir, r.sandbox, ownedByCaller)
+	text, err := ReadOwn(dir, r.sandbox)
 	if err == nil && len(text) > maxKeptSize {
 		err = ErrTooLarge
 	}

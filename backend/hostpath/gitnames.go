@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -159,7 +160,7 @@ func (p *protector) readConfig(f configFile) error {
 		p.files++
 		switch {
 		case p.files > maxConfigFiles && f.depth <= maxIncludeDepth && f.beyond:
-			p.lose("there are more than " + num(maxConfigFiles) + " files of git's configuration: what the others name is not protected")
+			p.lose("there are more than " + strconv.Itoa(maxConfigFiles) + " files of git's configuration: what the others name is not protected")
 			return nil
 		case p.files > maxConfigFiles, f.depth > maxIncludeDepth, p.looks <= 0:
 			p.out.Unread = append(p.out.Unread, f.path)

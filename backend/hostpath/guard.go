@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -71,17 +72,7 @@ func (p *protector) walked(dir string) bool {
 }
 
 // guarded reports whether a path is guarded, or lies in what is.
-func (p *protector) guarded(at string) bool { return lies(at, p.guards) }
-
-// lies reports whether a path is one of these, or lies in one.
-func lies(at string, in map[string]bool) bool {
-	for ; at != "/"; at = filepath.Dir(at) {
-		if in[at] {
-			return true
-		}
-	}
-	return false
-}
+func (p *protector) guarded(at string) bool { return underAny(at, p.guards) }
 
 // claim says why a path is protected.
 type claim struct {
@@ -115,7 +106,7 @@ func (p *protector) guard(found string, c claim) error {
 // there where the host replaces it.
 func (p *protector) guardNamed(found string, c claim) error {
 	p.watch(found)
-	if c.beyond || c.nested && (c.own[found] || !lies(found, c.own)) {
+	if c.beyond || c.nested && (c.own[found] || !underAny(found, c.own)) {
 		return p.refuseMounted(found, c)
 	}
 	if p.below(found) && !p.guarded(found) {
@@ -124,7 +115,7 @@ func (p *protector) guardNamed(found string, c claim) error {
 			count = &p.nestedNamed
 		}
 		if *count++; *count > maxNamed {
-			p.lose("more than " + num(maxNamed) + " paths that git's configuration and links name: " + found + " is compared, and not read-only")
+			p.lose("more than " + strconv.Itoa(maxNamed) + " paths that git's configuration and links name: " + found + " is compared, and not read-only")
 			return p.refuseMounted(found, c)
 		}
 	}
@@ -183,7 +174,7 @@ func (p *protector) lose(why string) {
 // watch has a path in a mount compared, unless that is done by its name. Of hooks
 // it is done without git's samples.
 func (p *protector) watch(at string) {
-	if p.below(at) && (strings.HasSuffix(at, ".sample") || !lies(at, p.met)) {
+	if p.below(at) && (strings.HasSuffix(at, ".sample") || !underAny(at, p.met)) {
 		p.out.Watch = append(p.out.Watch, at)
 	}
 }

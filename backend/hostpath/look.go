@@ -235,7 +235,7 @@ func (l *look) add(full string, i item) {
 	}
 	if len(l.items) >= maxItems {
 		if l.depth == 0 {
-			l.depth, l.why = 1, "there are more than "+num(maxItems)+" paths that programs run or obey"
+			l.depth, l.why = 1, "there are more than "+strconv.Itoa(maxItems)+" paths that programs run or obey"
 		}
 		return
 	}
@@ -253,7 +253,7 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 		return 0
 	}
 	if depth > maxTree {
-		l.cut(strings.Count(p.rel, "/")+2, "there are directories deeper than "+num(maxTree)+" levels in "+top.by.Path)
+		l.cut(strings.Count(p.rel, "/")+2, "there are directories deeper than "+strconv.Itoa(maxTree)+" levels in "+top.by.Path)
 		return 0
 	}
 	fd, err := open(p.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
@@ -294,7 +294,5 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 	}
 	return len(names)
 }
-
-func num(n int) string { return strconv.Itoa(n) }
 
 func size(n int) string { return strconv.Itoa(n>>20) + " MiB" }

@@ -12,11 +12,16 @@ import (
 )
 
 // treeOf makes a workspace with files of each kind that is compared, and gives it
-// with what the search for repositories has read of it.
-func treeOf(t *testing.T) (ws string, p Protection) {
+// with the names in it, as the search for repositories reads them.
+func treeOf(t *testing.T) (ws string, known *names) {
 	t.Helper()
-	ws = dirIn(t, ".git/objects", ".git/refs", ".git/hooks", ".git/modules/lib/refs", ".git/modules/lib/objects", "a/b/.git/objects", "a/b/.git/refs",
-		"bare.git/objects", "bare.git/refs", "node_modules/x", "plain/.vscode", "outside/in")
+	ws = t.TempDir()
+	for _, dir := range []string{".git/objects", ".git/refs", ".git/hooks", ".git/modules/lib/refs", ".git/modules/lib/objects", "a/b/.git/objects", "a/b/.git/refs",
+		"bare.git/objects", "bare.git/refs", "node_modules/x", "plain/.vscode", "outside/in"} {
+		if err := os.MkdirAll(filepath.Join(ws, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, file := range []string{".git/HEAD", ".git/config", ".git/hooks/pre-commit", ".git/modules/lib/HEAD", ".git/modules/lib/config", "a/b/.git/HEAD",
 		"a/b/.git/config", "a/b/Makefile", "bare.git/HEAD", "bare.git/config", "node_modules/x/package.json", "plain/.vscode/tasks.json", "plain/.envrc", "Makefile", "outside/.envrc"} {
 		if err := os.WriteFile(filepath.Join(ws, file), nil, 0o644); err != nil {
@@ -26,23 +31,15 @@ func treeOf(t *testing.T) (ws string, p Protection) {
 	if err := os.Symlink("../plain/.envrc", ws+"/a/.envrc"); err != nil {
 		t.Fatal(err)
 	}
-	req := requestOver(ws+".state", ws)
-	mounts, err := Mounts(req, "/workspace")
-	if err == nil {
-		p, err = Protect(t.Context(), req, mounts, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ws, p
+	return ws, readNames(t.Context(), []string{ws})
 }
 
 // What the search for repositories has read serves the first look, which then finds
 // what a look of its own finds.
 func TestTakeByNames(t *testing.T) {
-	ws, p := treeOf(t)
+	ws, known := treeOf(t)
 	watch := Watch{Workspace: ws, Roots: []string{ws}}
-	by, own := p.Take(t.Context(), watch)(), Take(t.Context(), watch)
+	by, own := Begin(t.Context(), watch, known)(), Take(t.Context(), watch)
 	if !slices.Equal(slices.Sorted(maps.Keys(by.items)), slices.Sorted(maps.Keys(own.items))) || len(own.items) < 10 {
 		t.Fatalf("by names %d paths, else %d", len(by.items), len(own.items))
 	}
@@ -51,7 +48,7 @@ func TestTakeByNames(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", at, o, i)
 		}
 	}
-	if by.trees[ws] != p.tree.tops[ws] {
+	if by.trees[ws] != known.tops[ws] {
 		t.Error("the names were read once more")
 	}
 	if found := by.Compare(t.Context()); len(found.List)+len(found.Unseen) > 0 {
@@ -62,14 +59,14 @@ func TestTakeByNames(t *testing.T) {
 // What becomes of the tree after its names were read is not followed where it is a
 // link, and is reported where it is new.
 func TestTakeByNamesChanged(t *testing.T) {
-	ws, p := treeOf(t)
+	ws, known := treeOf(t)
 	at := func(rel string) string { return filepath.Join(ws, rel) }
 	err := errors.Join(os.Rename(at("plain"), at("moved")), os.Symlink("outside", at("plain")), os.Remove(at("Makefile")), os.Mkdir(at("new"), 0o755),
 		os.WriteFile(at("new/.envrc"), nil, 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := p.Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})()
+	before := Begin(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, known)()
 	if _, there := before.items[at("plain/.envrc")]; there {
 		t.Error("a link was followed")
 	}
@@ -86,11 +83,11 @@ func TestTakeByNamesChanged(t *testing.T) {
 
 // A directory that has taken the root's place is looked at anew.
 func TestTakeByNamesOfAnother(t *testing.T) {
-	ws, p := treeOf(t)
+	ws, known := treeOf(t)
 	if err := errors.Join(os.Rename(ws, ws+".moved"), os.Mkdir(ws, 0o755), os.WriteFile(ws+"/.envrc", nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	s := p.Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}})()
+	s := Begin(t.Context(), Watch{Workspace: ws, Roots: []string{ws}}, known)()
 	if i := s.items[ws+"/.envrc"]; len(s.items) != 1 || i.by == nil || i.by.Class != policy.Unasked {
 		t.Errorf("%+v", s.items)
 	}

@@ -39,6 +39,12 @@ type Protection struct {
 	tree *names
 }
 
+// Take begins [Take], going by what [Protect] has read already. The function that it
+// returns waits for the end.
+func (p Protection) Take(ctx context.Context, watch Watch) (wait func() *Snapshot) {
+	return Begin(ctx, watch, p.tree)
+}
+
 // Parse has git parse the text of one file of configuration, and returns what
 // "git config --file - --null --list" prints. The text is hostile.
 type Parse func(ctx context.Context, text []byte) ([]byte, error)

@@ -247,3 +247,18 @@ func Abs(name string) (string, error) {
 	}
 	return path.Join(dir, name), nil
 }
+
+// Barrier returns what keeps the caller from a path: a directory on the way that it
+// cannot enter, or what is there.
+func Barrier(at string) Dir {
+	way, err := follow(at)
+	switch {
+	case err == nil && way.Exists:
+		way.close()
+		return Dir{way.Path, way.Identity, way.Mode, way.UID}
+	case len(way.Dirs) == 0:
+		return Dir{}
+	}
+	way.close()
+	return way.Dirs[len(way.Dirs)-1]
+}

@@ -18,6 +18,9 @@ type Seen struct {
 // that is missing or cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
 
+// Written returns the list of what commands could write that this start goes by.
+func (s *Seen) Written() *Written { return s.list }
+
 // follow is [Follow] that is done once for what is there.
 func (s *Seen) follow(name string) (*Way, error) {
 	if way := s.ways[name]; way != nil {

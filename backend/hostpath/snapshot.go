@@ -68,11 +68,11 @@ const (
 
 // Take looks at what is there. It never fails: what could not be looked at is
 // told by the comparison.
-func Take(ctx context.Context, watch Watch) *Snapshot { return Protection{}.Take(ctx, watch)() }
+func Take(ctx context.Context, watch Watch) *Snapshot { return Begin(ctx, watch, nil)() }
 
-// Take begins [Take], going by what [Protect] has read already. The function that it
-// returns waits for the end.
-func (p Protection) Take(ctx context.Context, watch Watch) (wait func() *Snapshot) {
+// Begin begins [Take]. known are names that were read already; nil: none were. The
+// function that it returns waits for the end.
+func Begin(ctx context.Context, watch Watch, known *names) (wait func() *Snapshot) {
 	watch.Homes = slices.DeleteFunc(slices.Clone(watch.Homes), func(home string) bool { // the others do not matter
 		return !slices.ContainsFunc(watch.Roots, func(root string) bool {
 			_, in := Within(home, root)
@@ -80,7 +80,7 @@ func (p Protection) Take(ctx context.Context, watch Watch) (wait func() *Snapsho
 			return in || holds
 		})
 	})
-	return take(ctx, watch, nil, p.tree)
+	return take(ctx, watch, nil, known)
 }
 
 // take bounds the time of a look, also where a file system does not answer. known
@@ -246,7 +246,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 	if more := len(found.List) - MaxChanges; more > 0 { // what is obeyed unasked comes first
 		slices.SortStableFunc(found.List, func(a, b Change) int { return strings.Compare(string(a.By.Class), string(b.By.Class)) })
 		found.List = found.List[:MaxChanges]
-		found.Unseen = append(found.Unseen, num(more)+" more changes are not listed")
+		found.Unseen = append(found.Unseen, strconv.Itoa(more)+" more changes are not listed")
 	}
 	return found
 }
@@ -295,11 +295,11 @@ func (s *Snapshot) Encode() []byte {
 	for _, o := range s.watch.Also {
 		line("also", o.Path, strconv.FormatBool(o.Dir), string(o.Class), o.Tool, o.Why)
 	}
-	line("bound", num(s.depth), s.why, strconv.FormatInt(s.seen, 10))
+	line("bound", strconv.Itoa(s.depth), s.why, strconv.FormatInt(s.seen, 10))
 	for path, i := range s.items {
 		line("item", path, string(i.kind), strconv.FormatUint(uint64(i.perm), 8), i.id, i.sum)
 	}
-	line("end", num(len(s.items)))
+	line("end", strconv.Itoa(len(s.items)))
 	return b.Bytes()
 }
 
@@ -335,7 +335,7 @@ func Decode(text []byte) (*Snapshot, error) {
 		case word == "item" && len(f) == 5 && len(f[1]) == 1:
 			perm, _ := strconv.ParseUint(f[2], 8, 32)
 			s.items[f[0]] = item{kind: f[1][0], perm: uint32(perm), id: f[3], sum: f[4]}
-		case word == "end" && len(f) == 1 && f[0] == num(len(s.items)):
+		case word == "end" && len(f) == 1 && f[0] == strconv.Itoa(len(s.items)):
 			ended = true
 		default:
 			return nil, ErrDamaged

@@ -671,3 +671,23 @@ func TestCompareNoTime(t *testing.T) {
 		t.Errorf("%d changes, %q", len(c.List), c.Unseen)
 	}
 }
+
+// What commands opened in the meantime is told of, as what is closed still.
+func TestCompareOpened(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	ws := t.TempDir()
+	host(t, ws, "mkdir -p a/x b c c-d; chmod 0 a b c c-d")
+	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "755", ws).Run() })
+	before := Take(t.Context(), Watch{Workspace: ws, Roots: []string{ws}, Also: []policy.Obeyed{{Path: ws + "/c/x", Class: policy.Unasked}}})
+	host(t, ws, "chmod 755 a; rmdir b")
+	var got []string
+	for _, u := range before.Compare(t.Context()).Unseen {
+		got = append(got, strings.ReplaceAll(u, ws+"/", ""))
+	}
+	want := []string{`could not look into "a" before the commands: permission denied`, `cannot look into "c": permission denied`, `cannot look into "c-d": permission denied`}
+	if !slices.Equal(got, want) {
+		t.Errorf("unseen %q, want %q", got, want)
+	}
+}

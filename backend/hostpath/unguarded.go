@@ -34,27 +34,12 @@ func (p *protector) closed(at string) error {
 	return nil
 }
 
-// barrier is what keeps the caller from a path: a directory on the way that it cannot
-// enter, or what is there.
-func barrier(at string) Dir {
-	way, err := follow(at)
-	switch {
-	case err == nil && way.Exists:
-		way.close()
-		return Dir{way.Path, way.Identity, way.Mode, way.UID}
-	case len(way.Dirs) == 0:
-		return Dir{}
-	}
-	way.close()
-	return way.Dirs[len(way.Dirs)-1]
-}
-
 // reserved reports whether the directory or file that denies the caller a path belongs to
 // another user, so that commands cannot open it either. For root it also lies outside of
 // the mounts, since the owner of what root cannot read is unknown.
 func (p *protector) reserved(at string) bool {
 	me := os.Geteuid()
-	return int(barrier(at).UID) != me && (me != 0 || !p.below(at))
+	return int(Barrier(at).UID) != me && (me != 0 || !p.below(at))
 }
 
 // shut is the error for a path to which access was denied because commands could have
@@ -64,7 +49,7 @@ func (p *protector) shut(at string, err error) error {
 	if !errors.Is(err, unix.EACCES) {
 		return nil
 	}
-	d := barrier(at)
+	d := Barrier(at)
 	need, give := uint32(0o400), "u+rw"
 	if d.Mode&unix.S_IFMT == unix.S_IFDIR {
 		need, give = 0o500, "u+rwx"

@@ -34,7 +34,7 @@ func (s *Snapshot) unlooked(now *Snapshot) []string {
 			}
 			text = "could not look into %s before the commands: %s"
 		}
-		if lies(path, told) {
+		if underAny(path, told) {
 			continue
 		}
 		if len(list) == maxUnseen {

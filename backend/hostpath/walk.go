@@ -283,7 +283,7 @@ func (w *walk) kids(t task, fd int) []task {
 			k.git = true // people may work there too
 		}
 		if k.depth > maxDepth || len(k.rel) > maxRel {
-			w.cut(k.depth, "there are directories deeper than "+num(maxDepth)+" levels")
+			w.cut(k.depth, "there are directories deeper than "+strconv.Itoa(maxDepth)+" levels")
 			continue
 		}
 		if t.was != nil {

@@ -25,8 +25,8 @@ type Worktree struct {
 // is one that leads to a repository which is not surely meant: which does not lead back,
 // which belongs to somebody else, or where commands of a sandbox could have written the
 // file or made a link on either way.
-func (s *Seen) LinkedWorktree(ctx context.Context, workspace string, shown []string) (*Worktree, error) {
-	list := s.list
+func LinkedWorktree(ctx context.Context, seen *Seen, workspace string, shown []string) (*Worktree, error) {
+	list := seen.Written()
 	at := filepath.Join(workspace, ".git")
 	text, err := Read(ctx, "/", at[1:], maxGitFile)
 	if err != nil {

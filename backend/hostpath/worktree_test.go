@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,23 +66,23 @@ func TestLinkedWorktree(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, main, wt)
 			}
-			list := &Written{}
+			var entries strings.Builder
 			for _, dir := range strings.Fields(tt.written) {
 				way, err := Follow(filepath.Join(filepath.Dir(wt), dir))
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := entry{Identity: way.Identity, path: way.Path}
+				fmt.Fprintf(&entries, "%d %d %d %q", way.Dev, way.Ino, way.Born, way.Path)
 				if tt.kept != "" {
-					e.kept = append(e.kept, tt.kept)
+					fmt.Fprintf(&entries, " %q", tt.kept)
 				}
-				list.entries = append(list.entries, e)
+				entries.WriteByte('\n')
 			}
 			var shown []string
 			if tt.shown {
 				shown = append(shown, filepath.Dir(main))
 			}
-			tree, err := NewSeen(list).LinkedWorktree(t.Context(), wt, shown)
+			tree, err := LinkedWorktree(t.Context(), seenWith(t, entries.String()), wt, shown)
 			switch e := (*policy.FieldError)(nil); {
 			case tt.says == "" && (err != nil || tree == nil || tree.Common != main || tree.Target != main),
 				tt.says == "nothing" && (err != nil || tree != nil):
@@ -99,10 +100,24 @@ func TestLinkedWorktree(t *testing.T) {
 		if err := os.Chown(main, 65532, 65532); err != nil {
 			t.Fatal(err)
 		}
-		if tree, err := NewSeen(&Written{}).LinkedWorktree(t.Context(), wt, nil); err == nil || !strings.Contains(err.Error(), "belongs to uid 65532") {
+		if tree, err := LinkedWorktree(t.Context(), seenWith(t, ""), wt, nil); err == nil || !strings.Contains(err.Error(), "belongs to uid 65532") {
 			t.Errorf("%+v, %v", tree, err)
 		}
 	})
+}
+
+// seenWith begins a start whose list of what commands could write has these lines.
+func seenWith(t *testing.T, entries string) *Seen {
+	t.Helper()
+	state := t.TempDir()
+	if err := os.WriteFile(filepath.Join(state, "written"), []byte("paddock-written 1\n"+entries), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := ReadWritten(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSeen(list)
 }
 
 func fifoAt(t *testing.T, at string) {

@@ -62,7 +62,7 @@ func ReadWritten(state string) (*Written, error) {
 
 // readList reads the list of this name, which one of these owners keeps.
 func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
-	text, err := readOwn(state, name, owner)
+	text, err := readOwned(state, name, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,12 @@ func readList(state, name string, owner func(uid uint32) bool) (*Written, error)
 // ownedByCaller reports whether this is the caller.
 func ownedByCaller(uid uint32) bool { return int(uid) == os.Geteuid() }
 
-// readOwn reads a file of a directory of state that nobody but its owner, and
-// root, can have written.
-func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
+// ReadOwn reads a file of this user's directory of state that nobody but its owner,
+// and root, can have written.
+func ReadOwn(state, name string) ([]byte, error) { return readOwned(state, name, ownedByCaller) }
+
+// readOwned is [ReadOwn] for one of these owners.
+func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
