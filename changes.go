@@ -7,6 +7,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -67,12 +69,12 @@ const unreportedTime = 10 * time.Second
 
 // watchOf says what is to be compared for a sandbox: all of the host that its
 // commands can write. nil: there is nothing.
-func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
+func watchOf(req backend.Request, p protect.Protection) *snapshot.Watch {
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
 		return nil // the backend says so
 	}
-	w := &hostpath.Watch{Workspace: mounts[0].Source}
+	w := &snapshot.Watch{Workspace: mounts[0].Source}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			w.Roots = append(w.Roots, m.Source)
@@ -92,10 +94,10 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 }
 
 // before looks at what is there while the backend starts, until wait returns.
-func before(ctx context.Context, req backend.Request, p hostpath.Protection) (wait func() *hostpath.Snapshot) {
+func before(ctx context.Context, req backend.Request, p protect.Protection) (wait func() *snapshot.Snapshot) {
 	watch := watchOf(req, p) // what was seen is the backend's from here on
 	if watch == nil {
-		return func() *hostpath.Snapshot { return nil }
+		return func() *snapshot.Snapshot { return nil }
 	}
 	return p.Take(ctx, *watch)
 }
@@ -108,7 +110,7 @@ func (s *Sandbox) compare() {
 	s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
 }
 
-func newChanges(id, workspace string, found hostpath.Changes) Changes {
+func newChanges(id, workspace string, found snapshot.Changes) Changes {
 	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
 	for _, f := range found.List {
 		one := Change{Path: f.Path, Made: f.Made, Tool: f.By.Tool, Why: f.By.Why}
@@ -138,7 +140,7 @@ func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error
 
 func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Changes)) error {
 	began := time.Now()
-	looked := map[string]*hostpath.Snapshot{}
+	looked := map[string]*snapshot.Snapshot{}
 	for _, u := range list {
 		if time.Since(began) > unreportedTime || ctx.Err() != nil {
 			u.Release()
@@ -146,14 +148,14 @@ func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Change
 		}
 		c := Changes{Sandbox: u.Name()}
 		text, err := u.Text()
-		snapshot, decoded := (*hostpath.Snapshot)(nil), err
+		before, decoded := (*snapshot.Snapshot)(nil), err
 		if err == nil {
-			snapshot, decoded = hostpath.Decode(text)
+			before, decoded = snapshot.Decode(text)
 		}
 		if decoded != nil {
 			c.Unseen = []string{"its owner was killed, and what was there before its commands cannot be read: " + decoded.Error()}
 		} else {
-			c = newChanges(u.Name(), snapshot.Workspace(), snapshot.CompareWith(ctx, looked))
+			c = newChanges(u.Name(), before.Workspace(), before.CompareWith(ctx, looked))
 		}
 		if ctx.Err() != nil {
 			u.Release()

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -32,7 +32,7 @@ type Sandbox struct {
 	planted func(*Sandbox)
 	// before is what was there of the host's before any command; nil: nothing of
 	// it can be written. kept is the same on disk.
-	before *hostpath.Snapshot
+	before *snapshot.Snapshot
 	kept   run.Unreported
 	state  string // the directory of state
 

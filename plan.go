@@ -12,6 +12,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
@@ -89,8 +90,8 @@ const protectWait = 30 * time.Second
 // protect finds what commands must not change of what the host executes or
 // obeys, and puts it into the request. Where nothing is to be protected, nothing
 // that goes wrong holds up the start.
-func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Protection, error) {
-	unknown := hostpath.Protection{Relative: true}
+func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Protection, error) {
+	unknown := protect.Protection{Relative: true}
 	if req.Spec.Workspace.Source == "" {
 		return unknown, nil // no workspace of this host
 	}
@@ -103,17 +104,17 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Pr
 	case err != nil:
 		return unknown, err
 	}
-	var parse hostpath.Parse // nil for the backend without walls, which must not need any
+	var parse protect.Parse // nil for the backend without walls, which must not need any
 	if !host {
 		parse = gitParser{agent: req.Agent, state: req.StateDir}.parse
 	}
 	ctx, cancel := context.WithTimeout(ctx, protectWait)
 	defer cancel()
 	if open {
-		found := make(chan hostpath.Protection, 1)
+		found := make(chan protect.Protection, 1)
 		look := *req
 		go func() {
-			p, err := hostpath.Protect(ctx, look, mounts, parse)
+			p, err := protect.Protect(ctx, look, mounts, parse)
 			if err != nil {
 				p = unknown
 			}
@@ -126,7 +127,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Pr
 			return unknown, nil
 		}
 	}
-	p, err := hostpath.Protect(ctx, *req, mounts, parse)
+	p, err := protect.Protect(ctx, *req, mounts, parse)
 	if ctx.Err() != nil {
 		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
 			Hint: "look for a file system that does not answer, or allow changes with --unprotect '*'"}
@@ -139,7 +140,7 @@ func (o Options) protect(ctx context.Context, req *backend.Request) (hostpath.Pr
 const maxUnread = 8
 
 // losses says what of the host's programs is open to commands.
-func losses(p hostpath.Protection) []string {
+func losses(p protect.Protection) []string {
 	lost := slices.Clone(p.Opened)
 	for i, file := range p.Unread {
 		if i == maxUnread {

@@ -61,7 +61,7 @@ func (w *Way) refused(l Link, why string) error {
 // commands of this start can write.
 func (w *Way) changeable(l Link, dirs []Dir) error {
 	for _, d := range dirs {
-		if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
+		if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.Same(d.Identity) }) {
 			return w.refused(l, "and commands can make such links: "+d.Path+" is writable for them")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -25,7 +26,7 @@ type Mount struct {
 	Copied   bool   // commands get a copy instead
 	Dir      bool
 	UID, GID uint32 // its owner
-	ID       Identity
+	ID       dirfd.Identity
 	Index    int   // among the spec's mounts
 	dirs     []Dir // in which it lies, from "/" on
 }

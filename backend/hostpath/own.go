@@ -75,7 +75,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		switch {
 		case own.Dir && own.Spare && (way == nil || err == nil && !way.canBe()): // there is no state
 			for _, m := range mounts {
-				if m.Writable && under(own.Path, m.Source) {
+				if m.Writable && Under(own.Path, m.Source) {
 					errs = append(errs, Refuse(m.named(), m.Source, "commands could make "+own.Path+" ("+own.What+"), which cannot be covered", "name another directory"))
 				}
 			}
@@ -110,12 +110,12 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 // without following its path anew: the kernel names the running one free of links.
 func apart(file string, mounts []Mount, all map[string]mounted) bool {
 	info, err := os.Lstat(file)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 || slices.ContainsFunc(mounts, func(m Mount) bool { return under(file, m.Source) }) {
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 || slices.ContainsFunc(mounts, func(m Mount) bool { return Under(file, m.Source) }) {
 		return false
 	}
 	base := mountOf(all, file) // another mount of its file system may show it elsewhere
 	for _, m := range all {
-		if m.device == base.device && m.at != base.at && slices.ContainsFunc(mounts, func(o Mount) bool { return under(m.at, o.Source) || under(o.Source, m.at) }) {
+		if m.device == base.device && m.at != base.at && slices.ContainsFunc(mounts, func(o Mount) bool { return Under(m.at, o.Source) || Under(o.Source, m.at) }) {
 			return false
 		}
 	}

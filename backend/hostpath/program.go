@@ -71,7 +71,7 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 		}
 	}
 	for _, m := range mounts {
-		if m.Writable && (way.Exists && way.same(m.ID) || slices.ContainsFunc(way.Dirs, func(d Dir) bool { return d.same(m.ID) })) {
+		if m.Writable && (way.Exists && way.Same(m.ID) || slices.ContainsFunc(way.Dirs, func(d Dir) bool { return d.Same(m.ID) })) {
 			return Refuse(own.What, path, "commands of this sandbox can write to "+m.Source, "")
 		}
 	}

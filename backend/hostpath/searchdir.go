@@ -89,7 +89,7 @@ func otherWays(all map[string]mounted, way *Way) ([]*Way, error) {
 func (w *Way) searchable(list *Written, mounts []Mount) error {
 	dirs := append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{Path: w.Path, Identity: w.Identity})
 	for i, m := range mounts {
-		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.same(m.ID) })
+		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.Same(m.ID) })
 		switch {
 		case m.Writable && below:
 			return errors.New("commands can change it: it lies in " + m.Source + ", which is writable")

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -41,7 +42,7 @@ const (
 
 // entry is one directory that commands could change.
 type entry struct {
-	Identity
+	dirfd.Identity
 	path string
 	kept []string // own files in it, relative to it, that were always covered
 }
@@ -121,7 +122,7 @@ func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) 
 func (w *Written) find(d Dir) *entry {
 	for i := range w.entries {
 		e := &w.entries[i]
-		if e.Ino == d.Ino && (e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0)) {
+		if e.Ino == d.Ino && (e.Same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0)) {
 			return e
 		}
 	}
@@ -158,10 +159,10 @@ func (w *Written) above(dirs []Dir) (Dir, bool) {
 	return Dir{}, false
 }
 
-// keeps reports whether a path in these directories, each of which may be in
+// Keeps reports whether a path in these directories, each of which may be in
 // the list, was covered at every start: itself, or a directory above it. Where
 // it was not, it names a directory by which commands could reach it.
-func (w *Written) keeps(dirs []Dir, file string) (Dir, bool) {
+func (w *Written) Keeps(dirs []Dir, file string) (Dir, bool) {
 	for _, d := range dirs {
 		rel, _ := Within(file, d.Path)
 		for e := range w.each(d) {
@@ -199,7 +200,7 @@ func parseEntry(line string) (e entry, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil {
 		return e, false
 	}
-	e.Identity = Identity{confine.FileID{Dev: dev, Ino: ino}, born}
+	e.Identity = dirfd.Identity{FileID: confine.FileID{Dev: dev, Ino: ino}, Born: born}
 	for rest := f[3]; ; {
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
@@ -264,12 +265,12 @@ var errTooMany = errors.New("more directories than are listed")
 
 // gone reports whether a directory is not where it was any more.
 func (e *entry) gone() bool {
-	var st stat
-	err := st.of(unix.AT_FDCWD, e.path)
+	var st dirfd.Stat
+	err := st.Of(unix.AT_FDCWD, e.path)
 	if err != nil {
 		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 	}
-	return !st.same(e.Identity)
+	return !st.Same(e.Identity)
 }
 
 // remember adds directories to the list of this name in a directory of state, before
