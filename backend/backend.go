@@ -171,6 +171,19 @@ type StartError struct {
 	Err    error  `json:"-"`                // what ended the wait, of [Interrupted] alone
 }
 
+// Failed returns the error of an operation of a start that failed with err, the errno
+// of which it keeps where there is one.
+func Failed(stage, op, object string, err error, hint string) *StartError {
+	e := &StartError{Stage: stage, Op: op, Object: object, Hint: hint}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+	} else {
+		e.Cause = err.Error()
+	}
+	return e
+}
+
 // Interrupted is the error of a start whose context ended while object was awaited.
 func Interrupted(ctx context.Context, stage, object string) *StartError {
 	cause := context.Cause(ctx)

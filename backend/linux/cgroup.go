@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/cgroup/systemd"
 	"github.com/paddock-dev/paddock/policy"
 
@@ -45,7 +46,7 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 	defer func() {
 		if err != nil {
 			c.remove()
-			c, err = nil, fail("cgroup", "create", filepath.Join(h.place.Dir, name), err, cgroupHint(err))
+			c, err = nil, backend.Failed("cgroup", "create", filepath.Join(h.place.Dir, name), err, cgroupHint(err))
 		}
 	}()
 	if c.parent, err = cgroup.Open(h.place.Dir); err != nil {
@@ -77,7 +78,7 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 func (c *control) settle(h hierarchy, limits cgroup.Limits) error {
 	err := c.settleAll(h, limits)
 	if err != nil {
-		return fail("cgroup", "bound", c.dir, err, cgroupHint(err))
+		return backend.Failed("cgroup", "bound", c.dir, err, cgroupHint(err))
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (e *executables) file(name string, depth int) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return false
 	}
-	if m != nil && m.writable {
+	if m != nil && m.Writable {
 		e.refuse(*m, at)
 		return true
 	}
@@ -97,8 +97,8 @@ func (e *executables) file(name string, depth int) bool {
 	return true
 }
 
-func (e *executables) refuse(m userMount, at string) {
-	e.errs = append(e.errs, badSource(m.field, m.source, "commands could change "+at+", which commands.allow lets them execute", "make it visible read-only"))
+func (e *executables) refuse(m hostpath.Mount, at string) {
+	e.errs = append(e.errs, hostpath.Refuse(m.Field, m.Source, "commands could change "+at+", which commands.allow lets them execute", "make it visible read-only"))
 }
 
 // helper is what a program starts others from by itself, outside of PATH or
@@ -143,7 +143,7 @@ func (e *executables) helpersOf(name string) {
 	for _, pattern := range h.dirs {
 		matches, _ := filepath.Glob(filepath.Join(e.view.root, pattern))
 		for _, host := range matches {
-			rel, _ := within(host, e.view.root)
+			rel, _ := hostpath.Within(host, e.view.root)
 			e.dir("/" + rel)
 		}
 	}
@@ -166,8 +166,8 @@ func (e *executables) dir(name string) {
 		return
 	}
 	for _, m := range e.view.mounts {
-		_, inside := within(host, m.source)
-		if _, holds := within(m.source, host); m.writable && (inside || holds) {
+		_, inside := hostpath.Within(host, m.Source)
+		if _, holds := hostpath.Within(m.Source, host); m.Writable && (inside || holds) {
 			e.refuse(m, at)
 			return
 		}

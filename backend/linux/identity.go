@@ -3,7 +3,6 @@
 package linux
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/clone"
 
 	"github.com/paddock-dev/paddock/confine"
@@ -49,7 +50,7 @@ func chooseIdentity() (identity, error) {
 	if euid == 0 {
 		initial, err := inInitialUserns()
 		if err != nil {
-			return identity{}, fail("identity", "read", "/proc/self/uid_map", err, "mount /proc")
+			return identity{}, backend.Failed("identity", "read", "/proc/self/uid_map", err, "mount /proc")
 		}
 		if initial {
 			return identity{kind: idmap, uid: lentFirst, gid: lentFirst}, nil
@@ -65,7 +66,7 @@ func chooseIdentity() (identity, error) {
 func (id *identity) keepGroups() error {
 	groups, err := syscall.Getgroups()
 	if err != nil {
-		return fail("identity", "getgroups", "", err, "")
+		return backend.Failed("identity", "getgroups", "", err, "")
 	}
 	for _, g := range groups {
 		if g != int(id.gid) {
@@ -90,26 +91,18 @@ func (id identity) maps() (uids, gids []confine.IDMap) {
 
 // asOwner is the next step of the ladder where a mount cannot be id-mapped:
 // the sandbox runs as the owner of everything that was named, who must not be root.
-func asOwner(mounts []userMount) (identity, error) {
+func asOwner(mounts []hostpath.Mount) (identity, error) {
 	var id identity
 	for i, m := range mounts {
-		if m.uid == 0 {
-			return identity{}, fmt.Errorf("%s belongs to root, and its file system cannot be id-mapped", m.source)
+		if m.UID == 0 {
+			return identity{}, fmt.Errorf("%s belongs to root, and its file system cannot be id-mapped", m.Source)
 		}
-		if i > 0 && (m.uid != id.uid || m.gid != id.gid) {
-			return identity{}, fmt.Errorf("%s and %s have different owners, and their file systems cannot be id-mapped", mounts[0].source, m.source)
+		if i > 0 && (m.UID != id.uid || m.GID != id.gid) {
+			return identity{}, fmt.Errorf("%s and %s have different owners, and their file systems cannot be id-mapped", mounts[0].Source, m.Source)
 		}
-		id = identity{kind: owner, uid: m.uid, gid: m.gid}
+		id = identity{kind: owner, uid: m.UID, gid: m.GID}
 	}
 	return id, nil
-}
-
-func errnoOf(err error) (int, bool) {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return int(errno), true
-	}
-	return 0, false
 }
 
 // idmapMount makes a detached mount of a user's path in which its owner
@@ -119,19 +112,19 @@ func errnoOf(err error) (int, bool) {
 // read-only, and with its owners as they are, so that commands read there what
 // everybody may.
 // What goes on after it returns is in helpers.
-func idmapMount(m userMount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
+func idmapMount(m hostpath.Mount, id identity, helpers *sync.WaitGroup) (*os.File, error) {
 	userns, err := newUserns(helpers,
-		confine.IDMap{Inside: m.uid, Host: id.uid, Count: 1},
-		confine.IDMap{Inside: m.gid, Host: id.gid, Count: 1})
+		confine.IDMap{Inside: m.UID, Host: id.uid, Count: 1},
+		confine.IDMap{Inside: m.GID, Host: id.gid, Count: 1})
 	if err != nil {
 		return nil, err
 	}
 	defer userns.Close()
-	tree, err := confine.OpenResolved(m.source, m.id)
+	tree, err := confine.OpenResolved(m.Source, m.ID.FileID)
 	if err != nil {
 		return nil, os.NewSyscallError("open", err)
 	}
-	f := os.NewFile(uintptr(tree), m.source)
+	f := os.NewFile(uintptr(tree), m.Source)
 	err = confine.BelowReadOnly(tree)
 	if err == nil {
 		err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})

@@ -43,15 +43,15 @@ var landlockLosses = []string{
 }
 
 // landlockPlan is newPlan for the landlock level.
-func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
+func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
 		Env:       landlockEnvironment(spec, id, scratch),
-		Workspace: mounts[0].source,
+		Workspace: mounts[0].Source,
 		Scratch:   scratch,
 	}}
 	if b.abi < confine.LandlockScopesABI {
-		return nil, fail("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
+		return nil, backend.Failed("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use level full, or a kernel from 6.12 on with landlock among its security modules")
 	}
 	if err := b.outOfReach(req, scratch); err != nil {
@@ -125,10 +125,10 @@ func (b *builder) hostRules() []confine.PathRule {
 		confine.PathRule{Path: path.Join(b.plan.Scratch, confine.ScratchSecrets), Access: confine.AccessRead})
 	for _, m := range b.mounts {
 		access := confine.AccessExec
-		if m.writable {
+		if m.Writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true, ID: m.id})
+		rules = append(rules, confine.PathRule{Path: m.Source, Access: access, Resolved: true, ID: m.ID.FileID})
 	}
 	return rules
 }
@@ -138,17 +138,17 @@ func (b *builder) hostRules() []confine.PathRule {
 func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	const level = "the landlock level"
 	for _, m := range b.mounts {
-		_, holds := within(futurePath(scratch), m.source)
-		if _, inside := within(m.source, futurePath(scratch)); inside || holds {
-			return badSource(m.field, m.source, "it shows Paddock's own state, which "+level+" cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
+		_, holds := hostpath.Within(hostpath.Future(scratch), m.Source)
+		if _, inside := hostpath.Within(m.Source, hostpath.Future(scratch)); inside || holds {
+			return hostpath.Refuse(m.Field, m.Source, "it shows Paddock's own state, which "+level+" cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
 		}
 	}
-	covers, err := hostpath.Covers(req, b.named())
+	covers, err := hostpath.Covers(req, b.mounts)
 	if err == nil {
-		err = hostpath.Refused(covers, b.named(), level, "level full")
+		err = hostpath.Refused(covers, b.mounts, level, "level full")
 	}
 	if err == nil {
-		err = hostpath.NothingBelow(b.named(), level)
+		err = hostpath.NothingBelow(b.mounts, level)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[stri
 
 // landlockIdentity is who commands are at the landlock level: the caller or,
 // where that is root, the owner of all that was named.
-func landlockIdentity(spec policy.Spec, mounts []userMount) (identity, error) {
+func landlockIdentity(spec policy.Spec, mounts []hostpath.Mount) (identity, error) {
 	id := identity{kind: caller, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	if id.uid == 0 {
 		other, err := asOwner(mounts)
@@ -174,7 +174,7 @@ func landlockIdentity(spec policy.Spec, mounts []userMount) (identity, error) {
 			return other, nil
 		}
 		if !spec.Allows(policy.DegradeIdentity) {
-			return identity{}, fail("identity", "choose", "", fmt.Errorf("the caller is root, and %s belongs to root", mounts[0].source),
+			return identity{}, backend.Failed("identity", "choose", "", fmt.Errorf("the caller is root, and %s belongs to root", mounts[0].Source),
 				"run paddock as an ordinary user, use a workspace that one owns, or let commands keep uid 0, without capabilities: --allow-degraded="+policy.DegradeIdentity)
 		}
 	}
@@ -227,7 +227,7 @@ func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 			err = os.Lchown(at, int(id.uid), int(id.gid))
 		}
 		if err != nil {
-			return fail("state", "create", at, err, "")
+			return backend.Failed("state", "create", at, err, "")
 		}
 	}
 	return nil
@@ -257,7 +257,7 @@ func (b *builder) landlock(spec policy.Spec) error {
 	case b.abi >= confine.LandlockScopesABI:
 		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
 	case spec.Network == "host" && !spec.Allows(policy.DegradeSockets):
-		return fail("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
+		return backend.Failed("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use --network none, a kernel from 6.12 on with landlock among its security modules, or --allow-degraded="+policy.DegradeSockets)
 	case spec.Network == "host":
 		b.degrade(policy.DegradeSockets)
@@ -337,8 +337,8 @@ func (b *builder) fileRules() []confine.PathRule {
 		rules = append(rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
 	}
 	for _, m := range b.mounts {
-		if m.writable || m.copied {
-			rules = append(rules, confine.PathRule{Path: m.target, Access: confine.AccessAll})
+		if m.Writable || m.Copied {
+			rules = append(rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
 		}
 	}
 	return rules

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -94,7 +95,7 @@ func (b *builder) limits(l policy.Limits) error {
 func (b *builder) hostHas(l policy.Limits) error {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		return fail("plan", "sysinfo", "", err, "")
+		return backend.Failed("plan", "sysinfo", "", err, "")
 	}
 	if total := policy.Size(info.Totalram * uint64(info.Unit)); l.Memory > total && !b.spec.Allows(policy.DegradeMemory) {
 		return &policy.FieldError{Field: "limits.memory", Value: l.Memory.String(), Reason: "this host has " + strconv.FormatInt(int64(total/policy.MiB), 10) + "MiB", Hint: "ask for less, or leave it out"}
@@ -124,7 +125,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		kept["processes"] = "pids.max=" + number
 		return nil
 	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
-		return fail("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
+		return backend.Failed("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
 			"use a workspace that an ordinary user owns, or level full")
 	case bare && b.plan.Holds.UIDHost == 0:
 		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the number of processes is not bounded: the kernel counts none of uid 0")
@@ -183,7 +184,7 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 	if remedy != "" {
 		hint += "; or " + remedy
 	}
-	return fail("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
+	return backend.Failed("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
 }
 
 // lacks says why a controller is missing and what to do about it, in the probe's

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -89,7 +90,8 @@ func try(flags uintptr, mount clone.Mount) syscall.Errno {
 	if errors.As(err, &failed) && failed.Stage == clone.StageExec {
 		return 0
 	}
-	errno, _ := errnoOf(err)
+	var errno syscall.Errno
+	_ = errors.As(err, &errno)
 	return syscall.Errno(errno)
 }
 
@@ -136,8 +138,8 @@ func probeIdmap() backend.Feature {
 	if err != nil {
 		return verdict(f, false, err.Error())
 	}
-	m := userMount{source: dir}
-	if err := m.locate(dir); err != nil {
+	m := hostpath.Mount{Source: dir}
+	if err := m.Locate(dir); err != nil {
 		return verdict(f, false, err.Error())
 	}
 	var helpers sync.WaitGroup

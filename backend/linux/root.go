@@ -73,7 +73,7 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	}
 	names, err := namesIn(dir)
 	if err != nil {
-		return badSource("rootfs", spec.RootFS, reason(err), "")
+		return hostpath.Refuse("rootfs", spec.RootFS, hostpath.Reason(err), "")
 	}
 	for _, name := range names {
 		if !slices.Contains(ownPlaces, name) {
@@ -103,11 +103,11 @@ func (b *builder) below(root, name string, own []string) error {
 		err = errors.New("it is no directory")
 	}
 	if err != nil {
-		return badSource("rootfs", dir, reason(err), "")
+		return hostpath.Refuse("rootfs", dir, hostpath.Reason(err), "")
 	}
 	entries, err := namesIn(dir)
 	if err != nil {
-		return badSource("rootfs", dir, reason(err), "")
+		return hostpath.Refuse("rootfs", dir, hostpath.Reason(err), "")
 	}
 	for _, e := range entries {
 		if !slices.Contains(own, e) {
@@ -144,23 +144,23 @@ func (b *builder) rootSource(written string) (string, error) {
 	const field = "rootfs"
 	way, err := hostpath.Follow(written) // links in it were judged with the mounts
 	if err != nil {
-		return "", badSource(field, written, reason(err), "")
+		return "", hostpath.Refuse(field, written, hostpath.Reason(err), "")
 	}
 	dir := way.Path
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return "", badSource(field, written, reason(err), "")
+		return "", hostpath.Refuse(field, written, hostpath.Reason(err), "")
 	case !info.IsDir():
-		return "", badSource(field, written, "it is not a directory", "name a directory that holds usr, bin and lib")
+		return "", hostpath.Refuse(field, written, "it is not a directory", "name a directory that holds usr, bin and lib")
 	case !state.Exists(filepath.Join(dir, "usr")) && !state.Exists(filepath.Join(dir, "bin")):
-		return "", badSource(field, written, "it holds neither usr nor bin, and so no programs", "name a directory that holds a root file system")
+		return "", hostpath.Refuse(field, written, "it holds neither usr nor bin, and so no programs", "name a directory that holds a root file system")
 	case dir == "/":
-		return "", badSource(field, written, "it is the host's own root", `"host" shows its system directories`)
+		return "", hostpath.Refuse(field, written, "it is the host's own root", `"host" shows its system directories`)
 	}
 	for _, m := range b.mounts {
-		if _, ok := within(dir, m.source); ok && m.writable {
-			return "", badSource(field, written, "commands can change it: it lies in "+m.source, "name one outside of what is writable")
+		if _, ok := hostpath.Within(dir, m.Source); ok && m.Writable {
+			return "", hostpath.Refuse(field, written, "commands can change it: it lies in "+m.Source, "name one outside of what is writable")
 		}
 	}
 	if os.Geteuid() != 0 {
@@ -169,7 +169,7 @@ func (b *builder) rootSource(written string) (string, error) {
 	for at := dir; at != "/"; at = filepath.Dir(at) {
 		var st unix.Stat_t
 		if err := unix.Stat(at, &st); err == nil && st.Mode&0o001 == 0 {
-			return "", badSource(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
+			return "", hostpath.Refuse(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
 		}
 	}
 	return dir, nil

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -22,9 +20,6 @@ import (
 )
 
 var errProtocol = errors.New("it speaks another version of the protocol")
-
-// maxLog bounds what is read of the agent's standard error, in bytes.
-const maxLog = 64 << 10
 
 // sandbox is a running agent.
 type sandbox struct {
@@ -134,7 +129,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			case <-hurry:
 			}
 		}
-		s.kill(func() { s.death.Log = s.log() }, s.dir.Empty)
+		s.kill(func() { s.death.Log = s.dir.Log() }, s.dir.Empty)
 		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
 		if s.group != nil {
 			s.death.Proved = s.group.awaitEmpty(tidyTime)
@@ -164,22 +159,11 @@ func (s *sandbox) Thaw(ctx context.Context) error {
 }
 
 func noGroup(op string) error {
-	return fail("cgroup", op, "the commands", errors.New("they have no control group"), "see paddock doctor for what control groups need here")
+	return backend.Failed("cgroup", op, "the commands", errors.New("they have no control group"), "see paddock doctor for what control groups need here")
 }
 
 // tidyTime is what an agent without namespaces gets to end all that it started.
 const tidyTime = 10 * time.Second
-
-// log is what the agent wrote on its standard error.
-func (s *sandbox) log() string {
-	f, err := os.Open(filepath.Join(s.dir.Path, state.LogName))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, maxLog))
-	return string(text)
-}
 
 // explain finds the cause behind an agent that is not there: its program was
 // not executed, or it left last words.
@@ -194,7 +178,7 @@ func (s *sandbox) explain(err error) error {
 	if e.Stage != "boot" {
 		return err
 	}
-	text := s.log()
+	text := s.dir.Log()
 	if e.Err == nil && s.status.Exited() && text == "" {
 		// Its end closed the socket that it was spoken to on. An agent says why it ends.
 		e.Op, e.Object, e.Errno, e.Hint = "await the agent", "", 0, agentHint

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -65,7 +66,7 @@ func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	wg.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return fail("verify", "look at", checks[i].what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
+			return backend.Failed("verify", "look at", checks[i].what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
 		}
 	}
 	return nil

@@ -21,18 +21,18 @@ import (
 // view is the sandbox's file tree, seen from the host before there is one.
 type view struct {
 	root   string // that programs come from, "/" for the host's own
-	mounts []userMount
+	mounts []hostpath.Mount
 }
 
 func (b *builder) view() view {
 	v := view{root: "/", mounts: b.mounts}
 	if b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
-		v.root = realPath(b.spec.RootFS)
+		v.root = hostpath.Real(b.spec.RootFS)
 	}
 	if len(b.plan.Namespaces) == 0 { // paths are the host's
 		v.mounts = slices.Clone(v.mounts)
 		for i := range v.mounts {
-			v.mounts[i].target = v.mounts[i].source
+			v.mounts[i].Target = v.mounts[i].Source
 		}
 	}
 	return v
@@ -40,16 +40,16 @@ func (b *builder) view() view {
 
 // host is where a path inside lies on the host, and the mount that shows it.
 // It is empty for what programs cannot come from.
-func (v view) host(at string) (string, *userMount) {
-	var deepest *userMount
+func (v view) host(at string) (string, *hostpath.Mount) {
+	var deepest *hostpath.Mount
 	var below string
 	for i, m := range v.mounts {
-		if rel, ok := within(at, m.target); ok && (deepest == nil || len(m.target) > len(deepest.target)) {
+		if rel, ok := hostpath.Within(at, m.Target); ok && (deepest == nil || len(m.Target) > len(deepest.Target)) {
 			deepest, below = &v.mounts[i], rel
 		}
 	}
 	if deepest != nil {
-		return path.Join(deepest.source, below), deepest
+		return path.Join(deepest.Source, below), deepest
 	}
 	top, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
 	if top != "etc" && slices.Contains(ownPlaces, top) {
@@ -60,16 +60,16 @@ func (v view) host(at string) (string, *userMount) {
 
 // leads says whether a directory inside is there for a mount below it.
 func (v view) leads(at string) bool {
-	return slices.ContainsFunc(v.mounts, func(m userMount) bool {
-		_, below := within(m.target, at)
+	return slices.ContainsFunc(v.mounts, func(m hostpath.Mount) bool {
+		_, below := hostpath.Within(m.Target, at)
 		return below
 	})
 }
 
 // writable is the mount through which commands could change a file of the host.
-func (v view) writable(host string) *userMount {
+func (v view) writable(host string) *hostpath.Mount {
 	for i, m := range v.mounts {
-		if _, ok := within(host, m.source); ok && m.writable {
+		if _, ok := hostpath.Within(host, m.Source); ok && m.Writable {
 			return &v.mounts[i]
 		}
 	}
@@ -170,7 +170,7 @@ func (v view) unsearchable(req backend.Request, entry string) string {
 		return "it is not valid UTF-8"
 	}
 	dir := path.Clean(entry)
-	if _, mount := v.host(dir); mount == nil && !slices.ContainsFunc(systemDirs, func(top string) bool { _, ok := within(dir, top); return ok }) {
+	if _, mount := v.host(dir); mount == nil && !slices.ContainsFunc(systemDirs, func(top string) bool { _, ok := hostpath.Within(dir, top); return ok }) {
 		return "it is not visible inside"
 	}
 	resolved, err := hostpath.SearchDir(req, dir)

@@ -37,7 +37,7 @@ const (
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
 	agent, err := os.Open(req.Agent)
 	if err != nil {
-		return nil, fail("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
+		return nil, backend.Failed("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	defer agent.Close()
 	return w.start(ctx, req, agent)
@@ -96,7 +96,7 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 	}
 	s.record.Isolation = &s.isolation
 	if err := s.dir.Save(s.record); err != nil {
-		return fail("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
+		return backend.Failed("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
 	}
 	o.Nonce = g.Nonce
 	if o.Line, err = g.Line(); err != nil {
-		return nil, fail(keeper.StageAgent, "speak to", "the agent", err, "")
+		return nil, backend.Failed(keeper.StageAgent, "speak to", "the agent", err, "")
 	}
 	return o, nil
 }
@@ -178,7 +178,7 @@ func lookPath(stateDir, name string, env []string) (string, error) {
 			err = executable(path)
 		}
 		if err != nil {
-			return "", fail(keeper.StageWall, "start", name, err, "name a program that exists and can be executed")
+			return "", backend.Failed(keeper.StageWall, "start", name, err, "name a program that exists and can be executed")
 		}
 		return path, hostpath.Program(keeper.StageWall, stateDir, name, path, nil)
 	}
@@ -205,7 +205,7 @@ func lookPath(stateDir, name string, env []string) (string, error) {
 	if errors.Is(found, exec.ErrNotFound) {
 		found = errors.New("it is not found in PATH")
 	}
-	return "", fail(keeper.StageWall, "start", name, found, "install it, or name it by its path")
+	return "", backend.Failed(keeper.StageWall, "start", name, found, "install it, or name it by its path")
 }
 
 func executable(path string) error {
@@ -232,18 +232,6 @@ func Environment() []string {
 		}
 	}
 	return env
-}
-
-// fail makes a StartError of an operation that failed.
-func fail(stage, op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: stage, Op: op, Object: object, Hint: hint}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		e.Errno = int(errno)
-	} else {
-		e.Cause = err.Error()
-	}
-	return e
 }
 
 // uploadScript is for any POSIX shell, in one line and without single quotes or
@@ -277,7 +265,7 @@ var uploadScript = strings.Join([]string{
 func upload(o *keeper.Order, agent *os.File) (command []string, err error) {
 	h := sha256.New()
 	if o.Upload, err = io.Copy(h, agent); err != nil {
-		return nil, fail("agent", "read", agent.Name(), err, "")
+		return nil, backend.Failed("agent", "read", agent.Name(), err, "")
 	}
 	o.UploadNonce = nonce()
 	script := strings.NewReplacer("NONCE", o.UploadNonce, "SIZE", strconv.FormatInt(o.Upload, 10), "HASH", hex.EncodeToString(h.Sum(nil))).Replace(uploadScript)
