@@ -54,34 +54,25 @@ type Change struct {
 // Empty reports whether there is nothing to tell.
 func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen)+len(c.Git) == 0 }
 
-func (c Changes) planted() []string { return paths(c.Planted) }
-
-func paths(list []Change) []string {
-	var all []string
-	for _, c := range list {
-		all = append(all, c.Path)
-	}
-	return all
-}
-
 // unreportedTime bounds what a start takes to compare for owners that were killed.
 const unreportedTime = 10 * time.Second
 
-// watchOf says what is to be compared for a sandbox: all of the host that its
-// commands can write. nil: there is nothing.
-func watchOf(req backend.Request, p protect.Protection) *snapshot.Watch {
+// before looks at all of the host that commands of a sandbox can write, while the
+// backend starts, until wait returns. What wait returns is nil where there is nothing.
+func before(ctx context.Context, req backend.Request, p protect.Protection) (wait func() *snapshot.Snapshot) {
+	none := func() *snapshot.Snapshot { return nil }
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
-		return nil // the backend says so
+		return none // the backend says so
 	}
-	w := &snapshot.Watch{Workspace: mounts[0].Source}
+	w := snapshot.Watch{Workspace: mounts[0].Source}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			w.Roots = append(w.Roots, m.Source)
 		}
 	}
 	if len(w.Roots) == 0 {
-		return nil
+		return none
 	}
 	w.Homes, w.Relative = p.Homes, p.Relative
 	if w.Homes == nil { // nothing was protected
@@ -90,24 +81,7 @@ func watchOf(req backend.Request, p protect.Protection) *snapshot.Watch {
 	for _, at := range p.Watch {
 		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"})
 	}
-	return w
-}
-
-// before looks at what is there while the backend starts, until wait returns.
-func before(ctx context.Context, req backend.Request, p protect.Protection) (wait func() *snapshot.Snapshot) {
-	watch := watchOf(req, p) // what was seen is the backend's from here on
-	if watch == nil {
-		return func() *snapshot.Snapshot { return nil }
-	}
-	return p.Take(ctx, *watch)
-}
-
-// compare tells what has changed, once nothing runs inside any more.
-func (s *Sandbox) compare() {
-	if s.before == nil {
-		return
-	}
-	s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
+	return p.Take(ctx, w) // what was seen is the backend's from here on
 }
 
 func newChanges(id, workspace string, found snapshot.Changes) Changes {

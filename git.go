@@ -37,9 +37,6 @@ const gitWait = 5 * time.Second
 // compareGit compares the commands' copies of git's configuration with the host's
 // files, and keeps what can be taken over.
 func (s *Sandbox) compareGit() {
-	if s.before == nil { // commands could write nothing of the host's
-		return
-	}
 	var kept []gitconfig.Kept
 	files, added := slices.Collect(maps.Keys(s.death.Copies)), 0
 	slices.SortFunc(files, func(a, b string) int { // nested repositories come last, and go short

@@ -106,7 +106,13 @@ func (s *Sandbox) Done() <-chan struct{} { return s.wall.Done() }
 
 // Planted lists the paths of [Changes].Planted. It is known after
 // [Sandbox.Close], and empty before.
-func (s *Sandbox) Planted() []string { return s.Changes().planted() }
+func (s *Sandbox) Planted() []string {
+	var paths []string
+	for _, c := range s.Changes().Planted {
+		paths = append(paths, c.Path)
+	}
+	return paths
+}
 
 // Changes is what the commands have made or changed of what programs of the
 // host execute or obey. It is known after [Sandbox.Close], and empty before.
@@ -138,8 +144,10 @@ func (s *Sandbox) Close() error {
 func (s *Sandbox) stop() (backend.Death, error) {
 	s.stopOnce.Do(func() {
 		s.death, s.stopErr = s.wall.Stop(context.Background(), 0)
-		s.compare()
-		s.compareGit()
+		if s.before != nil { // commands could write to the host
+			s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
+			s.compareGit()
+		}
 		close(s.stopped)
 		if s.planted != nil && !s.changes.Empty() {
 			s.planted(s)

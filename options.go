@@ -199,9 +199,9 @@ func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, er
 }
 
 func namedAgent(path, from string) (string, error) {
-	abs, err := absolute(path, from)
+	abs, err := hostpath.Abs(path)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("cannot use %s: %w", from, err)
 	}
 	if err := checkProgram(abs); err != nil {
 		return "", agentMissing([]string{from + " = " + abs + " (" + err.Error() + ")"})
@@ -274,12 +274,4 @@ func trustState(dir, field string) (string, *hostpath.Seen, error) {
 		e.Hint = "choose a directory of your own with " + StateDirEnv
 	}
 	return path, seen, err
-}
-
-func absolute(dir, from string) (string, error) {
-	abs, err := hostpath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("cannot use %s: %w", from, err)
-	}
-	return abs, nil
 }

@@ -3,8 +3,10 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -133,7 +135,7 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	if b.addTmpfs(policy.TmpPath, int64(limits.Tmp)) && b.addTmpfs(policy.HomePath, int64(limits.Tmp)) {
 		b.home = policy.HomePath
 	}
-	for _, v := range img.volumes() {
+	for _, v := range slices.Sorted(maps.Keys(img.Config.Volumes)) { // for which the image wants storage that outlives it
 		if b.addTmpfs(v, int64(limits.Tmp)) {
 			b.lost = append(b.lost, "the image's volume "+v+" is an empty place in memory")
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +85,3 @@ func isAbsent(said string) bool {
 	lower := strings.ToLower(said)
 	return strings.Contains(lower, "no such") || strings.Contains(lower, "not known") || strings.Contains(lower, "not found") || strings.Contains(lower, "no image")
 }
-
-// volumes are the places for which the image wants storage that outlives it.
-func (i *image) volumes() []string { return slices.Sorted(maps.Keys(i.Config.Volumes)) }

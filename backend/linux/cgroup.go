@@ -61,7 +61,7 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 	if c.work, err = c.group.Create(confine.WorkGroup); err != nil {
 		return c, err
 	}
-	if !isRoot() {
+	if os.Geteuid() != 0 {
 		return c, nil // all of it is the caller's, and so the sandbox's
 	}
 	for _, file := range []string{"cgroup.procs", confine.WorkGroup, confine.WorkGroup + "/cgroup.procs"} {
@@ -72,18 +72,15 @@ func newControl(h hierarchy, name string, id identity) (c *control, err error) {
 	return c, nil
 }
 
-// settle bounds the commands, once the agent and its init have begun their
-// lives in the group: a group that holds processes hands no controllers on, so
-// they move into one of their own first.
-func (c *control) settle(h hierarchy, limits cgroup.Limits) error {
-	err := c.settleAll(h, limits)
-	if err != nil {
-		return backend.Failed("cgroup", "bound", c.dir, err, cgroupHint(err))
-	}
-	return nil
-}
-
-func (c *control) settleAll(h hierarchy, limits cgroup.Limits) error {
+// settle bounds the commands, once the agent and its init have started in the
+// group: a group that holds processes cannot delegate controllers, so they move into
+// one of their own first.
+func (c *control) settle(h hierarchy, limits cgroup.Limits) (err error) {
+	defer func() {
+		if err != nil {
+			err = backend.Failed("cgroup", "bound", c.dir, err, cgroupHint(err))
+		}
+	}()
 	agent, err := c.group.Vacate(confine.AgentGroup)
 	if err != nil {
 		return err
@@ -92,7 +89,7 @@ func (c *control) settleAll(h hierarchy, limits cgroup.Limits) error {
 	for _, g := range []*cgroup.Group{c.group, c.work} {
 		got, err := g.Enable(h.place.Controllers...)
 		if len(got) < len(h.place.Controllers) {
-			return errors.Join(err, fmt.Errorf("the group %s hands on %v, and %v is needed", g.Name(), got, h.place.Controllers))
+			return errors.Join(err, fmt.Errorf("the group %s delegates %v, and %v is needed", g.Name(), got, h.place.Controllers))
 		}
 	}
 	return c.work.Set(limits)

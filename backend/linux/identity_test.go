@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -40,7 +41,7 @@ func TestCommandIdentity(t *testing.T) {
 	if len(pids) == 0 { // a shell about to start its program is two
 		t.Fatalf("the command is %v", pids)
 	}
-	status, err := readStatus(fmt.Sprintf("/proc/%d/status", pids[0]))
+	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pids[0]))
 	if err != nil {
 		t.Fatal(err)
 	}

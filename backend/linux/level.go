@@ -109,7 +109,7 @@ func (b *builder) hostRules() []confine.PathRule {
 		}
 	}
 	add(confine.AccessExec, systemDirs...)
-	for _, dir := range b.shownEtc() {
+	for _, dir := range shownEtc() {
 		add(confine.AccessRead, dir)
 	}
 	for _, f := range madeEtc(b.spec) {

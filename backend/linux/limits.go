@@ -5,7 +5,6 @@ package linux
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -235,9 +235,6 @@ func (b *builder) groupLimits() cgroup.Limits {
 	return limits
 }
 
-// isRoot says whether this process has the host's root in its hands.
-func isRoot() bool { return os.Geteuid() == 0 }
-
 // watch is a limit of a user namespace on what watches files. What processes in
 // the namespace have counts for the user who made it, too, and without a limit of
 // its own a sandbox could leave that user's other programs none.
@@ -254,7 +251,7 @@ var watching = []watch{
 
 // bound is at most half of what the host lets one user have.
 func (w watch) bound() int {
-	text, err := readProc("/proc/sys/" + w.host)
+	text, err := state.ReadProc("/proc/sys/" + w.host)
 	if err != nil {
 		return w.most
 	}

@@ -83,8 +83,11 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	if err := b.below(dir, "var", []string{"tmp", "run", "lock"}); err != nil {
 		return err
 	}
-	made := madeEtc(spec)
-	if err := b.below(dir, "etc", namesOf(made)); err != nil {
+	made, own := madeEtc(spec), []string{"shadow", "gshadow", "mtab"} // these would tell of users that the sandbox does not have
+	for _, f := range made {
+		own = append(own, f.name)
+	}
+	if err := b.below(dir, "etc", own); err != nil {
 		return err
 	}
 	b.addEtc(made)
@@ -192,27 +195,23 @@ var etcBelow = []string{
 	"ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
 }
 
-func isShown(name string) bool {
-	return slices.ContainsFunc(etcShown, func(pattern string) bool {
-		prefix, open := strings.CutSuffix(pattern, "*")
-		return name == pattern || open && strings.HasPrefix(name, prefix)
-	})
-}
-
 // etc makes the sandbox's /etc: shown from the host, or made for it.
 func (b *builder) etc(spec policy.Spec) {
-	for _, p := range b.shownEtc() {
+	for _, p := range shownEtc() {
 		b.show(p, p, "configuration that programs need")
 	}
 	b.addEtc(madeEtc(spec))
 }
 
-// shownEtc is what of the host's /etc is shown.
-func (b *builder) shownEtc() []string {
+// shownEtc returns the paths of the host's /etc that are shown.
+func shownEtc() []string {
 	var paths []string
 	entries, _ := os.ReadDir("/etc")
 	for _, e := range entries {
-		if isShown(e.Name()) {
+		if slices.ContainsFunc(etcShown, func(pattern string) bool {
+			prefix, open := strings.CutSuffix(pattern, "*")
+			return e.Name() == pattern || open && strings.HasPrefix(e.Name(), prefix)
+		}) {
 			paths = append(paths, "/etc/"+e.Name())
 		}
 	}
@@ -241,15 +240,6 @@ func madeEtc(spec policy.Spec) []madeFile {
 		{"resolv.conf", resolv},
 		{"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
 	}
-}
-
-func namesOf(files []madeFile) []string {
-	var names []string
-	for _, f := range files {
-		names = append(names, f.name)
-	}
-	// These would tell of users that the sandbox does not have.
-	return append(names, "shadow", "gshadow", "mtab")
 }
 
 func (b *builder) addEtc(files []madeFile) {

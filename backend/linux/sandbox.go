@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -185,18 +186,10 @@ func (s *sandbox) explain(err error) error {
 		e.Cause = fmt.Sprintf("%s ended with exit status %d and without a word: it is not paddock-agent", s.program, s.status.ExitStatus())
 	}
 	if text != "" {
-		e.Cause += ": " + firstLine(text)
+		line, _, _ := strings.Cut(text, "\n")
+		e.Cause += ": " + line
 	}
 	return err
 }
 
 const agentHint = "set PADDOCK_AGENT to the paddock-agent of this release, or unset it and keep paddock-agent beside paddock"
-
-func firstLine(text string) string {
-	for i, r := range text {
-		if r == '\n' {
-			return text[:i]
-		}
-	}
-	return text
-}

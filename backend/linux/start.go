@@ -158,7 +158,11 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 		f, err := idmapMount(m, id, &s.helpers)
 		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			s.closeFiles()
-			return backend.Failed("setup", "open", m.Source, err, replaced(err))
+			hint := "something else has taken its place meanwhile"
+			if errors.Is(err, unix.ELOOP) {
+				hint = "a symbolic link has taken its place meanwhile"
+			}
+			return backend.Failed("setup", "open", m.Source, err, hint)
 		}
 		if err != nil {
 			s.closeFiles()
@@ -167,14 +171,6 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mo
 		s.files = append(s.files, f)
 	}
 	return nil
-}
-
-// replaced says what has become of a source since it was looked at.
-func replaced(err error) string {
-	if errors.Is(err, unix.ELOOP) {
-		return "a symbolic link has taken its place meanwhile"
-	}
-	return "something else has taken its place meanwhile"
 }
 
 // unmappedError is a path that cannot be id-mapped.

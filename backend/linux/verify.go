@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -96,7 +95,7 @@ func verifyNamespaces(pid int, p *confine.Plan) error {
 
 func verifyMaps(pid int, p *confine.Plan) error {
 	for file, want := range map[string][]confine.IDMap{"uid_map": p.UIDs, "gid_map": p.GIDs} {
-		text, err := readProc(fmt.Sprintf("/proc/%d/%s", pid, file))
+		text, err := state.ReadProc(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			return err
 		}
@@ -119,7 +118,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	if err != nil {
 		return err
 	}
-	ours, err := readStatus("/proc/thread-self/status")
+	ours, err := state.ReadStatus("/proc/thread-self/status")
 	if err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	}
 	spawner := false
 	for _, task := range tasks {
-		status, err := readStatus(path.Join(dir, task.Name(), "status"))
+		status, err := state.ReadStatus(path.Join(dir, task.Name(), "status"))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a thread that has ended
 		}
@@ -200,23 +199,10 @@ func keptBy(p *confine.Plan) []string {
 
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
 
-func readStatus(file string) (map[string]string, error) {
-	text, err := readProc(file)
-	if err != nil {
-		return nil, err
-	}
-	status := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	return status, nil
-}
-
 // verifyMounts compares the mounts that the agent has with the plan's: none
 // more, none less, and none weaker. Mounts below a bound path were bound with it.
 func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
-	text, err := readProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	text, err := state.ReadProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
 		return seenMounts{}, err
 	}
@@ -319,29 +305,4 @@ func unescape(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
-}
-
-// readProc reads a file of /proc whole, as os.ReadFile does, but for most of
-// them in one call: the kernel makes their text anew for each read, and the
-// runtime's poller cannot wait for them.
-func readProc(file string) ([]byte, error) {
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: file, Err: err}
-	}
-	defer unix.Close(fd)
-	buf, n := make([]byte, 16<<10), 0
-	for {
-		m, err := unix.Read(fd, buf[n:])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, &os.PathError{Op: "read", Path: file, Err: err}
-		case m == 0:
-			return buf[:n], nil
-		}
-		if n += max(m, 0); n == len(buf) {
-			buf = slices.Grow(buf, n)[:2*n]
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
@@ -37,7 +38,7 @@ type Seen struct {
 // agent lets itself be looked at.
 func Look(r Running) *Seen {
 	for _, p := range descent.Below(r.Keeper) {
-		status := statusOf(p.PID)
+		status, _ := state.ReadStatus(fmt.Sprintf("/proc/%d/status", p.PID))
 		inside := strings.Fields(status["NSpid"])
 		if len(inside) == 0 || inside[len(inside)-1] != strconv.Itoa(r.Ready.PID) || !isGuest(p.PID) {
 			continue
@@ -78,7 +79,7 @@ func passedOn(pid int) uint64 {
 	fewest := ^uint64(0)
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
 	for _, t := range threads {
-		status := statusIn(t)
+		status, _ := state.ReadStatus(t + "/status")
 		set := func(name string) uint64 {
 			n, err := strconv.ParseUint(status[name], 16, 64)
 			if err != nil {
@@ -89,19 +90,6 @@ func passedOn(pid int) uint64 {
 		fewest = min(fewest, (set("CapEff")|set("CapPrm"))&(set("CapBnd")|set("CapInh")))
 	}
 	return fewest
-}
-
-func statusOf(pid int) map[string]string { return statusIn(fmt.Sprintf("/proc/%d", pid)) }
-
-// statusIn reads the status in a directory of /proc.
-func statusIn(dir string) map[string]string {
-	status := map[string]string{}
-	text, _ := os.ReadFile(dir + "/status")
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	return status
 }
 
 func number(fields []string) uint32 {

@@ -32,7 +32,7 @@ const (
 	cleanupTimeout = 10 * time.Second
 )
 
-// Start starts the wall and the agent behind it, and returns when that accepts
+// Start starts the wall and the agent behind it, and returns when the agent accepts
 // requests and the wall was looked at. On error nothing is left behind.
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
 	agent, err := os.Open(req.Agent)
@@ -43,8 +43,8 @@ func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, e
 	return w.start(ctx, req, agent)
 }
 
-// start starts what Start does. The agent was opened once, so that what is
-// executed, and sent, is one file.
+// start does what Start does with the agent's program, which was opened once, so that
+// what is executed, and sent, is one file.
 func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (backend.Sandbox, error) {
 	go wire.Warm()
 	order, err := w.order(req.StateDir, agent)
@@ -66,23 +66,15 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 		dir.Remove(nil)
 		return nil, err
 	}
-	if err := s.start(ctx, order); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// start brings the sandbox to where requests are accepted.
-func (s *sandbox) start(ctx context.Context, order *keeper.Order) error {
 	ready, err := s.begin(ctx, order)
 	if err == nil {
 		err = s.look(ctx, ready)
 	}
 	if err != nil {
 		_, _ = s.Stop(context.WithoutCancel(ctx), 0)
-		return s.explain(ctx, err)
+		return nil, s.explain(ctx, err)
 	}
-	return nil
+	return s, nil
 }
 
 // look has the backend look at the wall, and writes down what it found.

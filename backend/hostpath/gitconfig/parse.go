@@ -65,12 +65,10 @@ func blank(s string) string { return strings.TrimLeft(s, " \t") }
 
 func isAlpha(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-func isKeyChar(c byte) bool { return isAlpha(c) || c >= '0' && c <= '9' || c == '-' }
-
 // word cuts the longest prefix of characters that names have.
 func word(s string) (name, rest string) {
 	n := 0
-	for n < len(s) && isKeyChar(s[n]) {
+	for n < len(s) && (isAlpha(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '-') {
 		n++
 	}
 	return strings.ToLower(s[:n]), s[n:]

@@ -296,5 +296,3 @@ func (l *look) below(ctx context.Context, p place, name string, top item, depth 
 	}
 	return len(names)
 }
-
-func size(n int) string { return strconv.Itoa(n>>20) + " MiB" }

@@ -127,7 +127,7 @@ func (w *walk) work(ctx context.Context, dirs int) {
 		w.mu.Lock()
 		for _, k := range kids {
 			if w.waiting += len(k.rel); w.waiting > maxPaths {
-				w.cut(k.depth, "the paths of its directories are longer than "+size(maxPaths))
+				w.cut(k.depth, "the paths of its directories are longer than "+strconv.Itoa(maxPaths>>20)+" MiB")
 				break
 			}
 			w.queue = append(w.queue, k)
