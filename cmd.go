@@ -182,7 +182,7 @@ func (c *Cmd) Wait() error {
 	return &ExitError{Result: result, cause: err}
 }
 
-// said is what was kept of the command's error output, where anything was printed there;
+// said returns what was kept of the command's error output, where anything was printed there;
 // else the end of its output, into which it may have been led. Of one writer for both it
 // is all that was kept.
 func (c *Cmd) said(r *Result) []byte {
@@ -357,7 +357,7 @@ func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// pipe is a pipe of the kernel's and not io.Pipe, because its buffer lets a
+// pipe returns a pipe of the kernel's and not io.Pipe, because its buffer lets a
 // command with little to say end before anyone reads.
 func (c *Cmd) pipe() (r, w *os.File, err error) {
 	if c.run != nil {
@@ -370,7 +370,7 @@ func (c *Cmd) pipe() (r, w *os.File, err error) {
 	return r, w, nil
 }
 
-// request is what the agent is asked.
+// request returns what the agent is asked.
 func (c *Cmd) request() (wire.ExecRequest, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return wire.ExecRequest{}, &Error{Message: "cannot start the command: no command was given", Code: wire.CodeBadRequest}
@@ -411,7 +411,7 @@ func (c *Cmd) request() (wire.ExecRequest, error) {
 	return req, nil
 }
 
-// redaction are the rules of the sandbox's spec for what is printed in it.
+// redaction returns the rules of the sandbox's spec for what is printed in it.
 func (s *Sandbox) redaction() (rules wire.RedactRules) {
 	for _, rule := range s.spec.Redaction {
 		rules = append(rules, wire.RedactRule(rule))

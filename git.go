@@ -19,7 +19,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// withGitUser is a spec's environment with who the user is to git, for what it leaves open.
+// withGitUser returns a spec's environment with who the user is to git, for what it leaves open.
 func withGitUser(spec Spec) map[string]string {
 	ctx, cancel := context.WithTimeout(context.Background(), gitWait)
 	defer cancel()

@@ -126,7 +126,7 @@ func (o Options) prepare(spec Spec) (backend.Backend, Spec, error) {
 	return be, spec, nil
 }
 
-// base is where the spec's relative paths and "~" start.
+// base returns where the spec's relative paths and "~" start.
 func (o Options) base() (policy.Base, error) {
 	dir := o.Dir
 	if !filepath.IsAbs(dir) {
@@ -142,7 +142,7 @@ func (o Options) base() (policy.Base, error) {
 	return policy.Base{Dir: dir, Home: home}, nil
 }
 
-// backend is the one asked for, or the one of this platform.
+// backend returns the one asked for, or the one of this platform.
 func (o Options) backend() (backend.Backend, error) {
 	if o.Backend != nil {
 		return o.Backend, nil
@@ -216,7 +216,7 @@ func agentMissing(tried []string) error {
 	}
 }
 
-// checkProgram gives the bare reason, because its callers name the path.
+// checkProgram returns the bare reason, because its callers name the path.
 func checkProgram(path string) error {
 	info, err := os.Stat(path)
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
@@ -248,7 +248,7 @@ func DefaultStateDir() (string, error) {
 	return dir, err
 }
 
-// stateDir is the directory asked for, or the default one, with what was seen of it.
+// stateDir returns the directory asked for, or the default one, with what was seen of it.
 func (o Options) stateDir() (string, *hostpath.Seen, error) {
 	if o.StateDir != "" {
 		return trustState(o.StateDir, "Options.StateDir")

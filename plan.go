@@ -44,7 +44,7 @@ func Resolve(spec Spec, opts Options) (Spec, error) {
 	return spec, err
 }
 
-// request is what a backend is asked for: the resolved spec, the agent, and
+// request returns what a backend is asked for: the resolved spec, the agent, and
 // where state is kept.
 func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 	be, spec, err := o.prepare(spec)

@@ -108,7 +108,7 @@ func (e *ExitError) Is(target error) bool { return target == ErrTimeout && e.Tim
 // Unwrap gives the context's error where the context ended the command.
 func (e *ExitError) Unwrap() error { return e.cause }
 
-// newResult is the agent's answer, which the wire client has checked for
+// newResult returns the agent's answer, which the wire client has checked for
 // sense, as a Result.
 func newResult(r wire.ExecResult) *Result {
 	signal := run.SignalName(r.ExitCode)

@@ -351,7 +351,7 @@ func (r *SessionResult) stream(stderr bool) string {
 	return b.String()
 }
 
-// request is a command as it crosses the wire.
+// request returns a command as it crosses the wire.
 func (c SessionCommand) request(id string) wire.RunSessionRequest {
 	q := wire.RunSessionRequest{SessionID: id, Command: c.Text, Timeout: c.Timeout.Seconds(),
 		MaxOutputLines: c.MaxLines, MaxOutputBytes: c.MaxBytes, MaxTailBytes: c.TailBytes, Stdin: string(c.Stdin)}
@@ -362,7 +362,7 @@ func (c SessionCommand) request(id string) wire.RunSessionRequest {
 	return q
 }
 
-// newSessionResult is the agent's answer, which the wire client has checked.
+// newSessionResult returns the agent's answer, which the wire client has checked.
 func newSessionResult(r *wire.RunSessionResult, raw bool) *SessionResult {
 	n := &SessionResult{
 		ExitCode: r.ExitCode, TimedOut: r.TimedOut, Interrupted: r.Interrupted,

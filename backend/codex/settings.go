@@ -38,7 +38,7 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// own says whether the spec's overrides decide by themselves what can be
+// own reports whether the spec's overrides decide by themselves what can be
 // written: with permission profiles, the other settings mean nothing.
 func (s settings) own() bool { return s[keyPermissions] != "" }
 
@@ -79,7 +79,7 @@ func (s settings) addRoot(dir string) error {
 	s.byDefault(keyRoots, "[]")
 	inner, isList := strings.CutPrefix(s[keyRoots], "[")
 	if !isList {
-		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "it is no list"}
+		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "it is not a list"}
 	}
 	if inner = strings.TrimSuffix(inner, "]"); inner != "" {
 		inner += ", "

@@ -59,7 +59,7 @@ func unseen(op string, err error) error {
 		Hint: "try another version of the codex CLI, or use backend linux"}
 }
 
-// findAgent gives the host's pid of the agent among the descendants of the
+// findAgent returns the host's pid of the agent among the descendants of the
 // keeper. No command runs yet, so nothing else can bear its name.
 func findAgent(keeper int, agent string) (int, error) {
 	parents, names := map[int]int{}, map[int]string{}
@@ -112,7 +112,7 @@ func readStat(line string) (pid int, name string, parent int, ok bool) {
 	return pid, line[open+1 : end], parent, err == nil
 }
 
-// namespaces are the kinds that a process does not share with this one.
+// namespaces returns the kinds that a process does not share with this one.
 func namespaces(pid int) ([]string, error) {
 	var own []string
 	for _, ns := range []struct{ name, file string }{{"user", "user"}, {"mount", "mnt"}, {"pid", "pid"}, {"ipc", "ipc"}, {"uts", "uts"}, {"net", "net"}, {"cgroup", "cgroup"}} {

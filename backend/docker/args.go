@@ -39,7 +39,7 @@ const label = "dev.paddock.sandbox"
 // name is the container's.
 func (c *container) name() string { return "paddock-" + c.id }
 
-// args are the arguments of the engine's command line up to the image; the
+// args returns the arguments of the engine's command line up to the image; the
 // command inside follows them. The parts that an embedder may know from other
 // shells in containers stand in the order that is usual there; nothing here is
 // secret, because everybody on the host can read it.
@@ -83,7 +83,7 @@ func (c *container) args() []string {
 	return append(args, c.image)
 }
 
-// hardening is what every container gets, unless the user's own words after
+// hardening returns what every container gets, unless the user's own words after
 // it undo it.
 func (c *container) hardening() []string {
 	args := []string{
@@ -115,7 +115,7 @@ type mount struct {
 	file           fileID // what the source was when it was looked at
 }
 
-// String is the mount as the engines read it: fields like those of a table
+// String returns the mount as the engines read it: fields like those of a table
 // whose columns are parted by commas, quoted where a path needs it.
 func (m mount) String() string {
 	fields := []string{"type=" + m.kind}
@@ -150,7 +150,7 @@ type tmpfs struct {
 	size   int64 // bytes
 }
 
-// text is the place as the engine reads it. It belongs to the user, because
+// text returns the place as the engine reads it. It belongs to the user, because
 // runtimes give it the mode of what the image has there, whatever is asked for.
 func (c *container) text(t tmpfs) string {
 	owner := ""
@@ -205,7 +205,7 @@ func (c *container) says(flags ...string) bool {
 	})
 }
 
-// loosened says whether the user's own words may have undone what one of these
+// loosened reports whether the user's own words may have undone what one of these
 // flags is about.
 func (c *container) loosened(flags ...string) bool {
 	return c.says(flags...) || c.says("privileged")

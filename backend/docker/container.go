@@ -69,7 +69,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	return b, errors.Join(b.fits(e, img), b.place(req, e, img), b.limit(spec, e), reserved(o.ExtraRunArgs), b.identify(e))
 }
 
-// lookAt gives the paths that the spec names: a workspace is where it is on
+// lookAt returns the paths that the spec names: a workspace is where it is on
 // the host, or, as a copy, at /workspace.
 func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	shown, err := hostpath.Mounts(req, policy.WorkspacePath)
@@ -146,7 +146,7 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	return nil
 }
 
-// source is where the original of a workspace is inside that is copied.
+// source returns where the original of a workspace is inside that is copied.
 func (b *build) source() string {
 	if b.uploads {
 		return agentVolume + "/source"

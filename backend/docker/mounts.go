@@ -189,7 +189,7 @@ func identify(path string) fileID {
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
 }
 
-// sockets are where engines listen on this host, free of symbolic links: who
+// sockets returns where engines listen on this host, free of symbolic links: who
 // reaches one commands the engine.
 func (e *engine) sockets() []string {
 	paths := []string{"/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock"}

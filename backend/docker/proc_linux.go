@@ -54,7 +54,7 @@ func (b *build) lookAtProcess(pid int) (*seen, error) {
 	return &seen{uid: first(status["Uid"]), gid: first(status["Gid"]), namespaces: ns}, nil
 }
 
-// isAgent says whether a process is the agent of this container: a pid may be
+// isAgent reports whether a process is the agent of this container: a pid may be
 // another machine's.
 func (b *build) isAgent(pid int, status map[string]string) bool {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -122,7 +122,7 @@ func (b *build) sameFiles(pid int) error {
 	return nil
 }
 
-// deepest is the mount of the plan in which a path lies.
+// deepest returns the mount of the plan in which a path lies.
 func (b *build) deepest(at string) *mount {
 	var found *mount
 	for i, m := range b.mounts {

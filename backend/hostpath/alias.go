@@ -71,7 +71,7 @@ func UnderAny(at string, in map[string]bool) bool {
 	return false
 }
 
-// other gives another path by which a mount shows a file of Paddock's own, or lies in
+// other returns another path by which a mount shows a file of Paddock's own, or lies in
 // it, where its own path does not say so. "" where it does neither.
 func (c Cover) other(way *Way, o others, m Mount) string {
 	if !Under(c.Path, m.Source) {

@@ -40,7 +40,7 @@ func mountedAll() map[string]mounted {
 	return all
 }
 
-// MountedBelow gives the host's mount points strictly below a directory, parents
+// MountedBelow returns the host's mount points strictly below a directory, parents
 // first.
 func MountedBelow(dir string) []string {
 	var found []string

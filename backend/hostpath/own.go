@@ -46,7 +46,7 @@ type Cover struct {
 	Dir  bool
 }
 
-// Covers gives what of Paddock's own files these mounts of a request would show,
+// Covers returns what of Paddock's own files these mounts of a request would show,
 // for a backend to cover, in writable ones, and what is hidden in each. What
 // cannot be covered is an error. In one start all of it is looked at once, see [Seen].
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
@@ -154,7 +154,7 @@ func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 	return needed, nil
 }
 
-// named is the field of a spec that names the mount.
+// named returns the field of a spec that names the mount.
 func (m Mount) named() string {
 	if m.Field != "mounts" {
 		return m.Field
@@ -177,7 +177,7 @@ func (c Cover) elsewhere() string {
 	return ""
 }
 
-// unusable is an own file that is named by a path which must not be used.
+// unusable returns an own file that is named by a path which must not be used.
 func unusable(own backend.OwnFile, err error) error {
 	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
 		if own.Spare && own.Field == "" {
@@ -188,7 +188,7 @@ func unusable(own backend.OwnFile, err error) error {
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
-// Refused is the error of a backend that covers nothing: a wall without mounts
+// Refused returns the error of a backend that covers nothing: a wall without mounts
 // of its own, with the one that does. nil: there is nothing to cover.
 func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	for _, c := range covers {

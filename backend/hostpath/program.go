@@ -38,7 +38,7 @@ func Program(stage, state, name, path string, mounts []Mount) error {
 	return refused
 }
 
-// SearchPath is a PATH for programs of the host that look for further ones there:
+// SearchPath returns a PATH for programs of the host that look for further ones there:
 // without relative directories, and without those in which [Program] trusts none. Where
 // nothing is left, it is policy.SearchPath.
 func SearchPath(state, list string, mounts []Mount) string {

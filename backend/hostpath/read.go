@@ -88,7 +88,7 @@ func ownDescriptor(name string) (int, bool) {
 	return 0, false
 }
 
-// OwnNamed is a file that was named as one of Paddock's own, for [OwnFiles]: false
+// OwnNamed returns a file that was named as one of Paddock's own, for [OwnFiles]: false
 // for one of this process's open files.
 func OwnNamed(name string) (backend.OwnFile, bool) {
 	if _, ok := ownDescriptor(name); ok {

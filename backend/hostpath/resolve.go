@@ -127,7 +127,7 @@ func (w *Way) Writable() error {
 	return nil
 }
 
-// at is the path of the directory that is open.
+// at returns the path of the directory that is open.
 func (w *Way) at() string { return w.Dirs[len(w.Dirs)-1].Path }
 
 func (w *Way) close() {
@@ -209,7 +209,7 @@ func (w *Way) link(at, name string, st dirfd.Stat, rest []string) ([]string, err
 	return append(strings.Split(text, "/"), rest...), nil
 }
 
-// Getwd is the current directory by its real name: $PWD, which os.Getwd
+// Getwd returns the current directory by its real name: $PWD, which os.Getwd
 // believes, may lead to it over links.
 func Getwd() (string, error) {
 	buf := make([]byte, unix.PathMax)
@@ -224,7 +224,7 @@ func Getwd() (string, error) {
 	return dir, nil
 }
 
-// Abs is a path from the current directory by its real name, cleaned.
+// Abs returns a path from the current directory by its real name, cleaned.
 func Abs(name string) (string, error) {
 	if path.IsAbs(name) {
 		return path.Clean(name), nil

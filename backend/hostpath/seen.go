@@ -33,7 +33,7 @@ func (s *Seen) follow(name string) (*Way, error) {
 	return way, err
 }
 
-// seenBy is what the start of a request has seen so far: of one that keeps
+// seenBy returns what the start of a request has seen so far: of one that keeps
 // nothing, the list alone.
 func seenBy(req backend.Request) *Seen {
 	if s, ok := req.Seen.(*Seen); ok {
@@ -42,7 +42,7 @@ func seenBy(req backend.Request) *Seen {
 	return NewSeen(List(req.StateDir))
 }
 
-// host is what is mounted on the host, by mount point.
+// host returns what is mounted on the host, by mount point.
 func (s *Seen) host() map[string]mounted {
 	if s.mounted == nil {
 		s.mounted = mountedAll()

@@ -173,7 +173,7 @@ func (w *Way) guarded(own backend.OwnFile) error {
 	return nil
 }
 
-// walked are the directories above the file, and above each link to it.
+// walked returns the directories above the file, and above each link to it.
 func (w *Way) walked() [][]Dir {
 	ways := [][]Dir{w.Dirs}
 	for _, l := range w.Links {

@@ -111,7 +111,7 @@ func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) 
 		}
 	}
 	if !file.Mode().IsRegular() || file.Size() > maxWritten {
-		return nil, fmt.Errorf("cannot read %s: it is no list of directories", f.Name())
+		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", f.Name())
 	}
 	return io.ReadAll(io.LimitReader(f, maxWritten))
 }
@@ -129,7 +129,7 @@ func (w *Written) find(d Dir) *entry {
 	return nil
 }
 
-// each gives the entries of a directory, in the other lists as well.
+// each returns the entries of a directory, in the other lists as well.
 func (w *Written) each(d Dir) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for ; w != nil; w = w.more {
@@ -149,7 +149,7 @@ func (w *Written) has(d Dir) bool {
 	return false
 }
 
-// above gives the last of these directories that is in the list.
+// above returns the last of these directories that is in the list.
 func (w *Written) above(dirs []Dir) (Dir, bool) {
 	for _, d := range slices.Backward(dirs) {
 		if w.has(d) {
@@ -174,7 +174,7 @@ func (w *Written) Keeps(dirs []Dir, file string) (Dir, bool) {
 	return Dir{}, true
 }
 
-// String is the list as it is kept.
+// String returns the list as it is kept.
 func (w *Written) String() string {
 	var b strings.Builder
 	b.WriteString(writtenHead)

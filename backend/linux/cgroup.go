@@ -35,7 +35,7 @@ type control struct {
 	work   *cgroup.Group
 }
 
-// groupName is the name of a sandbox's group.
+// groupName returns the name of a sandbox's group.
 func groupName(id string) string { return "paddock-" + id }
 
 // newControl makes the groups, and gives to the sandbox's identity what it
@@ -102,7 +102,7 @@ func (c *control) kill() {
 	}
 }
 
-// awaitEmpty says whether every process of the sandbox has ended, or does so
+// awaitEmpty reports whether every process of the sandbox has ended, or does so
 // within a time.
 func (c *control) awaitEmpty(limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -142,7 +142,7 @@ func removeGroup(dir string) {
 	_ = parent.Remove(filepath.Base(dir))
 }
 
-// cgroupHint is the advice that a cgroup error carries.
+// cgroupHint returns the advice that a cgroup error carries.
 func cgroupHint(err error) string {
 	var e *cgroup.Error
 	if errors.As(err, &e) {
@@ -151,7 +151,7 @@ func cgroupHint(err error) string {
 	return ""
 }
 
-// wantsScope says whether the service manager is to be asked for a control
+// wantsScope reports whether the service manager is to be asked for a control
 // group: where the caller has no part of the hierarchy, and the spec has limits
 // that only a group keeps. It takes tens of milliseconds.
 func wantsScope(h hierarchy, l policy.Limits) bool {

@@ -37,7 +37,7 @@ type executables struct {
 	errs  []error
 }
 
-// execRules are the rules for what may be executed; none where nothing is.
+// execRules returns the rules for what may be executed; none where nothing is.
 func (b *builder) execRules(c *policy.Commands) ([]confine.PathRule, error) {
 	if len(c.Allow) == 0 {
 		return nil, nil
@@ -227,7 +227,7 @@ const (
 	maxLoader         = 4096
 )
 
-// elfLoader is the loader that a 64-bit ELF file names, "" where it names none.
+// elfLoader returns the loader that a 64-bit ELF file names, "" where it names none.
 func elfLoader(f io.ReaderAt, head []byte) string {
 	if len(head) < 64 || !bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) {
 		return ""

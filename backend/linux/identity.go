@@ -89,7 +89,7 @@ func (id identity) maps() (uids, gids []confine.IDMap) {
 		[]confine.IDMap{{Inside: insideID, Host: id.gid, Count: 1}}
 }
 
-// asOwner is the next step of the ladder where a mount cannot be id-mapped:
+// asOwner returns the next step of the ladder where a mount cannot be id-mapped:
 // the sandbox runs as the owner of everything that was named, who must not be root.
 func asOwner(mounts []hostpath.Mount) (identity, error) {
 	var id identity

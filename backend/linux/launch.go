@@ -166,7 +166,7 @@ func cloneError(err error) error {
 	return backend.Failed("clone", op, "", err, cloneHint(errno))
 }
 
-// command is the agent as a child: its program comes from a descriptor that
+// command returns the agent as a child: its program comes from a descriptor that
 // stays in the host's hands, its environment is its own.
 func (l *launch) command() (*clone.Command, uintptr, error) {
 	var flags uintptr

@@ -153,7 +153,7 @@ func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	return err
 }
 
-// landlockEnvironment is the base environment of commands.
+// landlockEnvironment returns the base environment of commands.
 func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[string]string {
 	env := environment(spec)
 	env["HOME"], env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
@@ -164,7 +164,7 @@ func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[stri
 	return env
 }
 
-// landlockIdentity is who commands are at the landlock level: the caller or,
+// landlockIdentity returns who commands are at the landlock level: the caller or,
 // where that is root, the owner of all that was named.
 func landlockIdentity(spec policy.Spec, mounts []hostpath.Mount) (identity, error) {
 	id := identity{kind: caller, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
@@ -190,7 +190,7 @@ const (
 	scratchPrefix = "paddock-"
 )
 
-// scratchPath is where a sandbox of the landlock level has its private
+// scratchPath returns where a sandbox of the landlock level has its private
 // directories: in its state, or, where root lends it another identity, in the
 // temporary directory.
 func (d *stateDir) scratchPath() string {
@@ -233,7 +233,7 @@ func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 	return nil
 }
 
-// cannotNest says whether a start failed because the host lets nobody make
+// cannotNest reports whether a start failed because the host lets nobody make
 // namespaces, or mount in them.
 func cannotNest(err error) bool {
 	var e *backend.StartError

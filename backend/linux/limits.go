@@ -215,7 +215,7 @@ func (b *builder) useGroup(dir string) {
 		Why: "programs size themselves by their limits"})
 }
 
-// groupLimits is what the commands' group is bounded to.
+// groupLimits returns what the commands' group is bounded to.
 func (b *builder) groupLimits() cgroup.Limits {
 	l := b.spec.Limits
 	var limits cgroup.Limits

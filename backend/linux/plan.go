@@ -89,7 +89,7 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 	return all
 }
 
-// environment is the base environment of every command: nothing of the
+// environment returns the base environment of every command: nothing of the
 // caller's comes in unless the spec says so.
 func environment(spec policy.Spec) map[string]string {
 	env := map[string]string{
@@ -124,7 +124,7 @@ var (
 	scrape = []string{confine.FlagNoSuid, confine.FlagNoDev}
 )
 
-// filled are the flags of what commands can fill. Where the spec says which
+// filled returns the flags of what commands can fill. Where the spec says which
 // programs they may call, nothing that they made can be one, not even by way
 // of the loader or as a library.
 func (b *builder) filled() []string {
@@ -207,7 +207,7 @@ func (b *builder) copyOf(i int, m hostpath.Mount, id identity) {
 	b.add(s)
 }
 
-// enclosing is the other mount in which a mount's target lies, if any.
+// enclosing returns the other mount in which a mount's target lies, if any.
 func enclosing(m hostpath.Mount, all []hostpath.Mount) *hostpath.Mount {
 	for i := range all {
 		if _, ok := hostpath.Within(m.Target, all[i].Target); ok && m.Target != all[i].Target {

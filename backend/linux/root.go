@@ -103,7 +103,7 @@ func (b *builder) below(root, name string, own []string) error {
 		return nil
 	}
 	if err == nil && !info.IsDir() {
-		err = errors.New("it is no directory")
+		err = errors.New("it is not a directory")
 	}
 	if err != nil {
 		return hostpath.Refuse("rootfs", dir, hostpath.Reason(err), "")
@@ -248,7 +248,7 @@ func (b *builder) addEtc(files []madeFile) {
 	}
 }
 
-// hostFile is a small file of the host, empty where it cannot be read.
+// hostFile returns a small file of the host, empty where it cannot be read.
 func hostFile(path string) string {
 	const bound = 1 << 20
 	text, err := os.ReadFile(path)

@@ -135,7 +135,7 @@ func sweepOne(root, path string, r *state.Record) bool {
 	return true
 }
 
-// lost is the record of a sandbox whose owner was killed before it wrote down
+// lost returns the record of a sandbox whose owner was killed before it wrote down
 // what there is: what there may be.
 func lost(root, path string) *state.Record {
 	d := stateDir{Dir: &state.Dir{Root: root, Path: path, ID: filepath.Base(path)}}
@@ -182,7 +182,7 @@ func openUp(dir string) bool {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) == nil
 }
 
-// tidies says whether the agent of a sandbox without namespaces is about to end
+// tidies reports whether the agent of a sandbox without namespaces is about to end
 // what it started, which nobody else would: it is left to that for a while.
 func tidies(path string, r *state.Record) bool {
 	if r.Scratch == "" || !state.Alive(r.PID, r.Start) {

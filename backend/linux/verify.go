@@ -146,7 +146,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	return nil
 }
 
-// confined says whether a thread holds all the filters of the plan, and no
+// confined reports whether a thread holds all the filters of the plan, and no
 // capability can come back.
 func confined(status map[string]string, p *confine.Plan, inherited int) bool {
 	filters := inherited
@@ -187,7 +187,7 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 	return nil
 }
 
-// keptBy is what the agent keeps of capabilities.
+// keptBy returns what the agent keeps of capabilities.
 func keptBy(p *confine.Plan) []string {
 	for _, s := range p.Setup {
 		if s.Do == confine.OpCaps {
@@ -274,7 +274,7 @@ func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 	return confine.Step{}, false
 }
 
-// cameWith gives the bind of the plan with which a mount came along; none where
+// cameWith returns the bind of the plan with which a mount came along; none where
 // it is the plan's own.
 func cameWith(want map[string]confine.Step, at string) confine.Step {
 	if _, ok := want[at]; ok {

@@ -38,7 +38,7 @@ func (b *builder) view() view {
 	return v
 }
 
-// host is where a path inside lies on the host, and the mount that shows it.
+// host returns where a path inside lies on the host, and the mount that shows it.
 // It is empty for what programs cannot come from.
 func (v view) host(at string) (string, *hostpath.Mount) {
 	var deepest *hostpath.Mount
@@ -58,7 +58,7 @@ func (v view) host(at string) (string, *hostpath.Mount) {
 	return filepath.Join(v.root, at), v.writable(filepath.Join(v.root, at))
 }
 
-// leads says whether a directory inside is there for a mount below it.
+// leads reports whether a directory inside is there for a mount below it.
 func (v view) leads(at string) bool {
 	return slices.ContainsFunc(v.mounts, func(m hostpath.Mount) bool {
 		_, below := hostpath.Within(m.Target, at)
@@ -66,7 +66,7 @@ func (v view) leads(at string) bool {
 	})
 }
 
-// writable is the mount through which commands could change a file of the host.
+// writable returns the mount through which commands could change a file of the host.
 func (v view) writable(host string) *hostpath.Mount {
 	for i, m := range v.mounts {
 		if _, ok := hostpath.Within(host, m.Source); ok && m.Writable {

@@ -99,7 +99,7 @@ func (s *sandbox) begin(ctx context.Context, order *keeper.Order) (*keeper.Ready
 		}
 		return a.Ready, nil
 	case <-late.C:
-		return nil, backend.Failed("keeper", "await", "its answer", errors.New("there is none"), notAgent)
+		return nil, backend.Failed("keeper", "await", "its answer", errors.New("it did not come in time"), notAgent)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -149,7 +149,7 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// lastLines is the end of what was said, in one line: a failure is told last.
+// lastLines returns the end of what was said, in one line: a failure is told last.
 func lastLines(said string) string {
 	lines := strings.FieldsFunc(said, func(r rune) bool { return r == '\n' })
 	const most = 4

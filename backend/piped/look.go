@@ -56,7 +56,7 @@ func Look(r Running) *Seen {
 	return nil
 }
 
-// Has says whether the agent has a namespace of its own.
+// Has reports whether the agent has a namespace of its own.
 func (s *Seen) Has(kind string) bool {
 	for _, ns := range s.Namespaces {
 		if ns == kind {
@@ -73,7 +73,7 @@ func isGuest(pid int) bool {
 	return err == nil && len(words) >= 2 && bytes.HasSuffix(words[0], []byte("paddock-agent")) && string(words[1]) == "guest"
 }
 
-// passedOn are the capabilities that programs may have which the agent starts:
+// passedOn returns the capabilities that programs may have which the agent starts:
 // it does so from its one thread that passes on the fewest.
 func passedOn(pid int) uint64 {
 	fewest := ^uint64(0)
@@ -100,7 +100,7 @@ func number(fields []string) uint32 {
 	return uint32(n)
 }
 
-// insideOf is a host's uid as a process's user namespace has it.
+// insideOf returns a host's uid as a process's user namespace has it.
 func insideOf(pid int, uid uint32) uint32 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
 	for line := range strings.Lines(string(text)) {

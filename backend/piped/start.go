@@ -93,7 +93,7 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 	return nil
 }
 
-// order is what the keeper is told. Programs of the host that commands of a sandbox
+// order returns what the keeper is told. Programs of the host that commands of a sandbox
 // could have written are refused; commands of this one are on the list already.
 func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
 	o := &keeper.Order{Env: slices.Clone(w.Env), Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
@@ -213,7 +213,7 @@ func executable(path string) error {
 	return nil
 }
 
-// Environment is what a wall's command gets of this process's environment where
+// Environment returns what a wall's command gets of this process's environment where
 // its backend does not say: what programs need to find their way, no secrets.
 func Environment() []string {
 	var env []string
@@ -253,7 +253,7 @@ var uploadScript = strings.Join([]string{
 	`exec "$d/paddock-agent" guest --remove "$d"`,
 }, " ")
 
-// upload is the command that takes the agent in, which the keeper sends.
+// upload returns the command that takes the agent in, which the keeper sends.
 func upload(o *keeper.Order, agent *os.File) (command []string, err error) {
 	h := sha256.New()
 	if o.Upload, err = io.Copy(h, agent); err != nil {

@@ -102,10 +102,10 @@ func (a *Attached) watch(wake *os.File) {
 	close(a.done)
 }
 
-// ID is the sandbox's name.
+// ID returns the sandbox's name.
 func (a *Attached) ID() string { return a.id }
 
-// Isolation is what its owner has found to hold.
+// Isolation returns what its owner has found to hold.
 func (a *Attached) Isolation() policy.Isolation { return a.isolation }
 
 // Done is closed when the sandbox has ended, or was let go of.

@@ -184,7 +184,7 @@ const agentName = "paddock-agent"
 // unknown stands where only the wrapper knows.
 const unknown = "the wrapper's"
 
-// promised is the isolation as far as Paddock itself keeps it.
+// promised returns the isolation as far as Paddock itself keeps it.
 func promised(s policy.Spec) policy.Isolation {
 	uid := uint32(os.Geteuid())
 	i := policy.Isolation{
@@ -200,7 +200,7 @@ func promised(s policy.Spec) policy.Isolation {
 	return i
 }
 
-// keepsKernelFiles says whether commands are kept from writing what the kernel
+// keepsKernelFiles reports whether commands are kept from writing what the kernel
 // obeys, which root may write behind a wrapper that leaves /proc writable: where
 // the agent is this host's own, and its kernel can.
 func keepsKernelFiles(s policy.Spec) bool {
@@ -216,7 +216,7 @@ var missing = []struct{ kind, loss string }{
 	{"ipc", "the wrapper has made no ipc namespace: commands reach the host's shared memory and message queues"},
 }
 
-// seen is the isolation with what the kernel says of the agent, and whether
+// seen returns the isolation with what the kernel says of the agent, and whether
 // that is a process of this host.
 func seen(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
 	i = promised(s)

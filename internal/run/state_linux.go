@@ -6,7 +6,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/state"
 )
 
-// DefaultBackend is the one that Options without a Backend use.
+// DefaultBackend returns the one that Options without a Backend use.
 func DefaultBackend() backend.Backend { return linux.New() }
 
 // Attach finds the running sandbox of this id below a directory of state.

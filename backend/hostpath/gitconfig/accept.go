@@ -266,7 +266,7 @@ func (f *gitFile) change(write bool, done *Accepted) (err error) {
 	return err
 }
 
-// newest gives what the newest sandbox has given each key, of those whose directory
+// newest returns what the newest sandbox has given each key, of those whose directory
 // this is.
 func (f *gitFile) newest(dir dirfd.Identity, done *Accepted) (fresh []Setting) {
 	by := map[string]int{}
@@ -290,7 +290,7 @@ func (f *gitFile) newest(dir dirfd.Identity, done *Accepted) (fresh []Setting) {
 	return fresh
 }
 
-// missing gives what is to stand behind a text of configuration.
+// missing returns what is to stand behind a text of configuration.
 func missing(text []byte, settings []Setting, done *Accepted) (added []byte, err error) {
 	old, err := Parse(text)
 	if err != nil {

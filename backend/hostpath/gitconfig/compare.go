@@ -13,7 +13,7 @@ import (
 // Setting is a setting of git's configuration, with its key as git lists it.
 type Setting struct{ Key, Value string }
 
-// String is the setting in one line of what people can see.
+// String returns the setting in one line of what people can see.
 func (s Setting) String() string { return hostpath.Printable(s.Key + "=" + s.Value) }
 
 // Added is what commands have made of their copy of a repository's configuration.

@@ -20,6 +20,7 @@ const (
 	maxLine = 16 << 10 // bytes of a line
 )
 
+// ErrNotPlain says that a file is not in the form that [Parse] reads.
 var ErrNotPlain = errors.New("not in the plain form")
 
 // Parse reads a file of git's configuration in the form that people and

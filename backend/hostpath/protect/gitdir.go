@@ -293,8 +293,8 @@ func (p *protector) findNested(top string) error {
 
 // names reads a directory that commands could have made.
 func (p *protector) names(dir string) (snapshot.DirNames, error) {
-	if known := p.tree.Find(p.ctx, dir); known != nil {
-		return known.DirNames(), nil
+	if known, found := p.tree.Find(p.ctx, dir); found {
+		return known, nil
 	}
 	var n snapshot.DirNames
 	fd, err := dirfd.Open(unix.AT_FDCWD, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)

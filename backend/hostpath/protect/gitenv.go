@@ -16,7 +16,7 @@ import (
 // maxEnvSettings bounds the settings that are taken from the environment.
 const maxEnvSettings = 1024
 
-// environment gives the configuration that variables of the caller's
+// environment returns the configuration that variables of the caller's
 // environment hold, as the caller's git reads it: GIT_CONFIG_COUNT with its keys
 // and values, and GIT_CONFIG_PARAMETERS, in which git hands on what -c says.
 func (p *protector) environment() []configFile {

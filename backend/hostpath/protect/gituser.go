@@ -26,7 +26,7 @@ type gitUser struct {
 	unsure bool // something could say more, and cannot be told
 }
 
-// GitUser gives the variables with which git in a sandbox has the name and address
+// GitUser returns the variables with which git in a sandbox has the name and address
 // that the user's git would have in this directory: of the system's configuration,
 // the user's and the repository's. It gives none where that cannot be told for sure,
 // as where a file is not in the form that git writes.

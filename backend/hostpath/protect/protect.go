@@ -160,7 +160,7 @@ func above(dir string, f func(dir string) error) error {
 	}
 }
 
-// entries gives those that count in a directory of the host.
+// entries returns those that count in a directory of the host.
 func (p *protector) entries(dir string) iter.Seq[*policy.Obeyed] {
 	home, git := p.homes.Has(dir), p.isGitDir(dir)
 	return func(yield func(*policy.Obeyed) bool) {
@@ -201,7 +201,7 @@ func (p *protector) refuse() error {
 	return nil
 }
 
-// remedy is a hint that says how a protected path is opened.
+// remedy returns a hint that says how a protected path is opened.
 func (p *protector) remedy(name, other string) string {
 	if !slices.Contains(policy.ProtectedPaths(), name) {
 		name = "'*'"
@@ -255,7 +255,7 @@ func (p *protector) home() error {
 	return nil
 }
 
-// mountOf is the mount that holds a path, or the first.
+// mountOf returns the mount that holds a path, or the first.
 func (p *protector) mountOf(at string) *hostpath.Mount {
 	for i := range p.mounts {
 		if _, ok := hostpath.Within(at, p.mounts[i].Source); ok {

@@ -43,7 +43,7 @@ func (p *protector) reserved(at string) bool {
 	return int(hostpath.Barrier(at).UID) != me && (me != 0 || !p.below(at))
 }
 
-// shut is the error for a path to which access was denied because commands could have
+// shut returns the error for a path to which access was denied because commands could have
 // closed it, or a directory above it: they can open what is theirs again. It is nil where
 // something else went wrong.
 func (p *protector) shut(at string, err error) error {
@@ -70,7 +70,7 @@ func (p *protector) shut(at string, err error) error {
 		"look at it, and give it back: chmod "+give+" "+policy.ShellWord(d.Path))
 }
 
-// unguarded is the error for a path that cannot be protected.
+// unguarded returns the error for a path that cannot be protected.
 func (p *protector) unguarded(at, name string, err error) error {
 	if err := p.closed(at); err != nil {
 		return err

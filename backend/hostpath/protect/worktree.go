@@ -164,7 +164,7 @@ func gitDirs(ctx context.Context, root string) (dir, common string, err error) {
 	return dir, hostpath.Real(gitconfig.Absolute(to, dir)), nil
 }
 
-// gitPath is the path that is the content of a file of git's, behind a prefix.
+// gitPath returns the path that is the content of a file of git's, behind a prefix.
 func gitPath(text []byte, prefix string) (string, error) {
 	path, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
 	if !ok || path == "" || strings.ContainsAny(path, "\x00\r\n") {

@@ -60,7 +60,7 @@ func (l *look) read(p place, name string, st *unix.Stat_t, i *item) {
 	i.sum = hex.EncodeToString(sum[:16])
 }
 
-// executed gives what of a package.json is executed, all of it where that is not
+// executed returns what of a package.json is executed, all of it where that is not
 // to be told.
 func executed(text []byte) []byte {
 	// A map, since keys that differ in case are different ones to npm.
@@ -81,7 +81,7 @@ func executed(text []byte) []byte {
 	return b.Bytes()
 }
 
-// readLink is the text of a link in an open directory, "" where there is no link.
+// readLink returns the text of a link in an open directory, "" where there is no link.
 func readLink(dir int, name string) string {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, buf)
@@ -91,7 +91,7 @@ func readLink(dir int, name string) string {
 	return string(buf[:n])
 }
 
-// linkText is a hash of the text of a link, "" where there is no link.
+// linkText returns a hash of the text of a link, "" where there is no link.
 func linkText(dir int, name string) string {
 	text := readLink(dir, name)
 	if text == "" {

@@ -34,7 +34,7 @@ func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
 	}
 }
 
-// target is the path that programs find by a text in a directory whose own path is
+// target returns the path that programs find by a text in a directory whose own path is
 // free of links: where the text alone does not tell, what is there now.
 func target(text, dir string) string {
 	if to := leadsBy(text, dir); to != "" {

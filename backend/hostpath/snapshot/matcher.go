@@ -77,7 +77,7 @@ func newMatcher(inventory []policy.Obeyed) *matcher {
 	return m
 }
 
-// firsts are the entries that count in a directory.
+// firsts returns the entries that count in a directory.
 func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
 	switch {
 	case what == written:

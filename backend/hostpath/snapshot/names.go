@@ -72,12 +72,12 @@ func ReadNames(ctx context.Context, roots []string) *Names {
 	return n
 }
 
-// Find finds a directory, nil where it was not read.
-func (n *Names) Find(ctx context.Context, dir string) *node {
+// Find returns the names in a directory, and false where it was not read.
+func (n *Names) Find(ctx context.Context, dir string) (DirNames, bool) {
 	select {
 	case <-n.done:
 	case <-ctx.Done():
-		return nil
+		return DirNames{}, false
 	}
 	for root, at := range n.tops {
 		rel, in := hostpath.Within(dir, root)
@@ -90,13 +90,13 @@ func (n *Names) Find(ctx context.Context, dir string) *node {
 			}
 		}
 		if at != nil && at.ino != 0 {
-			return at
+			return at.dirNames(), true
 		}
 	}
-	return nil
+	return DirNames{}, false
 }
 
-// begin gives the look that goes on from the names.
+// begin returns the look that goes on from the names.
 func (n *Names) begin(ctx context.Context) *look {
 	select {
 	case <-n.done:
@@ -158,8 +158,8 @@ type DirNames struct {
 	Dirs []string
 }
 
-// DirNames gives those of a directory whose names were read.
-func (n *node) DirNames() DirNames {
+// dirNames returns those of a directory whose names were read.
+func (n *node) dirNames() DirNames {
 	d := DirNames{marks: n.marks}
 	for _, k := range n.kids {
 		if k.name != ".git" {

@@ -44,7 +44,7 @@ func (i *item) names(text, dir string) {
 	i.repository = target(text, dir)
 }
 
-// leadsBy is the path that git finds where a file in this directory says so, "" where
+// leadsBy returns the path that git finds where a file in this directory says so, "" where
 // the text alone does not tell: git ends it at a NUL, and ".." behind a name is
 // elsewhere where the name is a link.
 func leadsBy(text, dir string) string {
@@ -111,7 +111,7 @@ func (s *Snapshot) harmless(dir string) bool {
 	return s.compared(dir) && c.harmless && (c.to == "" || s.items[filepath.Join(c.to, ".git")].to == dir)
 }
 
-// common is the repository that a linked worktree's own directory lies in.
+// common returns the repository that a linked worktree's own directory lies in.
 func common(dir string) string {
 	if held := filepath.Dir(dir); filepath.Base(held) == "worktrees" {
 		return filepath.Dir(held)

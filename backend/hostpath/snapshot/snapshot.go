@@ -165,7 +165,7 @@ func takeAll(ctx context.Context, watch Watch, before *Snapshot, known *Names, n
 	return s
 }
 
-// outermost are the roots that lie in no other.
+// outermost returns the roots that lie in no other.
 func outermost(roots []string) []string {
 	var list []string
 	for _, root := range slices.Compact(slices.Sorted(slices.Values(roots))) {
@@ -193,7 +193,7 @@ func (s *Snapshot) CompareWith(ctx context.Context, looked map[string]*Snapshot)
 	return s.changes(looked[key], time.Now().Add(LookTime))
 }
 
-// Workspace is what [Watch] says of it.
+// Workspace returns what [Watch] says of it.
 func (s *Snapshot) Workspace() string { return s.watch.Workspace }
 
 // changes compares with a later look, until an end that says so. It has as much
@@ -272,7 +272,7 @@ const format = "paddock before 1"
 // ErrDamaged says that what was kept of a [Snapshot] is not what was written.
 var ErrDamaged = errors.New("damaged")
 
-// Encode gives a text from which [Decode] makes the snapshot again, for who
+// Encode returns a text from which [Decode] makes the snapshot again, for who
 // finds that its owner was killed.
 func (s *Snapshot) Encode() []byte {
 	var b bytes.Buffer
