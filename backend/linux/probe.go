@@ -103,7 +103,7 @@ func try(flags uintptr, mount clone.Mount) syscall.Errno {
 	}
 	var errno syscall.Errno
 	_ = errors.As(err, &errno)
-	return syscall.Errno(errno)
+	return errno
 }
 
 // probeUserns mounts inside a new user namespace: some hosts let the clone

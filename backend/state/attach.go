@@ -137,14 +137,14 @@ type Running struct {
 // List returns the sandboxes below root that run or are being started, the oldest
 // first. Their isolation is nil until they have started.
 func List(root string) ([]Running, error) {
-	entries, err := os.ReadDir(filepath.Join(root, "sandboxes"))
+	entries, err := os.ReadDir(filepath.Join(root, sandboxesDir))
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
 	var list []Running
 	for _, e := range entries {
 		// One without a record has ended, or has not begun.
-		r, rerr := Read(filepath.Join(root, "sandboxes", e.Name()))
+		r, rerr := Read(filepath.Join(root, sandboxesDir, e.Name()))
 		if isID(e.Name()) && rerr == nil && Alive(r.PID, r.Start) {
 			list = append(list, Running{e.Name(), *r})
 		}
