@@ -482,7 +482,7 @@ func TestDecode(t *testing.T) {
 			t.Fatalf("%d bytes of it: %v, %v", i, s, err)
 		}
 	}
-	for _, damaged := range []string{"", "x", strings.Replace(string(text), "end", "fin", 1), string(text) + "item\n", strings.Replace(string(text), "root", "roof", 1)} {
+	for _, damaged := range []string{"", "x", strings.Replace(string(text), "\nend", "\nfin", 1), string(text) + "item\n", strings.Replace(string(text), "\nroot", "\nroof", 1)} {
 		if _, err := Decode([]byte(damaged)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%q: %v", damaged, err)
 		}
