@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -34,7 +36,7 @@ func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	wall, err := attach(state, id)
+	wall, err := run.Attach(state, id)
 	if err != nil {
 		return nil, attachError(what, err)
 	}
@@ -87,4 +89,39 @@ func readSpec(ctx context.Context, state, id string) (Spec, error) {
 		err = json.Unmarshal(text, &spec)
 	}
 	return spec, err
+}
+
+// Running is a sandbox that runs, of this process or of another one of the same user
+// with the same directory of state.
+type Running struct {
+	// ID is what [Attach] takes.
+	ID      string
+	Backend string
+	Since   time.Time
+	// Ready is false while it is being started: then there is no Spec, and Attach
+	// does not find it.
+	Ready bool
+	// Spec is what its owner asked for, without Env.
+	Spec Spec
+}
+
+// List returns the sandboxes that run, the oldest first. Backends whose sandboxes have
+// no directory of state are not in it.
+func List(ctx context.Context, opts Options) ([]Running, error) {
+	state, _, err := opts.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	found, err := run.List(state)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the sandboxes: %w", err)
+	}
+	list := make([]Running, len(found))
+	for i, r := range found {
+		list[i] = Running{ID: r.ID, Backend: r.Backend, Since: r.Since}
+		if spec, err := readSpec(ctx, state, r.ID); err == nil && r.Ready {
+			list[i].Spec, list[i].Ready = spec, true
+		}
+	}
+	return list, nil
 }

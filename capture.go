@@ -34,7 +34,7 @@ type Kept interface {
 	Replace(text []byte)
 }
 
-// keptBy is the writer where it keeps what is written, and nil else.
+// keptBy returns the writer where it keeps what is written, and nil else.
 func keptBy(w io.Writer) Kept {
 	if c, ok := w.(*Capture); ok && c == nil {
 		return nil
@@ -49,7 +49,7 @@ func (c *Capture) Replace(text []byte) {
 	_, _ = c.Write(text) // it never fails
 }
 
-// halves are the bounds of head and tail.
+// halves returns the bounds of head and tail.
 func (c *Capture) halves() (head, tail int) {
 	most := c.Max
 	if most <= 0 {

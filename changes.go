@@ -7,6 +7,9 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -51,34 +54,25 @@ type Change struct {
 // Empty reports whether there is nothing to tell.
 func (c Changes) Empty() bool { return len(c.Planted)+len(c.Programs)+len(c.Unseen)+len(c.Git) == 0 }
 
-func (c Changes) planted() []string { return paths(c.Planted) }
-
-func paths(list []Change) []string {
-	var all []string
-	for _, c := range list {
-		all = append(all, c.Path)
-	}
-	return all
-}
-
 // unreportedTime bounds what a start takes to compare for owners that were killed.
 const unreportedTime = 10 * time.Second
 
-// watchOf says what is to be compared for a sandbox: all of the host that its
-// commands can write. nil: there is nothing.
-func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
+// before looks at all of the host that commands of a sandbox can write, while the
+// backend starts, until wait returns. What wait returns is nil where there is nothing.
+func before(ctx context.Context, req backend.Request, p protect.Protection) (wait func() *snapshot.Snapshot) {
+	none := func() *snapshot.Snapshot { return nil }
 	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
 	if err != nil {
-		return nil // the backend says so
+		return none // the backend says so
 	}
-	w := &hostpath.Watch{Workspace: mounts[0].Source}
+	w := snapshot.Watch{Workspace: mounts[0].Source}
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
 			w.Roots = append(w.Roots, m.Source)
 		}
 	}
 	if len(w.Roots) == 0 {
-		return nil
+		return none
 	}
 	w.Homes, w.Relative = p.Homes, p.Relative
 	if w.Homes == nil { // nothing was protected
@@ -87,27 +81,10 @@ func watchOf(req backend.Request, p hostpath.Protection) *hostpath.Watch {
 	for _, at := range p.Watch {
 		w.Also = append(w.Also, policy.Obeyed{Path: at, Dir: true, Class: policy.Unasked, Tool: "git", Why: "git's configuration names it, or a link of a hook or of a home leads to it"})
 	}
-	return w
+	return p.Take(ctx, w) // what was seen is the backend's from here on
 }
 
-// before looks at what is there while the backend starts, until wait returns.
-func before(ctx context.Context, req backend.Request, p hostpath.Protection) (wait func() *hostpath.Snapshot) {
-	watch := watchOf(req, p) // what was seen is the backend's from here on
-	if watch == nil {
-		return func() *hostpath.Snapshot { return nil }
-	}
-	return p.Take(ctx, *watch)
-}
-
-// compare tells what has changed, once nothing runs inside any more.
-func (s *Sandbox) compare() {
-	if s.before == nil {
-		return
-	}
-	s.changes = newChanges(s.ID(), s.before.Workspace(), s.before.Compare(context.Background()))
-}
-
-func newChanges(id, workspace string, found hostpath.Changes) Changes {
+func newChanges(id, workspace string, found snapshot.Changes) Changes {
 	c := Changes{Sandbox: id, Workspace: workspace, Unseen: found.Unseen}
 	for _, f := range found.List {
 		one := Change{Path: f.Path, Made: f.Made, Tool: f.By.Tool, Why: f.By.Why}
@@ -132,12 +109,12 @@ func TellUnreported(ctx context.Context, opts Options, tell func(Changes)) error
 	if err != nil {
 		return err
 	}
-	return tellUnreported(ctx, takeUnreported(dir, true), tell)
+	return tellUnreported(ctx, run.TakeUnreported(dir, true), tell)
 }
 
-func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) error {
+func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Changes)) error {
 	began := time.Now()
-	looked := map[string]*hostpath.Snapshot{}
+	looked := map[string]*snapshot.Snapshot{}
 	for _, u := range list {
 		if time.Since(began) > unreportedTime || ctx.Err() != nil {
 			u.Release()
@@ -145,14 +122,14 @@ func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) 
 		}
 		c := Changes{Sandbox: u.Name()}
 		text, err := u.Text()
-		snapshot, decoded := (*hostpath.Snapshot)(nil), err
+		before, decoded := (*snapshot.Snapshot)(nil), err
 		if err == nil {
-			snapshot, decoded = hostpath.Decode(text)
+			before, decoded = snapshot.Decode(text)
 		}
 		if decoded != nil {
 			c.Unseen = []string{"its owner was killed, and what was there before its commands cannot be read: " + decoded.Error()}
 		} else {
-			c = newChanges(u.Name(), snapshot.Workspace(), snapshot.CompareWith(ctx, looked))
+			c = newChanges(u.Name(), before.Workspace(), before.CompareWith(ctx, looked))
 		}
 		if ctx.Err() != nil {
 			u.Release()
@@ -166,20 +143,12 @@ func tellUnreported(ctx context.Context, list []unreported, tell func(Changes)) 
 	return ctx.Err()
 }
 
-// unreported is a text that outlives its owner. See package backend/state.
-type unreported interface {
-	Name() string
-	Text() ([]byte, error)
-	Forget()
-	Release()
-}
-
 // keepBefore keeps what was there before, for who comes after a killed owner.
 func (s *Sandbox) keepBefore(dir string) error {
 	if s.before == nil {
 		return nil
 	}
-	kept, err := keepUnreported(dir, s.ID(), s.before.Encode())
+	kept, err := run.KeepUnreported(dir, s.ID(), s.before.Encode())
 	if err != nil {
 		if hint := hostpath.RoomHint(err, dir); hint != "" {
 			return &Error{Message: "cannot keep what was there before sandbox " + s.ID() + ": " + err.Error(), Hint: hint}

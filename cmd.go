@@ -3,12 +3,17 @@ package paddock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -54,7 +59,10 @@ type Cmd struct {
 
 	sandbox *Sandbox
 	ctx     context.Context
-	run     *run        // nil until started
+	run     *run.Run // nil until started
+	ended   sync.Once
+	result  *Result
+	err     error
 	outBuf  *Capture    // what Output or CombinedOutput keeps of Stdout
 	errBuf  *Capture    // what Output keeps of Stderr
 	pipes   []io.Closer // the caller's ends, closed by Wait
@@ -101,28 +109,35 @@ func (c *Cmd) Start() error {
 	return nil
 }
 
-func (c *Cmd) start() (*run, error) {
+func (c *Cmd) start() (*run.Run, error) {
 	req, err := c.request()
 	if err != nil {
 		return nil, err
 	}
+	what := "start " + strconv.Quote(c.Args[0])
 	if err := c.ctx.Err(); err != nil {
-		return nil, agentError("start "+strconv.Quote(c.Args[0]), err)
+		return nil, agentError(what, err)
 	}
-	r, err := startRun(c.ctx, c.sandbox, req, c.Timeout, c.streams(), c.inside)
-	return r, c.sandbox.explainMissing(err, c.Args[0], c.Dir)
+	r, err := run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
+	if err != nil {
+		return nil, c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)
+	}
+	return r, nil
 }
 
-// streams wraps the caller's writers, so that they are not touched after Wait
-// has returned. A writer used for both streams gets one wrapper.
-func (c *Cmd) streams() streams {
-	s := streams{stdin: c.Stdin, stdout: newGate("output", c.Stdout)}
-	if wire.SameWriter(c.Stdout, c.Stderr) {
-		s.stderr = s.stdout
-	} else {
-		s.stderr = newGate("error output", c.Stderr)
+// explainMissing returns the error of a command that does not exist, or cannot be
+// executed, with a hint that says where its program is, where that is known. dir is the
+// working directory.
+func (s *Sandbox) explainMissing(err error, name, dir string) error {
+	e, missing := (*Error)(nil), errors.Is(err, ErrNotFound)
+	if !missing && !errors.Is(err, ErrNotExecutable) || !errors.As(err, &e) || !missing && e.Hint != "" || s.spec.Commands != nil {
+		return err
 	}
-	return s
+	if hint := s.hints().MissingProgram(name, dir, !missing); hint != "" {
+		return &Error{Message: e.Message, Hint: hint, Code: e.Code}
+	}
+	return err
 }
 
 // block replaces what was captured of an output that a rule has ended.
@@ -150,15 +165,15 @@ func (c *Cmd) Wait() error {
 		return errors.New("cannot wait for the command: Wait was called before")
 	}
 	c.waited = true
-	<-c.run.done
+	<-c.run.Done()
 	c.closeAll()
-	result, err := c.run.result, c.run.err
+	result, err := c.end()
 	if result != nil {
 		c.block(result.Blocked)
 		result.StdoutTruncated = c.outBuf != nil && c.outBuf.Truncated()
 		result.StderrTruncated = c.errBuf != nil && c.errBuf.Truncated()
 		if !result.Success() {
-			result.Denials = c.sandbox.guess(result.Denials, result.ExitCode, c.said(result), c.String())
+			result.Denials = c.sandbox.hints().Denials(result.Denials, result.ExitCode, c.said(result), c.String())
 		}
 	}
 	if result == nil || result.Success() {
@@ -167,7 +182,7 @@ func (c *Cmd) Wait() error {
 	return &ExitError{Result: result, cause: err}
 }
 
-// said is what was kept of the command's error output, where anything was printed there;
+// said returns what was kept of the command's error output, where anything was printed there;
 // else the end of its output, into which it may have been led. Of one writer for both it
 // is all that was kept.
 func (c *Cmd) said(r *Result) []byte {
@@ -181,10 +196,26 @@ func (c *Cmd) said(r *Result) []byte {
 			if wire.SameWriter(w, c.Stderr) {
 				return k.Bytes()
 			}
-			return lastWords(k.Bytes())
+			return run.LastWords(k.Bytes())
 		}
 	}
 	return nil
+}
+
+// end returns the result of a command that has ended, and what went wrong beside it.
+func (c *Cmd) end() (*Result, error) {
+	c.ended.Do(func() {
+		out := c.run.Outcome()
+		if out.Result == nil {
+			c.err = errors.Join(out.Cause, agentError("run the command", out.Err))
+			return
+		}
+		c.result = newResult(*out.Result)
+		c.result.StdoutBytes, c.result.StderrBytes = out.StdoutBytes, out.StderrBytes
+		c.result.Isolation = c.sandbox.Isolation()
+		c.err = errors.Join(out.Cause, out.Err)
+	})
+	return c.result, c.err
 }
 
 // Result is how the command ended. It is nil before Wait has returned, and
@@ -194,8 +225,9 @@ func (c *Cmd) Result() *Result {
 		return nil
 	}
 	select {
-	case <-c.run.done:
-		return c.run.result
+	case <-c.run.Done():
+		result, _ := c.end()
+		return result
 	default:
 		return nil
 	}
@@ -207,7 +239,13 @@ func (c *Cmd) Signal(name string) error {
 	if c.run == nil {
 		return errors.New("cannot signal the command: it was not started")
 	}
-	return c.run.signal(name)
+	if !run.IsSignal(name) {
+		return &Error{Message: "cannot signal the command: there is no signal " + strconv.Quote(name), Code: wire.CodeBadRequest}
+	}
+	if err := c.run.Signal(name); err != nil {
+		return agentError("signal the command", err)
+	}
+	return nil
 }
 
 // Resize tells a command with a terminal the terminal's new size.
@@ -215,7 +253,7 @@ func (c *Cmd) Resize(rows, cols uint16) error {
 	if c.run == nil || c.TTY == nil {
 		return errors.New("cannot resize the terminal: the command has none")
 	}
-	if err := c.run.process.Resize(rows, cols); err != nil && !c.run.ended() {
+	if err := c.run.Resize(rows, cols); err != nil {
 		return agentError("resize the terminal", err)
 	}
 	return nil
@@ -232,4 +270,171 @@ func (c *Cmd) closeAll() {
 	for _, p := range c.inside {
 		_ = p.Close()
 	}
+}
+
+// Output runs the command and returns its standard output. Unlike os/exec it
+// bounds what it keeps to Limits.Output of the spec (default 1 MiB): of more,
+// the head and the tail are kept around a note of how much is left out, and
+// Result().StdoutTruncated is set. Where the command fails and Stderr was
+// nil, the ExitError holds standard error, bounded alike.
+func (c *Cmd) Output() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("cannot capture the output: Stdout is set")
+	}
+	c.outBuf = c.capture()
+	c.Stdout = c.outBuf
+	if c.Stderr == nil {
+		c.errBuf = c.capture()
+		c.Stderr = c.errBuf
+	}
+	err := c.Run()
+	if ee := (*ExitError)(nil); errors.As(err, &ee) && c.errBuf != nil {
+		ee.Stderr = c.errBuf.Bytes()
+	}
+	return c.outBuf.Bytes(), err
+}
+
+// CombinedOutput runs the command and returns its standard output and
+// standard error together, bounded as for [Cmd.Output].
+func (c *Cmd) CombinedOutput() ([]byte, error) {
+	if c.Stdout != nil || c.Stderr != nil {
+		return nil, errors.New("cannot capture the output: Stdout or Stderr is set")
+	}
+	c.outBuf = c.capture()
+	c.Stdout, c.Stderr = c.outBuf, c.outBuf
+	err := c.Run()
+	return c.outBuf.Bytes(), err
+}
+
+func (c *Cmd) capture() *Capture {
+	return &Capture{Max: int64(c.sandbox.spec.Limits.Output)}
+}
+
+// StdinPipe returns a pipe to the command's standard input. Closing it is the
+// end of the input; Wait closes it too.
+func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
+	if c.Stdin != nil {
+		return nil, errors.New("cannot make a pipe: Stdin is set")
+	}
+	r, w, err := c.pipe()
+	if err != nil {
+		return nil, err
+	}
+	c.Stdin = r
+	c.inside = append(c.inside, r)
+	c.pipes = append(c.pipes, w)
+	return w, nil
+}
+
+// StdoutPipe returns a pipe from the command's standard output, which ends
+// when the command does. Wait closes it, so read everything first.
+func (c *Cmd) StdoutPipe() (io.ReadCloser, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("cannot make a pipe: Stdout is set")
+	}
+	r, w, err := c.pipe()
+	if err != nil {
+		return nil, err
+	}
+	c.Stdout = w
+	c.inside = append(c.inside, w)
+	c.pipes = append(c.pipes, r)
+	return r, nil
+}
+
+// StderrPipe is for standard error what StdoutPipe is for standard output.
+func (c *Cmd) StderrPipe() (io.ReadCloser, error) {
+	if c.Stderr != nil {
+		return nil, errors.New("cannot make a pipe: Stderr is set")
+	}
+	r, w, err := c.pipe()
+	if err != nil {
+		return nil, err
+	}
+	c.Stderr = w
+	c.inside = append(c.inside, w)
+	c.pipes = append(c.pipes, r)
+	return r, nil
+}
+
+// pipe returns a pipe of the kernel's and not io.Pipe, because its buffer lets a
+// command with little to say end before anyone reads.
+func (c *Cmd) pipe() (r, w *os.File, err error) {
+	if c.run != nil {
+		return nil, nil, errors.New("cannot make a pipe: the command was started before")
+	}
+	r, w, err = os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
+	}
+	return r, w, nil
+}
+
+// request returns what the agent is asked.
+func (c *Cmd) request() (wire.ExecRequest, error) {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return wire.ExecRequest{}, &Error{Message: "cannot start the command: no command was given", Code: wire.CodeBadRequest}
+	}
+	for _, arg := range append([]string{c.Dir}, c.Args...) {
+		if strings.IndexByte(arg, 0) >= 0 {
+			return wire.ExecRequest{}, &Error{
+				Message: "cannot start the command: an argument or the directory contains a NUL byte",
+				Code:    wire.CodeBadRequest,
+			}
+		}
+	}
+	env, err := environment(c.Env)
+	if err != nil {
+		return wire.ExecRequest{}, err
+	}
+	added, err := environment(c.AddEnv)
+	if err != nil {
+		return wire.ExecRequest{}, err
+	}
+	if env == nil {
+		env = added
+	} else {
+		maps.Copy(env, added)
+	}
+	if c.Timeout < 0 {
+		return wire.ExecRequest{}, &Error{Message: "cannot start the command: its timeout is negative", Code: wire.CodeBadRequest}
+	}
+	req := wire.ExecRequest{
+		Argv: c.Args, Cwd: c.Dir, Env: env, ClearEnv: c.Env != nil,
+		TTY: c.TTY, Stream: true, Detach: c.Detach,
+		Redaction: c.sandbox.redaction(),
+	}
+	if c.Timeout > 0 {
+		seconds := c.Timeout.Seconds()
+		req.TimeoutSeconds = &seconds
+	}
+	return req, nil
+}
+
+// redaction returns the rules of the sandbox's spec for what is printed in it.
+func (s *Sandbox) redaction() (rules wire.RedactRules) {
+	for _, rule := range s.spec.Redaction {
+		rules = append(rules, wire.RedactRule(rule))
+	}
+	return rules
+}
+
+// environment reads "K=V" entries.
+func environment(list []string) (map[string]string, error) {
+	if list == nil {
+		return nil, nil
+	}
+	env := make(map[string]string, len(list))
+	for _, entry := range list {
+		key, value, ok := strings.Cut(entry, "=")
+		if !ok || key == "" || strings.IndexByte(entry, 0) >= 0 {
+			// The entry itself may be a secret.
+			return nil, &Error{
+				Message: "cannot start the command: an entry of its environment is not K=V without NUL bytes",
+				Code:    wire.CodeBadRequest,
+			}
+		}
+		env[key] = value
+	}
+	return env, nil
 }

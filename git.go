@@ -14,16 +14,18 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// withGitUser is a spec's environment with who the user is to git, for what it leaves open.
+// withGitUser returns a spec's environment with who the user is to git, for what it leaves open.
 func withGitUser(spec Spec) map[string]string {
 	ctx, cancel := context.WithTimeout(context.Background(), gitWait)
 	defer cancel()
 	env := map[string]string{}
 	if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
-		env = hostpath.GitUser(ctx, dir)
+		env = protect.GitUser(ctx, dir)
 	}
 	maps.Copy(env, spec.Env)
 	return env
@@ -35,10 +37,7 @@ const gitWait = 5 * time.Second
 // compareGit compares the commands' copies of git's configuration with the host's
 // files, and keeps what can be taken over.
 func (s *Sandbox) compareGit() {
-	if s.before == nil { // commands could write nothing of the host's
-		return
-	}
-	var kept []hostpath.GitKept
+	var kept []gitconfig.Kept
 	files, added := slices.Collect(maps.Keys(s.death.Copies)), 0
 	slices.SortFunc(files, func(a, b string) int { // nested repositories come last, and go short
 		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
@@ -56,13 +55,13 @@ func (s *Sandbox) compareGit() {
 			continue
 		}
 		change := GitChange{File: file}
-		var found hostpath.GitAdded
+		var found gitconfig.Added
 		if err == nil {
-			found, err = hostpath.CompareGit(text, copied.Text)
+			found, err = gitconfig.Compare(text, copied.Text)
 		}
-		if added += len(found.Settings); added > hostpath.MaxGitAdded && len(found.Settings) > 0 {
+		if added += len(found.Settings); added > gitconfig.MaxAdded && len(found.Settings) > 0 {
 			added -= len(found.Settings)
-			found.Settings, err = nil, fmt.Errorf("more than %d settings were added, in all repositories", hostpath.MaxGitAdded)
+			found.Settings, err = nil, fmt.Errorf("more than %d settings were added, in all repositories", gitconfig.MaxAdded)
 		}
 		if err != nil {
 			change.Unread = err.Error()
@@ -72,13 +71,13 @@ func (s *Sandbox) compareGit() {
 			s.changes.Git = append(s.changes.Git, change)
 		}
 		if len(found.Settings) > 0 {
-			kept = append(kept, hostpath.GitKept{Workspace: s.before.Workspace(), File: file, Settings: found.Settings})
+			kept = append(kept, gitconfig.Kept{Workspace: s.before.Workspace(), File: file, Settings: found.Settings})
 		}
 	}
 	if len(kept) == 0 {
 		return
 	}
-	if err := hostpath.KeepGit(s.state, s.ID(), kept); err != nil {
+	if err := gitconfig.Keep(s.state, s.ID(), kept); err != nil {
 		for i := range s.changes.Git {
 			if c := &s.changes.Git[i]; len(c.Added) > 0 {
 				c.Added, c.Unread = nil, "it cannot be kept: "+err.Error()
@@ -100,7 +99,7 @@ func noCopy(err error) string {
 	return "cannot read it: " + hostpath.Reason(err)
 }
 
-func printed(settings []hostpath.GitSetting) []string {
+func printed(settings []gitconfig.Setting) []string {
 	var all []string
 	for _, s := range settings {
 		all = append(all, s.String())
@@ -156,9 +155,9 @@ func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	if err != nil {
 		return GitAcceptance{}, err
 	}
-	from := hostpath.GitAccept{Sandbox: what.Sandbox, Drop: what.Drop}
+	from := gitconfig.Choice{Sandbox: what.Sandbox, Drop: what.Drop}
 	if what.Agree != nil {
-		from.Agree = func(offered []hostpath.GitAccepted) (bool, error) { return what.Agree(accepted(offered)) }
+		from.Agree = func(offered []gitconfig.Accepted) (bool, error) { return what.Agree(accepted(offered)) }
 	}
 	if what.Dir != "" {
 		way, err := hostpath.Locate(state, what.Dir)
@@ -170,20 +169,20 @@ func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 		}
 		from.Dir = way.Path
 	}
-	found, err := hostpath.AcceptGit(state, from)
-	if e := (*hostpath.TooManyGitError)(nil); errors.As(err, &e) {
+	found, err := gitconfig.Accept(state, from)
+	if e := (*gitconfig.TooManyError)(nil); errors.As(err, &e) {
 		err = &Error{Message: "cannot accept all of it at once: " + err.Error(), Hint: "take over what one sandbox added: paddock git accept " + e.Sandboxes[0] + ", or forget it all: --drop"}
 	}
 	return GitAcceptance{accepted(found.Files), found.Agreed, found.Forgotten}, err
 }
 
-func accepted(files []hostpath.GitAccepted) (all []GitAccepted) {
+func accepted(files []gitconfig.Accepted) (all []GitAccepted) {
 	for _, f := range files {
 		one := GitAccepted{File: f.File, Sandboxes: f.Sandboxes, Added: printed(f.Settings), Err: f.Err}
 		for _, l := range f.Left {
-			one.Left = append(one.Left, GitLeft{l.GitSetting.String(), l.Why})
+			one.Left = append(one.Left, GitLeft{l.Setting.String(), l.Why})
 		}
-		if locked := (*hostpath.LockedError)(nil); errors.As(f.Err, &locked) {
+		if locked := (*gitconfig.LockedError)(nil); errors.As(f.Err, &locked) {
 			one.Err = &Error{Message: f.Err.Error(), Hint: "where no git runs, remove " + locked.Lock}
 		}
 		all = append(all, one)
@@ -217,7 +216,7 @@ func LinkWorktree(ctx context.Context, spec Spec, opts Options) (Spec, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitWait)
 	defer cancel()
-	tree, err := seen.LinkedWorktree(ctx, dir, shown)
+	tree, err := protect.LinkedWorktree(ctx, seen, dir, shown)
 	if err != nil || tree == nil {
 		return spec, err
 	}

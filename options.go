@@ -1,17 +1,17 @@
 package paddock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -87,58 +87,6 @@ type Options struct {
 	Unreported func(Changes)
 }
 
-// Plan says what [Open] would do with this spec, step by step, together with
-// the spec as it is once defaults are filled in. It changes nothing. What is an
-// error for Open, a missing agent included, is one for Plan.
-func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, error) {
-	be, req, err := opts.request(spec)
-	if err != nil {
-		return nil, Spec{}, err
-	}
-	protection, err := opts.protect(ctx, &req)
-	if err != nil {
-		return nil, Spec{}, err
-	}
-	plan, err := be.Plan(ctx, req)
-	if plan != nil {
-		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
-	}
-	return plan, req.Spec, err
-}
-
-// Resolve fills in the spec's defaults and checks it, as [Open] does. It looks at
-// text alone.
-func Resolve(spec Spec, opts Options) (Spec, error) {
-	_, spec, err := opts.prepare(spec)
-	return spec, err
-}
-
-// request is what a backend is asked for: the resolved spec, the agent, and
-// where state is kept.
-func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
-	be, spec, err := o.prepare(spec)
-	if err != nil {
-		return nil, backend.Request{}, err
-	}
-	home, _ := os.UserHomeDir() // without one nothing lies below it
-	agent, err := o.agentPath()
-	if err != nil {
-		return nil, backend.Request{}, err
-	}
-	state, seen, err := o.stateDir()
-	if err != nil {
-		return nil, backend.Request{}, err
-	}
-	way, err := o.trustAgent(seen, agent)
-	if err != nil {
-		return nil, backend.Request{}, err
-	}
-	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds it itself
-		spec.Env = withGitUser(spec)
-	}
-	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
-}
-
 // own are Paddock's own files beside the programs: what the door has named, and the
 // state where it is named and in its usual place, which other programs use. Links on
 // the way there count, too.
@@ -151,122 +99,6 @@ func (o Options) own() []backend.OwnFile {
 		}
 	}
 	return own
-}
-
-// remember puts what commands will be able to change on the list of all that
-// commands of sandboxes ever could, see [hostpath.Written].
-func (o Options) remember(req backend.Request) error {
-	if w := req.Spec.Wrapper; req.Spec.Backend == policy.BackendWrapper && w != nil && w.Agent == policy.AgentUpload {
-		return nil // nothing of this host is named
-	}
-	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
-	if err != nil {
-		return err
-	}
-	return hostpath.Remember(req, mounts, o.StateDir == "")
-}
-
-// Probe tries what the backend needs and reports what works on this host.
-func Probe(ctx context.Context, opts Options) (backend.Report, error) {
-	be, err := opts.backend()
-	if err != nil {
-		return backend.Report{}, err
-	}
-	probe := be.Probe
-	if e, ok := be.(backend.Executor); ok {
-		dir, _, err := opts.stateDir()
-		probe = func(ctx context.Context) backend.Report {
-			if err != nil { // whose list would judge what is executed
-				return backend.Report{Backend: be.Name()}
-			}
-			return e.ProbeIn(ctx, dir)
-		}
-	}
-	report := probe(ctx)
-	own := []backend.Feature{opts.probeAgent(), opts.probeState()}
-	for _, f := range own {
-		if f.OK {
-			continue
-		}
-		report.Usable = false
-		for i := range report.Abilities {
-			a := &report.Abilities[i]
-			a.OK, a.Missing = false, append(a.Missing, f.Name)
-		}
-	}
-	report.Features = append(own, report.Features...)
-	return report, nil
-}
-
-// probeAgent looks for the agent's program.
-func (o Options) probeAgent() backend.Feature {
-	path, err := o.agentPath()
-	if err != nil {
-		return feature("agent program", path, err, "")
-	}
-	_, seen, err := o.stateDir()
-	if err != nil {
-		return feature("agent program", path, nil, "") // the state's own line tells
-	}
-	way, err := o.trustAgent(seen, path)
-	if err == nil {
-		path = way.Path + groupNote(way)
-	}
-	return feature("agent program", path, err, "")
-}
-
-// groupNote tells of others who may change what Paddock believes.
-func groupNote(way *hostpath.Way) string {
-	if at := way.GroupWritable(); at != "" {
-		return " (its group may write to " + at + ": chmod g-w, unless all of them are trusted)"
-	}
-	return ""
-}
-
-// probeState looks at the directory of state, or at where it would be made.
-func (o Options) probeState() backend.Feature {
-	dir, _, err := o.stateDir()
-	detail := dir
-	if err == nil {
-		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		if err == nil {
-			err = checkState(dir)
-		}
-		way, werr := hostpath.Follow(dir)
-		if err == nil && werr == nil {
-			detail += groupNote(way)
-			if err = way.Writable(); err != nil {
-				return feature("state directory", dir, err, "choose a writable directory with "+StateDirEnv)
-			}
-		}
-		for _, r := range refusedRecords(dir) {
-			detail += " (left as it is, because Paddock writes no such record: " + r + "; look at it, and remove the directory)"
-		}
-		if lost := hostpath.UsualList(dir); err == nil && lost != nil && o.StateDir == "" && os.Getenv(StateDirEnv) != "" {
-			detail += " (it alone lists what sandboxes could write: " + lost.Error() + ")"
-		}
-	}
-	return feature("state directory", detail, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")
-}
-
-// feature is one that is there unless err says otherwise.
-func feature(name, detail string, err error, remedy string) backend.Feature {
-	if err == nil {
-		return backend.Feature{Name: name, OK: true, Detail: detail}
-	}
-	f := backend.Feature{Name: name, Detail: err.Error(), Remedy: remedy}
-	if e := (*Error)(nil); errors.As(err, &e) {
-		f.Detail, f.Remedy = e.Message, e.Hint
-	}
-	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
-		f.Remedy = e.Hint
-	}
-	if e := (*backend.StartError)(nil); errors.As(err, &e) {
-		f.Detail, f.Remedy = e.Object+": "+e.Reason(), e.Hint
-	}
-	return f
 }
 
 // prepare finds the backend and fills in the spec's defaults.
@@ -294,7 +126,7 @@ func (o Options) prepare(spec Spec) (backend.Backend, Spec, error) {
 	return be, spec, nil
 }
 
-// base is where the spec's relative paths and "~" start.
+// base returns where the spec's relative paths and "~" start.
 func (o Options) base() (policy.Base, error) {
 	dir := o.Dir
 	if !filepath.IsAbs(dir) {
@@ -310,13 +142,136 @@ func (o Options) base() (policy.Base, error) {
 	return policy.Base{Dir: dir, Home: home}, nil
 }
 
-// backend is the one asked for, or the one of this platform.
+// backend returns the one asked for, or the one of this platform.
 func (o Options) backend() (backend.Backend, error) {
 	if o.Backend != nil {
 		return o.Backend, nil
 	}
-	if be := defaultBackend(); be != nil {
+	if be := run.DefaultBackend(); be != nil {
 		return be, nil
 	}
 	return nil, &Error{Message: "cannot choose a backend: this platform has no default one", Hint: "set Options.Backend"}
+}
+
+// AgentEnv names the environment variable that overrides where the agent is.
+const AgentEnv = "PADDOCK_AGENT"
+
+// agentName is the agent's file name beside the running program.
+const agentName = "paddock-agent"
+
+// errNotProgram is a path that exists and cannot be run.
+var errNotProgram = errors.New("not an executable file")
+
+// agentPath finds the agent: the option, the environment, then beside the
+// running program. A place that was named and does not hold an agent is an
+// error, never a reason to run a different one.
+func (o Options) agentPath() (string, error) {
+	if o.Agent != "" {
+		return namedAgent(o.Agent, "Options.Agent")
+	}
+	if path := os.Getenv(AgentEnv); path != "" {
+		return namedAgent(path, "$"+AgentEnv)
+	}
+	tried := []string{"$" + AgentEnv + " (not set)"}
+	self, err := os.Executable()
+	if err != nil {
+		tried = append(tried, "beside this program ("+err.Error()+")")
+		return "", agentMissing(tried)
+	}
+	path := filepath.Join(filepath.Dir(self), agentName)
+	if err := checkProgram(path); err != nil {
+		return "", agentMissing(append(tried, path+" ("+err.Error()+")"))
+	}
+	return path, nil
+}
+
+// trustAgent resolves the agent's path, and refuses a program that commands of a
+// sandbox, or another user of this host, could have put there.
+func (o Options) trustAgent(seen *hostpath.Seen, path string) (*hostpath.Way, error) {
+	own := backend.OwnFile{Path: path, What: "the agent"}
+	switch {
+	case o.Agent != "":
+		own.Field = "Options.Agent"
+	case os.Getenv(AgentEnv) != "":
+		own.Field = AgentEnv
+	}
+	return seen.TrustProgram(own)
+}
+
+func namedAgent(path, from string) (string, error) {
+	abs, err := hostpath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot use %s: %w", from, err)
+	}
+	if err := checkProgram(abs); err != nil {
+		return "", agentMissing([]string{from + " = " + abs + " (" + err.Error() + ")"})
+	}
+	return abs, nil
+}
+
+func agentMissing(tried []string) error {
+	return &Error{
+		Message: "cannot find the agent: tried " + strings.Join(tried, ", "),
+		Hint:    "keep paddock-agent beside the program that uses it, or set " + AgentEnv + " to its path",
+	}
+}
+
+// checkProgram returns the bare reason, because its callers name the path.
+func checkProgram(path string) error {
+	info, err := os.Stat(path)
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return pe.Err
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return errNotProgram
+	}
+	return nil
+}
+
+// StateDirEnv names the environment variable that overrides where sandboxes
+// keep their state.
+const StateDirEnv = "PADDOCK_STATE_DIR"
+
+// DefaultStateDir is where sandboxes keep their state when [Options] do not
+// say: $PADDOCK_STATE_DIR, for root /var/lib/paddock, else
+// $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. The directory is made
+// with mode 0700 by whatever first needs it.
+//
+// The path is free of symbolic links. Links of root's and of the user's own are
+// followed. One that commands of a sandbox, or any user of this host, could have
+// replaced is an error, since what is in it is believed: who may do what, say.
+func DefaultStateDir() (string, error) {
+	dir, _, err := Options{}.stateDir()
+	return dir, err
+}
+
+// stateDir returns the directory asked for, or the default one, with what was seen of it.
+func (o Options) stateDir() (string, *hostpath.Seen, error) {
+	if o.StateDir != "" {
+		return trustState(o.StateDir, "Options.StateDir")
+	}
+	if dir := os.Getenv(StateDirEnv); dir != "" {
+		return trustState(dir, StateDirEnv)
+	}
+	dir, err := hostpath.UsualState()
+	if err != nil {
+		return "", nil, &Error{
+			Message: "cannot choose a state directory: " + err.Error(),
+			Hint:    "set " + StateDirEnv + " to a directory of your own",
+		}
+	}
+	return trustState(dir, "")
+}
+
+// trustState resolves a directory of state, and refuses one that others could
+// have put there. field says who named it, "" that nobody did.
+func trustState(dir, field string) (string, *hostpath.Seen, error) {
+	path, seen, err := hostpath.TrustState(backend.OwnFile{Path: dir, What: "the state directory", Field: field, Dir: true}, field != "")
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) && e.Hint == "" {
+		e.Hint = "choose a directory of your own with " + StateDirEnv
+	}
+	return path, seen, err
 }

@@ -1,10 +1,11 @@
 package paddock
 
 import (
+	"context"
 	"strconv"
-	"syscall"
 	"time"
 
+	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -107,12 +108,16 @@ func (e *ExitError) Is(target error) bool { return target == ErrTimeout && e.Tim
 // Unwrap gives the context's error where the context ended the command.
 func (e *ExitError) Unwrap() error { return e.cause }
 
-// newResult is the agent's answer, which the wire client has checked for
+// newResult returns the agent's answer, which the wire client has checked for
 // sense, as a Result.
 func newResult(r wire.ExecResult) *Result {
+	signal := run.SignalName(r.ExitCode)
+	if r.TimedOut {
+		r.ExitCode = TimeoutStatus
+	}
 	return &Result{
-		ExitCode:         exitCode(r),
-		Signal:           signalName(r),
+		ExitCode:         r.ExitCode,
+		Signal:           signal,
 		TimedOut:         r.TimedOut,
 		OOMKilled:        r.OOMKilled,
 		Duration:         milliseconds(r.DurationMS),
@@ -133,24 +138,31 @@ func newResult(r wire.ExecResult) *Result {
 	}
 }
 
-func exitCode(r wire.ExecResult) int {
-	if r.TimedOut {
-		return TimeoutStatus
-	}
-	return r.ExitCode
-}
-
-// signalName names the signal by its number: the agent's own word for it
-// could say anything.
-func signalName(r wire.ExecResult) string {
-	if r.ExitCode >= 0 {
-		return ""
-	}
-	return nameSignal(syscall.Signal(-r.ExitCode))
-}
-
 // milliseconds keeps a hostile number from overflowing into a negative span.
 func milliseconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(min(n, most)) * time.Millisecond
 }
+
+// Grace is how long the agent may take beyond a command's timeout, or after
+// it was told to kill a command, before the host side stops the whole sandbox.
+const Grace = 2 * time.Second
+
+// GuessDenials returns what the sandbox may have refused, by what was printed: by a shell
+// on a terminal, say, of which no exit status is known. Of a [Cmd], and of a command in a
+// [Session], the result says it.
+func (s *Sandbox) GuessDenials(output []byte) []Denial {
+	return s.hints().Denials(nil, run.StatusNotFound, output, "")
+}
+
+// hints explains what failed in the sandbox.
+func (s *Sandbox) hints() run.Hints {
+	return run.Hints{Spec: s.spec, Search: s.search, Discreet: s.discreet, Shell: func(dir, script string, args ...string) ([]byte, error) {
+		cmd := s.Command(context.Background(), "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
+		cmd.Dir, cmd.Timeout = dir, hintTime
+		return cmd.Output()
+	}}
+}
+
+// hintTime bounds a question to the sandbox for a hint.
+const hintTime = 5 * time.Second

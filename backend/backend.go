@@ -171,7 +171,20 @@ type StartError struct {
 	Err    error  `json:"-"`                // what ended the wait, of [Interrupted] alone
 }
 
-// Interrupted is the error of a start whose context ended while object was awaited.
+// Failed returns the error of an operation of a start that failed with err, the errno
+// of which it keeps where there is one.
+func Failed(stage, op, object string, err error, hint string) *StartError {
+	e := &StartError{Stage: stage, Op: op, Object: object, Hint: hint}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+	} else {
+		e.Cause = err.Error()
+	}
+	return e
+}
+
+// Interrupted returns the error of a start whose context ended while object was awaited.
 func Interrupted(ctx context.Context, stage, object string) *StartError {
 	cause := context.Cause(ctx)
 	return &StartError{Stage: stage, Op: "await", Object: object, Cause: "there was no answer: " + cause.Error(), Err: errors.Join(ctx.Err(), cause)}
@@ -186,7 +199,7 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("cannot start the sandbox: %s: %s: %s", e.Stage, what, e.Reason())
 }
 
-// Reason is the cause alone, or the kernel's words for Errno.
+// Reason returns the cause alone, or the kernel's words for Errno.
 func (e *StartError) Reason() string {
 	if e.Cause == "" && e.Errno != 0 {
 		return syscall.Errno(e.Errno).Error()
@@ -194,7 +207,7 @@ func (e *StartError) Reason() string {
 	return e.Cause
 }
 
-// Unwrap gives the errno, so that errors.Is(err, fs.ErrPermission) works, or what
+// Unwrap returns the errno, so that errors.Is(err, fs.ErrPermission) works, or what
 // ended the wait.
 func (e *StartError) Unwrap() error {
 	if e.Errno == 0 {

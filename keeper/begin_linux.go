@@ -167,7 +167,7 @@ func (h *handshake) keep(text []byte) {
 	h.banner = h.banner[max(0, len(h.banner)-MaxSaid):]
 }
 
-// keptBanner is what was printed, unless that may be what was sent.
+// keptBanner returns what was printed, unless that may be what was sent.
 func (h *handshake) keptBanner() []byte {
 	if bytes.Contains(h.banner, []byte(h.order.Nonce)) {
 		return nil
@@ -175,7 +175,7 @@ func (h *handshake) keptBanner() []byte {
 	return h.banner
 }
 
-// said is the end of what the wall said.
+// said returns the end of what the wall said.
 func (h *handshake) said() []byte {
 	text := h.wall.errors.get()
 	if bytes.Contains(text, []byte(h.order.Nonce)) {

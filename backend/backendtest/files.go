@@ -43,7 +43,7 @@ func fileCells() []cell {
 		}},
 		{name: "files: changes reach the host's directory", do: func(ctx context.Context, b *box) error {
 			if b.dir == "" {
-				return errors.New("the workspace is no directory of the host")
+				return errors.New("the workspace is not a directory of the host")
 			}
 			if _, err := b.output(ctx, "sh", "-c", "echo changed > reached"); err != nil {
 				return err
@@ -53,7 +53,7 @@ func fileCells() []cell {
 		}},
 		{name: "files: what commands make belongs to the workspace's owner", do: func(ctx context.Context, b *box) error {
 			if b.dir == "" {
-				return errors.New("the workspace is no directory of the host")
+				return errors.New("the workspace is not a directory of the host")
 			}
 			if _, err := b.output(ctx, "touch", "owned"); err != nil {
 				return err
@@ -156,7 +156,7 @@ func (b *box) write(ctx context.Context, path, text string) error {
 	return err
 }
 
-// archiveOf is an archive with one file.
+// archiveOf returns an archive with one file.
 func archiveOf(name, text string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

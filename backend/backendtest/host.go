@@ -162,10 +162,10 @@ func must(ok bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// newMark is an argument that no other process has.
+// newMark returns an argument that no other process has.
 func newMark() string { return "pd-mark-" + strings.ToLower(rand.Text()) }
 
-// marked are the processes of the host that have the mark as an argument.
+// marked returns the processes of the host that have the mark as an argument.
 func marked(mark string) []string {
 	var found []string
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")

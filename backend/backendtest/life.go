@@ -122,7 +122,7 @@ func (b *box) attached(ctx context.Context, do func(*paddock.Sandbox) error) err
 	return errors.Join(do(s), s.Close())
 }
 
-// remains is what sandboxes have outside of themselves, as text: their state,
+// remains returns what sandboxes have outside of themselves, as text: their state,
 // mounts, control groups, temporary files and containers.
 func (b *box) remains(ctx context.Context) (string, error) {
 	var all []string

@@ -68,7 +68,7 @@ func (b *box) closeSession(ctx context.Context, id string) error {
 	return errors.Join(err, must(err != nil || r.DeathProved, "its end is not proved"))
 }
 
-// printed is what went to one stream.
+// printed returns what went to one stream.
 func printed(r wire.RunSessionResult, stream string) string {
 	text := ""
 	for _, chunk := range r.Output {

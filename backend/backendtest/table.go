@@ -21,7 +21,7 @@ var capabilities string
 // parts are parted by two spaces at least.
 var between = regexp.MustCompile(` {2,}`)
 
-// table is the right outcome, by behaviour and wall.
+// table returns the right outcome, by behaviour and wall.
 func table(text string) (walls, rows []string, right map[string]map[string]string) {
 	right = map[string]map[string]string{}
 	for line := range strings.Lines(text) {
@@ -76,7 +76,7 @@ func (c *column) judge(t *testing.T, name, got string, err error) {
 	}
 }
 
-// report is the grid for people: walls down, behaviours across would not fit,
+// report returns the grid for people: walls down, behaviours across would not fit,
 // so behaviours go down.
 func (g *columns) report() string {
 	if len(g.all) == 0 {

@@ -68,7 +68,7 @@ func treeCells() []cell {
 	}
 }
 
-// gone says whether no process has the mark, at once.
+// gone reports whether no process has the mark, at once.
 func gone(mark string) error {
 	found := marked(mark)
 	return must(len(found) == 0, "processes %v are left", found)

@@ -79,7 +79,7 @@ func wallCells() []cell {
 	}
 }
 
-// dials says whether commands reach a port of the host, as wanted.
+// dials reports whether commands reach a port of the host, as wanted.
 func (b *box) dials(ctx context.Context, want bool) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *box) status(ctx context.Context, line string) error {
 	return errors.Join(err, must(strings.Contains(out, line+"\n"), "there is no line %q", line))
 }
 
-// victim is a process of the host, of the user that runs the tests.
+// victim returns a process of the host, of the user that runs the tests.
 func (b *box) victim(mark string) (pid int, end func(), err error) {
 	cmd := exec.Command(programs.probe, "sleep", mark)
 	if err := cmd.Start(); err != nil {

@@ -21,7 +21,7 @@ var errPlatform = errors.New("Codex sandbox policy could not determine a support
 // missingError says that the CLI is not there.
 type missingError struct{ binary string }
 
-// Error is the text that the contract fixes.
+// Error returns the text that the contract fixes.
 func (e *missingError) Error() string {
 	return fmt.Sprintf("Codex sandbox policy requires the '%s' CLI to be installed and available on PATH.", e.binary)
 }
@@ -68,7 +68,7 @@ func (d dialect) String() string {
 	return "sandbox"
 }
 
-// arguments is the wall's command: everything before the command inside.
+// arguments returns the wall's command: everything before the command inside.
 func (d dialect) arguments(binary, platform string, s settings) []string {
 	argv := []string{binary, "sandbox"}
 	if d.word {

@@ -94,7 +94,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	return s, err
 }
 
-// guest is what the agent is told.
+// guest returns what the agent is told.
 func (w *wall) guest() wire.Guest {
 	l := w.req.Spec.Limits
 	g := wire.Guest{

@@ -85,7 +85,7 @@ func askHelp(ctx context.Context, h home, argv ...string) (string, error) {
 	return p.out.String(), nil
 }
 
-// namesCommand says whether a help lists a subcommand of this name.
+// namesCommand reports whether a help lists a subcommand of this name.
 func namesCommand(help, name string) bool {
 	_, list, found := strings.Cut(help, "Commands:")
 	if !found {
@@ -109,7 +109,7 @@ const (
 	hintPanic   = "try another version of the codex CLI; paddock doctor says what works here"
 )
 
-// cannot is a StartError about the CLI.
+// cannot returns a StartError about the CLI.
 func cannot(op, object, cause, hint string) *backend.StartError {
 	return &backend.StartError{Stage: "codex", Op: op, Object: object, Cause: cause, Hint: hint}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// promised is the isolation as far as it can be told without a look at a
+// promised returns the isolation as far as it can be told without a look at a
 // running sandbox.
 func (w *wall) promised() policy.Isolation {
 	s := w.req.Spec

@@ -92,7 +92,7 @@ func tryDefault(ctx context.Context, h home, state string) backend.Feature {
 	return f
 }
 
-// besideThis is the agent's program where it is installed beside this one.
+// besideThis returns the agent's program where it is installed beside this one.
 func besideThis() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -71,13 +71,13 @@ func run(ctx context.Context, h home, dir, input string, argv []string) (*printe
 	return &p, err
 }
 
-// env is the environment of the CLI itself, which commands do not get: little
+// env returns the environment of the CLI itself, which commands do not get: little
 // of the caller's, and its files in directories of the sandbox.
 func (h home) env() []string {
 	return []string{"CODEX_HOME=" + h.dir, "HOME=" + h.dir, "TMPDIR=" + h.shared, "RUST_BACKTRACE=0", "LC_ALL=C", "PATH=" + h.path}
 }
 
-// said is the line of what a program printed that says most about its end: the
+// said returns the line of what a program printed that says most about its end: the
 // first that tells of an error, else the last.
 func (p *printed) said() string {
 	var last string

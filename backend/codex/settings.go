@@ -1,6 +1,11 @@
 package codex
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +38,7 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// own says whether the spec's overrides decide by themselves what can be
+// own reports whether the spec's overrides decide by themselves what can be
 // written: with permission profiles, the other settings mean nothing.
 func (s settings) own() bool { return s[keyPermissions] != "" }
 
@@ -74,11 +79,141 @@ func (s settings) addRoot(dir string) error {
 	s.byDefault(keyRoots, "[]")
 	inner, isList := strings.CutPrefix(s[keyRoots], "[")
 	if !isList {
-		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "it is no list"}
+		return &policy.FieldError{Field: policy.FieldPath(overridesField, keyRoots), Value: s[keyRoots], Reason: "it is not a list"}
 	}
 	if inner = strings.TrimSuffix(inner, "]"); inner != "" {
 		inner += ", "
 	}
 	s[keyRoots] = "[" + inner + quoted(dir) + "]"
 	return nil
+}
+
+// maxDepth bounds how far lists and tables go into each other.
+const maxDepth = 8
+
+// overridesField is where a spec has the settings.
+const overridesField = "codex.config_overrides"
+
+// settings are what is handed over with -c: the rendered values by key.
+type settings map[string]string
+
+// readOverrides renders what a spec hands over. Its keys were checked when the
+// spec was resolved: the CLI cuts "key=value" at the first "=" and the key at
+// each dot, and knows no quotes.
+func readOverrides(written map[string]any) (settings, error) {
+	s := settings{}
+	for _, key := range slices.Sorted(maps.Keys(written)) {
+		text, err := renderValue(written[key])
+		if err != nil {
+			return nil, &policy.FieldError{Field: policy.FieldPath(overridesField, key), Reason: err.Error()}
+		}
+		s[key] = text
+	}
+	return s, nil
+}
+
+// renderValue writes a value as the CLI reads it, which is TOML, and takes as
+// plain text what is none. Where JSON is TOML too (words, numbers, texts, lists
+// of them) it is the JSON text; tables and some characters differ.
+func renderValue(value any) (string, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("it cannot be written down: %v", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var plain any
+	if err := d.Decode(&plain); err != nil {
+		return "", fmt.Errorf("it cannot be written down: %v", err)
+	}
+	var b strings.Builder
+	if err := writeValue(&b, plain, 0); err != nil {
+		return "", err
+	}
+	return b.String(), nil
+}
+
+func writeValue(b *strings.Builder, value any, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("it goes deeper than %d levels", maxDepth)
+	}
+	switch v := value.(type) {
+	case nil:
+		return fmt.Errorf("the CLI's settings know no null")
+	case bool:
+		b.WriteString(strconv.FormatBool(v))
+	case json.Number:
+		return writeNumber(b, v.String())
+	case string:
+		writeString(b, v)
+	case []any:
+		return writeList(b, v, depth)
+	case map[string]any:
+		return writeTable(b, v, depth)
+	}
+	return nil
+}
+
+// writeNumber keeps numbers as they are, but for those that the CLI would take
+// for a text because they are too long.
+func writeNumber(b *strings.Builder, text string) error {
+	if !strings.ContainsAny(text, ".eE") {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return fmt.Errorf("the number %s has more than 64 bits", text)
+		}
+	}
+	b.WriteString(text)
+	return nil
+}
+
+func writeList(b *strings.Builder, list []any, depth int) error {
+	b.WriteByte('[')
+	for i, item := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if err := writeValue(b, item, depth+1); err != nil {
+			return err
+		}
+	}
+	b.WriteByte(']')
+	return nil
+}
+
+func writeTable(b *strings.Builder, table map[string]any, depth int) error {
+	b.WriteByte('{')
+	for i, key := range slices.Sorted(maps.Keys(table)) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		writeString(b, key)
+		b.WriteString(" = ")
+		if err := writeValue(b, table[key], depth+1); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// short are the escapes that both notations share.
+var short = map[rune]string{'"': `\"`, '\\': `\\`, '\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`}
+
+// writeString quotes a text in ASCII. JSON would write what is beyond 16 bits
+// as two halves, which TOML refuses.
+func writeString(b *strings.Builder, s string) {
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case short[r] != "":
+			b.WriteString(short[r])
+		case r > 0xffff:
+			fmt.Fprintf(b, `\U%08x`, r)
+		case r < ' ' || r > '~':
+			fmt.Fprintf(b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
 }

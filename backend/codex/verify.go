@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/piped"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -27,7 +28,7 @@ func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, err
 	if err != nil {
 		return i, unseen("find", err)
 	}
-	status, err := readStatus(pid)
+	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return i, unseen("look at", err)
 	}
@@ -58,7 +59,7 @@ func unseen(op string, err error) error {
 		Hint: "try another version of the codex CLI, or use backend linux"}
 }
 
-// findAgent gives the host's pid of the agent among the descendants of the
+// findAgent returns the host's pid of the agent among the descendants of the
 // keeper. No command runs yet, so nothing else can bear its name.
 func findAgent(keeper int, agent string) (int, error) {
 	parents, names := map[int]int{}, map[int]string{}
@@ -111,20 +112,7 @@ func readStat(line string) (pid int, name string, parent int, ok bool) {
 	return pid, line[open+1 : end], parent, err == nil
 }
 
-func readStatus(pid int) (map[string]string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return nil, err
-	}
-	status := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	return status, nil
-}
-
-// namespaces are the kinds that a process does not share with this one.
+// namespaces returns the kinds that a process does not share with this one.
 func namespaces(pid int) ([]string, error) {
 	var own []string
 	for _, ns := range []struct{ name, file string }{{"user", "user"}, {"mount", "mnt"}, {"pid", "pid"}, {"ipc", "ipc"}, {"uts", "uts"}, {"net", "net"}, {"cgroup", "cgroup"}} {
@@ -159,7 +147,7 @@ func (w *wall) verifyMounts(pid int) error {
 		if len(f) < 6 {
 			return fmt.Errorf("unreadable mount %q", line)
 		}
-		at := unescape.Replace(f[4])
+		at := hostpath.Unescape(f[4])
 		if !slices.Contains(strings.Split(f[5], ","), "rw") {
 			continue
 		}
@@ -169,6 +157,3 @@ func (w *wall) verifyMounts(pid int) error {
 	}
 	return nil
 }
-
-// unescape undoes the escapes of mountinfo.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -96,7 +96,7 @@ func (w *wall) sparesState() error {
 		Hint:   "choose another place for it with PADDOCK_STATE_DIR, or leave the setting out"}
 }
 
-// command is the command line up to the agent's own. The environment of the
+// command returns the command line up to the agent's own. The environment of the
 // CLI ends there: the agent gets what it needs.
 func (w *wall) command() []string {
 	tmp := w.home.scratch
@@ -106,7 +106,7 @@ func (w *wall) command() []string {
 	return append(slices.Clone(w.argv), "env", "-i", "PATH="+policy.SearchPath, "HOME="+tmp, "TMPDIR="+tmp)
 }
 
-// writable are the directories that commands may write.
+// writable returns the directories that commands may write.
 func (w *wall) writable() []string {
 	if w.dir == w.home.scratch {
 		return []string{w.home.scratch}

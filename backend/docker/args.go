@@ -2,8 +2,11 @@ package docker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // container is everything that a container is run with, as data: args makes
@@ -36,7 +39,7 @@ const label = "dev.paddock.sandbox"
 // name is the container's.
 func (c *container) name() string { return "paddock-" + c.id }
 
-// args are the arguments of the engine's command line up to the image; the
+// args returns the arguments of the engine's command line up to the image; the
 // command inside follows them. The parts that an embedder may know from other
 // shells in containers stand in the order that is usual there; nothing here is
 // secret, because everybody on the host can read it.
@@ -80,7 +83,7 @@ func (c *container) args() []string {
 	return append(args, c.image)
 }
 
-// hardening is what every container gets, unless the user's own words after
+// hardening returns what every container gets, unless the user's own words after
 // it undo it.
 func (c *container) hardening() []string {
 	args := []string{
@@ -112,7 +115,7 @@ type mount struct {
 	file           fileID // what the source was when it was looked at
 }
 
-// String is the mount as the engines read it: fields like those of a table
+// String returns the mount as the engines read it: fields like those of a table
 // whose columns are parted by commas, quoted where a path needs it.
 func (m mount) String() string {
 	fields := []string{"type=" + m.kind}
@@ -147,7 +150,7 @@ type tmpfs struct {
 	size   int64 // bytes
 }
 
-// text is the place as the engine reads it. It belongs to the user, because
+// text returns the place as the engine reads it. It belongs to the user, because
 // runtimes give it the mode of what the image has there, whatever is asked for.
 func (c *container) text(t tmpfs) string {
 	owner := ""
@@ -164,3 +167,46 @@ func (c *container) text(t tmpfs) string {
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// ours are the words of "run" that Paddock's hold on a container depends on.
+var ours = map[string]string{
+	"--name": "Paddock finds its containers by it", "--cidfile": "Paddock finds its containers by name",
+	"--entrypoint": "the agent is what runs first", "--init": "the agent is process 1",
+	"-i": "", "--interactive": "", "-t": "the agent speaks through the pipe; commands get terminals inside", "--tty": "the agent speaks through the pipe; commands get terminals inside",
+	"-d": "the container ends with its client", "--detach": "the container ends with its client",
+	"-a": "the agent speaks through standard input and output", "--attach": "the agent speaks through standard input and output",
+	"--rm": "remove_container_on_exit says it", "--restart": "a container that has ended stays ended",
+	"--detach-keys": "the agent's bytes are no keys", "--sig-proxy": "", "--help": "nothing would run",
+}
+
+// reserved refuses extra arguments that Paddock itself gives.
+func reserved(extra []string) error {
+	for i, arg := range extra {
+		flag, _, _ := strings.Cut(arg, "=")
+		if why, taken := ours[flag]; taken {
+			if why == "" {
+				why = "Paddock gives it"
+			}
+			return hostpath.Refuse("docker.extra_run_args["+strconv.Itoa(i)+"]", arg, why, "leave it out")
+		}
+	}
+	return nil
+}
+
+// says reports whether the user's own words give one of these flags, written
+// with two dashes, or with one where they are one letter.
+func (c *container) says(flags ...string) bool {
+	return slices.ContainsFunc(c.extra, func(arg string) bool {
+		flag, _, _ := strings.Cut(arg, "=")
+		if len(flag) > 2 && flag[0] == '-' && flag[1] != '-' {
+			flag = flag[:2] // -v/:/x
+		}
+		return flag != "" && flag[0] == '-' && slices.Contains(flags, strings.TrimLeft(flag, "-"))
+	})
+}
+
+// loosened reports whether the user's own words may have undone what one of these
+// flags is about.
+func (c *container) loosened(flags ...string) bool {
+	return c.says(flags...) || c.says("privileged")
+}

@@ -72,7 +72,7 @@ func findClient(o policy.Docker, state string, mounts []hostpath.Mount) (*client
 	return &client{binary: found, name: name, env: env}, nil
 }
 
-// value is a variable of the client's environment.
+// value returns a variable of the client's environment.
 func (c *client) value(name string) string {
 	for _, kv := range c.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

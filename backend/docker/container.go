@@ -3,8 +3,10 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -67,7 +69,7 @@ func newBuild(req backend.Request, e *engine, img *image, id string) (*build, er
 	return b, errors.Join(b.fits(e, img), b.place(req, e, img), b.limit(spec, e), reserved(o.ExtraRunArgs), b.identify(e))
 }
 
-// lookAt gives the paths that the spec names: a workspace is where it is on
+// lookAt returns the paths that the spec names: a workspace is where it is on
 // the host, or, as a copy, at /workspace.
 func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	shown, err := hostpath.Mounts(req, policy.WorkspacePath)
@@ -133,7 +135,7 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	if b.addTmpfs(policy.TmpPath, int64(limits.Tmp)) && b.addTmpfs(policy.HomePath, int64(limits.Tmp)) {
 		b.home = policy.HomePath
 	}
-	for _, v := range img.volumes() {
+	for _, v := range slices.Sorted(maps.Keys(img.Config.Volumes)) { // for which the image wants storage that outlives it
 		if b.addTmpfs(v, int64(limits.Tmp)) {
 			b.lost = append(b.lost, "the image's volume "+v+" is an empty place in memory")
 		}
@@ -144,7 +146,7 @@ func (b *build) place(req backend.Request, e *engine, img *image) error {
 	return nil
 }
 
-// source is where the original of a workspace is inside that is copied.
+// source returns where the original of a workspace is inside that is copied.
 func (b *build) source() string {
 	if b.uploads {
 		return agentVolume + "/source"

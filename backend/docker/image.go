@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +58,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	return nil
 }
 
-// wantsPull says whether the extra arguments ask for a download of what is absent.
+// wantsPull reports whether the extra arguments ask for a download of what is absent.
 func wantsPull(extra []string) bool {
 	for i, arg := range extra {
 		word, given := strings.CutPrefix(arg, "--pull=")
@@ -77,16 +75,13 @@ func wantsPull(extra []string) bool {
 // checkImage refuses a name that a command line would take for something else.
 func checkImage(name string) error {
 	if strings.HasPrefix(name, "-") || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return hostpath.Refuse("docker.image", name, "it is no name of an image", "")
+		return hostpath.Refuse("docker.image", name, "it is not the name of an image", "")
 	}
 	return nil
 }
 
-// isAbsent says whether an engine said that there is no such thing.
+// isAbsent reports whether an engine said that there is no such thing.
 func isAbsent(said string) bool {
 	lower := strings.ToLower(said)
 	return strings.Contains(lower, "no such") || strings.Contains(lower, "not known") || strings.Contains(lower, "not found") || strings.Contains(lower, "no image")
 }
-
-// volumes are the places for which the image wants storage that outlives it.
-func (i *image) volumes() []string { return slices.Sorted(maps.Keys(i.Config.Volumes)) }

@@ -112,7 +112,7 @@ func (c *client) parseInfo(text []byte) (*engine, error) {
 		memory: i.MemoryLimit, swap: i.SwapLimit, cpus: i.CPUCfsQuota, pids: i.PidsLimit}, nil
 }
 
-// endpoint is where a docker client looks for its engine, "" where that is its
+// endpoint returns where a docker client looks for its engine, "" where that is its
 // default.
 func (c *client) endpoint(ctx context.Context) string {
 	if host := c.value("DOCKER_HOST"); host != "" {
@@ -125,7 +125,7 @@ func (c *client) endpoint(ctx context.Context) string {
 	return strings.TrimSpace(string(host))
 }
 
-// isLocal says whether an endpoint is on this host.
+// isLocal reports whether an endpoint is on this host.
 func isLocal(endpoint string) bool {
 	return endpoint == "" || strings.HasPrefix(endpoint, "unix://") || strings.HasPrefix(endpoint, "/")
 }

@@ -72,7 +72,7 @@ const (
 	removalPause = 20 * time.Millisecond
 )
 
-// gone says whether a sandbox's container has ended: it is not there any more,
+// gone reports whether a sandbox's container has ended: it is not there any more,
 // or, if it is to be kept, it does not run. An engine removes by itself what ran
 // with --rm, at the same time as somebody else asks it to; who asks second is
 // told that, at once, and the container is in the list until it is done.
@@ -92,7 +92,7 @@ func (e *engine) gone(ctx context.Context, c *container) (bool, error) {
 	}
 }
 
-// listed says whether the engine has the container, or runs one that is kept.
+// listed reports whether the engine has the container, or runs one that is kept.
 func (e *engine) listed(ctx context.Context, c *container) (bool, error) {
 	args := []string{"ps", "--all", "--no-trunc", "--quiet", "--filter", "label=" + label + "=" + c.id}
 	if c.keep {
@@ -105,7 +105,7 @@ func (e *engine) listed(ctx context.Context, c *container) (bool, error) {
 	return strings.TrimSpace(string(text)) != "", nil
 }
 
-// cleanup are the arguments that end what a sandbox may have left on its
+// cleanup returns the arguments that end what a sandbox may have left on its
 // engine. They succeed where there is nothing.
 func (b *build) cleanup() [][]string {
 	if b.keep {

@@ -46,7 +46,7 @@ func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.R
 	return iso, nil
 }
 
-// holds is what a container is asked to be.
+// holds returns what a container is asked to be.
 func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
 	iso := policy.Isolation{
 		Backend: policy.BackendDocker, Level: "engine", Namespaces: []string{"mount", "pid", "ipc"},

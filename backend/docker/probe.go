@@ -73,7 +73,7 @@ func probe(ctx context.Context, o policy.Docker, state string) []backend.Feature
 	return append(found, backend.Feature{Name: "the engine's seccomp profile", OK: e.seccomp})
 }
 
-// describe is the engine in a few words.
+// describe returns the engine in a few words.
 func (e *engine) describe() string {
 	text := e.kind + " " + e.version + ", " + e.arch
 	if e.rootless {

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 )
 
 // seen is what the kernel says of the agent in a container.
@@ -24,7 +24,7 @@ type seen struct {
 // nil where the process is not visible from here: the engine is on another
 // machine, or in a virtual one.
 func (b *build) lookAtProcess(pid int) (*seen, error) {
-	status, err := readStatus(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || pid <= 1 || !b.isAgent(pid, status) {
 		return nil, nil //nolint:nilnil,nilerr // nothing is known of it, which is no error
 	}
@@ -54,7 +54,7 @@ func (b *build) lookAtProcess(pid int) (*seen, error) {
 	return &seen{uid: first(status["Uid"]), gid: first(status["Gid"]), namespaces: ns}, nil
 }
 
-// isAgent says whether a process is the agent of this container: a pid may be
+// isAgent reports whether a process is the agent of this container: a pid may be
 // another machine's.
 func (b *build) isAgent(pid int, status map[string]string) bool {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -122,7 +122,7 @@ func (b *build) sameFiles(pid int) error {
 	return nil
 }
 
-// deepest is the mount of the plan in which a path lies.
+// deepest returns the mount of the plan in which a path lies.
 func (b *build) deepest(at string) *mount {
 	var found *mount
 	for i, m := range b.mounts {
@@ -136,22 +136,6 @@ func (b *build) deepest(at string) *mount {
 		}
 	}
 	return found
-}
-
-func readStatus(file string) (map[string]string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	status := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	if len(status) == 0 {
-		return nil, errors.New("it is empty")
-	}
-	return status, nil
 }
 
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }

@@ -65,7 +65,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 	return s, nil
 }
 
-// wall is the container as package piped wants it.
+// wall returns the container as package piped wants it.
 func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 	w := piped.Wall{
 		Backend: policy.BackendDocker,
@@ -85,7 +85,7 @@ func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 	return w
 }
 
-// anywhere is the engine's command line for a process with another
+// anywhere returns the engine's command line for a process with another
 // environment: who sweeps may have been told of another engine.
 func (e *engine) anywhere() []string {
 	env, err := exec.LookPath("env")
@@ -102,7 +102,7 @@ func (b *build) clean(e *engine) {
 	}
 }
 
-// isPlainName says whether commands are given an image's variable of this name:
+// isPlainName reports whether commands are given an image's variable of this name:
 // letters, digits and underscores, at most 64.
 func isPlainName(name string) bool {
 	for i, c := range []byte(name) {
@@ -114,7 +114,7 @@ func isPlainName(name string) bool {
 	return name != "" && len(name) <= 64
 }
 
-// guestEnv is the environment of commands: the image's, and the spec's over it.
+// guestEnv returns the environment of commands: the image's, and the spec's over it.
 func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 	env := map[string]string{"PATH": policy.SearchPath}
 	maps.Copy(env, spec.OfflineEnv())
@@ -130,7 +130,7 @@ func (b *build) guestEnv(spec policy.Spec, img *image) map[string]string {
 	return env
 }
 
-// rlimits are the limits that the agent sets in each command.
+// rlimits returns the limits that the agent sets in each command.
 func rlimits(l policy.Limits) wire.GuestRlimits {
 	return wire.GuestRlimits{CPUSeconds: uint64(time.Duration(l.CPUTime) / time.Second), FileSize: uint64(l.FileSize), OpenFiles: l.OpenFiles}
 }

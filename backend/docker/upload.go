@@ -13,7 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 )
 
-// loader is the name of the container, never started, through which the agent
+// loader returns the name of the container, never started, through which the agent
 // goes into its volume.
 func (b *build) loader() string { return b.name() + "-load" }
 
@@ -66,7 +66,7 @@ func hashFile(name string) (string, error) {
 	return hash(f)
 }
 
-// hashTar is the hash of the one file in an archive.
+// hashTar returns the hash of the one file in an archive.
 func hashTar(text []byte) (string, error) {
 	r := tar.NewReader(bytes.NewReader(text))
 	h, err := r.Next()
@@ -74,7 +74,7 @@ func hashTar(text []byte) (string, error) {
 		return "", err
 	}
 	if h.Typeflag != tar.TypeReg {
-		return "", errors.New("it is no file")
+		return "", errors.New("it is not a file")
 	}
 	return hash(io.LimitReader(r, maxAgent))
 }

@@ -50,7 +50,7 @@ func (b *build) rights(got *inspected) (found []finding) {
 	return found
 }
 
-// dropsAll says whether no capability is left. docker repeats the word; podman
+// dropsAll reports whether no capability is left. docker repeats the word; podman
 // lists what is left.
 func dropsAll(got *inspected) bool {
 	if slices.ContainsFunc(got.HostConfig.CapDrop, func(s string) bool { return strings.EqualFold(s, "ALL") || strings.EqualFold(s, "CAP_ALL") }) {

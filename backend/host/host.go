@@ -84,7 +84,7 @@ func locate(req backend.Request) (string, error) {
 	return places[0].Source, nil
 }
 
-// guest is what the agent is told. Commands find what the caller finds, and no
+// guest returns what the agent is told. Commands find what the caller finds, and no
 // other part of its environment.
 func guest(req backend.Request, workspace string) wire.Guest {
 	env := map[string]string{}
@@ -99,7 +99,7 @@ func guest(req backend.Request, workspace string) wire.Guest {
 	return wire.Guest{Workspace: workspace, Env: env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: wire.NoFilter}
 }
 
-// promised is the isolation: none.
+// promised returns the isolation: none.
 func promised(s policy.Spec) policy.Isolation {
 	uid := uint32(os.Geteuid())
 	i := policy.Isolation{

@@ -3,10 +3,13 @@ package hostpath
 import (
 	"errors"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
 // others are the other paths of this host that lead to a path without any link,
@@ -36,7 +39,7 @@ func otherPaths(all map[string]mounted, way *Way) others {
 			if at != last.Path && mountOf(all, at).at == m.at && leadsTo(at, last.Identity) {
 				o.itself = append(o.itself, path.Join(at, rest))
 			}
-		} else if _, ok := Within(m.root, place); ok && way.Exists && !under(m.at, way.Path) {
+		} else if _, ok := Within(m.root, place); ok && way.Exists && !Under(m.at, way.Path) {
 			o.parts = append(o.parts, m.at)
 		}
 	}
@@ -46,42 +49,53 @@ func otherPaths(all map[string]mounted, way *Way) others {
 }
 
 // leadsTo reports whether a path leads to this file, also where that cannot be seen.
-func leadsTo(at string, id Identity) bool {
-	var st stat
-	err := st.of(unix.AT_FDCWD, at)
-	return err == nil && st.same(id) || errors.Is(err, unix.EACCES)
+func leadsTo(at string, id dirfd.Identity) bool {
+	var st dirfd.Stat
+	err := st.Of(unix.AT_FDCWD, at)
+	return err == nil && st.Same(id) || errors.Is(err, unix.EACCES)
 }
 
-func under(file, dir string) bool {
+// Under reports whether a file is a directory or lies in it. Both are absolute and clean.
+func Under(file, dir string) bool {
 	_, ok := Within(file, dir)
 	return ok
 }
 
-// other gives another path by which a mount shows a file of Paddock's own, or lies in
+// UnderAny reports whether a path is one of these, or lies in one.
+func UnderAny(at string, in map[string]bool) bool {
+	for ; at != "/"; at = filepath.Dir(at) {
+		if in[at] {
+			return true
+		}
+	}
+	return false
+}
+
+// other returns another path by which a mount shows a file of Paddock's own, or lies in
 // it, where its own path does not say so. "" where it does neither.
 func (c Cover) other(way *Way, o others, m Mount) string {
-	if !under(c.Path, m.Source) {
-		if way.Exists && way.same(m.ID) {
+	if !Under(c.Path, m.Source) {
+		if way.Exists && way.Same(m.ID) {
 			return m.Source
 		}
-		if i := slices.IndexFunc(way.Dirs, func(d Dir) bool { return d.same(m.ID) }); i >= 0 {
+		if i := slices.IndexFunc(way.Dirs, func(d Dir) bool { return d.Same(m.ID) }); i >= 0 {
 			return path.Join(m.Source, strings.TrimPrefix(c.Path, way.Dirs[i].Path))
 		}
 	}
 	for _, at := range o.itself {
-		if under(at, m.Source) || c.Hidden && under(m.Source, at) {
+		if Under(at, m.Source) || c.Hidden && Under(m.Source, at) {
 			return at
 		}
 	}
-	if !c.Hidden || !way.Exists || under(m.Source, c.Path) {
+	if !c.Hidden || !way.Exists || Under(m.Source, c.Path) {
 		return ""
 	}
 	for _, at := range o.parts {
-		if under(at, m.Source) || under(m.Source, at) {
+		if Under(at, m.Source) || Under(m.Source, at) {
 			return at
 		}
 	}
-	if slices.ContainsFunc(m.dirs, func(d Dir) bool { return d.same(way.Identity) }) {
+	if slices.ContainsFunc(m.dirs, func(d Dir) bool { return d.Same(way.Identity) }) {
 		return m.Source
 	}
 	return ""

@@ -40,7 +40,7 @@ func mountedAll() map[string]mounted {
 	return all
 }
 
-// MountedBelow gives the host's mount points strictly below a directory, parents
+// MountedBelow returns the host's mount points strictly below a directory, parents
 // first.
 func MountedBelow(dir string) []string {
 	var found []string
@@ -105,7 +105,7 @@ func noKernelBelow(mounts []Mount, all map[string]mounted) error {
 	for _, m := range mounts {
 		var found []string
 		for at, below := range all {
-			if m.Dir && under(at, m.Source) && slices.Contains(kernelKinds, below.kind) && !below.cover() {
+			if m.Dir && Under(at, m.Source) && slices.Contains(kernelKinds, below.kind) && !below.cover() {
 				found = append(found, at+" ("+below.kind+")")
 			}
 		}

@@ -43,7 +43,7 @@ func TestRememberOnAFullDisk(t *testing.T) {
 		"neither":         {t.TempDir(), t.TempDir(), ""},
 	} {
 		RootState = tt.usual
-		root := tree(t, "ws/")
+		root := dirIn(t, "ws")
 		req := backend.Request{StateDir: tt.state, Spec: policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, "ws"), Mode: policy.ModeBind, Access: "rw"}}}
 		mounts, err := Mounts(req, policy.WorkspacePath)
 		if err != nil {

@@ -31,7 +31,7 @@ func readLent() (*Written, error) {
 	return w, err
 }
 
-// unlisted is the list of a user for whom no sandbox was started yet: what root's
+// unlisted returns the list of a user for whom no sandbox was started yet: what root's
 // could change. It is nil where that cannot be trusted.
 func unlisted() *Written {
 	w, err := readLent()

@@ -57,11 +57,11 @@ func (w *Way) refused(l Link, why string) error {
 	return &LinkError{Link: l.Path, Text: l.Text, Leads: w.Path, Why: why}
 }
 
-// changeable is the error for a link of the way that lies in directories which
+// changeable returns the error for a link of the way that lies in directories which
 // commands of this start can write.
 func (w *Way) changeable(l Link, dirs []Dir) error {
 	for _, d := range dirs {
-		if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.same(d.Identity) }) {
+		if slices.ContainsFunc(l.Dirs, func(at Dir) bool { return at.Same(d.Identity) }) {
 			return w.refused(l, "and commands can make such links: "+d.Path+" is writable for them")
 		}
 	}
@@ -129,7 +129,7 @@ func locate(w *Written, name string) (*Way, error) {
 	return way, nil
 }
 
-// Real is the path free of symbolic links, or "" where it does not exist.
+// Real returns the path free of symbolic links, or "" where it does not exist.
 func Real(p string) string {
 	if p == "" {
 		return ""
@@ -144,7 +144,7 @@ func Real(p string) string {
 	return resolved
 }
 
-// Future is the path free of symbolic links as it will be once it exists.
+// Future returns the path free of symbolic links as it will be once it exists.
 func Future(p string) string {
 	if resolved := Real(p); resolved != "" || p == "" || p == "/" {
 		return resolved
@@ -152,7 +152,7 @@ func Future(p string) string {
 	return filepath.Join(Future(filepath.Dir(p)), filepath.Base(p))
 }
 
-// absent is the error of a way that ends where nothing is.
+// absent returns the error of a way that ends where nothing is.
 func (w *Way) absent() error {
 	if w.Exists {
 		return nil
@@ -160,7 +160,7 @@ func (w *Way) absent() error {
 	return unix.ENOENT
 }
 
-// Hint is what to do about an error of Judge, "" where it is another one.
+// Hint returns what to do about an error of Judge, "" where it is another one.
 func Hint(err error) string {
 	if e := (*LinkError)(nil); errors.As(err, &e) {
 		return e.Hint()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -25,7 +26,7 @@ type Mount struct {
 	Copied   bool   // commands get a copy instead
 	Dir      bool
 	UID, GID uint32 // its owner
-	ID       Identity
+	ID       dirfd.Identity
 	Index    int   // among the spec's mounts
 	dirs     []Dir // in which it lies, from "/" on
 }
@@ -115,7 +116,7 @@ func (s *Seen) judge(req backend.Request, mounts []Mount, ways []*Way, written, 
 	return errors.Join(errs...)
 }
 
-// writable are the directories that commands can change through these mounts.
+// writable returns the directories that commands can change through these mounts.
 func writable(mounts []Mount) []Dir {
 	var dirs []Dir
 	for _, m := range mounts {
@@ -177,12 +178,12 @@ func readable(path string, dir bool) error {
 	return unix.Access(path, mask)
 }
 
-// Refuse is the error for a field of a spec that cannot be used.
+// Refuse returns the error for a field of a spec that cannot be used.
 func Refuse(field, value, why, hint string) error {
 	return &policy.FieldError{Field: field, Value: value, Reason: Printable(why), Hint: Printable(hint)}
 }
 
-// Printable is a text for a person, in which what cannot be seen is escaped:
+// Printable returns a text for a person, in which what cannot be seen is escaped:
 // commands may have chosen the names in it.
 func Printable(text string) string {
 	var b strings.Builder
@@ -199,7 +200,7 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// Reason is an error without the path that the message names already.
+// Reason returns an error without the path that the message names already.
 func Reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

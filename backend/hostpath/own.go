@@ -46,7 +46,7 @@ type Cover struct {
 	Dir  bool
 }
 
-// Covers gives what of Paddock's own files these mounts of a request would show,
+// Covers returns what of Paddock's own files these mounts of a request would show,
 // for a backend to cover, in writable ones, and what is hidden in each. What
 // cannot be covered is an error. In one start all of it is looked at once, see [Seen].
 func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
@@ -75,7 +75,7 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 		switch {
 		case own.Dir && own.Spare && (way == nil || err == nil && !way.canBe()): // there is no state
 			for _, m := range mounts {
-				if m.Writable && under(own.Path, m.Source) {
+				if m.Writable && Under(own.Path, m.Source) {
 					errs = append(errs, Refuse(m.named(), m.Source, "commands could make "+own.Path+" ("+own.What+"), which cannot be covered", "name another directory"))
 				}
 			}
@@ -110,12 +110,12 @@ func Covers(req backend.Request, mounts []Mount) ([]Cover, error) {
 // without following its path anew: the kernel names the running one free of links.
 func apart(file string, mounts []Mount, all map[string]mounted) bool {
 	info, err := os.Lstat(file)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 || slices.ContainsFunc(mounts, func(m Mount) bool { return under(file, m.Source) }) {
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 || slices.ContainsFunc(mounts, func(m Mount) bool { return Under(file, m.Source) }) {
 		return false
 	}
 	base := mountOf(all, file) // another mount of its file system may show it elsewhere
 	for _, m := range all {
-		if m.device == base.device && m.at != base.at && slices.ContainsFunc(mounts, func(o Mount) bool { return under(m.at, o.Source) || under(o.Source, m.at) }) {
+		if m.device == base.device && m.at != base.at && slices.ContainsFunc(mounts, func(o Mount) bool { return Under(m.at, o.Source) || Under(o.Source, m.at) }) {
 			return false
 		}
 	}
@@ -154,7 +154,7 @@ func (c Cover) in(way *Way, mounts []Mount, o others) (needed bool, err error) {
 	return needed, nil
 }
 
-// named is the field of a spec that names the mount.
+// named returns the field of a spec that names the mount.
 func (m Mount) named() string {
 	if m.Field != "mounts" {
 		return m.Field
@@ -177,7 +177,7 @@ func (c Cover) elsewhere() string {
 	return ""
 }
 
-// unusable is an own file that is named by a path which must not be used.
+// unusable returns an own file that is named by a path which must not be used.
 func unusable(own backend.OwnFile, err error) error {
 	if e := (*LinkError)(nil); own.Dir && errors.As(err, &e) { // of state
 		if own.Spare && own.Field == "" {
@@ -188,7 +188,7 @@ func unusable(own backend.OwnFile, err error) error {
 	return Refuse(cmp.Or(own.Field, own.What), own.Path, Reason(err), Hint(err))
 }
 
-// Refused is the error of a backend that covers nothing: a wall without mounts
+// Refused returns the error of a backend that covers nothing: a wall without mounts
 // of its own, with the one that does. nil: there is nothing to cover.
 func Refused(covers []Cover, mounts []Mount, wall, instead string) error {
 	for _, c := range covers {

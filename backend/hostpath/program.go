@@ -38,7 +38,7 @@ func Program(stage, state, name, path string, mounts []Mount) error {
 	return refused
 }
 
-// SearchPath is a PATH for programs of the host that look for further ones there:
+// SearchPath returns a PATH for programs of the host that look for further ones there:
 // without relative directories, and without those in which [Program] trusts none. Where
 // nothing is left, it is policy.SearchPath.
 func SearchPath(state, list string, mounts []Mount) string {
@@ -71,7 +71,7 @@ func judgeProgram(state, path string, mounts []Mount, scripts int) error {
 		}
 	}
 	for _, m := range mounts {
-		if m.Writable && (way.Exists && way.same(m.ID) || slices.ContainsFunc(way.Dirs, func(d Dir) bool { return d.same(m.ID) })) {
+		if m.Writable && (way.Exists && way.Same(m.ID) || slices.ContainsFunc(way.Dirs, func(d Dir) bool { return d.Same(m.ID) })) {
 			return Refuse(own.What, path, "commands of this sandbox can write to "+m.Source, "")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
 
 // Errors of [Read] that tell what is at a path. A link is [unix.ELOOP].
@@ -87,7 +88,7 @@ func ownDescriptor(name string) (int, bool) {
 	return 0, false
 }
 
-// OwnNamed is a file that was named as one of Paddock's own, for [OwnFiles]: false
+// OwnNamed returns a file that was named as one of Paddock's own, for [OwnFiles]: false
 // for one of this process's open files.
 func OwnNamed(name string) (backend.OwnFile, bool) {
 	if _, ok := ownDescriptor(name); ok {
@@ -128,16 +129,16 @@ func readAll(ctx context.Context, f *os.File, name string, limit int64) ([]byte,
 // OpenRegular opens a file as [Read] does, for reading.
 func OpenRegular(root, rel string) (*os.File, error) {
 	fail := func(err error) (*os.File, error) { return nil, &os.PathError{Op: "open", Path: rel, Err: err} }
-	dir, err := open(unix.AT_FDCWD, root, dirFlags&^unix.O_NOFOLLOW)
+	dir, err := dirfd.Open(unix.AT_FDCWD, root, dirfd.DirFlags&^unix.O_NOFOLLOW)
 	if err != nil {
 		return fail(err)
 	}
 	defer func() { _ = unix.Close(dir) }()
 	names := strings.Split(rel, "/")
 	for _, name := range names[:len(names)-1] {
-		next, err := open(dir, name, dirFlags)
+		next, err := dirfd.Open(dir, name, dirfd.DirFlags)
 		if err != nil {
-			return fail(linkError(dir, name, err))
+			return fail(dirfd.LinkError(dir, name, err))
 		}
 		_ = unix.Close(dir)
 		dir = next
@@ -164,7 +165,7 @@ func openRegular(dir int, name string) (int, error) {
 	default:
 		return -1, ErrNotRegular
 	}
-	fd, err := open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	fd, err := dirfd.Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return -1, err
 	}
@@ -173,23 +174,4 @@ func openRegular(dir int, name string) (int, error) {
 		return -1, ErrNotRegular
 	}
 	return fd, nil
-}
-
-func open(dir int, name string, flags int) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
-}
-
-// linkError tells a link, which O_DIRECTORY and O_NOFOLLOW together call ENOTDIR,
-// from what is no directory.
-func linkError(dir int, name string, err error) error {
-	var st unix.Stat_t
-	if errors.Is(err, unix.ENOTDIR) && unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return unix.ELOOP
-	}
-	return err
 }

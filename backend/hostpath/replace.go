@@ -36,7 +36,7 @@ func Full(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
 
-// RoomHint is the remedy of an error of writing to a directory of state that is full,
+// RoomHint returns the remedy of an error of writing to a directory of state that is full,
 // "" of any other error.
 func RoomHint(err error, dir string) string {
 	if !Full(err) {

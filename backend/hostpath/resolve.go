@@ -10,25 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 )
-
-// Identity tells one file of this host from every other, also from a later one
-// that was given its inode.
-type Identity struct {
-	confine.FileID
-	Born int64 // when it was made, in nanoseconds since 1970; 0: the file system does not say
-}
-
-// same reports whether two looks were at one file.
-func (i Identity) same(o Identity) bool {
-	return i.FileID == o.FileID && (i.Born == o.Born || i.Born == 0 || o.Born == 0)
-}
 
 // Dir is a directory on the way to a path.
 type Dir struct {
 	Path string // absolute, free of symbolic links
-	Identity
+	dirfd.Identity
 	Mode uint32 // as stat(2) has it
 	UID  uint32
 }
@@ -48,10 +36,10 @@ type Way struct {
 	Links []Link // that were followed, in their order
 	// Exists says that something is there. Else Path is what it would be, and Dirs
 	// end with the last directory that is there.
-	Exists   bool
-	Identity // of what is there
-	Mode     uint32
-	UID, GID uint32
+	Exists         bool
+	dirfd.Identity // of what is there
+	Mode           uint32
+	UID, GID       uint32
 
 	parent int    // the directory that it lies in, -1 once it is closed
 	name   string // its name there, "" of "/" itself
@@ -109,11 +97,11 @@ func follow(name string) (*Way, error) {
 		last := w.Dirs[len(w.Dirs)-1]
 		w.Path, w.Exists, w.Identity, w.Mode, w.UID = last.Path, true, last.Identity, last.Mode, last.UID
 		w.Dirs = w.Dirs[:len(w.Dirs)-1]
-		var st stat
-		if err := st.of(w.parent, ""); err != nil {
+		var st dirfd.Stat
+		if err := st.Of(w.parent, ""); err != nil {
 			return fail(err)
 		}
-		w.GID = st.gid
+		w.GID = st.GID
 	}
 	return w, nil
 }
@@ -139,7 +127,7 @@ func (w *Way) Writable() error {
 	return nil
 }
 
-// at is the path of the directory that is open.
+// at returns the path of the directory that is open.
 func (w *Way) at() string { return w.Dirs[len(w.Dirs)-1].Path }
 
 func (w *Way) close() {
@@ -153,7 +141,7 @@ func (w *Way) close() {
 func (w *Way) root() error {
 	w.close()
 	w.Dirs = nil
-	fd, err := open(unix.AT_FDCWD, "/", dirFlags)
+	fd, err := dirfd.Open(unix.AT_FDCWD, "/", dirfd.DirFlags)
 	if err != nil {
 		return err
 	}
@@ -162,48 +150,48 @@ func (w *Way) root() error {
 
 // enter goes on in a directory.
 func (w *Way) enter(at string, fd int) error {
-	var st stat
-	if err := st.of(fd, ""); err != nil {
+	var st dirfd.Stat
+	if err := st.Of(fd, ""); err != nil {
 		_ = unix.Close(fd)
 		return err
 	}
 	w.close()
 	w.parent = fd
-	w.Dirs = append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{at, st.Identity, st.mode, st.uid})
+	w.Dirs = append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{at, st.Identity, st.Mode, st.UID})
 	return nil
 }
 
 // step goes one name further, and gives the names that are left.
 func (w *Way) step(name string, rest []string) ([]string, error) {
 	at := path.Join(w.at(), name)
-	fd, err := open(w.parent, name, dirFlags)
+	fd, err := dirfd.Open(w.parent, name, dirfd.DirFlags)
 	if err == nil {
 		return rest, w.enter(at, fd)
 	}
-	var st stat
-	if errors.Is(err, unix.ENOENT) || st.of(w.parent, name) != nil {
+	var st dirfd.Stat
+	if errors.Is(err, unix.ENOENT) || st.Of(w.parent, name) != nil {
 		if errors.Is(err, unix.ENOENT) {
 			w.Path, w.name = path.Join(append([]string{at}, rest...)...), name
 			return nil, nil
 		}
 		return nil, err
 	}
-	if st.mode&unix.S_IFMT == unix.S_IFLNK {
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return w.link(at, name, st, rest)
 	}
 	switch {
-	case st.mode&unix.S_IFMT == unix.S_IFDIR: // it cannot be entered
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR: // it cannot be entered
 		return nil, err
 	case len(rest) > 0:
 		return nil, unix.ENOTDIR
 	}
-	w.Path, w.name, w.Exists, w.Identity, w.Mode, w.UID, w.GID = at, name, true, st.Identity, st.mode, st.uid, st.gid
+	w.Path, w.name, w.Exists, w.Identity, w.Mode, w.UID, w.GID = at, name, true, st.Identity, st.Mode, st.UID, st.GID
 	return nil, nil
 }
 
 // link follows a link: what is left is its text, then the rest.
-func (w *Way) link(at, name string, st stat, rest []string) ([]string, error) {
-	if len(w.Links) >= maxLinks {
+func (w *Way) link(at, name string, st dirfd.Stat, rest []string) ([]string, error) {
+	if len(w.Links) >= MaxLinks {
 		return nil, unix.ELOOP
 	}
 	buf := make([]byte, unix.PathMax)
@@ -212,7 +200,7 @@ func (w *Way) link(at, name string, st stat, rest []string) ([]string, error) {
 		return nil, err
 	}
 	text := string(buf[:n])
-	w.Links = append(w.Links, Link{Path: at, Text: text, UID: st.uid, Dirs: w.Dirs})
+	w.Links = append(w.Links, Link{Path: at, Text: text, UID: st.UID, Dirs: w.Dirs})
 	if path.IsAbs(text) {
 		if err := w.root(); err != nil {
 			return nil, err
@@ -221,7 +209,7 @@ func (w *Way) link(at, name string, st stat, rest []string) ([]string, error) {
 	return append(strings.Split(text, "/"), rest...), nil
 }
 
-// Getwd is the current directory by its real name: $PWD, which os.Getwd
+// Getwd returns the current directory by its real name: $PWD, which os.Getwd
 // believes, may lead to it over links.
 func Getwd() (string, error) {
 	buf := make([]byte, unix.PathMax)
@@ -236,7 +224,7 @@ func Getwd() (string, error) {
 	return dir, nil
 }
 
-// Abs is a path from the current directory by its real name, cleaned.
+// Abs returns a path from the current directory by its real name, cleaned.
 func Abs(name string) (string, error) {
 	if path.IsAbs(name) {
 		return path.Clean(name), nil
@@ -247,3 +235,21 @@ func Abs(name string) (string, error) {
 	}
 	return path.Join(dir, name), nil
 }
+
+// Barrier returns what keeps the caller from a path: a directory on the way that it
+// cannot enter, or what is there.
+func Barrier(at string) Dir {
+	way, err := follow(at)
+	switch {
+	case err == nil && way.Exists:
+		way.close()
+		return Dir{way.Path, way.Identity, way.Mode, way.UID}
+	case len(way.Dirs) == 0:
+		return Dir{}
+	}
+	way.close()
+	return way.Dirs[len(way.Dirs)-1]
+}
+
+// MaxLinks bounds the links of one path, as the kernel does.
+const MaxLinks = 40

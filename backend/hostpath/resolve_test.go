@@ -141,7 +141,7 @@ func TestWrittenAndUsual(t *testing.T) {
 		if err := w.Judge(link, nil); (err == nil) != tt.follows {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, ok := w.keeps(agent.Dirs, agent.Path); ok != tt.keeps {
+		if _, ok := w.Keeps(agent.Dirs, agent.Path); ok != tt.keeps {
 			t.Errorf("%s: kept: %v", name, ok)
 		}
 	}

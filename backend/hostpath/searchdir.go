@@ -53,7 +53,7 @@ func SearchDir(req backend.Request, dir string) (string, error) {
 	return way.Path, nil
 }
 
-// otherWays gives a way to a directory, those to the programs that are mounted in it, and
+// otherWays returns a way to a directory, those to the programs that are mounted in it, and
 // those by which the host reaches any of these, too, since a part of a directory is mounted
 // there: of a mount the kernel does not tell what lies above.
 func otherWays(all map[string]mounted, way *Way) ([]*Way, error) {
@@ -84,12 +84,12 @@ func otherWays(all map[string]mounted, way *Way) ([]*Way, error) {
 	return ways, err
 }
 
-// searchable is the error for a directory with programs, or for one of these, that
+// searchable returns the error for a directory with programs, or for one of these, that
 // commands can change through these mounts, or ever could by a list.
 func (w *Way) searchable(list *Written, mounts []Mount) error {
 	dirs := append(w.Dirs[:len(w.Dirs):len(w.Dirs)], Dir{Path: w.Path, Identity: w.Identity})
 	for i, m := range mounts {
-		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.same(m.ID) })
+		below := slices.ContainsFunc(dirs, func(d Dir) bool { return d.Same(m.ID) })
 		switch {
 		case m.Writable && below:
 			return errors.New("commands can change it: it lies in " + m.Source + ", which is writable")

@@ -18,6 +18,9 @@ type Seen struct {
 // that is missing or cannot be trusted.
 func NewSeen(list *Written) *Seen { return &Seen{list: list, ways: map[string]*Way{}} }
 
+// Written returns the list of what commands could write that this start goes by.
+func (s *Seen) Written() *Written { return s.list }
+
 // follow is [Follow] that is done once for what is there.
 func (s *Seen) follow(name string) (*Way, error) {
 	if way := s.ways[name]; way != nil {
@@ -30,7 +33,7 @@ func (s *Seen) follow(name string) (*Way, error) {
 	return way, err
 }
 
-// seenBy is what the start of a request has seen so far: of one that keeps
+// seenBy returns what the start of a request has seen so far: of one that keeps
 // nothing, the list alone.
 func seenBy(req backend.Request) *Seen {
 	if s, ok := req.Seen.(*Seen); ok {
@@ -39,7 +42,7 @@ func seenBy(req backend.Request) *Seen {
 	return NewSeen(List(req.StateDir))
 }
 
-// host is what is mounted on the host, by mount point.
+// host returns what is mounted on the host, by mount point.
 func (s *Seen) host() map[string]mounted {
 	if s.mounted == nil {
 		s.mounted = mountedAll()

@@ -43,7 +43,7 @@ func TestSeen(t *testing.T) {
 	}
 	req := requestOver(root+"/moved/state", root+"/tree")
 	req.Seen = seen
-	if mounts, err := Mounts(req, "/workspace"); err != nil || !mounts[0].ID.same(was) {
+	if mounts, err := Mounts(req, "/workspace"); err != nil || !mounts[0].ID.Same(was) {
 		t.Errorf("%+v, %v", mounts, err)
 	}
 }

@@ -144,7 +144,7 @@ func trust(way *Way, own backend.OwnFile, lists ...*Written) error {
 
 // placed refuses a file that commands could have written, or put where it is, by a list.
 func (w *Way) placed(own backend.OwnFile, list *Written) error {
-	if d, ok := list.keeps(w.Dirs, w.Path); !ok {
+	if d, ok := list.Keeps(w.Dirs, w.Path); !ok {
 		return refuseOwn(own, "commands of a sandbox could have put another in its place: "+d.Path+" was writable for them, and it was not covered each time",
 			"look at it, and move it outside of "+d.Path)
 	}
@@ -173,7 +173,7 @@ func (w *Way) guarded(own backend.OwnFile) error {
 	return nil
 }
 
-// walked are the directories above the file, and above each link to it.
+// walked returns the directories above the file, and above each link to it.
 func (w *Way) walked() [][]Dir {
 	ways := [][]Dir{w.Dirs}
 	for _, l := range w.Links {

@@ -16,7 +16,7 @@ var RootState = "/var/lib/paddock"
 // ErrNoHome is the error of [UsualState] where nothing says where a user's state is.
 var ErrNoHome = errors.New("$HOME is not set to an absolute path")
 
-// UsualState is the directory of state where nobody has named one: for root
+// UsualState returns the directory of state where nobody has named one: for root
 // [RootState], else $XDG_STATE_HOME/paddock, else ~/.local/state/paddock. There may
 // be links in its path. Without a home the error is [ErrNoHome].
 func UsualState() (string, error) {
@@ -34,7 +34,7 @@ func UsualState() (string, error) {
 	return filepath.Join(home, ".local", "state", "paddock"), nil
 }
 
-// List is what the list in a directory of state and that in the usual place say
+// List returns what the list in a directory of state and that in the usual place say
 // together, and for others than root what root's sandboxes could write of other users'
 // directories. It is nil without a list, or where one of them cannot be trusted.
 func List(state string) *Written {

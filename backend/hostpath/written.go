@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -41,7 +42,7 @@ const (
 
 // entry is one directory that commands could change.
 type entry struct {
-	Identity
+	dirfd.Identity
 	path string
 	kept []string // own files in it, relative to it, that were always covered
 }
@@ -62,7 +63,7 @@ func ReadWritten(state string) (*Written, error) {
 
 // readList reads the list of this name, which one of these owners keeps.
 func readList(state, name string, owner func(uid uint32) bool) (*Written, error) {
-	text, err := readOwn(state, name, owner)
+	text, err := readOwned(state, name, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +85,12 @@ func readList(state, name string, owner func(uid uint32) bool) (*Written, error)
 // ownedByCaller reports whether this is the caller.
 func ownedByCaller(uid uint32) bool { return int(uid) == os.Geteuid() }
 
-// readOwn reads a file of a directory of state that nobody but its owner, and
-// root, can have written.
-func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
+// ReadOwn reads a file of this user's directory of state that nobody but its owner,
+// and root, can have written.
+func ReadOwn(state, name string) ([]byte, error) { return readOwned(state, name, ownedByCaller) }
+
+// readOwned is [ReadOwn] for one of these owners.
+func readOwned(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 	f, err := os.OpenFile(filepath.Join(state, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -107,7 +111,7 @@ func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 		}
 	}
 	if !file.Mode().IsRegular() || file.Size() > maxWritten {
-		return nil, fmt.Errorf("cannot read %s: it is no list of directories", f.Name())
+		return nil, fmt.Errorf("cannot read %s: it is not a list of directories", f.Name())
 	}
 	return io.ReadAll(io.LimitReader(f, maxWritten))
 }
@@ -118,14 +122,14 @@ func readOwn(state, name string, owner func(uid uint32) bool) ([]byte, error) {
 func (w *Written) find(d Dir) *entry {
 	for i := range w.entries {
 		e := &w.entries[i]
-		if e.Ino == d.Ino && (e.same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0)) {
+		if e.Ino == d.Ino && (e.Same(d.Identity) || e.path == d.Path && (e.Born == d.Born || e.Born == 0 || d.Born == 0)) {
 			return e
 		}
 	}
 	return nil
 }
 
-// each gives the entries of a directory, in the other lists as well.
+// each returns the entries of a directory, in the other lists as well.
 func (w *Written) each(d Dir) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for ; w != nil; w = w.more {
@@ -145,7 +149,7 @@ func (w *Written) has(d Dir) bool {
 	return false
 }
 
-// above gives the last of these directories that is in the list.
+// above returns the last of these directories that is in the list.
 func (w *Written) above(dirs []Dir) (Dir, bool) {
 	for _, d := range slices.Backward(dirs) {
 		if w.has(d) {
@@ -155,10 +159,10 @@ func (w *Written) above(dirs []Dir) (Dir, bool) {
 	return Dir{}, false
 }
 
-// keeps reports whether a path in these directories, each of which may be in
+// Keeps reports whether a path in these directories, each of which may be in
 // the list, was covered at every start: itself, or a directory above it. Where
 // it was not, it names a directory by which commands could reach it.
-func (w *Written) keeps(dirs []Dir, file string) (Dir, bool) {
+func (w *Written) Keeps(dirs []Dir, file string) (Dir, bool) {
 	for _, d := range dirs {
 		rel, _ := Within(file, d.Path)
 		for e := range w.each(d) {
@@ -170,7 +174,7 @@ func (w *Written) keeps(dirs []Dir, file string) (Dir, bool) {
 	return Dir{}, true
 }
 
-// String is the list as it is kept.
+// String returns the list as it is kept.
 func (w *Written) String() string {
 	var b strings.Builder
 	b.WriteString(writtenHead)
@@ -196,7 +200,7 @@ func parseEntry(line string) (e entry, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil {
 		return e, false
 	}
-	e.Identity = Identity{confine.FileID{Dev: dev, Ino: ino}, born}
+	e.Identity = dirfd.Identity{FileID: confine.FileID{Dev: dev, Ino: ino}, Born: born}
 	for rest := f[3]; ; {
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
@@ -261,12 +265,12 @@ var errTooMany = errors.New("more directories than are listed")
 
 // gone reports whether a directory is not where it was any more.
 func (e *entry) gone() bool {
-	var st stat
-	err := st.of(unix.AT_FDCWD, e.path)
+	var st dirfd.Stat
+	err := st.Of(unix.AT_FDCWD, e.path)
 	if err != nil {
 		return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 	}
-	return !st.same(e.Identity)
+	return !st.Same(e.Identity)
 }
 
 // remember adds directories to the list of this name in a directory of state, before

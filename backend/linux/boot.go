@@ -93,7 +93,7 @@ func (s *sandbox) save(isolation *policy.Isolation) error {
 		err = s.dir.save(s.pid, start, isolation)
 	}
 	if err != nil {
-		return fail("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
+		return backend.Failed("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
 	}
 	return nil
 }
@@ -101,11 +101,11 @@ func (s *sandbox) save(isolation *policy.Isolation) error {
 // handOver sends the plan and its descriptors, and reads the agent's answer.
 func (s *sandbox) handOver() (*confine.Booted, error) {
 	if err := s.sendFiles(); err != nil {
-		return nil, fail("boot", "send descriptors", "", err, "")
+		return nil, backend.Failed("boot", "send descriptors", "", err, "")
 	}
 	boot := confine.Boot{Protocol: wire.Version, Build: wire.Build, Plan: s.plan.plan}
 	if err := boot.Write(s.control); err != nil {
-		return nil, fail("boot", "send the plan", "", err, notAgent)
+		return nil, backend.Failed("boot", "send the plan", "", err, notAgent)
 	}
 	// The agent's first connection is made while it is busy. What is sent on
 	// it waits until the walls have been looked at.
@@ -114,10 +114,10 @@ func (s *sandbox) handOver() (*confine.Booted, error) {
 	saved, looked := s.save(nil), verifyClone(s.pid, s.plan.plan)
 	booted, err := confine.ReadBooted(s.control)
 	if err != nil {
-		return nil, fail("boot", "await the agent", "", err, notAgent)
+		return nil, backend.Failed("boot", "await the agent", "", err, notAgent)
 	}
 	if booted.Protocol != wire.Version {
-		return nil, fail("boot", "read the agent's answer", "", errProtocol, notAgent)
+		return nil, backend.Failed("boot", "read the agent's answer", "", errProtocol, notAgent)
 	}
 	// An agent that has given up has less to look at; its own words say more.
 	if booted.Failed == nil && cmp.Or(saved, looked) != nil {

@@ -3,11 +3,17 @@
 package linux
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
 
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -31,7 +37,7 @@ type executables struct {
 	errs  []error
 }
 
-// execRules are the rules for what may be executed; none where nothing is.
+// execRules returns the rules for what may be executed; none where nothing is.
 func (b *builder) execRules(c *policy.Commands) ([]confine.PathRule, error) {
 	if len(c.Allow) == 0 {
 		return nil, nil
@@ -75,7 +81,7 @@ func (e *executables) file(name string, depth int) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return false
 	}
-	if m != nil && m.writable {
+	if m != nil && m.Writable {
 		e.refuse(*m, at)
 		return true
 	}
@@ -91,6 +97,166 @@ func (e *executables) file(name string, depth int) bool {
 	return true
 }
 
-func (e *executables) refuse(m userMount, at string) {
-	e.errs = append(e.errs, badSource(m.field, m.source, "commands could change "+at+", which commands.allow lets them execute", "make it visible read-only"))
+func (e *executables) refuse(m hostpath.Mount, at string) {
+	e.errs = append(e.errs, hostpath.Refuse(m.Field, m.Source, "commands could change "+at+", which commands.allow lets them execute", "make it visible read-only"))
+}
+
+// helper is what a program starts others from by itself, outside of PATH or
+// under names that nobody lists.
+type helper struct {
+	dirs     []string // all in them may be executed; a name that does not exist is left out
+	programs []string // looked up in PATH
+}
+
+var compiler = helper{
+	dirs:     []string{"/usr/lib/gcc", "/usr/libexec/gcc", "/usr/lib/llvm*/bin"},
+	programs: []string{"as", "ld"},
+}
+
+// helpers are the programs that are known to need others. A compiler's
+// directory holds nothing that its user could not do without, git's holds
+// programs that use the network: what walls leave them is what they have.
+var helpers = map[string]helper{
+	"git": {
+		dirs:     []string{"/usr/lib/git-core", "/usr/libexec/git-core"},
+		programs: []string{"basename", "sed", "uname", "gettext", "envsubst"}, // of its shell scripts
+	},
+	"cc":      compiler,
+	"gcc":     compiler,
+	"c++":     compiler,
+	"g++":     compiler,
+	"clang":   compiler,
+	"clang++": compiler,
+	"go": {
+		dirs:     []string{"/usr/local/go/bin", "/usr/local/go/pkg/tool", "/usr/lib/go*/bin", "/usr/lib/go*/pkg/tool", "/usr/lib/golang/bin", "/usr/lib/golang/pkg/tool", "/usr/share/go*/pkg/tool"},
+		programs: []string{"gcc"},
+	},
+	"rustc": {dirs: []string{"/usr/lib/rustlib/*/bin"}, programs: []string{"cc"}},
+	"cargo": {programs: []string{"rustc", "rustdoc", "cc"}},
+	"java":  {dirs: []string{"/usr/lib/jvm"}},
+	"javac": {dirs: []string{"/usr/lib/jvm"}},
+}
+
+// helpersOf adds what a program is known to start.
+func (e *executables) helpersOf(name string) {
+	h := helpers[name]
+	for _, pattern := range h.dirs {
+		matches, _ := filepath.Glob(filepath.Join(e.view.root, pattern))
+		for _, host := range matches {
+			rel, _ := hostpath.Within(host, e.view.root)
+			e.dir("/" + rel)
+		}
+	}
+	for _, program := range h.programs {
+		e.program(program)
+		if program != name {
+			e.helpersOf(program)
+		}
+	}
+}
+
+// dir adds a directory of helpers.
+func (e *executables) dir(name string) {
+	at, err := e.view.resolve(name)
+	if err != nil {
+		return
+	}
+	host, _ := e.view.host(at)
+	if info, err := os.Stat(host); err != nil || !info.IsDir() {
+		return
+	}
+	for _, m := range e.view.mounts {
+		_, inside := hostpath.Within(host, m.Source)
+		if _, holds := hostpath.Within(m.Source, host); m.Writable && (inside || holds) {
+			e.refuse(m, at)
+			return
+		}
+	}
+	e.found[at] = true
+}
+
+// headSize is how much of a program says what loads it: the kernel reads 256
+// bytes of a script, and the headers of an ELF file are at its beginning.
+const headSize = 4096
+
+// loaderOf says which other file the kernel executes to start a program: the
+// loader of a dynamic executable, or the interpreter of a script, and for
+// "#!/usr/bin/env NAME" the program that env will look for. The path is absolute
+// and free of links; commands could have made what is there.
+func loaderOf(file string) (interpreter, program string) {
+	f, err := hostpath.OpenRegular("/", strings.TrimPrefix(file, "/"))
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return "", ""
+	}
+	head = head[:n]
+	if text, ok := bytes.CutPrefix(head, []byte("#!")); ok {
+		line, _, _ := bytes.Cut(text, []byte("\n"))
+		return scriptLoader(string(line))
+	}
+	return elfLoader(f, head), ""
+}
+
+// scriptLoader reads the first line of a script, without its "#!".
+func scriptLoader(line string) (interpreter, program string) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return "", ""
+	}
+	if path.Base(words[0]) != "env" {
+		return words[0], ""
+	}
+	for _, word := range words[1:] {
+		if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
+			return words[0], word
+		}
+	}
+	return words[0], ""
+}
+
+// The parts of a 64-bit ELF header that lead to the loader (elf(5)).
+const (
+	elfProgramHeaders = 32 // e_phoff
+	elfHeaderSize     = 54 // e_phentsize, then e_phnum
+	elfInterpreter    = 3  // PT_INTERP
+	maxLoader         = 4096
+)
+
+// elfLoader returns the loader that a 64-bit ELF file names, "" where it names none.
+func elfLoader(f io.ReaderAt, head []byte) string {
+	if len(head) < 64 || !bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) {
+		return ""
+	}
+	at := binary.LittleEndian.Uint64(head[elfProgramHeaders:])
+	size := uint64(binary.LittleEndian.Uint16(head[elfHeaderSize:]))
+	count := uint64(binary.LittleEndian.Uint16(head[elfHeaderSize+2:]))
+	if size < 56 || size > 1024 || at > uint64(len(head)) {
+		return ""
+	}
+	for i := range count {
+		entry := at + i*size
+		if entry+size > uint64(len(head)) {
+			return ""
+		}
+		h := head[entry:]
+		if binary.LittleEndian.Uint32(h) != elfInterpreter {
+			continue
+		}
+		offset, length := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[32:])
+		if offset > 1<<62 || length == 0 || length > maxLoader {
+			return ""
+		}
+		name := make([]byte, length)
+		if _, err := f.ReadAt(name, int64(offset)); err != nil {
+			return ""
+		}
+		name, _, _ = bytes.Cut(name, []byte{0})
+		return string(name)
+	}
+	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -90,9 +91,9 @@ func TestExecRules(t *testing.T) {
 		{"out-of-it", "/usr/bin/dash /usr/bin/env"},
 		{"broken-script missing-script", "/usr/bin/broken-script /usr/bin/dash /usr/bin/missing-script"},
 	}
-	b := &builder{plan: &confine.Plan{Namespaces: []confine.Namespace{confine.NSUser}}, spec: policy.Spec{RootFS: root}, mounts: []userMount{
-		{field: "workspace.source", source: ws, target: workspaceDir, writable: true, dir: true},
-		{field: "mounts", source: mounted, target: "/mnt/tools", dir: true},
+	b := &builder{plan: &confine.Plan{Namespaces: []confine.Namespace{confine.NSUser}}, spec: policy.Spec{RootFS: root}, mounts: []hostpath.Mount{
+		{Field: "workspace.source", Source: ws, Target: workspaceDir, Writable: true, Dir: true},
+		{Field: "mounts", Source: mounted, Target: "/mnt/tools", Dir: true},
 	}}
 	for _, tt := range tests {
 		rules, err := b.execRules(&policy.Commands{Allow: strings.Fields(tt.allow)})
@@ -108,9 +109,9 @@ func TestExecRules(t *testing.T) {
 		}
 	}
 	for i, source := range []string{mounted, root, root + "/usr/lib", root + "/usr/lib/git-core/keep"} {
-		b.mounts[1].source, b.mounts[1].writable = source, true
+		b.mounts[1].Source, b.mounts[1].Writable = source, true
 		if i > 0 {
-			b.mounts[1].target = "/mnt/elsewhere"
+			b.mounts[1].Target = "/mnt/elsewhere"
 		}
 		_, err := b.execRules(&policy.Commands{Allow: []string{"in-the-mount", "git"}})
 		if e := policy.FieldErrors(err); len(e) == 0 || e[0].Field != "mounts" || !strings.Contains(e[0].Reason, "which commands.allow lets them execute") {
@@ -149,7 +150,7 @@ func TestLoaderOf(t *testing.T) {
 	if interpreter, program := loaderOf(fifo); interpreter != "" || program != "" {
 		t.Errorf("a FIFO: %q %q", interpreter, program)
 	}
-	loader, _ := loaderOf(realPath("/bin/sh"))
+	loader, _ := loaderOf(hostpath.Real("/bin/sh"))
 	if loader != "" && !state.Exists(loader) {
 		t.Errorf("the loader of sh is %q", loader)
 	}
@@ -165,7 +166,7 @@ func TestOnlyListedPrograms(t *testing.T) {
 	if confine.LandlockABI() < confine.LandlockFilesABI {
 		t.Skipf("the kernel's Landlock ABI is %d, and the right to execute needs %d", confine.LandlockABI(), confine.LandlockFilesABI)
 	}
-	program := realPath("/bin/ls")
+	program := hostpath.Real("/bin/ls")
 	prepare := func(s *policy.Spec) {
 		text, err := os.ReadFile(program)
 		if err != nil {
@@ -215,12 +216,12 @@ cat < ./copied > "${TMPDIR:-/tmp}/c"; "${TMPDIR:-/tmp}/c" -d /; sh -c 'id > /dev
 // commands can write.
 func TestLoaderOnWhatCanBeWritten(t *testing.T) {
 	requireWalls(t)
-	loader, _ := loaderOf(realPath("/bin/ls"))
+	loader, _ := loaderOf(hostpath.Real("/bin/ls"))
 	if loader == "" {
 		t.Skip("ls is not installed here as a dynamic program")
 	}
 	prepare := func(s *policy.Spec) {
-		text, err := os.ReadFile(realPath("/bin/ls"))
+		text, err := os.ReadFile(hostpath.Real("/bin/ls"))
 		if err != nil {
 			t.Fatal(err)
 		}

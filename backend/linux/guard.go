@@ -3,11 +3,16 @@
 package linux
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -24,13 +29,13 @@ import (
 // below the mount becomes a mount point itself, which the kernel refuses to
 // rename or remove (rename(2), EBUSY).
 func (b *builder) guard(req backend.Request) error {
-	covers, err := hostpath.Covers(req, b.named())
+	covers, err := hostpath.Covers(req, b.mounts)
 	if err != nil {
 		return err
 	}
 	type fixed struct {
 		file, why string
-		mounts    []userMount
+		mounts    []hostpath.Mount
 		guard     backend.Guard // what it is for, where it has a copy
 	}
 	var all []fixed
@@ -62,13 +67,13 @@ func (b *builder) guard(req backend.Request) error {
 // its own, which is writable when the one above it becomes read-only, last.
 func (b *builder) allBut(g backend.Guard) {
 	for _, m := range b.showingBelow(g.File) {
-		rel, _ := within(g.File, m.source)
+		rel, _ := hostpath.Within(g.File, m.Source)
 		if cover, ok := b.cover(m, path.Join(rel, g.Except)); ok {
-			b.pin(m.target, path.Dir(cover))
+			b.pin(m.Target, path.Dir(cover))
 			continue
 		}
-		b.pin(m.target, path.Join(rel, g.Except))
-		b.last = append(b.last, confine.Step{Do: confine.OpReadOnly, Target: path.Join(m.target, rel), Why: g.Why})
+		b.pin(m.Target, path.Join(rel, g.Except))
+		b.last = append(b.last, confine.Step{Do: confine.OpReadOnly, Target: path.Join(m.Target, rel), Why: g.Why})
 	}
 }
 
@@ -99,7 +104,7 @@ func (b *builder) ownCopy(g backend.Guard, targets []string) {
 // hide covers a file or directory wherever a bind shows it.
 func (b *builder) hide(c hostpath.Cover) {
 	for _, s := range slices.Clone(b.plan.Setup) {
-		rel, ok := within(c.Path, s.Source)
+		rel, ok := hostpath.Within(c.Path, s.Source)
 		if s.Do != confine.OpBind || !ok {
 			continue
 		}
@@ -117,10 +122,10 @@ func (b *builder) hide(c hostpath.Cover) {
 
 // showing lists the writable mounts through which a path of the host can be
 // reached.
-func (b *builder) showing(file string) []userMount {
-	var found []userMount
+func (b *builder) showing(file string) []hostpath.Mount {
+	var found []hostpath.Mount
 	for _, m := range b.mounts {
-		if _, ok := within(file, m.source); ok && m.writable {
+		if _, ok := hostpath.Within(file, m.Source); ok && m.Writable {
 			found = append(found, m)
 		}
 	}
@@ -129,22 +134,22 @@ func (b *builder) showing(file string) []userMount {
 
 // showingBelow is showing without mounts of the path itself: which of these may
 // be made was decided before.
-func (b *builder) showingBelow(file string) []userMount {
-	return slices.DeleteFunc(b.showing(file), func(m userMount) bool { return m.source == file })
+func (b *builder) showingBelow(file string) []hostpath.Mount {
+	return slices.DeleteFunc(b.showing(file), func(m hostpath.Mount) bool { return m.Source == file })
 }
 
 // protectAt makes a path of the host read-only in these mounts, and gives the places
 // inside that it has made so.
-func (b *builder) protectAt(mounts []userMount, file, why string) (targets []string) {
+func (b *builder) protectAt(mounts []hostpath.Mount, file, why string) (targets []string) {
 	for _, m := range mounts {
-		rel, _ := within(file, m.source)
+		rel, _ := hostpath.Within(file, m.Source)
 		if cover, ok := b.cover(m, rel); ok {
 			// Not reachable through this mount, as long as that stays in place.
-			b.pin(m.target, path.Dir(cover))
+			b.pin(m.Target, path.Dir(cover))
 			continue
 		}
-		if b.protect(m.target, rel, why) {
-			targets = append(targets, path.Join(m.target, rel))
+		if b.protect(m.Target, rel, why) {
+			targets = append(targets, path.Join(m.Target, rel))
 		}
 	}
 	return targets
@@ -152,10 +157,10 @@ func (b *builder) protectAt(mounts []userMount, file, why string) (targets []str
 
 // cover finds another mount inside m that hides a path of it, and says where
 // in m that is.
-func (b *builder) cover(m userMount, rel string) (at string, ok bool) {
+func (b *builder) cover(m hostpath.Mount, rel string) (at string, ok bool) {
 	for _, o := range b.mounts {
-		at, below := within(o.target, m.target)
-		if _, hidden := within(path.Join(m.target, rel), o.target); below && at != "" && hidden {
+		at, below := hostpath.Within(o.Target, m.Target)
+		if _, hidden := hostpath.Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
 			return at, true
 		}
 	}
@@ -190,4 +195,51 @@ func (b *builder) pin(target, rel string) {
 	b.pinned[at] = true
 	b.add(confine.Step{Do: confine.OpSelf, Target: at, Flags: []string{confine.FlagNoSuid, confine.FlagNoDev},
 		Why: "a mount point cannot be renamed away"})
+}
+
+// ownCopy is a file of the host of which commands have a copy.
+type ownCopy struct {
+	backend.Guard
+	inside  string   // the copy, below copiesDir
+	targets []string // where commands find it
+}
+
+// Bounds of what is read of the copies.
+const (
+	maxCopy  = 1 << 20 // bytes
+	copyWait = 5 * time.Second
+)
+
+// openCopies opens the directory with the copies. The handle outlives all
+// processes inside, so that nothing changes any more what is read by it.
+func (s *sandbox) openCopies() error {
+	if len(s.plan.copies) == 0 {
+		return nil
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/root%s", s.pid, copiesDir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return backend.Failed("verify", "open", copiesDir, err, "")
+	}
+	s.copies = os.NewFile(uintptr(fd), copiesDir)
+	return nil
+}
+
+// readCopies reads what commands have made of their copies, once they have ended.
+func (s *sandbox) readCopies() map[string]backend.Copy {
+	if s.copies == nil {
+		return nil
+	}
+	defer s.copies.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), copyWait)
+	defer cancel()
+	found := map[string]backend.Copy{}
+	for _, c := range s.plan.copies {
+		if c.Text != "" || !slices.ContainsFunc(c.targets, func(at string) bool { return slices.Contains(s.isolation.OwnCopies, at) }) {
+			continue
+		}
+		rel := strings.TrimPrefix(c.inside, copiesDir+"/")
+		text, err := hostpath.Read(ctx, fmt.Sprintf("/proc/self/fd/%d", s.copies.Fd()), path.Clean(rel), maxCopy)
+		found[c.File] = backend.Copy{Text: text, Err: err}
+	}
+	return found
 }

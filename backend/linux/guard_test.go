@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -246,7 +247,7 @@ func TestFuturePath(t *testing.T) {
 		"": "", "/": "/", "/nonexistent/a/b": "/nonexistent/a/b",
 		dir + "/link": dir + "/real", dir + "/link/a/b": dir + "/real/a/b",
 	} {
-		if got := futurePath(path); got != want {
+		if got := hostpath.Future(path); got != want {
 			t.Errorf("%q: %q, want %q", path, got, want)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 func TestHomeLinks(t *testing.T) {
@@ -29,9 +31,9 @@ func TestHomeLinks(t *testing.T) {
 		"a home below a workspace": {"/workspace/h", "/workspace/h/x", "x→/workspace/h/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mounts := []userMount{{target: workspaceDir}}
+			mounts := []hostpath.Mount{{Target: workspaceDir}}
 			for target := range strings.FieldsSeq(tt.targets) {
-				mounts = append(mounts, userMount{target: target})
+				mounts = append(mounts, hostpath.Mount{Target: target})
 			}
 			var got []string
 			for _, l := range homeLinks(tt.home, mounts) {

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -39,7 +41,7 @@ func TestCommandIdentity(t *testing.T) {
 	if len(pids) == 0 { // a shell about to start its program is two
 		t.Fatalf("the command is %v", pids)
 	}
-	status, err := readStatus(fmt.Sprintf("/proc/%d/status", pids[0]))
+	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pids[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func requireMappable(t *testing.T, dir string) {
 	t.Helper()
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
-	mount, err := idmapMount(userMount{source: dir}, identity{uid: lentFirst, gid: lentFirst}, &helpers)
+	mount, err := idmapMount(hostpath.Mount{Source: dir}, identity{uid: lentFirst, gid: lentFirst}, &helpers)
 	if errors.Is(err, unix.EINVAL) {
 		t.Skipf("this kernel maps no owners on the file system of %s", dir)
 	}
@@ -133,20 +135,20 @@ func TestTmpfsWorkspace(t *testing.T) {
 }
 
 func TestAsOwner(t *testing.T) {
-	mount := func(uid, gid uint32) userMount {
-		return userMount{source: fmt.Sprintf("/of-%d", uid), uid: uid, gid: gid}
+	mount := func(uid, gid uint32) hostpath.Mount {
+		return hostpath.Mount{Source: fmt.Sprintf("/of-%d", uid), UID: uid, GID: gid}
 	}
 	for _, tt := range []struct {
 		name   string
-		mounts []userMount
+		mounts []hostpath.Mount
 		want   uint32
 		says   string
 	}{
-		{"one owner", []userMount{mount(1001, 1002), mount(1001, 1002)}, 1001, ""},
-		{"root", []userMount{mount(0, 0)}, 0, "belongs to root"},
-		{"root second", []userMount{mount(1001, 1001), mount(0, 0)}, 0, "belongs to root"},
-		{"two owners", []userMount{mount(1001, 1001), mount(1002, 1001)}, 0, "different owners"},
-		{"two groups", []userMount{mount(1001, 1001), mount(1001, 1002)}, 0, "different owners"},
+		{"one owner", []hostpath.Mount{mount(1001, 1002), mount(1001, 1002)}, 1001, ""},
+		{"root", []hostpath.Mount{mount(0, 0)}, 0, "belongs to root"},
+		{"root second", []hostpath.Mount{mount(1001, 1001), mount(0, 0)}, 0, "belongs to root"},
+		{"two owners", []hostpath.Mount{mount(1001, 1001), mount(1002, 1001)}, 0, "different owners"},
+		{"two groups", []hostpath.Mount{mount(1001, 1001), mount(1001, 1002)}, 0, "different owners"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			id, err := asOwner(tt.mounts)
@@ -192,8 +194,8 @@ func TestWithin(t *testing.T) {
 	}{
 		{"/a", "/a", "", true}, {"/a/b/c", "/a", "b/c", true}, {"/ab", "/a", "", false}, {"/a", "/a/b", "", false}, {"/x/y", "/", "x/y", true},
 	} {
-		if rel, ok := within(tt.path, tt.dir); ok != tt.ok || ok && rel != tt.rel {
-			t.Errorf("within(%q, %q) = %q, %v", tt.path, tt.dir, rel, ok)
+		if rel, ok := hostpath.Within(tt.path, tt.dir); ok != tt.ok || ok && rel != tt.rel {
+			t.Errorf("hostpath.Within(%q, %q) = %q, %v", tt.path, tt.dir, rel, ok)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -24,9 +24,7 @@ type launch struct {
 	id         identity
 	namespaces []confine.Namespace
 	exe        *os.File
-	control    [2]*os.File // ours, theirs
-	listen     *os.File
-	log        *os.File
+	channels   *state.Channels
 	null       *os.File
 	groups     hierarchy
 	group      *control // nil where there are no control groups to use
@@ -35,11 +33,11 @@ type launch struct {
 
 // close closes this side's copies of what the agent has.
 func (l *launch) close() {
-	for _, f := range []*os.File{l.exe, l.control[1], l.listen, l.log, l.null} {
-		if f != nil {
-			_ = f.Close()
-		}
+	if l.channels != nil {
+		l.channels.CloseTheirs()
 	}
+	_ = l.exe.Close() // which nil allows
+	_ = l.null.Close()
 }
 
 // open opens the agent's program, its sockets and its log.
@@ -49,26 +47,11 @@ func (l *launch) open(agent string) error {
 	if l.exe, err = openAgent(agent); err != nil {
 		return err
 	}
-	if l.listen, err = state.Listen(l.dir.Path); err != nil {
-		return fail("state", "listen on", state.SocketName, err, "")
-	}
-	if l.log, err = os.OpenFile(filepath.Join(l.dir.Path, state.LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return fail("state", "create", state.LogName, err, "")
-	}
 	if l.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
-		return fail("state", "open", os.DevNull, err, "")
+		return backend.Failed("state", "open", os.DevNull, err, "")
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fail("state", "socketpair", "", err, "")
-	}
-	l.control[1] = os.NewFile(uintptr(pair[1]), "control")
-	if err := unix.SetNonblock(pair[0], true); err != nil { // so that deadlines work
-		_ = unix.Close(pair[0])
-		return fail("state", "fcntl", "control", err, "")
-	}
-	l.control[0] = os.NewFile(uintptr(pair[0]), "control")
-	return nil
+	l.channels, err = l.dir.Channels()
+	return err
 }
 
 // firstOwn is above every number that the agent's descriptors take: the child puts
@@ -80,22 +63,22 @@ const firstOwn = 16
 func openAgent(path string) (*os.File, error) {
 	opened, err := os.Open(path)
 	if err != nil {
-		return nil, fail("agent", "open", path, err, "set PADDOCK_AGENT to the path of paddock-agent")
+		return nil, backend.Failed("agent", "open", path, err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	defer opened.Close()
 	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
 	if err != nil {
-		return nil, fail("agent", "open", path, err, "")
+		return nil, backend.Failed("agent", "open", path, err, "")
 	}
 	f := os.NewFile(uintptr(fd), path)
 	info, err := f.Stat()
 	if err != nil {
 		_ = f.Close()
-		return nil, fail("agent", "stat", path, err, "")
+		return nil, backend.Failed("agent", "stat", path, err, "")
 	}
 	if info.Mode().Perm()&0o001 == 0 && os.Geteuid() == 0 {
 		_ = f.Close()
-		return nil, fail("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
+		return nil, backend.Failed("agent", "execute", path, errors.New("its mode lets only its owner execute it, and sandboxes run under another id"), "chmod 755 "+path)
 	}
 	return f, nil
 }
@@ -105,11 +88,11 @@ func openAgent(path string) (*os.File, error) {
 // for the agent's program: where that cannot be executed, s.failed says why
 // once s.done is closed.
 func (l *launch) clone(ctx context.Context) (*sandbox, error) {
-	s := &sandbox{dir: l.dir, bare: len(l.namespaces) == 0, control: l.control[0], done: make(chan struct{})}
+	s := &sandbox{dir: l.dir, bare: len(l.namespaces) == 0, control: l.channels.Control, done: make(chan struct{})}
 	command, flags, err := l.command()
 	if err != nil {
 		_ = s.control.Close()
-		return nil, fail("clone", "prepare descriptors", "", err, "")
+		return nil, backend.Failed("clone", "prepare descriptors", "", err, "")
 	}
 	started := make(chan error)
 	go func() {
@@ -134,7 +117,7 @@ func (l *launch) clone(ctx context.Context) (*sandbox, error) {
 		return nil, cloneError(err)
 	}
 	s.group = l.group
-	_ = l.control[1].Close() // or the lifeline would never break
+	_ = l.channels.Theirs.Close() // or the lifeline would never break
 	return s, nil
 }
 
@@ -173,16 +156,17 @@ func (l *launch) admit(pid int) error {
 }
 
 func cloneError(err error) error {
-	errno, _ := errnoOf(err)
+	var errno syscall.Errno
+	_ = errors.As(err, &errno)
 	op := "start the agent"
 	var failed *clone.Error
 	if errors.As(err, &failed) {
 		op = failed.Stage.String()
 	}
-	return fail("clone", op, "", err, cloneHint(syscall.Errno(errno)))
+	return backend.Failed("clone", op, "", err, cloneHint(errno))
 }
 
-// command is the agent as a child: its program comes from a descriptor that
+// command returns the agent as a child: its program comes from a descriptor that
 // stays in the host's hands, its environment is its own.
 func (l *launch) command() (*clone.Command, uintptr, error) {
 	var flags uintptr
@@ -211,7 +195,7 @@ func (l *launch) command() (*clone.Command, uintptr, error) {
 	if l.group != nil {
 		c.Cgroup = l.group.group.FD()
 	}
-	for _, f := range []*os.File{l.null, l.null, l.log, l.control[1], l.listen} {
+	for _, f := range []*os.File{l.null, l.null, l.channels.Log, l.channels.Theirs, l.channels.Listen} {
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstOwn)
 		if err != nil {
 			return nil, 0, err

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
@@ -42,15 +43,15 @@ var landlockLosses = []string{
 }
 
 // landlockPlan is newPlan for the landlock level.
-func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group, scratch string) (*builder, error) {
+func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
 		Env:       landlockEnvironment(spec, id, scratch),
-		Workspace: mounts[0].source,
+		Workspace: mounts[0].Source,
 		Scratch:   scratch,
 	}}
 	if b.abi < confine.LandlockScopesABI {
-		return nil, fail("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
+		return nil, backend.Failed("plan", "level landlock", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from signalling others and from abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use level full, or a kernel from 6.12 on with landlock among its security modules")
 	}
 	if err := b.outOfReach(req, scratch); err != nil {
@@ -108,7 +109,7 @@ func (b *builder) hostRules() []confine.PathRule {
 		}
 	}
 	add(confine.AccessExec, systemDirs...)
-	for _, dir := range b.shownEtc() {
+	for _, dir := range shownEtc() {
 		add(confine.AccessRead, dir)
 	}
 	for _, f := range madeEtc(b.spec) {
@@ -124,10 +125,10 @@ func (b *builder) hostRules() []confine.PathRule {
 		confine.PathRule{Path: path.Join(b.plan.Scratch, confine.ScratchSecrets), Access: confine.AccessRead})
 	for _, m := range b.mounts {
 		access := confine.AccessExec
-		if m.writable {
+		if m.Writable {
 			access = confine.AccessAll
 		}
-		rules = append(rules, confine.PathRule{Path: m.source, Access: access, Resolved: true, ID: m.id})
+		rules = append(rules, confine.PathRule{Path: m.Source, Access: access, Resolved: true, ID: m.ID.FileID})
 	}
 	return rules
 }
@@ -137,22 +138,22 @@ func (b *builder) hostRules() []confine.PathRule {
 func (b *builder) outOfReach(req backend.Request, scratch string) error {
 	const level = "the landlock level"
 	for _, m := range b.mounts {
-		_, holds := within(futurePath(scratch), m.source)
-		if _, inside := within(m.source, futurePath(scratch)); inside || holds {
-			return badSource(m.field, m.source, "it shows Paddock's own state, which "+level+" cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
+		_, holds := hostpath.Within(hostpath.Future(scratch), m.Source)
+		if _, inside := hostpath.Within(m.Source, hostpath.Future(scratch)); inside || holds {
+			return hostpath.Refuse(m.Field, m.Source, "it shows Paddock's own state, which "+level+" cannot cover", "name another directory, or move the state with PADDOCK_STATE_DIR")
 		}
 	}
-	covers, err := hostpath.Covers(req, b.named())
+	covers, err := hostpath.Covers(req, b.mounts)
 	if err == nil {
-		err = hostpath.Refused(covers, b.named(), level, "level full")
+		err = hostpath.Refused(covers, b.mounts, level, "level full")
 	}
 	if err == nil {
-		err = hostpath.NothingBelow(b.named(), level)
+		err = hostpath.NothingBelow(b.mounts, level)
 	}
 	return err
 }
 
-// landlockEnvironment is the base environment of commands.
+// landlockEnvironment returns the base environment of commands.
 func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[string]string {
 	env := environment(spec)
 	env["HOME"], env["TMPDIR"] = path.Join(scratch, scratchHome), path.Join(scratch, scratchTmp)
@@ -163,9 +164,9 @@ func landlockEnvironment(spec policy.Spec, id identity, scratch string) map[stri
 	return env
 }
 
-// landlockIdentity is who commands are at the landlock level: the caller or,
+// landlockIdentity returns who commands are at the landlock level: the caller or,
 // where that is root, the owner of all that was named.
-func landlockIdentity(spec policy.Spec, mounts []userMount) (identity, error) {
+func landlockIdentity(spec policy.Spec, mounts []hostpath.Mount) (identity, error) {
 	id := identity{kind: caller, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	if id.uid == 0 {
 		other, err := asOwner(mounts)
@@ -173,7 +174,7 @@ func landlockIdentity(spec policy.Spec, mounts []userMount) (identity, error) {
 			return other, nil
 		}
 		if !spec.Allows(policy.DegradeIdentity) {
-			return identity{}, fail("identity", "choose", "", fmt.Errorf("the caller is root, and %s belongs to root", mounts[0].source),
+			return identity{}, backend.Failed("identity", "choose", "", fmt.Errorf("the caller is root, and %s belongs to root", mounts[0].Source),
 				"run paddock as an ordinary user, use a workspace that one owns, or let commands keep uid 0, without capabilities: --allow-degraded="+policy.DegradeIdentity)
 		}
 	}
@@ -189,7 +190,7 @@ const (
 	scratchPrefix = "paddock-"
 )
 
-// scratchPath is where a sandbox of the landlock level has its private
+// scratchPath returns where a sandbox of the landlock level has its private
 // directories: in its state, or, where root lends it another identity, in the
 // temporary directory.
 func (d *stateDir) scratchPath() string {
@@ -226,13 +227,13 @@ func (d *stateDir) makeScratch(id identity, links []homeLink) error {
 			err = os.Lchown(at, int(id.uid), int(id.gid))
 		}
 		if err != nil {
-			return fail("state", "create", at, err, "")
+			return backend.Failed("state", "create", at, err, "")
 		}
 	}
 	return nil
 }
 
-// cannotNest says whether a start failed because the host lets nobody make
+// cannotNest reports whether a start failed because the host lets nobody make
 // namespaces, or mount in them.
 func cannotNest(err error) bool {
 	var e *backend.StartError
@@ -240,4 +241,105 @@ func cannotNest(err error) bool {
 		return false
 	}
 	return !probeUserns().OK || !probeProc().OK
+}
+
+// landlock adds the second layer: should a mount ever show more than it was
+// meant to, or be writable, commands still may use and change these paths alone.
+func (b *builder) landlock(spec policy.Spec) error {
+	s := confine.Step{Do: confine.OpLandlock, Why: "a second layer over mounts and namespaces"}
+	if b.abi >= confine.LandlockFilesABI {
+		s.Rules = b.fileRules()
+	}
+	if err := b.onlyExecute(&s, spec.Commands); err != nil {
+		return err
+	}
+	switch {
+	case b.abi >= confine.LandlockScopesABI:
+		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
+	case spec.Network == "host" && !spec.Allows(policy.DegradeSockets):
+		return backend.Failed("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
+			"use --network none, a kernel from 6.12 on with landlock among its security modules, or --allow-degraded="+policy.DegradeSockets)
+	case spec.Network == "host":
+		b.degrade(policy.DegradeSockets)
+	}
+	b.holdsLandlock(s)
+	if len(s.Rules)+len(s.Flags) > 0 {
+		b.plan.Spawn = append(b.plan.Spawn, s)
+	}
+	b.apart()
+	return nil
+}
+
+// apart keeps commands from each other's memory, environments and descriptors.
+// Those of the profile debug are meant to trace each other.
+func (b *builder) apart() {
+	if b.abi >= confine.LandlockFilesABI && b.spec.Seccomp != "debug" {
+		b.plan.Spawn = append(b.plan.Spawn, confine.Step{Do: confine.OpApart, Why: "commands cannot look into each other's memory, environment and descriptors"})
+	}
+}
+
+func (b *builder) holdsLandlock(s confine.Step) {
+	var words []string
+	if len(s.Rules) > 0 {
+		words = append(words, "files")
+	}
+	if b.spec.Commands != nil && len(s.Rules) > 0 {
+		words = append(words, "execute")
+	}
+	if words = append(words, s.Flags...); len(words) > 0 {
+		b.plan.Holds.Landlock = strings.Join(words, " ")
+	}
+	b.plan.Holds.LandlockABI = b.abi
+}
+
+// onlyExecute takes the right to execute from all that the rules grant, where
+// the spec says which programs commands may call, and gives it to these alone.
+//
+// The kernel asks for the right when a program is executed, for the file, its
+// "#!" interpreter and its loader; it does not ask when a library is mapped.
+// An interpreter that may be executed can do whatever a program could.
+func (b *builder) onlyExecute(s *confine.Step, c *policy.Commands) error {
+	if c == nil {
+		return nil
+	}
+	programs, err := b.execRules(c)
+	if err != nil {
+		return err
+	}
+	if len(s.Rules) == 0 {
+		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the rules for commands are a matter of reading them alone: this kernel has no Landlock to keep a program that was started from executing others")
+		return nil
+	}
+	for i, r := range s.Rules {
+		switch r.Access {
+		case confine.AccessExec:
+			s.Rules[i].Access = confine.AccessRead
+		case confine.AccessAll:
+			s.Rules[i].Access = confine.AccessChange
+		}
+	}
+	s.Rules = append(s.Rules, programs...)
+	s.Why += "; the programs of commands.allow and what loads them alone can be executed, of which an interpreter can still do what any program could"
+	return nil
+}
+
+// fileRules repeats in Landlock's words what the mounts say: all of the root
+// can be read and executed, and what is writable is listed.
+func (b *builder) fileRules() []confine.PathRule {
+	rules := []confine.PathRule{
+		{Path: "/", Access: confine.AccessExec},
+		{Path: "/dev", Access: confine.AccessUse},
+	}
+	if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
+		rules = append(rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
+	}
+	for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
+		rules = append(rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
+	}
+	for _, m := range b.mounts {
+		if m.Writable || m.Copied {
+			rules = append(rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
+		}
+	}
+	return rules
 }

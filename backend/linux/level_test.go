@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -57,7 +58,7 @@ func TestLandlockLevel(t *testing.T) {
 	out, _ := sh(t, box, `pwd; echo x > made && cat made; cat `+hidden+`/shown/file; echo
 		cat `+hidden+`/secret; echo x > `+hidden+`/shown/new; ls /; echo x > /tmp/paddock-escaped; echo t > "$TMPDIR/t" && echo h > "$HOME/h" && echo private
 		grep -c . /proc/self/status > /dev/null && echo proc; cat /etc/passwd > /dev/null && echo passwd; cat /etc/shadow`)
-	ws := realPath(req.Spec.Workspace.Source)
+	ws := hostpath.Real(req.Spec.Workspace.Source)
 	want := []string{ws, "x", "shown", "cat: " + hidden + "/secret: Permission denied", "sh: 2: cannot create " + hidden + "/shown/new: Permission denied",
 		"ls: cannot open directory '/': Permission denied", "sh: 2: cannot create /tmp/paddock-escaped: Permission denied", "private", "proc", "passwd", "cat: /etc/shadow: Permission denied"}
 	for i, line := range strings.Split(out, "\n") {

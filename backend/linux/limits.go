@@ -5,7 +5,6 @@ package linux
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -94,7 +95,7 @@ func (b *builder) limits(l policy.Limits) error {
 func (b *builder) hostHas(l policy.Limits) error {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		return fail("plan", "sysinfo", "", err, "")
+		return backend.Failed("plan", "sysinfo", "", err, "")
 	}
 	if total := policy.Size(info.Totalram * uint64(info.Unit)); l.Memory > total && !b.spec.Allows(policy.DegradeMemory) {
 		return &policy.FieldError{Field: "limits.memory", Value: l.Memory.String(), Reason: "this host has " + strconv.FormatInt(int64(total/policy.MiB), 10) + "MiB", Hint: "ask for less, or leave it out"}
@@ -124,7 +125,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		kept["processes"] = "pids.max=" + number
 		return nil
 	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
-		return fail("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
+		return backend.Failed("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
 			"use a workspace that an ordinary user owns, or level full")
 	case bare && b.plan.Holds.UIDHost == 0:
 		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the number of processes is not bounded: the kernel counts none of uid 0")
@@ -183,7 +184,7 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 	if remedy != "" {
 		hint += "; or " + remedy
 	}
-	return fail("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
+	return backend.Failed("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
 }
 
 // lacks says why a controller is missing and what to do about it, in the probe's
@@ -214,7 +215,7 @@ func (b *builder) useGroup(dir string) {
 		Why: "programs size themselves by their limits"})
 }
 
-// groupLimits is what the commands' group is bounded to.
+// groupLimits returns what the commands' group is bounded to.
 func (b *builder) groupLimits() cgroup.Limits {
 	l := b.spec.Limits
 	var limits cgroup.Limits
@@ -234,5 +235,29 @@ func (b *builder) groupLimits() cgroup.Limits {
 	return limits
 }
 
-// isRoot says whether this process has the host's root in its hands.
-func isRoot() bool { return os.Geteuid() == 0 }
+// watch is a limit of a user namespace on what watches files. What processes in
+// the namespace have counts for the user who made it, too, and without a limit of
+// its own a sandbox could leave that user's other programs none.
+type watch struct {
+	limit string // its name in /proc/sys/user
+	host  string // the host's, for each user, in /proc/sys
+	most  int    // enough for editors' servers and tools that build on change
+}
+
+var watching = []watch{
+	{"max_inotify_instances", "fs/inotify/max_user_instances", 64},
+	{"max_inotify_watches", "fs/inotify/max_user_watches", 1 << 16},
+}
+
+// bound is at most half of what the host lets one user have.
+func (w watch) bound() int {
+	text, err := state.ReadProc("/proc/sys/" + w.host)
+	if err != nil {
+		return w.most
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return w.most
+	}
+	return min(w.most, n/2)
+}

@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -50,7 +51,7 @@ func (*Backend) Name() string { return "linux" }
 // root lends an id, that is chosen anew for each sandbox: the plan shows the
 // first of the range.
 func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, error) {
-	mounts, err := userMounts(req)
+	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +81,4 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 		return nil, err
 	}
 	return p.plan, nil
-}
-
-// fail makes a StartError of an operation that failed.
-func fail(stage, op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: stage, Op: op, Object: object, Hint: hint}
-	if errno, ok := errnoOf(err); ok {
-		e.Errno = errno
-	} else {
-		e.Cause = err.Error()
-	}
-	return e
 }

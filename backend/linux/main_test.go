@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
@@ -149,7 +150,7 @@ func guards(t *testing.T, req backend.Request) []backend.Guard {
 	if err != nil {
 		return nil // which Start says
 	}
-	p, err := hostpath.Protect(t.Context(), req, mounts, nil)
+	p, err := protect.Protect(t.Context(), req, mounts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -34,7 +35,7 @@ var (
 type builder struct {
 	plan   *confine.Plan
 	spec   policy.Spec
-	mounts []userMount
+	mounts []hostpath.Mount
 	pinned map[string]bool // mount points that are there to stay
 	fixed  map[string]bool // paths that are read-only with all that is in them
 	copies []ownCopy       // files of which commands have a copy
@@ -46,7 +47,7 @@ type builder struct {
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that keep it.
-func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []userMount, groups hierarchy, group string) (*builder, error) {
+func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
@@ -88,7 +89,7 @@ func namespaces(spec policy.Spec) []confine.Namespace {
 	return all
 }
 
-// environment is the base environment of every command: nothing of the
+// environment returns the base environment of every command: nothing of the
 // caller's comes in unless the spec says so.
 func environment(spec policy.Spec) map[string]string {
 	env := map[string]string{
@@ -123,7 +124,7 @@ var (
 	scrape = []string{confine.FlagNoSuid, confine.FlagNoDev}
 )
 
-// filled are the flags of what commands can fill. Where the spec says which
+// filled returns the flags of what commands can fill. Where the spec says which
 // programs they may call, nothing that they made can be one, not even by way
 // of the loader or as a library.
 func (b *builder) filled() []string {
@@ -167,16 +168,16 @@ func (b *builder) private(spec policy.Spec) {
 // userPaths shows what the user named, at its owner's identity.
 func (b *builder) userPaths(id identity) {
 	for i, m := range b.mounts {
-		if m.copied {
+		if m.Copied {
 			b.copyOf(i, m, id)
 			continue
 		}
-		s := confine.Step{Do: confine.OpBind, Source: m.source, Target: m.target, ID: m.id, Flags: b.filled(), Why: "named in the spec, read-write"}
-		if !m.writable {
+		s := confine.Step{Do: confine.OpBind, Source: m.Source, Target: m.Target, ID: m.ID.FileID, Flags: b.filled(), Why: "named in the spec, read-write"}
+		if !m.Writable {
 			s.Flags, s.Why = roDir, "named in the spec, read-only"
 		}
 		s.Flags = append(slices.Clone(s.Flags), confine.FlagResolved, confine.FlagBelowRO)
-		if m.field == "workspace.source" {
+		if m.Field == "workspace.source" {
 			s.Why = strings.Replace(s.Why, "named in the spec", "the workspace", 1)
 		}
 		if id.kind == idmap {
@@ -186,7 +187,7 @@ func (b *builder) userPaths(id identity) {
 		}
 		if outer := enclosing(m, b.mounts); outer != nil {
 			s.Flags = append(s.Flags, confine.FlagExisting)
-			s.Hint = "the mount point must exist: " + m.target + " lies in " + outer.source
+			s.Hint = "the mount point must exist: " + m.Target + " lies in " + outer.Source
 		}
 		b.add(s)
 	}
@@ -194,10 +195,10 @@ func (b *builder) userPaths(id identity) {
 
 // copyOf gives commands a copy of a mount's content, in a file system of its
 // own that bounds it.
-func (b *builder) copyOf(i int, m userMount, id identity) {
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: m.target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: b.filled(),
+func (b *builder) copyOf(i int, m hostpath.Mount, id identity) {
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: m.Target, Mode: 0o755, Size: int64(b.spec.Limits.Disk), Flags: b.filled(),
 		Why: "the workspace is a copy in memory, bounded"})
-	s := confine.Step{Do: confine.OpCopy, Source: m.source, Target: m.target, Flags: append(slices.Clone(roDir), confine.FlagResolved),
+	s := confine.Step{Do: confine.OpCopy, Source: m.Source, Target: m.Target, Flags: append(slices.Clone(roDir), confine.FlagResolved),
 		Why: "its content, without owners, sockets and devices"}
 	if id.kind == idmap {
 		s.FD = fmt.Sprintf("mount%d", i)
@@ -206,10 +207,10 @@ func (b *builder) copyOf(i int, m userMount, id identity) {
 	b.add(s)
 }
 
-// enclosing is the other mount in which a mount's target lies, if any.
-func enclosing(m userMount, all []userMount) *userMount {
+// enclosing returns the other mount in which a mount's target lies, if any.
+func enclosing(m hostpath.Mount, all []hostpath.Mount) *hostpath.Mount {
 	for i := range all {
-		if _, ok := within(m.target, all[i].target); ok && m.target != all[i].target {
+		if _, ok := hostpath.Within(m.Target, all[i].Target); ok && m.Target != all[i].Target {
 			return &all[i]
 		}
 	}
@@ -244,7 +245,7 @@ func (b *builder) filters() error {
 	} {
 		var err error
 		if s.Data, err = confine.Filter(s.Source, options); err != nil {
-			return fail("plan", "seccomp", options.Profile, err, "")
+			return backend.Failed("plan", "seccomp", options.Profile, err, "")
 		}
 		s.Do = confine.OpSeccomp
 		b.plan.Spawn = append(b.plan.Spawn, s)
@@ -303,4 +304,34 @@ func mountPoints(p *confine.Plan) map[string]confine.Step {
 		}
 	}
 	return at
+}
+
+// homeLink is a symbolic link in HOME, by its path there.
+type homeLink struct{ rel, text string }
+
+// homeLinks are those that show mounts below the caller's home below HOME, too, where
+// programs look for them: ~ means the same on both sides. home may be empty. None lies
+// in another one, or where something else is mounted.
+func homeLinks(home string, mounts []hostpath.Mount) []homeLink {
+	var links []homeLink
+	for _, m := range mounts[1:] { // the workspace is elsewhere
+		rel, ok := hostpath.Within(m.Target, home)
+		if !ok || home == "" || home == "/" || rel == "" {
+			continue
+		}
+		at := path.Join(homeDir, rel)
+		taken := slices.ContainsFunc(mounts, func(o hostpath.Mount) bool {
+			_, above := hostpath.Within(at, o.Target)
+			_, below := hostpath.Within(o.Target, at)
+			return above || below
+		}) || slices.ContainsFunc(links, func(l homeLink) bool {
+			_, inside := hostpath.Within(rel, l.rel)
+			_, around := hostpath.Within(l.rel, rel)
+			return inside || around
+		})
+		if !taken {
+			links = append(links, homeLink{rel, m.Target})
+		}
+	}
+	return links
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -37,7 +38,7 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 		t.Fatal(err)
 	}
 	req := backend.Request{Spec: spec}
-	mounts, err := userMounts(req)
+	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +82,11 @@ func describe(p *confine.Plan) string {
 }
 
 func ofHost(s confine.Step) bool {
-	if _, ok := within(s.Target, "/proc"); ok && s.Target != "/proc" || s.Do == confine.OpLandlock || s.Do == confine.OpApart || strings.HasPrefix(s.Target, "user/max_inotify") {
+	if _, ok := hostpath.Within(s.Target, "/proc"); ok && s.Target != "/proc" || s.Do == confine.OpLandlock || s.Do == confine.OpApart || strings.HasPrefix(s.Target, "user/max_inotify") {
 		return true // it depends on the kernel
 	}
 	for _, dir := range append([]string{"/etc"}, systemDirs...) {
-		if _, ok := within(s.Target, dir); ok && s.Do != confine.OpFile && s.Do != confine.OpTmpfs {
+		if _, ok := hostpath.Within(s.Target, dir); ok && s.Do != confine.OpFile && s.Do != confine.OpTmpfs {
 			return true
 		}
 	}

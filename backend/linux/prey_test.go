@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -143,7 +144,7 @@ func (h *prey) box(t *testing.T, m alone) *sandbox {
 		s.Mounts = []policy.Mount{{Source: filepath.Join(h.dir, "tools")}}
 	})
 	req.Guards = guards(t, req)
-	mounts, err := userMounts(req)
+	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -38,7 +39,18 @@ func (b *Backend) Probe(context.Context) backend.Report {
 		groups = lookForScope(groups)
 	}
 	r := backend.Report{Backend: b.Name(), Features: []backend.Feature{
-		probeKernel(), userns, inside(userns, probePID), inside(userns, probeNet), inside(userns, probeProc), probeSubids(), probeIdmap(), probeGroups(),
+		probeKernel(), userns,
+		// Hosts may forbid these two one by one.
+		inside(userns, func() backend.Feature {
+			return probeNamespace("pid namespaces", unix.CLONE_NEWPID, "user/max_pid_namespaces", canFull, canNetwork)
+		}),
+		inside(userns, func() backend.Feature {
+			return probeNamespace("network namespaces", unix.CLONE_NEWNET, "user/max_net_namespaces", canFull)
+		}),
+		inside(userns, probeProc),
+		// For those who know other tools, and would look here.
+		{Name: "subordinate ids", OK: true, Detail: "not needed: one id is enough (/etc/subuid is not read)"},
+		probeIdmap(), probeGroups(),
 		probeSeccomp(), probeLandlock("landlock files", confine.LandlockFilesABI, canLandlock),
 		probeLandlock("landlock scopes", confine.LandlockScopesABI, canLandlock, canNetwork),
 		probeHierarchy(groups), probeController(groups, "memory", canMemory), probeController(groups, "cpu", canCPUs),
@@ -89,8 +101,9 @@ func try(flags uintptr, mount clone.Mount) syscall.Errno {
 	if errors.As(err, &failed) && failed.Stage == clone.StageExec {
 		return 0
 	}
-	errno, _ := errnoOf(err)
-	return syscall.Errno(errno)
+	var errno syscall.Errno
+	_ = errors.As(err, &errno)
+	return errno
 }
 
 // probeUserns mounts inside a new user namespace: some hosts let the clone
@@ -136,8 +149,8 @@ func probeIdmap() backend.Feature {
 	if err != nil {
 		return verdict(f, false, err.Error())
 	}
-	m := userMount{source: dir}
-	if err := m.locate(dir); err != nil {
+	m := hostpath.Mount{Source: dir}
+	if err := m.Locate(dir); err != nil {
 		return verdict(f, false, err.Error())
 	}
 	var helpers sync.WaitGroup
@@ -161,16 +174,6 @@ func inside(userns backend.Feature, probe func() backend.Feature) backend.Featur
 	return f
 }
 
-// probePID and probeNet make the namespaces that hosts may forbid one by one
-// (sysctl user.max_pid_namespaces, user.max_net_namespaces).
-func probePID() backend.Feature {
-	return probeNamespace("pid namespaces", unix.CLONE_NEWPID, "user/max_pid_namespaces", canFull, canNetwork)
-}
-
-func probeNet() backend.Feature {
-	return probeNamespace("network namespaces", unix.CLONE_NEWNET, "user/max_net_namespaces", canFull)
-}
-
 func probeNamespace(name string, flag uintptr, setting string, needed ...string) backend.Feature {
 	f := backend.Feature{Name: name, NeededBy: needed}
 	errno := try(unix.CLONE_NEWUSER|unix.CLONE_NEWNS|flag, clone.Mount{Type: "tmpfs", Target: "/tmp"})
@@ -181,11 +184,6 @@ func probeNamespace(name string, flag uintptr, setting string, needed ...string)
 		f.Remedy = "sysctl -w " + strings.ReplaceAll(setting, "/", ".") + "=15000"
 	}
 	return verdict(f, false, errno.Error())
-}
-
-// probeSubids tells those who know other tools that they need not look here.
-func probeSubids() backend.Feature {
-	return backend.Feature{Name: "subordinate ids", OK: true, Detail: "not needed: one id is enough (/etc/subuid is not read)"}
 }
 
 func probeLandlock(name string, least int, needed ...string) backend.Feature {

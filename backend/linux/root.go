@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -72,7 +73,7 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	}
 	names, err := namesIn(dir)
 	if err != nil {
-		return badSource("rootfs", spec.RootFS, reason(err), "")
+		return hostpath.Refuse("rootfs", spec.RootFS, hostpath.Reason(err), "")
 	}
 	for _, name := range names {
 		if !slices.Contains(ownPlaces, name) {
@@ -82,8 +83,11 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	if err := b.below(dir, "var", []string{"tmp", "run", "lock"}); err != nil {
 		return err
 	}
-	made := madeEtc(spec)
-	if err := b.below(dir, "etc", namesOf(made)); err != nil {
+	made, own := madeEtc(spec), []string{"shadow", "gshadow", "mtab"} // these would tell of users that the sandbox does not have
+	for _, f := range made {
+		own = append(own, f.name)
+	}
+	if err := b.below(dir, "etc", own); err != nil {
 		return err
 	}
 	b.addEtc(made)
@@ -99,14 +103,14 @@ func (b *builder) below(root, name string, own []string) error {
 		return nil
 	}
 	if err == nil && !info.IsDir() {
-		err = errors.New("it is no directory")
+		err = errors.New("it is not a directory")
 	}
 	if err != nil {
-		return badSource("rootfs", dir, reason(err), "")
+		return hostpath.Refuse("rootfs", dir, hostpath.Reason(err), "")
 	}
 	entries, err := namesIn(dir)
 	if err != nil {
-		return badSource("rootfs", dir, reason(err), "")
+		return hostpath.Refuse("rootfs", dir, hostpath.Reason(err), "")
 	}
 	for _, e := range entries {
 		if !slices.Contains(own, e) {
@@ -143,23 +147,23 @@ func (b *builder) rootSource(written string) (string, error) {
 	const field = "rootfs"
 	way, err := hostpath.Follow(written) // links in it were judged with the mounts
 	if err != nil {
-		return "", badSource(field, written, reason(err), "")
+		return "", hostpath.Refuse(field, written, hostpath.Reason(err), "")
 	}
 	dir := way.Path
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return "", badSource(field, written, reason(err), "")
+		return "", hostpath.Refuse(field, written, hostpath.Reason(err), "")
 	case !info.IsDir():
-		return "", badSource(field, written, "it is not a directory", "name a directory that holds usr, bin and lib")
+		return "", hostpath.Refuse(field, written, "it is not a directory", "name a directory that holds usr, bin and lib")
 	case !state.Exists(filepath.Join(dir, "usr")) && !state.Exists(filepath.Join(dir, "bin")):
-		return "", badSource(field, written, "it holds neither usr nor bin, and so no programs", "name a directory that holds a root file system")
+		return "", hostpath.Refuse(field, written, "it holds neither usr nor bin, and so no programs", "name a directory that holds a root file system")
 	case dir == "/":
-		return "", badSource(field, written, "it is the host's own root", `"host" shows its system directories`)
+		return "", hostpath.Refuse(field, written, "it is the host's own root", `"host" shows its system directories`)
 	}
 	for _, m := range b.mounts {
-		if _, ok := within(dir, m.source); ok && m.writable {
-			return "", badSource(field, written, "commands can change it: it lies in "+m.source, "name one outside of what is writable")
+		if _, ok := hostpath.Within(dir, m.Source); ok && m.Writable {
+			return "", hostpath.Refuse(field, written, "commands can change it: it lies in "+m.Source, "name one outside of what is writable")
 		}
 	}
 	if os.Geteuid() != 0 {
@@ -168,8 +172,120 @@ func (b *builder) rootSource(written string) (string, error) {
 	for at := dir; at != "/"; at = filepath.Dir(at) {
 		var st unix.Stat_t
 		if err := unix.Stat(at, &st); err == nil && st.Mode&0o001 == 0 {
-			return "", badSource(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
+			return "", hostpath.Refuse(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
 		}
 	}
 	return dir, nil
+}
+
+// etcShown is what of the host's /etc is visible: what programs need to find
+// libraries, certificates, locales and each other. It is a list of what is
+// let in, because a list of what is kept out is never complete. A name that
+// ends in "*" stands for all that begin with it.
+var etcShown = []string{
+	"R", "alternatives", "bash.bashrc", "crypto-policies", "debian_version", "fonts", "inputrc", "java*",
+	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.conf", "localtime", "lsb-release", "maven", "mime.types",
+	"os-release", "php", "profile", "profile.d", "protocols", "python*", "redhat-release", "services", "sgml",
+	"terminfo", "texmf", "timezone", "xml",
+}
+
+// etcBelow is what is visible of directories that hold secrets too.
+var etcBelow = []string{
+	"pki/ca-trust", "pki/java", "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf",
+	"ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
+}
+
+// etc makes the sandbox's /etc: shown from the host, or made for it.
+func (b *builder) etc(spec policy.Spec) {
+	for _, p := range shownEtc() {
+		b.show(p, p, "configuration that programs need")
+	}
+	b.addEtc(madeEtc(spec))
+}
+
+// shownEtc returns the paths of the host's /etc that are shown.
+func shownEtc() []string {
+	var paths []string
+	entries, _ := os.ReadDir("/etc")
+	for _, e := range entries {
+		if slices.ContainsFunc(etcShown, func(pattern string) bool {
+			prefix, open := strings.CutSuffix(pattern, "*")
+			return e.Name() == pattern || open && strings.HasPrefix(e.Name(), prefix)
+		}) {
+			paths = append(paths, "/etc/"+e.Name())
+		}
+	}
+	for _, name := range etcBelow {
+		paths = append(paths, "/etc/"+name)
+	}
+	return paths
+}
+
+// madeFile is a file of /etc that is made for the sandbox.
+type madeFile struct{ name, text string }
+
+func madeEtc(spec policy.Spec) []madeFile {
+	hosts := "127.0.0.1\tlocalhost " + spec.Hostname + "\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+	resolv := "# The sandbox has no network.\n"
+	if spec.Network == "host" {
+		resolv = hostFile("/etc/resolv.conf")
+		hosts = hostFile("/etc/hosts")
+	}
+	return []madeFile{
+		{"passwd", "root:x:0:0:root:/root:/bin/sh\n" + userName + ":x:1000:1000:" + userName + ":" + homeDir + ":/bin/sh\n" +
+			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+		{"group", "root:x:0:\n" + userName + ":x:1000:\nnogroup:x:65534:\n"},
+		{"hosts", hosts},
+		{"hostname", spec.Hostname + "\n"},
+		{"resolv.conf", resolv},
+		{"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"},
+	}
+}
+
+func (b *builder) addEtc(files []madeFile) {
+	for _, f := range files {
+		b.add(confine.Step{Do: confine.OpFile, Target: "/etc/" + f.name, Mode: 0o644, Data: []byte(f.text), Why: "made for the sandbox"})
+	}
+}
+
+// hostFile returns a small file of the host, empty where it cannot be read.
+func hostFile(path string) string {
+	const bound = 1 << 20
+	text, err := os.ReadFile(path)
+	if err != nil || len(text) > bound {
+		return ""
+	}
+	return string(text)
+}
+
+var procFlags = []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}
+
+// What a fresh /proc shows of the machine that is nobody's business inside,
+// as far as this kernel has it, and what in it can be written at all. Commands
+// lack the privilege for most of it anyway.
+var (
+	procHidden   = []string{"acpi", "asound", "interrupts", "kallsyms", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats"}
+	procReadOnly = []string{"bus", "fs", "irq", "sys", "sysrq-trigger"}
+)
+
+func (b *builder) maskProc() {
+	for _, name := range procHidden {
+		target := "/proc/" + name
+		switch info, err := os.Stat(target); {
+		case err != nil:
+		case info.IsDir():
+			b.add(confine.Step{Do: confine.OpTmpfs, Target: target, Mode: 0o555, Size: 4096,
+				Flags: append([]string{confine.FlagReadOnly, confine.FlagExisting}, procFlags...), Why: "it tells about the machine"})
+		default:
+			b.add(confine.Step{Do: confine.OpBind, Source: os.DevNull, Target: target,
+				Flags: []string{confine.FlagReadOnly, confine.FlagNoSuid, confine.FlagNoExec, confine.FlagExisting},
+				Why:   "it tells about the machine, or holds keys"})
+		}
+	}
+	for _, name := range procReadOnly {
+		if target := "/proc/" + name; state.Exists(target) {
+			b.add(confine.Step{Do: confine.OpSelf, Target: target, Flags: append([]string{confine.FlagReadOnly}, procFlags...),
+				Why: "the machine's settings"})
+		}
+	}
 }

@@ -96,7 +96,7 @@ func TestRootFSThatCannotBe(t *testing.T) {
 	}
 	for root, says := range map[string]string{
 		"missing": "no such file", "file": "not a directory", "empty": "no programs", "all": "all is a symbolic link to /",
-		"odd": "it is no directory", "full": "it holds more than 4096 names", "nearly": "it holds more than 4096 names", "ws/root": "commands can change it",
+		"odd": "it is not a directory", "full": "it holds more than 4096 names", "nearly": "it holds more than 4096 names", "ws/root": "commands can change it",
 	} {
 		req := request(t, func(s *policy.Spec) {
 			s.RootFS, s.Workspace.Source = filepath.Join(dir, root), dir+"/ws"

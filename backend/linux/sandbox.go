@@ -6,10 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,9 +21,6 @@ import (
 )
 
 var errProtocol = errors.New("it speaks another version of the protocol")
-
-// maxLog bounds what is read of the agent's standard error, in bytes.
-const maxLog = 64 << 10
 
 // sandbox is a running agent.
 type sandbox struct {
@@ -134,7 +130,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			case <-hurry:
 			}
 		}
-		s.kill(func() { s.death.Log = s.log() }, s.dir.Empty)
+		s.kill(func() { s.death.Log = s.dir.Log() }, s.dir.Empty)
 		s.death.Proved = !s.bare || s.status.Exited() && s.status.ExitStatus() == 0
 		if s.group != nil {
 			s.death.Proved = s.group.awaitEmpty(tidyTime)
@@ -164,22 +160,11 @@ func (s *sandbox) Thaw(ctx context.Context) error {
 }
 
 func noGroup(op string) error {
-	return fail("cgroup", op, "the commands", errors.New("they have no control group"), "see paddock doctor for what control groups need here")
+	return backend.Failed("cgroup", op, "the commands", errors.New("they have no control group"), "see paddock doctor for what control groups need here")
 }
 
 // tidyTime is what an agent without namespaces gets to end all that it started.
 const tidyTime = 10 * time.Second
-
-// log is what the agent wrote on its standard error.
-func (s *sandbox) log() string {
-	f, err := os.Open(filepath.Join(s.dir.Path, state.LogName))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, maxLog))
-	return string(text)
-}
 
 // explain finds the cause behind an agent that is not there: its program was
 // not executed, or it left last words.
@@ -194,25 +179,17 @@ func (s *sandbox) explain(err error) error {
 	if e.Stage != "boot" {
 		return err
 	}
-	text := s.log()
+	text := s.dir.Log()
 	if e.Err == nil && s.status.Exited() && text == "" {
 		// Its end closed the socket that it was spoken to on. An agent says why it ends.
 		e.Op, e.Object, e.Errno, e.Hint = "await the agent", "", 0, agentHint
 		e.Cause = fmt.Sprintf("%s ended with exit status %d and without a word: it is not paddock-agent", s.program, s.status.ExitStatus())
 	}
 	if text != "" {
-		e.Cause += ": " + firstLine(text)
+		line, _, _ := strings.Cut(text, "\n")
+		e.Cause += ": " + line
 	}
 	return err
 }
 
 const agentHint = "set PADDOCK_AGENT to the paddock-agent of this release, or unset it and keep paddock-agent beside paddock"
-
-func firstLine(text string) string {
-	for i, r := range text {
-		if r == '\n' {
-			return text[:i]
-		}
-	}
-	return text
-}

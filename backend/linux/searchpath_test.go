@@ -26,7 +26,7 @@ func pathInside(t *testing.T, root, callers string, change func(*policy.Spec)) (
 	}
 	list, _ := hostpath.ReadWritten(root + "/state")
 	req := backend.Request{Spec: spec, StateDir: root + "/state", Path: callers, Seen: hostpath.NewSeen(list)}
-	mounts, err := userMounts(req)
+	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
 		t.Fatal(err)
 	}

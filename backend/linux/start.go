@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -25,7 +26,7 @@ import (
 // landlock level where it allows that by name.
 func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandbox, error) {
 	go wire.Warm()
-	mounts, err := userMounts(req)
+	mounts, err := hostpath.Mounts(req, workspaceDir)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (b *Backend) Start(ctx context.Context, req backend.Request) (backend.Sandb
 
 // startFull goes down the ladder of identities: an id-mapped mount of the
 // caller's, or the owner of what was named, if that is one ordinary user.
-func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount) (*sandbox, error) {
+func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := chooseIdentity()
 	if err == nil && id.kind == idmap {
 		id.uid, err = dir.lendUID()
@@ -72,11 +73,11 @@ func startFull(ctx context.Context, req backend.Request, dir *stateDir, mounts [
 	if id, err = asOwner(mounts); err == nil {
 		return start(ctx, req, dir, id, mounts)
 	}
-	return nil, fail("identity", "map the owner of", unmapped.source, fmt.Errorf("%w (%w)", err, unmapped.err),
+	return nil, backend.Failed("identity", "map the owner of", unmapped.source, fmt.Errorf("%w (%w)", err, unmapped.err),
 		"use a workspace on ext4, xfs, btrfs or tmpfs, or one that an ordinary user owns, or run paddock as that user")
 }
 
-func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount) (*sandbox, error) {
+func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount) (*sandbox, error) {
 	id, err := landlockIdentity(req.Spec, mounts)
 	if err == nil {
 		err = dir.makeScratch(id, homeLinks(req.Home, mounts))
@@ -88,7 +89,7 @@ func startLandlock(ctx context.Context, req backend.Request, dir *stateDir, moun
 }
 
 // startDegraded is startLandlock for a spec that was written for more.
-func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []userMount, cause error) (*sandbox, error) {
+func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, mounts []hostpath.Mount, cause error) (*sandbox, error) {
 	req.Spec.Level = policy.LevelLandlock
 	spec, err := req.Spec.Resolve(policy.Base{})
 	if err != nil {
@@ -105,7 +106,7 @@ func startDegraded(ctx context.Context, req backend.Request, dir *stateDir, moun
 
 // start makes one attempt with one identity. What it leaves behind on failure
 // is the state directory alone.
-func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []userMount) (*sandbox, error) {
+func start(ctx context.Context, req backend.Request, dir *stateDir, id identity, mounts []hostpath.Mount) (*sandbox, error) {
 	l := &launch{dir: dir, id: id, groups: findHierarchy()}
 	l.scope = wantsScope(l.groups, req.Spec.Limits)
 	if len(l.groups.place.Controllers) > 0 {
@@ -143,7 +144,7 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 }
 
 // prepare makes the plan, and opens what it hands over.
-func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount, groups hierarchy) error {
+func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy) error {
 	var err error
 	if req.Spec.Level == policy.LevelLandlock {
 		s.plan, err = landlockPlan(req.Spec, id, req, mounts, groups, s.dir.group, s.dir.scratch)
@@ -157,23 +158,19 @@ func (s *sandbox) prepare(req backend.Request, id identity, mounts []userMount, 
 		f, err := idmapMount(m, id, &s.helpers)
 		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE) {
 			s.closeFiles()
-			return fail("setup", "open", m.source, err, replaced(err))
+			hint := "something else has taken its place meanwhile"
+			if errors.Is(err, unix.ELOOP) {
+				hint = "a symbolic link has taken its place meanwhile"
+			}
+			return backend.Failed("setup", "open", m.Source, err, hint)
 		}
 		if err != nil {
 			s.closeFiles()
-			return &unmappedError{m.source, err}
+			return &unmappedError{m.Source, err}
 		}
 		s.files = append(s.files, f)
 	}
 	return nil
-}
-
-// replaced says what has become of a source since it was looked at.
-func replaced(err error) string {
-	if errors.Is(err, unix.ELOOP) {
-		return "a symbolic link has taken its place meanwhile"
-	}
-	return "something else has taken its place meanwhile"
 }
 
 // unmappedError is a path that cannot be id-mapped.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
@@ -116,7 +117,7 @@ func TestSwappedSource(t *testing.T) {
 		writeFile(t, dir+"/a/b/f", "")
 		writeFile(t, dir+"/other/b/f", "")
 		req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir + "/a/b" })
-		mounts, err := userMounts(req)
+		mounts, err := hostpath.Mounts(req, workspaceDir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/cgroup"
@@ -55,12 +56,12 @@ func newStateDir(root, id string) (*stateDir, error) {
 func (d *stateDir) lendUID() (uint32, error) {
 	dir := filepath.Join(d.Root, state.IDsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fail("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
+		return 0, backend.Failed("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
 	}
 	for range 64 {
 		n, err := rand.Int(rand.Reader, big.NewInt(lentCount))
 		if err != nil {
-			return 0, fail("identity", "choose", "", err, "")
+			return 0, backend.Failed("identity", "choose", "", err, "")
 		}
 		uid := lentFirst + uint32(n.Int64())
 		f, err := os.OpenFile(idFile(d.Root, uid), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -68,7 +69,7 @@ func (d *stateDir) lendUID() (uint32, error) {
 			continue
 		}
 		if err != nil {
-			return 0, fail("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
+			return 0, backend.Failed("identity", "create", dir, err, hostpath.RoomHint(err, d.Root))
 		}
 		_, err = f.WriteString(d.ID + "\n")
 		d.uid = uid
@@ -76,11 +77,11 @@ func (d *stateDir) lendUID() (uint32, error) {
 			err = cerr
 		}
 		if err != nil {
-			return 0, fail("identity", "write", dir, err, hostpath.RoomHint(err, d.Root))
+			return 0, backend.Failed("identity", "write", dir, err, hostpath.RoomHint(err, d.Root))
 		}
 		return uid, nil
 	}
-	return 0, fail("identity", "choose", dir, errors.New("no free host id was found"), "end some sandboxes")
+	return 0, backend.Failed("identity", "choose", dir, errors.New("no free host id was found"), "end some sandboxes")
 }
 
 func idFile(root string, uid uint32) string {
@@ -134,7 +135,7 @@ func sweepOne(root, path string, r *state.Record) bool {
 	return true
 }
 
-// lost is the record of a sandbox whose owner was killed before it wrote down
+// lost returns the record of a sandbox whose owner was killed before it wrote down
 // what there is: what there may be.
 func lost(root, path string) *state.Record {
 	d := stateDir{Dir: &state.Dir{Root: root, Path: path, ID: filepath.Base(path)}}
@@ -157,7 +158,7 @@ func removeTree(dir string) {
 		}
 		opened := false
 		for _, at := range []string{filepath.Dir(pe.Path), pe.Path} {
-			if _, below := within(at, dir); below {
+			if _, below := hostpath.Within(at, dir); below {
 				opened = openUp(at) || opened
 			}
 		}
@@ -181,7 +182,7 @@ func openUp(dir string) bool {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) == nil
 }
 
-// tidies says whether the agent of a sandbox without namespaces is about to end
+// tidies reports whether the agent of a sandbox without namespaces is about to end
 // what it started, which nobody else would: it is left to that for a while.
 func tidies(path string, r *state.Record) bool {
 	if r.Scratch == "" || !state.Alive(r.PID, r.Start) {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 )
 
@@ -142,7 +143,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = victim.Wait() }()
-	s := &sandbox{dir: d, plan: &builder{mounts: make([]userMount, 1)}, control: os.NewFile(^uintptr(0), ""), done: make(chan struct{})}
+	s := &sandbox{dir: d, plan: &builder{mounts: make([]hostpath.Mount, 1)}, control: os.NewFile(^uintptr(0), ""), done: make(chan struct{})}
 	if s.pidfd, err = unix.PidfdOpen(victim.Process.Pid, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 )
 
@@ -63,7 +65,7 @@ func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	wg.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return fail("verify", "look at", checks[i].what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
+			return backend.Failed("verify", "look at", checks[i].what, err, "this should never happen; please report it with the output of paddock plan and paddock doctor")
 		}
 	}
 	return nil
@@ -93,7 +95,7 @@ func verifyNamespaces(pid int, p *confine.Plan) error {
 
 func verifyMaps(pid int, p *confine.Plan) error {
 	for file, want := range map[string][]confine.IDMap{"uid_map": p.UIDs, "gid_map": p.GIDs} {
-		text, err := readProc(fmt.Sprintf("/proc/%d/%s", pid, file))
+		text, err := state.ReadProc(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			return err
 		}
@@ -116,7 +118,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	if err != nil {
 		return err
 	}
-	ours, err := readStatus("/proc/thread-self/status")
+	ours, err := state.ReadStatus("/proc/thread-self/status")
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	}
 	spawner := false
 	for _, task := range tasks {
-		status, err := readStatus(path.Join(dir, task.Name(), "status"))
+		status, err := state.ReadStatus(path.Join(dir, task.Name(), "status"))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a thread that has ended
 		}
@@ -144,7 +146,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	return nil
 }
 
-// confined says whether a thread holds all the filters of the plan, and no
+// confined reports whether a thread holds all the filters of the plan, and no
 // capability can come back.
 func confined(status map[string]string, p *confine.Plan, inherited int) bool {
 	filters := inherited
@@ -185,7 +187,7 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 	return nil
 }
 
-// keptBy is what the agent keeps of capabilities.
+// keptBy returns what the agent keeps of capabilities.
 func keptBy(p *confine.Plan) []string {
 	for _, s := range p.Setup {
 		if s.Do == confine.OpCaps {
@@ -197,23 +199,10 @@ func keptBy(p *confine.Plan) []string {
 
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
 
-func readStatus(file string) (map[string]string, error) {
-	text, err := readProc(file)
-	if err != nil {
-		return nil, err
-	}
-	status := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	return status, nil
-}
-
 // verifyMounts compares the mounts that the agent has with the plan's: none
 // more, none less, and none weaker. Mounts below a bound path were bound with it.
 func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
-	text, err := readProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	text, err := state.ReadProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
 		return seenMounts{}, err
 	}
@@ -285,7 +274,7 @@ func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 	return confine.Step{}, false
 }
 
-// cameWith gives the bind of the plan with which a mount came along; none where
+// cameWith returns the bind of the plan with which a mount came along; none where
 // it is the plan's own.
 func cameWith(want map[string]confine.Step, at string) confine.Step {
 	if _, ok := want[at]; ok {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -46,7 +47,7 @@ Seccomp_filters:	2
 func TestCheckThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "status")
 	writeFile(t, file, goodStatus)
-	good, err := readStatus(file)
+	good, err := state.ReadStatus(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestZero(t *testing.T) {
 }
 
 func TestReadStatusOfNothing(t *testing.T) {
-	if _, err := readStatus("/proc/none/status"); !os.IsNotExist(err) {
+	if _, err := state.ReadStatus("/proc/none/status"); !os.IsNotExist(err) {
 		t.Errorf("%v", err)
 	}
 }

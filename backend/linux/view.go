@@ -9,6 +9,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/confine"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -16,35 +21,35 @@ import (
 // view is the sandbox's file tree, seen from the host before there is one.
 type view struct {
 	root   string // that programs come from, "/" for the host's own
-	mounts []userMount
+	mounts []hostpath.Mount
 }
 
 func (b *builder) view() view {
 	v := view{root: "/", mounts: b.mounts}
 	if b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
-		v.root = realPath(b.spec.RootFS)
+		v.root = hostpath.Real(b.spec.RootFS)
 	}
 	if len(b.plan.Namespaces) == 0 { // paths are the host's
 		v.mounts = slices.Clone(v.mounts)
 		for i := range v.mounts {
-			v.mounts[i].target = v.mounts[i].source
+			v.mounts[i].Target = v.mounts[i].Source
 		}
 	}
 	return v
 }
 
-// host is where a path inside lies on the host, and the mount that shows it.
+// host returns where a path inside lies on the host, and the mount that shows it.
 // It is empty for what programs cannot come from.
-func (v view) host(at string) (string, *userMount) {
-	var deepest *userMount
+func (v view) host(at string) (string, *hostpath.Mount) {
+	var deepest *hostpath.Mount
 	var below string
 	for i, m := range v.mounts {
-		if rel, ok := within(at, m.target); ok && (deepest == nil || len(m.target) > len(deepest.target)) {
+		if rel, ok := hostpath.Within(at, m.Target); ok && (deepest == nil || len(m.Target) > len(deepest.Target)) {
 			deepest, below = &v.mounts[i], rel
 		}
 	}
 	if deepest != nil {
-		return path.Join(deepest.source, below), deepest
+		return path.Join(deepest.Source, below), deepest
 	}
 	top, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
 	if top != "etc" && slices.Contains(ownPlaces, top) {
@@ -53,18 +58,18 @@ func (v view) host(at string) (string, *userMount) {
 	return filepath.Join(v.root, at), v.writable(filepath.Join(v.root, at))
 }
 
-// leads says whether a directory inside is there for a mount below it.
+// leads reports whether a directory inside is there for a mount below it.
 func (v view) leads(at string) bool {
-	return slices.ContainsFunc(v.mounts, func(m userMount) bool {
-		_, below := within(m.target, at)
+	return slices.ContainsFunc(v.mounts, func(m hostpath.Mount) bool {
+		_, below := hostpath.Within(m.Target, at)
 		return below
 	})
 }
 
-// writable is the mount through which commands could change a file of the host.
-func (v view) writable(host string) *userMount {
+// writable returns the mount through which commands could change a file of the host.
+func (v view) writable(host string) *hostpath.Mount {
 	for i, m := range v.mounts {
-		if _, ok := within(host, m.source); ok && m.writable {
+		if _, ok := hostpath.Within(host, m.Source); ok && m.Writable {
 			return &v.mounts[i]
 		}
 	}
@@ -117,4 +122,67 @@ func (v view) resolve(name string) (string, error) {
 		rest = append(strings.Split(text, "/"), rest...)
 	}
 	return at, nil
+}
+
+// searchPath sets PATH to those of the caller's directories that are visible inside
+// and that commands cannot write, in the caller's order, and the standard ones
+// behind them. It stays as it is where the request has no PATH, where the spec sets
+// one or says which programs may be called, and with another root file system.
+func (b *builder) searchPath(req backend.Request) {
+	_, written := b.spec.Env["PATH"]
+	if req.Path == "" || written || b.spec.Commands != nil || b.spec.RootFS != policy.RootHost && b.spec.RootFS != "" {
+		return
+	}
+	v, standard := b.view(), strings.Split(policy.SearchPath, ":")
+	var dirs []string
+	seen := map[string]bool{}
+	for _, entry := range strings.Split(req.Path, ":") {
+		dir := path.Clean(entry)
+		if seen[dir] {
+			continue
+		}
+		seen[dir] = true
+		if !slices.Contains(standard, dir) {
+			if why := v.unsearchable(req, entry); why != "" {
+				b.plan.LeftOut = append(b.plan.LeftOut, confine.LeftOut{Dir: entry, Why: hostpath.Printable(why)})
+				continue
+			}
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range standard {
+		if !seen[dir] {
+			dirs = append(dirs, dir)
+		}
+	}
+	b.plan.Env["PATH"] = strings.Join(dirs, ":")
+}
+
+// unsearchable says why an entry of the caller's PATH is of no use inside, "" where
+// it is. What is not visible is found out without a look at the host.
+func (v view) unsearchable(req backend.Request, entry string) string {
+	switch {
+	case entry == "":
+		return "it is empty, which is the current directory"
+	case !path.IsAbs(entry):
+		return "it is not an absolute path"
+	case !utf8.ValidString(entry):
+		return "it is not valid UTF-8"
+	}
+	dir := path.Clean(entry)
+	if _, mount := v.host(dir); mount == nil && !slices.ContainsFunc(systemDirs, func(top string) bool { _, ok := hostpath.Within(dir, top); return ok }) {
+		return "it is not visible inside"
+	}
+	resolved, err := hostpath.SearchDir(req, dir)
+	if err != nil {
+		return err.Error()
+	}
+	at, err := v.resolve(dir)
+	if err != nil {
+		return "a link in it leads to what is not visible inside"
+	}
+	if host, _ := v.host(at); host != resolved {
+		return "inside there is another directory at its place"
+	}
+	return ""
 }

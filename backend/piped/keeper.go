@@ -10,14 +10,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 	"unicode"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
@@ -30,29 +27,17 @@ const answerGrace = 15 * time.Second
 // startKeeper starts the keeper, which waits for its order. Its program is
 // executed from the open file, whatever has become of the path.
 func (s *sandbox) startKeeper(agent *os.File) error {
-	listener, err := state.Listen(s.dir.Path)
+	channels, err := s.dir.Channels()
 	if err != nil {
-		return fail("state", "listen on", state.SocketName, err, "")
+		return err
 	}
-	defer listener.Close()
-	log, err := os.OpenFile(filepath.Join(s.dir.Path, state.LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return fail("state", "create", state.LogName, err, "")
-	}
-	defer log.Close()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fail("state", "socketpair", "", err, "")
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "control")
-	defer theirs.Close()
-	_ = unix.SetNonblock(pair[0], true) // so that deadlines work
-	s.control = os.NewFile(uintptr(pair[0]), "control")
-	s.cmd = &exec.Cmd{Path: "/proc/self/fd/" + strconv.Itoa(keeper.ProgramFD), Args: []string{"paddock-agent", "keep"}, Env: []string{"GOMAXPROCS=2"}, Dir: "/", Stderr: log,
-		ExtraFiles: []*os.File{theirs, listener, agent}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	defer channels.CloseTheirs()
+	s.control = channels.Control
+	s.cmd = &exec.Cmd{Path: "/proc/self/fd/" + strconv.Itoa(keeper.ProgramFD), Args: []string{"paddock-agent", "keep"}, Env: []string{"GOMAXPROCS=2"}, Dir: "/", Stderr: channels.Log,
+		ExtraFiles: []*os.File{channels.Theirs, channels.Listen, agent}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := s.cmd.Start(); err != nil {
 		_ = s.control.Close()
-		return fail("keeper", "start", agent.Name(), err, "set PADDOCK_AGENT to the path of paddock-agent")
+		return backend.Failed("keeper", "start", agent.Name(), err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	s.record.PID = s.cmd.Process.Pid
 	if s.record.Start, err = state.StartTime(s.record.PID); err == nil {
@@ -62,7 +47,7 @@ func (s *sandbox) startKeeper(agent *os.File) error {
 		_ = s.control.Close()
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
-		return fail("state", "save", s.dir.Path, err, "")
+		return backend.Failed("state", "save", s.dir.Path, err, "")
 	}
 	go s.follow()
 	return nil
@@ -93,11 +78,11 @@ func (s *sandbox) follow() {
 func (s *sandbox) begin(ctx context.Context, order *keeper.Order) (*keeper.Ready, error) {
 	text, err := json.Marshal(order)
 	if err != nil {
-		return nil, fail("keeper", "order", "", err, "")
+		return nil, backend.Failed("keeper", "order", "", err, "")
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(order.Timeout))
 	if _, err := s.control.Write(append(text, '\n')); err != nil {
-		return nil, fail("keeper", "order", "", err, notAgent)
+		return nil, backend.Failed("keeper", "order", "", err, notAgent)
 	}
 	_ = s.control.SetWriteDeadline(time.Time{})
 	late := time.NewTimer(order.Timeout + answerGrace)
@@ -106,15 +91,15 @@ func (s *sandbox) begin(ctx context.Context, order *keeper.Order) (*keeper.Ready
 	case a, ok := <-s.answers:
 		switch {
 		case !ok:
-			return nil, fail("keeper", "await", "its answer", errors.New("it has ended"), notAgent)
+			return nil, backend.Failed("keeper", "await", "its answer", errors.New("it has ended"), notAgent)
 		case a.Failed != nil:
 			return nil, &refusal{failed: *a.Failed}
 		case a.Ready == nil:
-			return nil, fail("keeper", "await", "its answer", errors.New("it cannot be understood"), notAgent)
+			return nil, backend.Failed("keeper", "await", "its answer", errors.New("it cannot be understood"), notAgent)
 		}
 		return a.Ready, nil
 	case <-late.C:
-		return nil, fail("keeper", "await", "its answer", errors.New("there is none"), notAgent)
+		return nil, backend.Failed("keeper", "await", "its answer", errors.New("it did not come in time"), notAgent)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -164,7 +149,7 @@ func (s *sandbox) explain(ctx context.Context, err error) error {
 	return e
 }
 
-// lastLines is the end of what was said, in one line: a failure is told last.
+// lastLines returns the end of what was said, in one line: a failure is told last.
 func lastLines(said string) string {
 	lines := strings.FieldsFunc(said, func(r rune) bool { return r == '\n' })
 	const most = 4

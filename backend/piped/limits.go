@@ -11,7 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Limits are the limits of a spec as an agent keeps them without control
+// Limits returns the limits of a spec as an agent keeps them without control
 // groups: those of each process.
 func Limits(l policy.Limits) wire.GuestRlimits {
 	return wire.GuestRlimits{

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
@@ -37,7 +38,7 @@ type Seen struct {
 // agent lets itself be looked at.
 func Look(r Running) *Seen {
 	for _, p := range descent.Below(r.Keeper) {
-		status := statusOf(p.PID)
+		status, _ := state.ReadStatus(fmt.Sprintf("/proc/%d/status", p.PID))
 		inside := strings.Fields(status["NSpid"])
 		if len(inside) == 0 || inside[len(inside)-1] != strconv.Itoa(r.Ready.PID) || !isGuest(p.PID) {
 			continue
@@ -55,7 +56,7 @@ func Look(r Running) *Seen {
 	return nil
 }
 
-// Has says whether the agent has a namespace of its own.
+// Has reports whether the agent has a namespace of its own.
 func (s *Seen) Has(kind string) bool {
 	for _, ns := range s.Namespaces {
 		if ns == kind {
@@ -72,13 +73,13 @@ func isGuest(pid int) bool {
 	return err == nil && len(words) >= 2 && bytes.HasSuffix(words[0], []byte("paddock-agent")) && string(words[1]) == "guest"
 }
 
-// passedOn are the capabilities that programs may have which the agent starts:
+// passedOn returns the capabilities that programs may have which the agent starts:
 // it does so from its one thread that passes on the fewest.
 func passedOn(pid int) uint64 {
 	fewest := ^uint64(0)
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*", pid))
 	for _, t := range threads {
-		status := statusIn(t)
+		status, _ := state.ReadStatus(t + "/status")
 		set := func(name string) uint64 {
 			n, err := strconv.ParseUint(status[name], 16, 64)
 			if err != nil {
@@ -91,19 +92,6 @@ func passedOn(pid int) uint64 {
 	return fewest
 }
 
-func statusOf(pid int) map[string]string { return statusIn(fmt.Sprintf("/proc/%d", pid)) }
-
-// statusIn reads the status in a directory of /proc.
-func statusIn(dir string) map[string]string {
-	status := map[string]string{}
-	text, _ := os.ReadFile(dir + "/status")
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		status[key] = strings.TrimSpace(value)
-	}
-	return status
-}
-
 func number(fields []string) uint32 {
 	if len(fields) == 0 {
 		return 0
@@ -112,7 +100,7 @@ func number(fields []string) uint32 {
 	return uint32(n)
 }
 
-// insideOf is a host's uid as a process's user namespace has it.
+// insideOf returns a host's uid as a process's user namespace has it.
 func insideOf(pid int, uid uint32) uint32 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", pid))
 	for line := range strings.Lines(string(text)) {

@@ -5,11 +5,9 @@ package piped
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -69,7 +67,7 @@ func (s *sandbox) Stop(ctx context.Context, grace time.Duration) (backend.Death,
 			grace = max(grace, elsewhereGrace)
 		}
 		s.end(grace)
-		s.death.Log = s.log()
+		s.death.Log = s.dir.Log()
 		s.death.Proved = s.ended != nil && s.ended.Proved && (!elsewhere || s.ended.Exited && s.ended.Status == 0)
 		if s.ended == nil || !s.ended.Cleaned {
 			// What the keeper could not do is done as if this process had ended
@@ -101,15 +99,4 @@ func (s *sandbox) end(grace time.Duration) {
 		_ = s.cmd.Process.Kill()
 		<-s.done
 	}
-}
-
-// log is what the wall and the agent wrote on their standard error.
-func (s *sandbox) log() string {
-	f, err := os.Open(filepath.Join(s.dir.Path, state.LogName))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, keeper.MaxLog))
-	return string(text)
 }

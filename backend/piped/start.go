@@ -5,12 +5,15 @@ package piped
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -29,19 +32,19 @@ const (
 	cleanupTimeout = 10 * time.Second
 )
 
-// Start starts the wall and the agent behind it, and returns when that accepts
+// Start starts the wall and the agent behind it, and returns when the agent accepts
 // requests and the wall was looked at. On error nothing is left behind.
 func Start(ctx context.Context, req backend.Request, w Wall) (backend.Sandbox, error) {
 	agent, err := os.Open(req.Agent)
 	if err != nil {
-		return nil, fail("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
+		return nil, backend.Failed("agent", "open", req.Agent, err, "set PADDOCK_AGENT to the path of paddock-agent")
 	}
 	defer agent.Close()
 	return w.start(ctx, req, agent)
 }
 
-// start starts what Start does. The agent was opened once, so that what is
-// executed, and sent, is one file.
+// start does what Start does with the agent's program, which was opened once, so that
+// what is executed, and sent, is one file.
 func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (backend.Sandbox, error) {
 	go wire.Warm()
 	order, err := w.order(req.StateDir, agent)
@@ -63,23 +66,15 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 		dir.Remove(nil)
 		return nil, err
 	}
-	if err := s.start(ctx, order); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// start brings the sandbox to where requests are accepted.
-func (s *sandbox) start(ctx context.Context, order *keeper.Order) error {
 	ready, err := s.begin(ctx, order)
 	if err == nil {
 		err = s.look(ctx, ready)
 	}
 	if err != nil {
 		_, _ = s.Stop(context.WithoutCancel(ctx), 0)
-		return s.explain(ctx, err)
+		return nil, s.explain(ctx, err)
 	}
-	return nil
+	return s, nil
 }
 
 // look has the backend look at the wall, and writes down what it found.
@@ -93,12 +88,12 @@ func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
 	}
 	s.record.Isolation = &s.isolation
 	if err := s.dir.Save(s.record); err != nil {
-		return fail("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
+		return backend.Failed("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
 	}
 	return nil
 }
 
-// order is what the keeper is told. Programs of the host that commands of a sandbox
+// order returns what the keeper is told. Programs of the host that commands of a sandbox
 // could have written are refused; commands of this one are on the list already.
 func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
 	o := &keeper.Order{Env: slices.Clone(w.Env), Dir: w.Dir, Timeout: w.StartTimeout, CleanupTimeout: cleanupTimeout}
@@ -145,7 +140,7 @@ func (w *Wall) order(stateDir string, agent *os.File) (*keeper.Order, error) {
 	}
 	o.Nonce = g.Nonce
 	if o.Line, err = g.Line(); err != nil {
-		return nil, fail(keeper.StageAgent, "speak to", "the agent", err, "")
+		return nil, backend.Failed(keeper.StageAgent, "speak to", "the agent", err, "")
 	}
 	return o, nil
 }
@@ -175,7 +170,7 @@ func lookPath(stateDir, name string, env []string) (string, error) {
 			err = executable(path)
 		}
 		if err != nil {
-			return "", fail(keeper.StageWall, "start", name, err, "name a program that exists and can be executed")
+			return "", backend.Failed(keeper.StageWall, "start", name, err, "name a program that exists and can be executed")
 		}
 		return path, hostpath.Program(keeper.StageWall, stateDir, name, path, nil)
 	}
@@ -202,7 +197,7 @@ func lookPath(stateDir, name string, env []string) (string, error) {
 	if errors.Is(found, exec.ErrNotFound) {
 		found = errors.New("it is not found in PATH")
 	}
-	return "", fail(keeper.StageWall, "start", name, found, "install it, or name it by its path")
+	return "", backend.Failed(keeper.StageWall, "start", name, found, "install it, or name it by its path")
 }
 
 func executable(path string) error {
@@ -218,7 +213,7 @@ func executable(path string) error {
 	return nil
 }
 
-// Environment is what a wall's command gets of this process's environment where
+// Environment returns what a wall's command gets of this process's environment where
 // its backend does not say: what programs need to find their way, no secrets.
 func Environment() []string {
 	var env []string
@@ -231,14 +226,40 @@ func Environment() []string {
 	return env
 }
 
-// fail makes a StartError of an operation that failed.
-func fail(stage, op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: stage, Op: op, Object: object, Hint: hint}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		e.Errno = int(errno)
-	} else {
-		e.Cause = err.Error()
+// uploadScript is for any POSIX shell, in one line and without single quotes or
+// backslashes before quotes, so that other shells hand it on unchanged. It
+// reads exactly the agent from standard input, and becomes it.
+var uploadScript = strings.Join([]string{
+	`umask 077; d=;`,
+	`say() { printf "\n%s %s\n" "` + strings.TrimSpace(keeper.UploadMark) + ` NONCE" "$*"; };`,
+	`bad() { say failed "$*"; [ -z "$d" ] || rm -rf "$d"; exit 125; };`,
+	`for w in mkdir chmod rm; do command -v "$w" >/dev/null 2>&1 || bad "it has no program $w"; done;`,
+	`if command -v sha256sum >/dev/null 2>&1; then sum() { sha256sum <"$1"; };`,
+	`elif command -v shasum >/dev/null 2>&1; then sum() { shasum -a 256 <"$1"; };`,
+	`elif command -v openssl >/dev/null 2>&1; then sum() { openssl dgst -sha256 -r <"$1"; };`,
+	`else bad "it has none of the programs sha256sum, shasum and openssl, so what comes could not be checked"; fi;`,
+	`if command -v head >/dev/null 2>&1; then get() { head -c SIZE; };`,
+	`elif command -v dd >/dev/null 2>&1; then get() { dd bs=1 count=SIZE 2>/dev/null; };`,
+	`else bad "it has none of the programs head and dd"; fi;`,
+	`for t in "$TMPDIR" /tmp /var/tmp /dev/shm /run "$HOME"; do [ -n "$t" ] || continue; d="$t/paddock-NONCE";`,
+	`if mkdir "$d" 2>/dev/null; then printf "#!/bin/sh\nexit 0\n" >"$d/paddock-agent" && chmod 700 "$d/paddock-agent" && "$d/paddock-agent" 2>/dev/null && break;`,
+	`rm -rf "$d"; fi; d=; done;`,
+	`[ -n "$d" ] || bad "there is no directory in which a program can be made and executed";`,
+	`say ready;`,
+	`get >"$d/paddock-agent" || bad "it could not be written";`,
+	`s=$(sum "$d/paddock-agent");`,
+	`[ "${s%% *}" = HASH ] || bad "what came is not what was sent: its hash is ${s%% *}";`,
+	`say done;`,
+	`exec "$d/paddock-agent" guest --remove "$d"`,
+}, " ")
+
+// upload returns the command that takes the agent in, which the keeper sends.
+func upload(o *keeper.Order, agent *os.File) (command []string, err error) {
+	h := sha256.New()
+	if o.Upload, err = io.Copy(h, agent); err != nil {
+		return nil, backend.Failed("agent", "read", agent.Name(), err, "")
 	}
-	return e
+	o.UploadNonce = nonce()
+	script := strings.NewReplacer("NONCE", o.UploadNonce, "SIZE", strconv.FormatInt(o.Upload, 10), "HASH", hex.EncodeToString(h.Sum(nil))).Replace(uploadScript)
+	return []string{"/bin/sh", "-c", script}, nil
 }

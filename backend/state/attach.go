@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -101,10 +102,10 @@ func (a *Attached) watch(wake *os.File) {
 	close(a.done)
 }
 
-// ID is the sandbox's name.
+// ID returns the sandbox's name.
 func (a *Attached) ID() string { return a.id }
 
-// Isolation is what its owner has found to hold.
+// Isolation returns what its owner has found to hold.
 func (a *Attached) Isolation() policy.Isolation { return a.isolation }
 
 // Done is closed when the sandbox has ended, or was let go of.
@@ -125,4 +126,29 @@ func (a *Attached) Stop(context.Context, time.Duration) (backend.Death, error) {
 	a.once.Do(func() { _ = a.let.Close() })
 	<-a.done
 	return backend.Death{}, nil
+}
+
+// Running is a sandbox whose agent, or the keeper of the pipe to it, lives.
+type Running struct {
+	ID string
+	Record
+}
+
+// List returns the sandboxes below root that run or are being started, the oldest
+// first. Their isolation is nil until they have started.
+func List(root string) ([]Running, error) {
+	entries, err := os.ReadDir(filepath.Join(root, sandboxesDir))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	var list []Running
+	for _, e := range entries {
+		// One without a record has ended, or has not begun.
+		r, rerr := Read(filepath.Join(root, sandboxesDir, e.Name()))
+		if isID(e.Name()) && rerr == nil && Alive(r.PID, r.Start) {
+			list = append(list, Running{e.Name(), *r})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Running) int { return a.Created.Compare(b.Created) })
+	return list, err
 }

@@ -74,7 +74,7 @@ func checkCleanup(root string, argv []string) error {
 	if len(argv) == 4 && filepath.Base(argv[0]) == "rm" && argv[1] == "-rf" && argv[2] == "--" {
 		name, ok := strings.CutPrefix(argv[3], filepath.Join(root, HomesDir, "sandbox-"))
 		if !ok || strings.Contains(name, "/") {
-			return fmt.Errorf("%s is no directory of a sandbox", argv[3])
+			return fmt.Errorf("%s is not the directory of a sandbox", argv[3])
 		}
 		if dir, err := OpenDir(root, HomesDir); err == nil {
 			_ = dir.Close()
@@ -105,7 +105,7 @@ func checkCleanup(root string, argv []string) error {
 
 func trusted(root, program string) error {
 	if !filepath.IsAbs(program) {
-		return fmt.Errorf("%s is no absolute path", program)
+		return fmt.Errorf("%s is not an absolute path", program)
 	}
 	if e := (*backend.StartError)(nil); errors.As(hostpath.Program("state", root, program, program, nil), &e) {
 		return fmt.Errorf("cannot execute %s: %s", e.Object, e.Cause)

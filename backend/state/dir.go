@@ -81,7 +81,7 @@ func Names(dir *os.Root) []string {
 	return names
 }
 
-// paths are the directories of sandboxes below root.
+// paths returns the directories of sandboxes below root.
 func paths(root string) []string {
 	dir, err := OpenDir(root, sandboxesDir)
 	if err != nil {
@@ -97,7 +97,7 @@ func paths(root string) []string {
 	return all
 }
 
-// Text is the record of a sandbox's directory as it is written, of 1 MiB at most. No
+// Text returns the record of a sandbox's directory as it is written, of 1 MiB at most. No
 // link is followed, and no writer waited for.
 func Text(path string) ([]byte, error) {
 	dir, id := filepath.Split(path)
@@ -105,7 +105,7 @@ func Text(path string) ([]byte, error) {
 	return hostpath.Read(context.Background(), root, filepath.Join(name, id, recordName), maxRecord)
 }
 
-// Records are the records of all sandboxes below root, as they are written.
+// Records returns the records of all sandboxes below root, as they are written.
 func Records(root string) [][]byte {
 	var all [][]byte
 	for _, path := range paths(root) {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -47,6 +49,65 @@ func Listen(dir string) (*os.File, error) {
 
 func socketAddr(dir *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName)
+}
+
+// Channels are what an agent, or the keeper of the pipe to it, is started with.
+type Channels struct {
+	Listen  *os.File // the sandbox's socket
+	Log     *os.File // the sandbox's log, to append to
+	Control *os.File // this side's end of a pair of sockets; it takes deadlines
+	Theirs  *os.File // the other end
+}
+
+// Channels makes the socket, the log and the control connection of a sandbox.
+func (d *Dir) Channels() (_ *Channels, err error) {
+	c := &Channels{}
+	defer func() {
+		if err != nil {
+			c.CloseTheirs()
+		}
+	}()
+	if c.Listen, err = Listen(d.Path); err != nil {
+		return nil, backend.Failed("state", "listen on", SocketName, err, "")
+	}
+	if c.Log, err = os.OpenFile(filepath.Join(d.Path, LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return nil, backend.Failed("state", "create", LogName, err, "")
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, backend.Failed("state", "socketpair", "", err, "")
+	}
+	c.Theirs = os.NewFile(uintptr(pair[1]), "control")
+	if err := unix.SetNonblock(pair[0], true); err != nil { // so that deadlines work
+		_ = unix.Close(pair[0])
+		return nil, backend.Failed("state", "fcntl", "control", err, "")
+	}
+	c.Control = os.NewFile(uintptr(pair[0]), "control")
+	return c, nil
+}
+
+// CloseTheirs closes this process's copies of what the new process has.
+func (c *Channels) CloseTheirs() {
+	for _, f := range []*os.File{c.Listen, c.Log, c.Theirs} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// maxLog bounds what is read of a log, in bytes.
+const maxLog = 64 << 10
+
+// Log returns the first 64 KiB of what the agent, or its wall, wrote on its standard
+// error.
+func (d *Dir) Log() string {
+	f, err := os.Open(filepath.Join(d.Path, LogName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, maxLog))
+	return string(text)
 }
 
 // Dial connects to the socket of a sandbox's directory. It is there before the

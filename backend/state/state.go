@@ -22,7 +22,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -208,12 +207,5 @@ func Read(path string) (*Record, error) {
 
 // fail makes a StartError of an operation that failed.
 func fail(op, object string, err error, hint string) *backend.StartError {
-	e := &backend.StartError{Stage: "state", Op: op, Object: object, Hint: cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint)}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		e.Errno = int(errno)
-	} else {
-		e.Cause = err.Error()
-	}
-	return e
+	return backend.Failed("state", op, object, err, cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint))
 }

@@ -68,7 +68,7 @@ func abandoned(root, path string, sweeper Sweeper) bool {
 	return sweeper(path, r)
 }
 
-// Exists says whether there is something at a path.
+// Exists reports whether there is something at a path.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

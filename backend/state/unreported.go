@@ -86,7 +86,7 @@ func prune(root string) {
 	}
 }
 
-// TakeUnreported gives what killed owners have left whose sandboxes have ended,
+// TakeUnreported returns what killed owners have left whose sandboxes have ended,
 // the oldest first. Nobody else is given the same before [Unreported.Release].
 func TakeUnreported(root string) []*Unreported {
 	dir, err := OpenDir(root, unreportedDir)
@@ -173,10 +173,10 @@ func (u *Unreported) take() (at time.Time, ok bool) {
 	return time.Unix(st.Mtim.Unix()), true
 }
 
-// Name is the id of the sandbox.
+// Name returns the id of the sandbox.
 func (u *Unreported) Name() string { return u.id }
 
-// Text is what was kept.
+// Text returns what was kept.
 func (u *Unreported) Text() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(u.file, maxUnreportedSize+1))
 	if err == nil && len(text) > maxUnreportedSize {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -138,7 +139,7 @@ func Start(ctx context.Context, b backend.Backend, req backend.Request) (backend
 	if err != nil {
 		return nil, err
 	}
-	p, err := hostpath.Protect(ctx, req, mounts, nil)
+	p, err := protect.Protect(ctx, req, mounts, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func fork(text string) error {
 	return nil
 }
 
-// look says whether a process has the argument that the first line of the
+// look reports whether a process has the argument that the first line of the
 // input is.
 func look() error {
 	mark, err := bufio.NewReader(os.Stdin).ReadString('\n')

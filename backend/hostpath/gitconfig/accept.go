@@ -1,0 +1,326 @@
+package gitconfig
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Choice says what [Accept] is to take over.
+type Choice struct {
+	// Dir, free of symbolic links, chooses sandboxes over it, and its own repository's
+	// file of all others. "": whatever there is.
+	Dir string
+	// Sandbox chooses one by its id. "": all.
+	Sandbox string
+	// Drop forgets it, and adds nothing.
+	Drop bool
+	// Agree is asked before the first write, with all that would be added. nil: nothing is.
+	Agree func(offered []Accepted) (bool, error)
+}
+
+// Accepted is what one file of configuration can take over, or has.
+type Accepted struct {
+	File      string
+	Sandboxes []string // whose commands added it, the newest first
+	Settings  []Setting
+	Left      []Left
+	// Err says why nothing was added to it that is still kept. nil: nothing is.
+	Err error
+}
+
+// Left is a setting that a file does not take over.
+type Left struct {
+	Setting
+	Why string
+}
+
+// Acceptance is what has become of it.
+type Acceptance struct {
+	Files []Accepted
+	// Agreed says that the files have the settings now; else they can take them over.
+	Agreed bool
+	// Forgotten says of which sandboxes nothing could be read, and why.
+	Forgotten []string
+}
+
+// LockedError is a file of configuration that git, or whoever made its lock, has locked.
+type LockedError struct{ Lock string }
+
+// Error names the lock.
+func (e *LockedError) Error() string { return e.Lock + " exists, which is how git locks the file" }
+
+// TooManyError is more than a person looks at in one list.
+type TooManyError struct {
+	Sandboxes []string // whose commands added it, the newest first
+}
+
+// Error says how much is looked at.
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("sandboxes have added more than %d settings", MaxAdded)
+}
+
+// gitFile is what sandboxes have added to one file.
+type gitFile struct {
+	file  string
+	of    []string // sandboxes, the newest first
+	kept  []Kept   // of each
+	shown Accepted
+}
+
+// Accept has the host's configuration take over what commands of sandboxes have
+// added to their copies. Of what several gave a key the newest counts. Nothing is
+// written before Agree has been asked with all of it, and nothing else afterwards. What
+// is kept is judged anew, as it may be older than the file, and forgotten once the
+// files have it, or can have none of it; what cannot be read is forgotten at once.
+//
+// A file is locked as git locks it and then only grows, by one write: to put another
+// in its place would take the protection of sandboxes that run away from its name.
+func Accept(state string, what Choice) (out Acceptance, err error) {
+	dir := filepath.Join(state, keptDir)
+	records, err := listKept(dir)
+	if err != nil {
+		return out, err
+	}
+	records = slices.DeleteFunc(records, func(r gitRecord) bool { return what.Sandbox != "" && r.sandbox != what.Sandbox })
+	for i := range records {
+		r := &records[i]
+		if rerr := r.read(dir); rerr != nil {
+			out.Forgotten = append(out.Forgotten, r.sandbox+": "+hostpath.Printable(hostpath.Reason(rerr)))
+			err = errors.Join(err, r.forget(dir, nil))
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	files, offered := what.files(records), 0
+	for _, f := range files {
+		one := f.look(false)
+		if offered += len(one.Settings); !what.Drop && (offered > MaxAdded || errors.Is(one.Err, errTooManyAdded)) {
+			return Acceptance{Forgotten: out.Forgotten}, tooMany(files)
+		}
+		f.shown = one
+		out.Files = append(out.Files, one)
+	}
+	if offered > 0 && !what.Drop {
+		if what.Agree == nil {
+			return out, nil
+		}
+		if out.Agreed, err = what.Agree(out.Files); err != nil || !out.Agreed {
+			return out, err
+		}
+	}
+	for i, f := range files {
+		if out.Agreed && len(f.shown.Settings) > 0 {
+			out.Files[i] = f.look(true)
+		}
+	}
+	for _, r := range records {
+		rest := slices.DeleteFunc(slices.Clone(r.list), func(k Kept) bool {
+			at := slices.IndexFunc(out.Files, func(f Accepted) bool { return f.File == k.File })
+			return what.chooses(k) && (what.Drop || out.Files[at].Err == nil)
+		})
+		if len(rest) < len(r.list) {
+			err = errors.Join(err, r.forget(dir, rest))
+		}
+	}
+	return out, err
+}
+
+func (a Choice) chooses(k Kept) bool {
+	return a.Dir == "" || hostpath.Under(a.Dir, k.Workspace) || filepath.Dir(filepath.Dir(k.File)) == a.Dir
+}
+
+// files are those that are chosen.
+func (a Choice) files(records []gitRecord) (files []*gitFile) {
+	for _, r := range records {
+		for _, k := range r.list {
+			if !a.chooses(k) {
+				continue
+			}
+			at := slices.IndexFunc(files, func(f *gitFile) bool { return f.file == k.File })
+			if at < 0 {
+				at, files = len(files), append(files, &gitFile{file: k.File})
+			}
+			files[at].of, files[at].kept = append(files[at].of, r.sandbox), append(files[at].kept, k)
+		}
+	}
+	return files
+}
+
+func tooMany(files []*gitFile) error {
+	e := &TooManyError{}
+	for _, f := range files {
+		for _, id := range f.of {
+			if !slices.Contains(e.Sandboxes, id) {
+				e.Sandboxes = append(e.Sandboxes, id)
+			}
+		}
+	}
+	return e
+}
+
+// lasting are the states of a file that waiting does not change: what is kept for it
+// is of no use.
+var lasting = []error{fs.ErrNotExist, unix.ELOOP, unix.ENOTDIR, hostpath.ErrNotRegular, hostpath.ErrTooLarge, errNotPlainGit, errIncludes}
+
+// look says what a file can take over, and has it do so where write is set: of what
+// was shown alone.
+func (f *gitFile) look(write bool) Accepted {
+	done := Accepted{File: f.file, Sandboxes: f.of, Left: slices.Clone(f.shown.Left)}
+	err := f.change(write, &done)
+	if err == nil {
+		return done
+	}
+	why := hostpath.Reason(err)
+	if errors.Is(err, unix.ELOOP) {
+		why = "it, or a directory above it, is a symbolic link"
+	}
+	if !slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) }) {
+		done.Err = fmt.Errorf("cannot change %s: %w", f.file, err)
+	}
+	done.Settings, done.Left = nil, nil
+	for _, k := range f.kept {
+		done.leave(why, k.Settings...)
+	}
+	return done
+}
+
+func (d *Accepted) leave(why string, settings ...Setting) {
+	for _, s := range settings {
+		if one := (Left{s, why}); !slices.Contains(d.Left, one) {
+			d.Left = append(d.Left, one)
+		}
+	}
+}
+
+func (f *gitFile) change(write bool, done *Accepted) (err error) {
+	root, err := dirfd.Open(unix.AT_FDCWD, "/", dirfd.DirFlags)
+	if err != nil {
+		return err
+	}
+	at, err := dirfd.OpenByName(root, filepath.Dir(f.file)[1:], dirfd.DirFlags)
+	_ = unix.Close(root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(at) }()
+	name, flags := filepath.Base(f.file), unix.O_RDONLY
+	if write {
+		flags = unix.O_RDWR | unix.O_APPEND
+		lock, err := unix.Openat(at, name+".lock", unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		if errors.Is(err, unix.EEXIST) {
+			return &LockedError{f.file + ".lock"}
+		}
+		if err != nil {
+			return err
+		}
+		defer func() {
+			_ = unix.Close(lock)
+			_ = unix.Unlinkat(at, name+".lock", 0)
+		}()
+	}
+	var st dirfd.Stat
+	if err := st.Of(at, ""); err != nil {
+		return err
+	}
+	fresh := f.newest(st.Identity, done)
+	fd, err := dirfd.Open(at, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), f.file)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return cmp.Or(err, hostpath.ErrNotRegular)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	if err != nil || len(text) > MaxSize {
+		return cmp.Or(err, hostpath.ErrTooLarge)
+	}
+	if write {
+		fresh = slices.DeleteFunc(fresh, func(s Setting) bool { return !slices.Contains(f.shown.Settings, s) })
+	}
+	added, err := missing(text, fresh, done)
+	if err != nil || !write || len(done.Settings) == 0 {
+		return err
+	}
+	if _, err = file.Write(added); err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		err = errors.Join(err, file.Truncate(int64(len(text))))
+	}
+	return err
+}
+
+// newest returns what the newest sandbox has given each key, of those whose directory
+// this is.
+func (f *gitFile) newest(dir dirfd.Identity, done *Accepted) (fresh []Setting) {
+	by := map[string]int{}
+	for i, k := range f.kept {
+		if !dir.Same(k.Dir) {
+			done.leave("another directory is in the place of the one that the commands had", k.Settings...)
+			continue
+		}
+		for _, s := range k.Settings {
+			if _, ok := by[s.Key]; !ok {
+				by[s.Key] = i
+			}
+			switch {
+			case by[s.Key] == i:
+				fresh = append(fresh, s)
+			case !slices.Contains(fresh, s):
+				done.leave("a later sandbox gave another value", s)
+			}
+		}
+	}
+	return fresh
+}
+
+// missing returns what is to stand behind a text of configuration.
+func missing(text []byte, settings []Setting, done *Accepted) (added []byte, err error) {
+	old, err := Parse(text)
+	if err != nil {
+		return nil, errNotPlainGit
+	}
+	was := byKey(old)
+	var fresh []Setting
+	for _, s := range settings {
+		switch {
+		case !policy.AcceptableGit(s.Key, s.Value):
+			done.leave("it is never taken over", s)
+		case was[s.Key] == nil:
+			fresh = append(fresh, s)
+		case !slices.ContainsFunc(was[s.Key], func(o Entry) bool { return o.Value == s.Value }):
+			done.leave("the file has another value", s)
+		}
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		added = []byte("\n")
+	}
+	// What would come of it is judged as the commands' copy was.
+	found, err := Compare(text, slices.Concat(text, added, []byte(gitText(fresh))))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range fresh {
+		if !slices.Contains(found.Settings, s) {
+			done.leave("its remote has no URL in the file", s)
+		}
+	}
+	done.Settings = found.Settings
+	return append(added, gitText(found.Settings)...), nil
+}

@@ -1,0 +1,136 @@
+package gitconfig
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+)
+
+// Kept is what commands of one sandbox have added to their copy of a repository's
+// configuration, kept for [Accept].
+type Kept struct {
+	Workspace string // of the sandbox
+	File      string // the host's, free of symbolic links
+	Dir       dirfd.Identity
+	Settings  []Setting
+}
+
+// keptGit is how it is written: JSON text has no bytes that are not UTF-8, and paths do.
+type keptGit struct {
+	Workspace, File []byte
+	Dir             dirfd.Identity
+	Settings        []Setting
+}
+
+// Where it is kept below the directory of state, a file for each sandbox, and how
+// much: of more the oldest go.
+const (
+	keptDir     = "git"
+	maxGitKept  = 64
+	maxKeptSize = 4 << 20 // bytes of one
+)
+
+// Keep keeps what the commands of a sandbox have added, below a directory of state.
+func Keep(state, id string, list []Kept) error {
+	for i := range list {
+		var st dirfd.Stat
+		if err := st.Of(unix.AT_FDCWD, filepath.Dir(list[i].File)); err != nil {
+			return err
+		}
+		list[i].Dir = st.Identity
+	}
+	dir := filepath.Join(state, keptDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := writeKept(dir, id, list); err != nil {
+		return err
+	}
+	kept, err := listKept(dir)
+	for i := maxGitKept; err == nil && i < len(kept); i++ {
+		err = os.Remove(filepath.Join(dir, kept[i].sandbox))
+	}
+	return err
+}
+
+func writeKept(dir, id string, list []Kept) error {
+	var all []keptGit
+	for _, k := range list {
+		all = append(all, keptGit{[]byte(k.Workspace), []byte(k.File), k.Dir, k.Settings})
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxKeptSize {
+		return hostpath.ErrTooLarge
+	}
+	name := filepath.Join(dir, id)
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// gitRecord is what is kept of one sandbox.
+type gitRecord struct {
+	sandbox string
+	age     time.Time
+	list    []Kept
+}
+
+// listKept lists the sandboxes of which something is kept, the newest first.
+func listKept(dir string) ([]gitRecord, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all []gitRecord
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == "" {
+			all = append(all, gitRecord{sandbox: e.Name(), age: info.ModTime()})
+		}
+	}
+	slices.SortFunc(all, func(a, b gitRecord) int { return cmp.Or(b.age.Compare(a.age), cmp.Compare(a.sandbox, b.sandbox)) })
+	return all, err
+}
+
+func (r *gitRecord) read(dir string) error {
+	text, err := hostpath.ReadOwn(dir, r.sandbox)
+	if err == nil && len(text) > maxKeptSize {
+		err = hostpath.ErrTooLarge
+	}
+	var all []keptGit
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	for _, k := range all {
+		r.list = append(r.list, Kept{string(k.Workspace), string(k.File), k.Dir, k.Settings})
+	}
+	return err
+}
+
+// forget drops what is kept but for some of it, which stays as old as it is.
+func (r *gitRecord) forget(dir string, rest []Kept) error {
+	name := filepath.Join(dir, r.sandbox)
+	if len(rest) == 0 {
+		if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := writeKept(dir, r.sandbox, rest); err != nil {
+		return err
+	}
+	return os.Chtimes(name, r.age, r.age)
+}

@@ -1,0 +1,181 @@
+package gitconfig
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"strings"
+)
+
+// Entry is a key of git's configuration with its value, as git lists them:
+// section and name in small letters, the subsection as it is.
+type Entry struct {
+	Key, Value string
+	Bare       bool // without a "=", which git takes for true
+}
+
+// Bounds of what [Parse] takes.
+const (
+	MaxSize = 1 << 20  // bytes of a file
+	maxLine = 16 << 10 // bytes of a line
+)
+
+// ErrNotPlain says that a file is not in the form that [Parse] reads.
+var ErrNotPlain = errors.New("not in the plain form")
+
+// Parse reads a file of git's configuration in the form that people and
+// git itself write. Whatever is unusual it refuses, so that nothing is read in
+// another way than git reads it: continued lines, long lines, control
+// characters, dotted sections, and all that git refuses.
+func Parse(text []byte) ([]Entry, error) {
+	if len(text) > MaxSize {
+		return nil, ErrNotPlain
+	}
+	var all []Entry
+	section := ""
+	for len(text) > 0 {
+		line, more, ended := bytes.Cut(text, []byte("\n"))
+		if text = more; ended {
+			line = bytes.TrimSuffix(line, []byte("\r"))
+		}
+		if len(line) > maxLine || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f || r == '\ufeff' }) {
+			return nil, ErrNotPlain
+		}
+		rest := blank(string(line))
+		if strings.HasPrefix(rest, "[") {
+			var ok bool
+			if section, rest, ok = parseSection(rest[1:]); !ok {
+				return nil, ErrNotPlain
+			}
+			rest = blank(rest)
+		}
+		if rest == "" || rest[0] == '#' || rest[0] == ';' {
+			continue
+		}
+		s, ok := parseSetting(rest)
+		if !ok || section == "" {
+			return nil, ErrNotPlain
+		}
+		s.Key = section + "." + s.Key
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func blank(s string) string { return strings.TrimLeft(s, " \t") }
+
+func isAlpha(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// word cuts the longest prefix of characters that names have.
+func word(s string) (name, rest string) {
+	n := 0
+	for n < len(s) && (isAlpha(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '-') {
+		n++
+	}
+	return strings.ToLower(s[:n]), s[n:]
+}
+
+// parseSection reads what follows a "[": a name, and a subsection in quotes.
+func parseSection(s string) (section, rest string, ok bool) {
+	name, s := word(s)
+	if name == "" {
+		return "", "", false
+	}
+	if rest, ok = strings.CutPrefix(s, "]"); ok {
+		return name, rest, true
+	}
+	sub, quoted := strings.CutPrefix(blank(s), `"`)
+	sub, rest, closed := strings.Cut(sub, `"]`)
+	if blank(s) == s || !quoted || !closed || sub == "" || strings.ContainsAny(sub, `"\`) {
+		return "", "", false
+	}
+	return name + "." + sub, rest, true
+}
+
+// parseSetting reads "name", or "name = value" with a comment behind it.
+func parseSetting(s string) (Entry, bool) {
+	name, rest := word(s)
+	if name == "" || !isAlpha(name[0]) {
+		return Entry{}, false
+	}
+	if rest = blank(rest); rest == "" {
+		return Entry{Key: name, Bare: true}, true
+	}
+	if rest[0] != '=' {
+		return Entry{}, false
+	}
+	value, ok := parseValue(rest[1:])
+	return Entry{Key: name, Value: value}, ok
+}
+
+// parseValue reads a value as git does: quotes come and go, spaces around it
+// and a comment behind it are no part of it.
+func parseValue(s string) (string, bool) {
+	var b strings.Builder
+	quoted, spaces := false, 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case !quoted && (c == ' ' || c == '\t'):
+			if b.Len() > 0 {
+				spaces++
+			}
+			if c == '\t' && b.Len() > 0 && !endsHere(s[i:]) {
+				return "", false // which versions of git turn into a space, or not
+			}
+			continue
+		case !quoted && (c == '#' || c == ';'):
+			return b.String(), true
+		}
+		for ; spaces > 0; spaces-- {
+			b.WriteByte(' ')
+		}
+		switch c {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			i++
+			if i == len(s) {
+				return "", false // continued
+			}
+			at := strings.IndexByte(`tbn\"`, s[i])
+			if at < 0 {
+				return "", false
+			}
+			b.WriteByte("\t\b\n\\\""[at])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), !quoted
+}
+
+// endsHere reports whether only blanks follow, and perhaps a comment.
+func endsHere(s string) bool {
+	s = blank(s)
+	return s == "" || s[0] == '#' || s[0] == ';'
+}
+
+// ParseList reads what "git config --null --list" prints.
+func ParseList(text []byte) []Entry {
+	var all []Entry
+	for entry := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{0}), []byte{0}) {
+		key, value, found := bytes.Cut(entry, []byte("\n"))
+		if len(entry) > 0 {
+			all = append(all, Entry{string(key), string(value), !found})
+		}
+	}
+	return all
+}
+
+// MaxPathFile bounds a file of git's that holds one path (".git", "commondir", "gitdir"),
+// in bytes.
+const MaxPathFile = 8 << 10
+
+// Absolute returns a path that git reads in a file, which is relative to base.
+func Absolute(path, base string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}

@@ -1,0 +1,140 @@
+package hostpath
+
+import (
+	"os"
+	"os/user"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Users are the homes of this host's users.
+type Users struct {
+	Own  string            // the caller's
+	dirs map[string]string // by the user's name
+}
+
+// FindUsers reads the host's list of users. Homes that several users share, as system
+// users do, are homes as well.
+func FindUsers() Users {
+	u := Users{dirs: map[string]string{}}
+	eachUser(func(name, _, home string) {
+		if filepath.Clean(home) != "/" {
+			u.dirs[name] = filepath.Clean(home)
+		}
+	})
+	if home, err := os.UserHomeDir(); err == nil {
+		u.Own = Future(filepath.Clean(home))
+	} else if me, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil {
+		u.Own = Future(me.HomeDir)
+	}
+	return u
+}
+
+// Has reports whether a directory is the home of a user.
+func (u Users) Has(dir string) bool {
+	if dir == u.Own {
+		return true
+	}
+	for _, home := range u.dirs {
+		if home == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// Expand turns "~" and "~NAME" at the beginning of a path into a home.
+func (u Users) Expand(path string) string {
+	if !strings.HasPrefix(path, "~") {
+		return path
+	}
+	name, rest, _ := strings.Cut(path[1:], "/")
+	home := u.Own
+	if name != "" {
+		home = u.dirs[name]
+	}
+	if home == "" {
+		return path
+	}
+	return filepath.Join(home, rest)
+}
+
+// Homes are those of the users of this host.
+func Homes() []string { return FindUsers().All() }
+
+// All returns the homes, in order, each once.
+func (u Users) All() []string {
+	list := []string{u.Own}
+	for _, home := range u.dirs {
+		list = append(list, home)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(home string) bool { return !filepath.IsAbs(home) })
+}
+
+// eachUser calls visit for each user of this host whose home is an absolute path.
+// Where there is no list of users it calls it for none: the caller's own home is known.
+func eachUser(visit func(name, uid, home string)) {
+	text, _ := os.ReadFile("/etc/passwd")
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Split(line, ":"); len(f) > 5 && filepath.IsAbs(f[5]) {
+			visit(f[0], f[2], f[5])
+		}
+	}
+}
+
+// hostOwn are the host's own, and all that lies in them.
+var hostOwn = []string{"/etc", "/usr", "/var", "/opt", "/boot", "/run", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/proc", "/sys", "/dev"}
+
+// Unasked says why nobody means a directory as a workspace just by being there: "is or
+// holds your home", somebody else's or one of the system's directories, or "lies in" one
+// of these, unless an ordinary user who asks owns it. It is empty for other directories.
+// dir is absolute, without symbolic links.
+func Unasked(dir string) (why string) {
+	if home := Home(dir); home != "" {
+		return "is or holds " + home
+	}
+	for _, system := range hostOwn {
+		if _, inside := Within(system, dir); inside {
+			return "is or holds " + system
+		}
+		if _, inside := Within(dir, system); !inside {
+			continue
+		}
+		if _, temporary := Within(dir, "/var/tmp"); temporary {
+			continue
+		}
+		info, err := os.Stat(dir)
+		if uid := os.Geteuid(); uid == 0 || err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
+			return "lies in " + system
+		}
+	}
+	return ""
+}
+
+// Home returns which home a directory is or holds: the caller's, or somebody else's.
+// It is empty for other directories. dir is absolute, without symbolic links.
+func Home(dir string) (what string) {
+	own, _ := os.UserHomeDir()
+	places := [][2]string{{own, "your home"}, {"/root", "root's home"}}
+	eachUser(func(_, uid, home string) {
+		if n, err := strconv.ParseUint(uid, 10, 32); err == nil && n >= 1000 && n < nobody { // of people
+			places = append(places, [2]string{home, "a home, " + home})
+		}
+	})
+	for _, p := range places {
+		for _, at := range []string{path.Clean(p[0]), Real(p[0])} {
+			if _, inside := Within(at, dir); inside && path.IsAbs(at) {
+				return p[1]
+			}
+		}
+	}
+	if path.Dir(dir) == "/home" {
+		return "a home"
+	}
+	return ""
+}

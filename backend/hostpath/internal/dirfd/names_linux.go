@@ -1,0 +1,110 @@
+package dirfd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// nameBuffers are room for names: for those of most directories at once.
+var nameBuffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
+
+// EachName calls visit for each name of an open directory but "." and "..",
+// with its type (DT_DIR, …; DT_UNKNOWN where the file system does not tell), until
+// that returns false. A name is valid within visit alone.
+func EachName(dir int, visit func(name []byte, kind byte) bool) error {
+	buf := nameBuffers.Get().(*[8 << 10]byte)
+	defer nameBuffers.Put(buf)
+	for {
+		n, err := unix.Getdents(dir, buf[:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil || n <= 0:
+			return err
+		}
+		if more, err := parseNames(buf[:n], visit); err != nil || !more {
+			return err
+		}
+	}
+}
+
+var errNames = errors.New("the file system has answered with a malformed directory")
+
+// parseNames reads what getdents64(2) gives: inode (8 bytes), offset (8), length
+// of the record (2), type (1), and a name that ends with NUL.
+func parseNames(b []byte, visit func(name []byte, kind byte) bool) (more bool, err error) {
+	const header = 19
+	for len(b) > 0 {
+		if len(b) < header {
+			return false, errNames
+		}
+		length := int(binary.NativeEndian.Uint16(b[16:]))
+		if length <= header || length > len(b) {
+			return false, errNames
+		}
+		name := b[header:length]
+		end := bytes.IndexByte(name, 0)
+		if end <= 0 || bytes.IndexByte(name[:end], '/') >= 0 {
+			return false, errNames
+		}
+		name = name[:end]
+		if string(name) != "." && string(name) != ".." && !visit(name, b[18]) {
+			return false, nil
+		}
+		b = b[length:]
+	}
+	return true, nil
+}
+
+// OpenBelow opens what rel, a clean relative path, names below an open
+// directory, "" for that itself. No component is followed where it is a link.
+func OpenBelow(dir int, rel string, flags int) (int, error) {
+	if rel == "" {
+		rel = "."
+	}
+	for tries := 0; ; tries++ {
+		fd, err := unix.Openat2(dir, rel, &unix.OpenHow{Flags: uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN) && tries < 16:
+			continue
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
+			return OpenByName(dir, rel, flags) // a kernel, or a container's filter, without that call
+		}
+		return fd, err
+	}
+}
+
+// KeepsCtime reports whether the file system of an open directory notes each
+// change in a time that no user can set. Those that others serve may take it
+// from the time of modification, which anybody can.
+func KeepsCtime(dir int) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(dir, &st) != nil {
+		return false
+	}
+	switch uint32(st.Type) {
+	case unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */ :
+		return true
+	}
+	return KeepsFileTimes(dir)
+}
+
+// KeepsFileTimes reports whether it notes each change of a file's content as
+// well. Where a mapping is written to, only a file system that is asked before
+// the first write to a page does: tmpfs and ZFS are not, and an overlay may lie on them.
+func KeepsFileTimes(dir int) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(dir, &st) != nil {
+		return false
+	}
+	switch uint32(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,35 @@
+//go:build !linux
+
+package dirfd
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/confine"
+)
+
+// DirFlags open a directory to go on from it.
+const DirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
+
+// Stat is what is known of a file.
+type Stat struct {
+	Identity
+	Mode, UID, GID uint32
+}
+
+// Of looks at a name in a directory, or at the directory itself, and follows no link.
+func (s *Stat) Of(dir int, name string) error {
+	var st unix.Stat_t
+	var err error
+	if name == "" {
+		err = unix.Fstat(dir, &st)
+	} else {
+		err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	s.FileID = confine.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+	s.Mode, s.UID, s.GID = uint32(st.Mode), st.Uid, st.Gid
+	return err
+}
+
+// IsMount reports whether something is mounted at a path: never a link, here.
+func IsMount(string) bool { return false }

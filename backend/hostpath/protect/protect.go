@@ -1,0 +1,274 @@
+package protect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
+	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Protection is what commands of a sandbox must not change, and what they may
+// have changed of that when it has ended.
+type Protection struct {
+	// Guards are the paths to be made read-only: what exists of the unasked
+	// entries of [policy.Inventory], and what git's configuration and links name.
+	Guards []backend.Guard
+	// Watch are paths in writable mounts that git's configuration or links name, whether
+	// they are in Guards or not: to be compared, beside what the inventory says.
+	Watch []string
+	// Unread is git's configuration that could not be read: then everything in
+	// the mounts may be named there.
+	Unread []string
+	// Lost says where nothing was looked at, and why.
+	Lost []string
+	// Relative says that the user's configuration of git may name programs by paths
+	// relative to the repository: then each new repository matters.
+	Relative bool
+	// Opened says which protected paths the operator has opened by mounting them.
+	Opened []string
+	// Homes are those of this host's users, for [Watch]; nil: nothing was looked at.
+	Homes []string
+	// tree is what was read of the writable mounts; nil: nothing was.
+	tree *snapshot.Names
+}
+
+// Take begins [Take], going by what [Protect] has read already. The function that it
+// returns waits for the end.
+func (p Protection) Take(ctx context.Context, watch snapshot.Watch) (wait func() *snapshot.Snapshot) {
+	return snapshot.Begin(ctx, watch, p.tree)
+}
+
+// Parse has git parse the text of one file of configuration, and returns what
+// "git config --file - --null --list" prints. The text is hostile.
+type Parse func(ctx context.Context, text []byte) ([]byte, error)
+
+// maxNamed bounds the paths that are guarded because configuration or a link
+// names them.
+const maxNamed = 256
+
+// maxLost bounds what is told of places that were not looked at.
+const maxLost = 8
+
+// budget bounds the reading of configuration. Repositories have one together, and
+// the user's own has one for each kind of worktree that it is read for: no
+// repository keeps the user's from being read.
+type budget struct {
+	files  int // that were read
+	parsed int // of these, how many git has parsed
+	looks  int // at what they name, that are left
+}
+
+// protector finds what is protected. Its mounts are the writable ones.
+type protector struct {
+	ctx     context.Context
+	open    []string
+	byName  bool // mounts of protected paths are the operator's
+	mounts  []hostpath.Mount
+	parse   Parse
+	homes   hostpath.Users
+	seen    statCache
+	listed  map[string]map[string]bool
+	guards  map[string]bool
+	entered map[string]bool // directories that their owners may enter, see closed
+	met     map[string]bool // those that a comparison meets by their names
+	told    map[string]bool // mounts of protected paths that Opened tells of
+	out     Protection
+
+	repositories []*repository
+	hooks        []hookDir
+	budget                                    // for configuration that is read now
+	plain        map[string][]gitconfig.Entry // what git has said of texts
+	named        int                          // guards that are not of the inventory
+	nestedNamed  int                          // those of nested repositories
+
+	beyond        bool // nothing is guarded where repositories are looked for now
+	alleged       bool // a repository says itself where the worktree that is added is
+	nested        int  // nested repositories that are guarded
+	held          int  // repositories whose modules and worktrees were looked for
+	searchedNames int
+	tree          *snapshot.Names
+}
+
+// Protect finds what the host executes or obeys in the writable ones of these
+// mounts, wherever in the tree of the host they begin: what lies above a mount
+// counts as much as what lies in it. A mount of a protected path is refused,
+// unless the operator has opened it; a workspace that is one, or lies in one,
+// always is. parse may be nil: there is no git. Where nothing is protected, since
+// the operator has opened all of it or the backend has no walls, it says what is to be
+// compared, and nothing else.
+func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, parse Parse) (Protection, error) {
+	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
+		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, told: map[string]bool{}}
+	var dirs []string // among them
+	for _, m := range mounts {
+		if m.Writable && !m.Copied {
+			p.mounts = append(p.mounts, m)
+			if m.Dir {
+				dirs = append(dirs, filepath.Clean(m.Source))
+			}
+		}
+	}
+	if len(p.mounts) == 0 {
+		return Protection{Relative: true}, nil
+	}
+	if req.Spec.Backend == policy.BackendHost {
+		p.open = []string{"*"}
+	}
+	reading, cancel := context.WithTimeout(ctx, snapshot.LookTime)
+	defer cancel()
+	p.tree = snapshot.ReadNames(reading, dirs)
+	for _, step := range []func() error{p.refuse, p.findRepositories, p.guardWorktree, p.inventory, p.configuration, p.hookLinks} {
+		if err := errors.Join(step(), ctx.Err()); err != nil {
+			return Protection{}, err
+		}
+	}
+	slices.Sort(p.out.Watch)
+	p.out.Watch = slices.Compact(p.out.Watch)
+	p.out.Homes, p.out.tree = p.homes.All(), p.tree
+	slices.Sort(p.out.Unread)
+	p.out.Unread = slices.Compact(p.out.Unread)
+	p.out.Relative = p.out.Relative || len(p.out.Unread) > 0
+	if slices.Contains(p.open, "*") {
+		p.out.Unread, p.out.Lost, p.out.Relative = nil, nil, true // nothing that is made is left out
+	}
+	return p.out, nil
+}
+
+// opened reports whether the spec opens a protected path, which is then compared
+// alone; ".git" opens all of the repository's own.
+func (p *protector) opened(name string) bool {
+	return slices.Contains(p.open, name) || slices.Contains(p.open, "*") || hostpath.Under(name, ".git") && slices.Contains(p.open, ".git")
+}
+
+// above calls f with a directory and all those above it, itself first.
+func above(dir string, f func(dir string) error) error {
+	for {
+		if err := f(dir); err != nil || dir == "/" {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// entries returns those that count in a directory of the host.
+func (p *protector) entries(dir string) iter.Seq[*policy.Obeyed] {
+	home, git := p.homes.Has(dir), p.isGitDir(dir)
+	return func(yield func(*policy.Obeyed) bool) {
+		for _, o := range snapshot.Inventory().ReadOnly {
+			if (o.Under == policy.Home && !home || o.Under == policy.GitDir && !git) || yield(o) {
+				continue
+			}
+			return
+		}
+	}
+}
+
+// refuse refuses mounts that are protected paths, or lie in one.
+func (p *protector) refuse() error {
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		err := above(filepath.Dir(m.Source), func(dir string) error {
+			below, _ := hostpath.Within(m.Source, dir)
+			for o := range p.entries(dir) {
+				rel, in := hostpath.Within(below, o.Path)
+				first, _, _ := strings.Cut(rel, "/")
+				if !in || !o.Dir && (m.Dir || rel != "") || rel != "" && slices.Contains(o.Except, first) || p.opened(o.Name()) {
+					continue
+				}
+				if m.Field == "mounts" && p.byName {
+					p.openedBy(m, o.Why)
+					return fs.SkipAll
+				}
+				project := strings.TrimSuffix(dir, "/.git")
+				return hostpath.Refuse(m.Field, m.Source, fmt.Sprintf("it belongs to %s of %s, which is protected: %s", o.Name(), project, o.Why), p.remedy(o.Name(), "name "+project))
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.SkipAll) {
+			return err
+		}
+	}
+	return nil
+}
+
+// remedy returns a hint that says how a protected path is opened.
+func (p *protector) remedy(name, other string) string {
+	if !slices.Contains(policy.ProtectedPaths(), name) {
+		name = "'*'"
+	}
+	return other + ", or allow changes with --unprotect " + name
+}
+
+// inventory guards what exists of the inventory, in and above each mount.
+func (p *protector) inventory() error {
+	for _, r := range p.repositories {
+		if err := p.guardRepository(r); err != nil {
+			return err
+		}
+	}
+	done := map[string]bool{}
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		err := above(m.Source, func(dir string) error {
+			if done[dir] {
+				return nil
+			}
+			done[dir] = true
+			for o := range p.entries(dir) {
+				if o.Under == policy.GitDir || !p.mayHave(dir, o.Path) {
+					continue
+				}
+				if err := p.guardEntry(o, filepath.Join(dir, o.Path)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.home()
+}
+
+// home guards what the links of the user's own home lead to in a mount: files
+// that are kept elsewhere, under version control say.
+func (p *protector) home() error {
+	for _, o := range snapshot.Inventory().ReadOnly {
+		if o.Under != policy.Home || p.homes.Own == "" || !p.mayHave(p.homes.Own, o.Path) {
+			continue
+		}
+		if err := p.guardEntry(o, filepath.Join(p.homes.Own, o.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountOf returns the mount that holds a path, or the first.
+func (p *protector) mountOf(at string) *hostpath.Mount {
+	for i := range p.mounts {
+		if _, ok := hostpath.Within(at, p.mounts[i].Source); ok {
+			return &p.mounts[i]
+		}
+	}
+	return &p.mounts[0]
+}
+
+// below reports whether a path lies in a writable mount, and is not one itself.
+func (p *protector) below(at string) bool {
+	return slices.ContainsFunc(p.mounts, func(m hostpath.Mount) bool {
+		rel, ok := hostpath.Within(at, m.Source)
+		return ok && rel != ""
+	})
+}

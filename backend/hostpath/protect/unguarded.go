@@ -1,0 +1,135 @@
+package protect
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// closed refuses a directory of a mount, above a path that is to be protected, that
+// its owner may not enter: commands can close what is theirs, and who mounts the
+// protection has no more rights inside than they.
+func (p *protector) closed(at string) error {
+	m, above := p.mountOf(at), filepath.Dir(at)
+	rel, in := hostpath.Within(above, m.Source)
+	if !in || p.entered[above] {
+		return nil
+	}
+	dir := m.Source
+	for name := range strings.SplitSeq("./"+rel, "/") {
+		dir = filepath.Join(dir, name)
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Mode()&0o100 == 0 {
+			return hostpath.Refuse(m.Field, m.Source, hostpath.Printable(fmt.Sprintf("%s cannot be entered (mode %04o), so that %s cannot be protected", dir, info.Mode().Perm(), at)),
+				"look at it, and give it back: chmod u+rwx "+policy.ShellWord(dir))
+		}
+	}
+	p.entered[above] = true
+	return nil
+}
+
+// reserved reports whether the directory or file that denies the caller a path belongs to
+// another user, so that commands cannot open it either. For root it also lies outside of
+// the mounts, since the owner of what root cannot read is unknown.
+func (p *protector) reserved(at string) bool {
+	me := os.Geteuid()
+	return int(hostpath.Barrier(at).UID) != me && (me != 0 || !p.below(at))
+}
+
+// shut returns the error for a path to which access was denied because commands could have
+// closed it, or a directory above it: they can open what is theirs again. It is nil where
+// something else went wrong.
+func (p *protector) shut(at string, err error) error {
+	if !errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	d := hostpath.Barrier(at)
+	need, give := uint32(0o400), "u+rw"
+	if d.Mode&unix.S_IFMT == unix.S_IFDIR {
+		need, give = 0o500, "u+rwx"
+	}
+	if int(d.UID) != os.Geteuid() || d.Mode&need == need || !p.below(d.Path) {
+		return nil
+	}
+	what, verb := at, "read"
+	if d.Path == at {
+		what = "what is in it"
+	}
+	if d.Mode&0o100 == 0 && need != 0o400 {
+		verb = "entered"
+	}
+	m := p.mountOf(d.Path)
+	return hostpath.Refuse(m.Field, m.Source, fmt.Sprintf("%s cannot be %s (mode %04o), so that %s cannot be protected", d.Path, verb, d.Mode&0o7777, what),
+		"look at it, and give it back: chmod "+give+" "+policy.ShellWord(d.Path))
+}
+
+// unguarded returns the error for a path that cannot be protected.
+func (p *protector) unguarded(at, name string, err error) error {
+	if err := p.closed(at); err != nil {
+		return err
+	}
+	m := p.mountOf(at)
+	rel, inside := hostpath.Within(at, m.Source)
+	if !inside {
+		rel = at
+	}
+	var link *changeableLinkError
+	if !errors.As(err, &link) {
+		return &backend.StartError{Stage: "plan", Op: "protect", Object: hostpath.Printable(rel), Cause: hostpath.Reason(err)}
+	}
+	m = p.mountOf(link.at)
+	where, _ := hostpath.Within(link.at, m.Source)
+	return hostpath.Refuse(m.Field, m.Source, where+" is a symbolic link, so "+rel+" cannot be protected", p.remedy(name, "replace the link"))
+}
+
+// doubtful is what becomes of a file of git's that cannot be used, because of what is
+// at a path free of links: in or above a mount's root the start is refused where commands
+// could have made it so, elsewhere it counts as unread.
+func (p *protector) doubtful(at, where, name string, nested bool, err error) error {
+	var link *changeableLinkError
+	denied := errors.Is(err, unix.EACCES)
+	if denied && !p.opened(name) && !p.openedIn(at) {
+		if err := p.shut(where, err); err != nil {
+			return err
+		}
+	}
+	switch {
+	case denied:
+		p.watch(where)
+		if !p.reserved(where) { // else it holds for the user's git, too
+			p.out.Unread = append(p.out.Unread, at)
+		}
+		return nil
+	case nested || p.opened(name) || !p.below(at) && !errors.As(err, &link):
+		p.out.Unread = append(p.out.Unread, at)
+		p.watch(at)
+		return nil
+	case errors.As(err, &link):
+		return p.unguarded(at, name, err)
+	}
+	m := p.mountOf(at)
+	rel, _ := hostpath.Within(at, m.Source)
+	return hostpath.Refuse(m.Field, m.Source, "cannot tell what git obeys: "+rel+": "+hostpath.Reason(err), p.remedy(name, "remove "+at))
+}
+
+// unsearched is what becomes of a directory in which repositories cannot be looked for. One
+// that commands could have closed is refused where its repositories would be guarded, else
+// it is told of; what only others can open holds nothing that the caller's git obeys.
+func (p *protector) unsearched(dir string, err error) error {
+	if !p.beyond && !p.opened(".git") && !p.openedIn(dir) {
+		if err := p.shut(dir, err); err != nil {
+			return err
+		}
+	}
+	if !errors.Is(err, unix.EACCES) || !p.reserved(dir) || unix.Access(dir, unix.X_OK) == nil {
+		p.lose(fmt.Sprintf("cannot look for repositories in %s: %s: what the host runs there is not protected", dir, hostpath.Reason(err)))
+	}
+	return nil
+}

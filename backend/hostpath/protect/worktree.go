@@ -1,0 +1,174 @@
+package protect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/gitconfig"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Worktree is the repository of which a workspace is a linked worktree.
+type Worktree struct {
+	Common string // its own directory, free of symbolic links
+	Target string // where git in the workspace, at [policy.WorkspacePath], looks for it
+}
+
+// LinkedWorktree finds the repository of a linked worktree, so that it can be mounted:
+// nil where the workspace, free of symbolic links, is none, or where it and shown, which
+// are mounted, show it already. A ".git" file that leads elsewhere is an error, and so
+// is one that leads to a repository which is not surely meant: which does not lead back,
+// which belongs to somebody else, or where commands of a sandbox could have written the
+// file or made a link on either way.
+func LinkedWorktree(ctx context.Context, seen *hostpath.Seen, workspace string, shown []string) (*Worktree, error) {
+	list := seen.Written()
+	at := filepath.Join(workspace, ".git")
+	text, err := hostpath.Read(ctx, "/", at[1:], gitconfig.MaxPathFile)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // a directory, nothing, or what Protect refuses
+	}
+	to, err := gitPath(text, "gitdir: ")
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // git refuses it
+	}
+	way, err := hostpath.Follow(gitconfig.Absolute(to, workspace))
+	if err != nil || !way.IsDir() {
+		return nil, nil //nolint:nilerr,nilnil // git refuses it
+	}
+	for _, dir := range append(shown, workspace) {
+		if hostpath.Under(way.Path, dir) {
+			return nil, nil //nolint:nilnil // git finds it, or the operator has seen to it
+		}
+	}
+	common := filepath.Dir(filepath.Dir(way.Path))
+	// Who planted the file would have liked it mounted: it is not said unasked.
+	mount := "if you know that it belongs there mount it: --rw " + policy.ShellWord(common)
+	refuse := func(why, hint string) error {
+		return hostpath.Refuse("workspace.source", workspace, ".git leads to "+way.Path+", "+why, hint+", or go without git: --unprotect .git")
+	}
+	read := func(name string) string {
+		text, err := hostpath.Read(ctx, "/", filepath.Join(way.Path, name)[1:], gitconfig.MaxPathFile)
+		if err != nil {
+			return ""
+		}
+		path, _ := gitPath(text, "")
+		return path
+	}
+	if shared := read("commondir"); filepath.Base(filepath.Dir(way.Path)) != "worktrees" || shared == "" || filepath.Clean(gitconfig.Absolute(shared, way.Path)) != common {
+		return nil, refuse("which is not visible inside, so that git would not work", "name a directory that holds both with -w")
+	}
+	back, err := hostpath.Follow(gitconfig.Absolute(read("gitdir"), way.Path))
+	if err != nil || back.Path != at {
+		return nil, refuse("whose gitdir does not lead back here", "repair it with git worktree repair; "+mount)
+	}
+	for _, w := range []*hostpath.Way{way, back} {
+		if err := list.Judge(w, nil); err != nil {
+			return nil, refuse(err.Error(), mount)
+		}
+	}
+	shared, err := hostpath.Follow(common)
+	if err != nil {
+		return nil, refuse(hostpath.Reason(err), mount)
+	}
+	if shared.UID != back.UID || os.Geteuid() != 0 && int(shared.UID) != os.Geteuid() {
+		return nil, refuse(fmt.Sprintf("and %s belongs to uid %d", common, shared.UID), mount)
+	}
+	// Who works in the repository can forge what leads back, and who works around the
+	// worktree a way there: the worktree's own file is what nobody's commands have made.
+	if d, ok := list.Keeps(back.Dirs, back.Path); !ok {
+		return nil, refuse("and commands of a sandbox could have written that: "+d.Path+" was writable for them", "look at "+at+"; "+mount)
+	}
+	tree := &Worktree{Common: common, Target: filepath.Dir(filepath.Dir(filepath.Clean(to)))}
+	if !filepath.IsAbs(to) {
+		tree.Target = filepath.Dir(filepath.Dir(filepath.Join(policy.WorkspacePath, to)))
+	}
+	return tree, nil
+}
+
+// guardWorktree protects what leads from a repository to its linked worktrees: where
+// the workspace is one of them, since git writes into "gitdir" where it finds the
+// worktree, which is elsewhere inside, and what stands there decides what is mounted;
+// and those of a repository that is a mount of its own, whoever asked for it.
+func (p *protector) guardWorktree() error {
+	if p.opened(".git") {
+		return nil
+	}
+	own := map[string]string{} // the worktree that is the workspace, by its repository
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		if m.Field != "workspace.source" {
+			continue
+		}
+		dir, common, err := gitDirs(p.ctx, m.Source)
+		if err != nil || dir == "" || dir == common || !p.below(dir) || filepath.Dir(dir) != filepath.Join(common, "worktrees") {
+			break // what is wrong with it was judged before
+		}
+		own[common] = filepath.Base(dir)
+		link := filepath.Join(dir, "gitdir")
+		if info, err := p.seen.lstat(link); err == nil && info.Mode().IsRegular() {
+			p.guards[link] = true
+			p.out.Guards = append(p.out.Guards, backend.Guard{File: link, Why: "it leads to the worktree", Copy: true, Text: policy.WorkspacePath + "/.git\n"})
+		}
+	}
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		top := filepath.Join(m.Source, "worktrees")
+		if m.Field == "workspace.source" || own[m.Source] == "" && !p.isGitDir(m.Source) {
+			continue
+		}
+		if info, err := p.seen.lstat(top); err == nil && info.IsDir() {
+			p.out.Guards = append(p.out.Guards, backend.Guard{File: top, Except: own[m.Source], Why: "it leads to the other worktrees"})
+		}
+	}
+	return nil
+}
+
+// gitDirs finds a directory's own directory of git's, and the one that it has in common
+// with other worktrees, free of symbolic links. Both are "" where git finds none.
+// What it reads commands could have made.
+func gitDirs(ctx context.Context, root string) (dir, common string, err error) {
+	at := filepath.Join(root, ".git")
+	text, err := hostpath.Read(ctx, "/", at[1:], gitconfig.MaxPathFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", nil
+	case errors.Is(err, hostpath.ErrNotRegular):
+		return hostpath.Real(at), hostpath.Real(at), nil
+	case err != nil:
+		return "", "", err
+	}
+	to, err := gitPath(text, "gitdir: ")
+	if err != nil {
+		return "", "", err
+	}
+	if dir = hostpath.Real(gitconfig.Absolute(to, root)); dir == "" {
+		return "", "", nil // git refuses it
+	}
+	text, err = hostpath.Read(ctx, "/", filepath.Join(dir, "commondir")[1:], gitconfig.MaxPathFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return dir, dir, nil
+	case err != nil:
+		return "", "", err
+	}
+	if to, err = gitPath(text, ""); err != nil {
+		return "", "", err
+	}
+	return dir, hostpath.Real(gitconfig.Absolute(to, dir)), nil
+}
+
+// gitPath returns the path that is the content of a file of git's, behind a prefix.
+func gitPath(text []byte, prefix string) (string, error) {
+	path, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
+	if !ok || path == "" || strings.ContainsAny(path, "\x00\r\n") {
+		return "", errors.New("no path in it that git takes")
+	}
+	return path, nil
+}

@@ -1,0 +1,154 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// maxHops is how many links lead from one to the next, as the kernel follows them.
+const maxHops = 40
+
+// link is a path that counts as an entry of the inventory, since a link leads
+// there, or git's configuration.
+type link struct {
+	to   string // absolute
+	by   *policy.Obeyed
+	hops int
+}
+
+// follow notes where a link leads, and rest below that: what lies there, where
+// commands can write, is obeyed as well.
+func (l *look) follow(p place, name, rest string, o *policy.Obeyed, hops int) {
+	if text := readLink(p.fd, name); text != "" {
+		l.lead(link{to: filepath.Join(target(text, filepath.Dir(p.path(name))), rest), by: o, hops: hops + 1})
+	}
+}
+
+// target returns the path that programs find by a text in a directory whose own path is
+// free of links: where the text alone does not tell, what is there now.
+func target(text, dir string) string {
+	if to := leadsBy(text, dir); to != "" {
+		return filepath.Clean(to)
+	}
+	if !filepath.IsAbs(text) {
+		text = dir + "/" + text
+	}
+	if to := hostpath.Real(text); to != "" {
+		return to
+	}
+	return filepath.Clean(text)
+}
+
+// lead notes a path that is to be looked at, unless programs do not reach it.
+func (l *look) lead(to link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case to.hops > maxHops:
+	case len(l.links) < maxItems:
+		l.links = append(l.links, to)
+	case len(l.unseen) < maxItems:
+		l.unseen[to.to] = "more than " + strconv.Itoa(maxItems) + " links were followed before"
+	}
+}
+
+// followAll looks at where links lead, and at the repositories that git's own files
+// name, as far as they lie in roots.
+func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
+	named := map[string]bool{} // repositories
+	for i := 0; ; i++ {
+		for ; i == len(l.links) && len(l.repositories) > 0; l.repositories = l.repositories[1:] {
+			dir := l.repositories[0]
+			if c := l.items[filepath.Join(dir, "config")]; named[dir] || c.by != nil && c.by.Under == policy.GitDir {
+				continue // it was met where it lies
+			}
+			named[dir] = true
+			for _, o := range l.matcher.git {
+				l.lead(link{to: filepath.Join(dir, o.Path), by: o})
+			}
+		}
+		if i == len(l.links) {
+			return
+		}
+		if ctx.Err() != nil {
+			l.cut(1, "there was no time for more")
+			return
+		}
+		to := l.links[i]
+		if p, ok := files[to.to]; ok {
+			l.at(ctx, p, filepath.Base(to.to), to.by, to.hops)
+		}
+		root, rel := within(to.to, roots)
+		if root == "" && to.hops > 0 && files[to.to].root == "" { // over a link of the host's, it may lie in one
+			if strings.HasPrefix(to.to, "/proc/") {
+				l.missed(to.to, "", errProc)
+			}
+			to.to = hostpath.Future(to.to)
+			root, rel = within(to.to, roots)
+		}
+		if p := roots[root]; root != "" {
+			p.rel = rel
+			l.led(ctx, p, to)
+		}
+	}
+}
+
+var errProc = errors.New("a link leads there, which is another place for each program")
+
+// within finds the root that holds a path, and the path in it.
+func within(full string, roots map[string]place) (root, rel string) {
+	for root := range roots {
+		if rel, ok := hostpath.Within(full, root); ok {
+			return root, rel
+		}
+	}
+	return "", ""
+}
+
+// led looks at a path that a link leads to, or that is watched by name, below
+// the root that holds it.
+func (l *look) led(ctx context.Context, p place, to link) {
+	dir, name := path.Split(p.rel)
+	p.rel = ""
+	opened := -1
+	defer func() { _ = unix.Close(opened) }()
+	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		fd, err := dirfd.Open(p.fd, part, dirfd.DirFlags)
+		if err != nil {
+			if errors.Is(dirfd.LinkError(p.fd, part, err), unix.ELOOP) {
+				full := p.path(part)
+				l.follow(p, part, strings.TrimPrefix(to.to, full), to.by, to.hops)
+				l.add(full, item{kind: isLink, sum: linkText(p.fd, part), by: to.by, top: full})
+			} else {
+				l.missed(p.root, path.Join(p.rel, part), err)
+			}
+			return
+		}
+		_ = unix.Close(opened)
+		opened, p.fd, p.rel = fd, fd, path.Join(p.rel, part)
+	}
+	if name == "" {
+		name = "." // the root itself
+	}
+	l.at(ctx, p, name, to.by, to.hops)
+}
+
+// isSymref reports whether a link is a HEAD as git makes it where
+// core.preferSymlinkRefs is set.
+func isSymref(dir int, name string) bool {
+	text := readLink(dir, name)
+	return name == "HEAD" && strings.HasPrefix(text, "refs/") && !strings.Contains(text, "..")
+}

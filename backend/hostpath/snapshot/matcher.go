@@ -1,0 +1,143 @@
+package snapshot
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// caches are directories that tools fill: only entries that count everywhere
+// do there, since one installation brings thousands of the others.
+var caches = map[string]bool{
+	"node_modules": true, "bower_components": true, "vendor": true, "site-packages": true, ".venv": true, "venv": true, ".tox": true, ".nox": true,
+	".yarn": true, ".pnpm-store": true, ".cargo": true, "target": true, ".gradle": true, ".m2": true, ".terraform": true, "Pods": true, "Carthage": true,
+	".bundle": true, "third_party": true, "__pycache__": true, ".cache": true, ".next": true, ".nuxt": true, "_build": true, ".build": true,
+}
+
+// WrittenDirs are directories of a repository's own in which git writes files
+// whose names, or content, commands can choose.
+var WrittenDirs = map[string]bool{"logs": true, "refs": true, "info": true, "rr-cache": true, "rebase-merge": true, "rebase-apply": true, "sequencer": true, "NOTES_MERGE_WORKTREE": true}
+
+// HeldDirs are directories of a repository's own that hold its content, in many
+// directories, or are entries of the inventory themselves. What lies there is looked
+// at where a file of git's leads there.
+var HeldDirs = map[string]bool{"objects": true, "hooks": true, "lfs": true, "annex": true}
+
+// writtenThrough stands for a link in a repository's own directory that is no
+// path of the inventory.
+var writtenThrough = &policy.Obeyed{Under: policy.GitDir, Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link, and git writes through it"}
+
+// intoGit stands for a link into a repository's own directory, where nothing is
+// looked at but what is git's.
+var intoGit = &policy.Obeyed{Class: policy.Unasked, Everywhere: true, Tool: "git", Why: "it is a link into a repository's own directory: what lies there is not compared"}
+
+// matcher finds the entries of the inventory by the first name of their paths.
+type matcher struct {
+	root, nested, repository map[string][]*policy.Obeyed
+	git, home                []*policy.Obeyed
+	// ReadOnly are the entries that are read-only, and parts the names that their
+	// paths consist of, in small letters.
+	ReadOnly []*policy.Obeyed
+	Parts    map[string]bool
+}
+
+// Inventory is the matcher of all that there is.
+var Inventory = sync.OnceValue(func() *matcher { return newMatcher(policy.Inventory()) })
+
+func newMatcher(inventory []policy.Obeyed) *matcher {
+	m := &matcher{root: make(map[string][]*policy.Obeyed, len(inventory)), nested: map[string][]*policy.Obeyed{}, repository: map[string][]*policy.Obeyed{},
+		Parts: make(map[string]bool, len(inventory))}
+	for i := range inventory {
+		o := &inventory[i]
+		first, _, _ := strings.Cut(o.Path, "/")
+		switch o.Under {
+		case policy.GitDir:
+			m.git = append(m.git, o)
+			m.repository[first] = append(m.repository[first], o)
+		case policy.Project:
+			m.root[first] = append(m.root[first], o)
+			if o.Nested {
+				m.nested[first] = append(m.nested[first], o)
+			}
+		case policy.Home:
+			m.home = append(m.home, o)
+		}
+		if o.ReadOnly() {
+			m.ReadOnly = append(m.ReadOnly, o)
+			for part := range strings.SplitSeq(strings.ToLower(o.Path), "/") {
+				m.Parts[part] = true
+			}
+		}
+	}
+	return m
+}
+
+// firsts returns the entries that count in a directory.
+func (m *matcher) firsts(what kind, root bool) map[string][]*policy.Obeyed {
+	switch {
+	case what == written:
+		return nil
+	case what != plain:
+		return m.repository
+	case root:
+		return m.root
+	}
+	return m.nested
+}
+
+// around finds what counts below a root because of the directories above it,
+// and in it because of homes.
+func (m *matcher) around(root string, homes []string) []link {
+	var found []link
+	below := func(dir string, list []*policy.Obeyed) {
+		at, _ := hostpath.Within(root, dir) // the root, as the entries name paths
+		for _, o := range list {
+			if _, in := hostpath.Within(o.Path, at); in && o.Path != at {
+				found = append(found, link{to: filepath.Join(dir, o.Path), by: o})
+			} else if rest, holds := hostpath.Within(at, o.Path); holds && o.With == nil && !excepted(o, rest) {
+				found = append(found, link{to: root, by: o})
+			}
+		}
+	}
+	for dir := root; dir != "/"; {
+		dir = filepath.Dir(dir)
+		rel, _ := hostpath.Within(root, dir)
+		first, _, _ := strings.Cut(rel, "/")
+		below(dir, m.root[first])
+		if list := m.repository[first]; len(list) > 0 && isGitDir(dir) {
+			below(dir, list)
+		}
+	}
+	for _, home := range homes {
+		if _, in := hostpath.Within(root, home); in && root != home {
+			below(home, m.home)
+			continue
+		}
+		if _, in := hostpath.Within(home, root); in {
+			for _, o := range m.home {
+				found = append(found, link{to: filepath.Join(home, o.Path), by: o})
+			}
+		}
+	}
+	return found
+}
+
+// excepted reports whether a path below an entry is not meant.
+func excepted(o *policy.Obeyed, rest string) bool {
+	first, _, _ := strings.Cut(rest, "/")
+	return slices.Contains(o.Except, first)
+}
+
+// isGitDir reports whether git takes a directory for a repository's own.
+func isGitDir(dir string) bool {
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return filepath.Base(dir) == ".git" || has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}

@@ -1,0 +1,255 @@
+//go:build linux
+
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/cgroup/systemd"
+	"github.com/paddock-dev/paddock/policy"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/confine"
+)
+
+// control is a sandbox's own control group:
+//
+//	<id>/agent    the agent and the commands' init, unbounded
+//	<id>/work     what bounds all commands; the agent makes a group for each in it
+//
+// A memory bomb then takes commands and not the agent.
+type control struct {
+	dir    string
+	parent *cgroup.Group
+	group  *cgroup.Group
+	agent  *cgroup.Group
+	work   *cgroup.Group
+}
+
+// groupName returns the name of a sandbox's group.
+func groupName(id string) string { return "paddock-" + id }
+
+// newControl makes the groups, and gives to the sandbox's identity what it
+// takes to make others in work and to start processes there. The limits
+// themselves stay out of its hands.
+func newControl(h hierarchy, name string, id identity) (c *control, err error) {
+	c = &control{dir: filepath.Join(h.place.Dir, name)}
+	defer func() {
+		if err != nil {
+			c.remove()
+			c, err = nil, backend.Failed("cgroup", "create", filepath.Join(h.place.Dir, name), err, cgroupHint(err))
+		}
+	}()
+	if c.parent, err = cgroup.Open(h.place.Dir); err != nil {
+		return c, err
+	}
+	if c.group, err = c.parent.Create(name); err != nil {
+		return c, err
+	}
+	if c.agent, err = c.group.Create(confine.AgentGroup); err != nil {
+		return c, err
+	}
+	if c.work, err = c.group.Create(confine.WorkGroup); err != nil {
+		return c, err
+	}
+	if os.Geteuid() != 0 {
+		return c, nil // all of it is the caller's, and so the sandbox's
+	}
+	for _, file := range []string{"cgroup.procs", confine.WorkGroup, confine.WorkGroup + "/cgroup.procs"} {
+		if err = unix.Fchownat(c.group.FD(), file, int(id.uid), int(id.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return c, fmt.Errorf("cannot hand over %s: %w", file, err)
+		}
+	}
+	return c, nil
+}
+
+// settle bounds the commands, once the agent and its init have started in the
+// group: a group that holds processes cannot delegate controllers, so they move into
+// one of their own first.
+func (c *control) settle(h hierarchy, limits cgroup.Limits) (err error) {
+	defer func() {
+		if err != nil {
+			err = backend.Failed("cgroup", "bound", c.dir, err, cgroupHint(err))
+		}
+	}()
+	agent, err := c.group.Vacate(confine.AgentGroup)
+	if err != nil {
+		return err
+	}
+	_ = agent.Close()
+	for _, g := range []*cgroup.Group{c.group, c.work} {
+		got, err := g.Enable(h.place.Controllers...)
+		if len(got) < len(h.place.Controllers) {
+			return errors.Join(err, fmt.Errorf("the group %s delegates %v, and %v is needed", g.Name(), got, h.place.Controllers))
+		}
+	}
+	return c.work.Set(limits)
+}
+
+// kill ends every process of the sandbox, whatever the agent does.
+func (c *control) kill() {
+	if c != nil && c.group != nil {
+		_ = c.group.Kill()
+	}
+}
+
+// awaitEmpty reports whether every process of the sandbox has ended, or does so
+// within a time.
+func (c *control) awaitEmpty(limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return c.group.WaitEmpty(ctx) == nil
+}
+
+// remove gives the groups back. A group in which a process still lives stays
+// for the next start to remove.
+func (c *control) remove() {
+	if c == nil {
+		return
+	}
+	if c.parent != nil && c.group != nil {
+		_ = c.parent.Remove(c.group.Name())
+	}
+	for _, g := range []*cgroup.Group{c.work, c.agent, c.group, c.parent} {
+		if g != nil {
+			_ = g.Close()
+		}
+	}
+}
+
+// removeGroup removes the group that a killed process has left.
+func removeGroup(dir string) {
+	parent, err := cgroup.Open(filepath.Dir(dir))
+	if err != nil {
+		return
+	}
+	defer parent.Close()
+	if left, err := parent.Child(filepath.Base(dir)); err == nil {
+		c := &control{group: left}
+		c.kill()
+		c.awaitEmpty(2 * time.Second)
+		_ = left.Close()
+	}
+	_ = parent.Remove(filepath.Base(dir))
+}
+
+// cgroupHint returns the advice that a cgroup error carries.
+func cgroupHint(err error) string {
+	var e *cgroup.Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}
+
+// wantsScope reports whether the service manager is to be asked for a control
+// group: where the caller has no part of the hierarchy, and the spec has limits
+// that only a group keeps. It takes tens of milliseconds.
+func wantsScope(h hierarchy, l policy.Limits) bool {
+	return errors.Is(h.why, cgroup.ErrNoPlace) && (l.Memory > 0 || l.MemoryHigh > 0 || l.CPUs > 0)
+}
+
+// enterScope has the service manager move the new agent, which is held before
+// its program, into a scope of its own. Where it does not, the limits that
+// need it are refused, and say why.
+func (l *launch) enterScope(ctx context.Context, pid int) {
+	unit := groupName(l.dir.ID) + ".scope"
+	group, err := systemd.Start(ctx, systemd.Scope{Unit: unit, Description: "Paddock sandbox " + l.dir.ID, PIDs: []int{pid}})
+	if err == nil {
+		l.group, l.groups.place, err = controlOf(group)
+	}
+	if err != nil {
+		l.groups.why = withoutScope(l.groups.why, err)
+		return
+	}
+	l.groups.why = nil
+	l.dir.group = l.group.dir
+}
+
+// withoutScope is why there is no place for groups, and why the service manager
+// did not make one.
+func withoutScope(why, err error) error {
+	var place *cgroup.Error
+	if !errors.As(why, &place) {
+		return err
+	}
+	hint := place.Hint
+	if more := cgroupHint(err); more != "" && more != hint {
+		hint = more + "; or " + hint
+	}
+	return &cgroup.Error{Op: place.Op, Object: place.Object, Err: fmt.Errorf("%w; %w", place.Err, err), Hint: hint}
+}
+
+// controlOf makes a sandbox's groups in one that is delegated to it alone. The
+// service manager removes it with its last process.
+func controlOf(name string) (c *control, place cgroup.Place, err error) {
+	m, err := cgroup.Find()
+	if err != nil {
+		return nil, place, err
+	}
+	dir, err := m.Dir(name)
+	if err != nil {
+		return nil, place, err
+	}
+	c = &control{dir: dir}
+	defer func() {
+		if err != nil {
+			c.remove()
+			c = nil
+		}
+	}()
+	if c.group, err = cgroup.Open(dir); err != nil {
+		return c, place, err
+	}
+	have, err := c.group.Controllers()
+	if err != nil {
+		return c, place, err
+	}
+	place.Dir = filepath.Dir(dir)
+	place.Controllers = slices.DeleteFunc(slices.Clone(cgroup.Wanted), func(w string) bool { return !slices.Contains(have, w) })
+	if len(place.Controllers) == 0 {
+		return c, place, &cgroup.Error{Op: "use", Object: dir, Err: fmt.Errorf("%w: the service manager hands none on to users", cgroup.ErrNoController), Hint: cgroup.DelegationHint}
+	}
+	if c.agent, err = c.group.Create(confine.AgentGroup); err != nil {
+		return c, place, err
+	}
+	c.work, err = c.group.Create(confine.WorkGroup)
+	return c, place, err
+}
+
+// lookForScope says what a scope would have, as far as that can be told
+// without asking for one: what the user's own manager has been handed.
+func lookForScope(h hierarchy) hierarchy {
+	m, err := cgroup.Find()
+	if err != nil {
+		return h
+	}
+	uid := os.Getuid()
+	manager, err := cgroup.Open(fmt.Sprintf("%s/user.slice/user-%d.slice/user@%d.service", m.Path, uid, uid))
+	if err != nil {
+		return h
+	}
+	defer manager.Close()
+	have, err := manager.Controllers()
+	if err != nil {
+		return h
+	}
+	for _, c := range cgroup.Wanted {
+		if slices.Contains(have, c) {
+			h.place.Controllers = append(h.place.Controllers, c)
+		}
+	}
+	if len(h.place.Controllers) > 0 {
+		h.place.Dir, h.why = m.Path+"/user.slice (by a scope of the service manager)", nil
+	}
+	return h
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Alive reports whether the process that had this pid and start time lives.
+func Alive(pid int, start uint64) bool {
+	now, err := StartTime(pid)
+	return err == nil && now == start
+}
+
+// StartTime is field 22 of /proc/PID/stat (proc_pid_stat(5)): with the pid it
+// tells a process from every other.
+func StartTime(pid int) (uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	const afterName = 22 - 2 // the name, in parentheses, may contain anything
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < afterName {
+		return 0, errors.New("cannot parse /proc/PID/stat")
+	}
+	return strconv.ParseUint(fields[afterName-1], 10, 64)
+}
+
+// ReadProc reads a file of /proc whole, as os.ReadFile does, but for most of
+// them in one call: the kernel makes their text anew for each read, and the
+// runtime's poller cannot wait for them.
+func ReadProc(file string) ([]byte, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: file, Err: err}
+	}
+	defer unix.Close(fd)
+	buf, n := make([]byte, 16<<10), 0
+	for {
+		m, err := unix.Read(fd, buf[n:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, &os.PathError{Op: "read", Path: file, Err: err}
+		case m == 0:
+			return buf[:n], nil
+		}
+		if n += max(m, 0); n == len(buf) {
+			buf = slices.Grow(buf, n)[:2*n]
+		}
+	}
+}
+
+// ReadStatus reads the fields of a status file of /proc (proc_pid_status(5)), by their
+// names.
+func ReadStatus(file string) (map[string]string, error) {
+	text, err := ReadProc(file)
+	if err != nil {
+		return nil, err
+	}
+	status := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		status[key] = strings.TrimSpace(value)
+	}
+	if len(status) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return status, nil
+}

@@ -1,0 +1,199 @@
+package run
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Hints says what may have kept a command of a sandbox from working.
+type Hints struct {
+	Spec policy.Spec
+	// Search is the caller's PATH, in which a program that is missing inside may be.
+	Search string
+	// Discreet hints do not say where anything is on this host.
+	Discreet bool
+	// Shell runs a script in the sandbox, in dir, and returns its output.
+	Shell func(dir, script string, args ...string) ([]byte, error)
+}
+
+// guesses are what a program's error output says where a wall refused it
+// something that the kernel tells nobody about.
+var guesses = []struct {
+	text   string
+	denial wire.Denial
+	// applies says whether such a wall stands at all.
+	applies func(policy.Spec) bool
+}{
+	{"Read-only file system", wire.Denial{Layer: "mount", Rule: "read-only", Hint: "writes outside of /workspace, /tmp and HOME need --rw; protected paths of the workspace need --unprotect"}, nil},
+	{"Device or resource busy", wire.Denial{Layer: "mount", Rule: "protected",
+		Hint: "protected files cannot be replaced, nor directories that hold one removed: --unprotect .git/config opens a repository's own, .git/modules submodules', DIR/.git a nested one's"}, nil},
+	{"No space left on device", wire.Denial{Layer: "limit", Rule: "tmp", Hint: "the private file systems are bounded: --tmp, and --disk for a copied workspace"}, nil},
+	{"Network is unreachable", noNetwork, withoutNetwork},
+	{"Temporary failure in name resolution", noNetwork, withoutNetwork},
+	{unresolved, noNetwork, withoutNetwork},
+	{"network is unreachable", noNetwork, withoutNetwork},
+	{"EAI_AGAIN", noNetwork, withoutNetwork},
+	{"ENETUNREACH", noNetwork, withoutNetwork},
+	{"Temporary failure resolving", noNetwork, withoutNetwork}, // apt
+	{"bad address '", noNetwork, withoutNetwork},               // busybox
+	{"Name does not resolve", noNetwork, withoutNetwork},       // musl
+	{"UnknownHostException", noNetwork, withoutNetwork},        // Java
+	{"dial tcp: lookup ", noNetwork, withoutNetwork},           // Go
+	{"disabled by GOPROXY=off", noNetwork, withoutNetwork},
+	{"(from versions: none)", noNetwork, withoutNetwork}, // pip
+	{"you're using offline mode (--offline)", noNetwork, withoutNetwork},
+	{"--offline was specified", noNetwork, withoutNetwork},
+	{"Permission denied", wire.Denial{Layer: "command", Rule: "execute", Hint: "of programs, those in commands.allow alone can be executed, and nothing that commands can change"},
+		func(s policy.Spec) bool { return s.Commands != nil }},
+	{"Permission denied", wire.Denial{Layer: "landlock", Rule: "files", Hint: "paths that were not named are out of reach: --ro or --rw makes them visible"},
+		func(s policy.Spec) bool { return s.Level == policy.LevelLandlock }},
+	{"Resource temporarily unavailable", noProcesses, nil},
+	{"Cannot fork", noProcesses, nil},
+	{"Cannot allocate memory", noMemory, withMemory},
+	{cpuExceeded, wire.Denial{Layer: "limit", Rule: "cpu_time", Hint: "give it more processor time: --cpu-time"}, func(s policy.Spec) bool { return s.Limits.CPUTime > 0 }},
+	{"MemoryError", noMemory, withMemory},
+	{"out of memory", noMemory, withMemory},
+}
+
+// unresolved is what curl and git say.
+const unresolved = "Could not resolve host"
+
+// cpuExceeded is what shells print of SIGXCPU.
+const cpuExceeded = "CPU time limit exceeded"
+
+var (
+	noProcesses = wire.Denial{Layer: "limit", Rule: "processes", Hint: "let it start more: --processes"}
+	noMemory    = wire.Denial{Layer: "limit", Rule: "memory", Hint: "give it more memory: --memory"}
+)
+
+func withMemory(s policy.Spec) bool { return s.Limits.Memory > 0 || s.Limits.MemoryHigh > 0 }
+
+var noNetwork = wire.Denial{Layer: "network", Rule: "none", Hint: "there is no network but loopback; --network host gives the host's"}
+
+func withoutNetwork(s policy.Spec) bool { return s.Network == "none" }
+
+// silent are programs for the network that were told to print no errors, and the status
+// that they end with where they find no host.
+var silent = []struct {
+	command string
+	status  int
+}{{"curl ", 6}, {"wget ", 4}}
+
+// Denials adds to list what the exit status of a command that failed and what it
+// printed suggest that the sandbox refused.
+func (h Hints) Denials(list []wire.Denial, status int, said []byte, command string) []wire.Denial {
+	if status == 128+int(syscall.SIGXCPU) { // as shells tell of what they have started
+		said = append(slices.Clip(said), cpuExceeded...)
+	}
+	for _, p := range silent {
+		if len(said) == 0 && status == p.status && strings.Contains(command, p.command) {
+			said = []byte(unresolved)
+		}
+	}
+	for _, g := range guesses {
+		known := func(d wire.Denial) bool { return d.Layer == g.denial.Layer && d.Rule == g.denial.Rule }
+		if !bytes.Contains(said, []byte(g.text)) || g.applies != nil && !g.applies(h.Spec) || slices.ContainsFunc(list, known) {
+			continue
+		}
+		denial := g.denial
+		if name := protectedIn(said); denial.Rule == "read-only" && name != "" {
+			denial.Object, denial.Hint = name, "protected paths of the workspace need --unprotect "+policy.ShellWord(name)
+		}
+		denial.Guess = true
+		list = append(list, denial)
+	}
+	return h.missingProgram(h.places(list, said), status, said)
+}
+
+// readOnly is what programs say of a path that they cannot write.
+var readOnly = regexp.MustCompile(`([^\s'"‘’]+)['"’]?: Read-only file system`)
+
+// protectedIn returns the protected path of the workspace that a program could not write,
+// by what it says of that; empty where it says none.
+func protectedIn(said []byte) string {
+	for _, found := range readOnly.FindAllSubmatch(said, -1) {
+		file := path.Clean(strings.TrimPrefix(string(found[1]), policy.WorkspacePath+"/"))
+		for _, name := range policy.ProtectedPaths() {
+			if file == name || strings.HasPrefix(file, name+"/") {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// LastWords returns the last 2 KiB of an output, where a program says why it failed.
+func LastWords(output []byte) []byte {
+	const most = 2 << 10
+	return output[max(0, len(output)-most):]
+}
+
+// projects are what tools say where they find no project, and the file or directory at
+// the top of one.
+var projects = []struct{ text, top string }{
+	{"not a git repository (or any", ".git"},
+	{"does not contain main module", "go.mod"},
+	{"go.mod file not found", "go.mod"},
+	{"cannot find main module", "go.mod"},
+	{"could not find `Cargo.toml`", "Cargo.toml"},
+	{"Could not read package.json", "package.json"},
+}
+
+// absent are what programs say of a file that does not exist.
+var absent = []string{"o such file or directory", "ENOENT", "bad interpreter", "does not exist"}
+
+// places adds to list what the output of a command that failed says of paths of this
+// host that do not exist inside, or are elsewhere: the project that the workspace is a
+// part of, and the workspace by its path on this host.
+func (h Hints) places(list []wire.Denial, said []byte) []wire.Denial {
+	source := h.Spec.Workspace.Source
+	if h.Discreet || h.Spec.Backend != policy.BackendLinux || !path.IsAbs(source) || len(said) == 0 {
+		return list
+	}
+	for _, p := range projects {
+		if !bytes.Contains(said, []byte(p.text)) || exists(path.Join(source, p.top)) {
+			continue
+		}
+		for dir := path.Dir(source); hostpath.Home(dir) == ""; dir = path.Dir(dir) {
+			if exists(path.Join(dir, p.top)) {
+				below := strings.TrimPrefix(source, dir+"/")
+				return append(list, wire.Denial{Layer: "mount", Rule: "workspace", Object: dir, Guess: true,
+					Hint: "the workspace is a part of the project in " + dir + ", which is not visible: --workspace " + policy.ShellWord(dir) + " --cwd " + policy.ShellWord(below)})
+			}
+		}
+	}
+	if h.hides(source) && bytes.Contains(said, []byte(source)) {
+		for _, text := range absent {
+			if bytes.Contains(said, []byte(text)) {
+				return append(list, wire.Denial{Layer: "mount", Rule: "workspace", Object: source, Guess: true,
+					Hint: source + " is " + policy.WorkspacePath + " inside"})
+			}
+		}
+	}
+	return list
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}
+
+// hides reports whether the workspace is not there inside by its path on this host.
+func (h Hints) hides(source string) bool {
+	for _, m := range h.Spec.Mounts {
+		if _, in := hostpath.Within(source, m.Target); in {
+			return false
+		}
+	}
+	_, in := hostpath.Within(source, policy.WorkspacePath)
+	return !in && len(source) > 1
+}

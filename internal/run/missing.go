@@ -1,0 +1,156 @@
+package run
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// MissingProgram returns a hint for a command that does not exist, or cannot be
+// executed, of this name in the working directory dir; "" where nothing is known.
+func (h Hints) MissingProgram(name, dir string, exists bool) string {
+	hint := h.ownProgram(name, dir)
+	if hint == "" && !exists {
+		hint = h.whereIs(name)
+	}
+	if hint == "" && !exists && h.showsHost() && h.Search != "" && !strings.Contains(name, "/") && len(programs(name, h.Search)) == 0 {
+		hint = "this host has no program of that name in PATH either"
+	}
+	return hint
+}
+
+// ownProgram says what to write for a command that was not found, or cannot be executed,
+// and that is a file of the workspace; empty where it is none.
+func (h Hints) ownProgram(name, dir string) string {
+	file := name
+	if source := h.Spec.Workspace.Source; !h.Discreet && h.Spec.Backend == policy.BackendLinux && path.IsAbs(source) && h.hides(source) {
+		if below, in := hostpath.Within(path.Clean(name), source); in {
+			file = path.Join(policy.WorkspacePath, below)
+		}
+	}
+	call := file
+	if !strings.Contains(file, "/") {
+		call = "./" + file
+	}
+	out, err := h.Shell(dir, `if [ ! -f "$1" ]; then echo none; elif [ -x "$1" ]; then echo program; else echo file; fi`, call)
+	call = policy.ShellWord(call)
+	switch kind := strings.TrimSpace(string(out)); {
+	case err != nil:
+		return ""
+	case kind == "file":
+		return "it is a file that nobody may execute: chmod +x " + call + ", or name the program that reads it: sh " + call
+	case kind == "program" && call != name:
+		return "it lies in the workspace: call it " + call
+	}
+	return ""
+}
+
+// unfound is what shells, and env(1), say of a program that they do not find.
+var unfound = regexp.MustCompile(`(?m)(?:^|[ \t])([A-Za-z0-9_.+-]{1,64}): (?:command )?not found$|: command not found: ([A-Za-z0-9_.+-]{1,64})$|^env: ['‘]([A-Za-z0-9_.+-]{1,64})['’]: No such file`)
+
+// StatusNotFound is the exit status of a shell that does not find a program.
+const StatusNotFound = 127
+
+// missingProgram adds to list the program that a shell did not find, by the exit status
+// and the output of a command.
+func (h Hints) missingProgram(list []wire.Denial, status int, output []byte) []wire.Denial {
+	if status != StatusNotFound {
+		return list
+	}
+	found := unfound.FindSubmatch(output)
+	if found == nil {
+		return list
+	}
+	name := string(bytes.Join(found[1:], nil)) // one of them
+	if hint := h.whereIs(name); hint != "" {
+		list = append(list, wire.Denial{Layer: "path", Rule: "not found", Object: name, Hint: hint, Guess: true})
+	}
+	return list
+}
+
+// maxWhere bounds what the sandbox answers, in bytes.
+const maxWhere = 64 << 10
+
+// whereIs says where a program is, and what to write so that it is found; empty where
+// that is not known.
+func (h Hints) whereIs(name string) string {
+	if h.Spec.Commands != nil || h.Spec.Backend == policy.BackendHost || strings.Contains(name, "/") && (h.Discreet || !filepath.IsAbs(name)) {
+		return ""
+	}
+	files := programs(name, h.Search)
+	out, err := h.Shell("", `echo "$PATH"; for f; do if [ -f "$f" ] && [ -x "$f" ]; then echo "$f"; break; fi; done`, files...)
+	search, visible, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), "\n")
+	if err != nil || len(out) > maxWhere || visible != "" && !slices.Contains(files, visible) {
+		return "" // it has no shell, say, or one that answers something else
+	}
+	search = hostpath.Printable(search)
+	switch {
+	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
+		return "" // it is found, and what runs it is not
+	case visible != "":
+		hint := "it is at " + visible + ", outside of PATH: call it by that path, or write --env PATH=" + filepath.Dir(visible) + ":" + search
+		if !h.Discreet && slices.Contains(strings.Split(h.Search, ":"), filepath.Dir(visible)) {
+			hint += `; "paddock plan" says why your PATH's directory was left out`
+		}
+		return hint
+	case !h.showsHost() || len(files) == 0:
+		return ""
+	case h.Discreet:
+		return "this host has it, in a directory that the sandbox does not show: --ro makes one visible"
+	}
+	shown := func(file string) string {
+		if dir := filepath.Dir(file); hostpath.Home(dir) == "" {
+			return dir
+		}
+		return file // not a home with all that is in it
+	}
+	hint := "it is at " + files[0] + " on this host, which the sandbox does not show: --ro " + shown(files[0])
+	if target, err := filepath.EvalSymlinks(files[0]); err == nil && filepath.Dir(target) != filepath.Dir(files[0]) && !strings.HasPrefix(target, "/usr/") {
+		hint += " --ro " + shown(target)
+	}
+	return hint + ", and what else it needs"
+}
+
+// showsHost reports whether programs inside are this host's.
+func (h Hints) showsHost() bool {
+	return h.Spec.Backend == policy.BackendLinux && h.Spec.RootFS == policy.RootHost && h.Spec.Commands == nil
+}
+
+// elsewhere are directories in which programs are that nobody has in PATH.
+var elsewhere = []string{"/usr/local/go/bin", "/usr/lib/go/bin", "/usr/lib/go-*/bin", "/usr/games", "/usr/local/games", "/opt/*/bin", "/opt/*"}
+
+// programs lists the files of this host that a program's name may stand for, those
+// in the caller's PATH first; of a path the file itself.
+func programs(name, search string) []string {
+	const most = 16
+	var files []string
+	add := func(file string) {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !slices.Contains(files, file) && len(files) < most {
+			files = append(files, file)
+		}
+	}
+	if strings.Contains(name, "/") {
+		add(filepath.Clean(name))
+		return files
+	}
+	for _, pattern := range slices.Concat(strings.Split(search, ":"), strings.Split(policy.SearchPath, ":"), elsewhere) {
+		dirs := []string{pattern}
+		if slices.Contains(elsewhere, pattern) {
+			dirs, _ = filepath.Glob(pattern) // the patterns are well-formed
+		}
+		for _, dir := range dirs {
+			if filepath.IsAbs(dir) {
+				add(filepath.Join(dir, name))
+			}
+		}
+	}
+	return files
+}

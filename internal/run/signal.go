@@ -1,0 +1,37 @@
+package run
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// signals are the numbers that portable programs agree on, by Linux's count:
+// what runs inside is Linux, wherever the caller is.
+var signals = [...]string{
+	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+	16: "SIGSTKFLT", 17: "SIGCHLD", 18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU",
+	23: "SIGURG", 24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGIO",
+	30: "SIGPWR", 31: "SIGSYS",
+}
+
+// IsSignal reports whether name is a signal's, with or without "SIG".
+func IsSignal(name string) bool {
+	full := "SIG" + strings.TrimPrefix(name, "SIG")
+	return slices.Contains(signals[1:], full)
+}
+
+// SignalName returns the name of the signal that a negative exit code stands for; of
+// any other code "". Real-time signals are numbered. The agent's own word for a signal
+// could say anything.
+func SignalName(exitCode int) string {
+	switch n := -exitCode; {
+	case n <= 0:
+		return ""
+	case n < len(signals):
+		return signals[n]
+	default:
+		return "signal " + strconv.Itoa(n)
+	}
+}

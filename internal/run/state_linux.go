@@ -1,0 +1,57 @@
+package run
+
+import (
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/backend/state"
+)
+
+// DefaultBackend returns the one that Options without a Backend use.
+func DefaultBackend() backend.Backend { return linux.New() }
+
+// Attach finds the running sandbox of this id below a directory of state.
+func Attach(dir, id string) (backend.Sandbox, error) {
+	a, err := state.Attach(dir, id)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// CheckState refuses a directory of state in which a start would be refused.
+func CheckState(dir string) error { return state.Check(dir) }
+
+// RefusedRecords tells of sandboxes that are not cleaned up, see [state.Refused].
+func RefusedRecords(dir string) []string { return state.Refused(dir) }
+
+// KeepUnreported keeps a text below a directory of state until somebody was told.
+func KeepUnreported(dir, id string, text []byte) (Unreported, error) {
+	u, err := state.KeepUnreported(dir, id, text)
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// TakeUnreported finds the texts of owners that were killed. With end it first
+// ends what keepers of theirs have kept, as each start does.
+func TakeUnreported(dir string, end bool) []Unreported {
+	if end {
+		state.Sweep(dir, nil)
+	}
+	var list []Unreported
+	for _, u := range state.TakeUnreported(dir) {
+		list = append(list, u)
+	}
+	return list
+}
+
+// List finds the sandboxes that run, without their specs.
+func List(dir string) ([]Running, error) {
+	found, err := state.List(dir)
+	list := make([]Running, len(found))
+	for i, r := range found {
+		list[i] = Running{ID: r.ID, Backend: r.Backend, Since: r.Created, Ready: r.Isolation != nil}
+	}
+	return list, err
+}

@@ -1,0 +1,296 @@
+package paddock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/backend/hostpath/protect"
+	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/policy"
+)
+
+// Plan says what [Open] would do with this spec, step by step, together with
+// the spec as it is once defaults are filled in. It changes nothing. What is an
+// error for Open, a missing agent included, is one for Plan.
+func Plan(ctx context.Context, spec Spec, opts Options) (*confine.Plan, Spec, error) {
+	be, req, err := opts.request(spec)
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	protection, err := opts.protect(ctx, &req)
+	if err != nil {
+		return nil, Spec{}, err
+	}
+	plan, err := be.Plan(ctx, req)
+	if plan != nil {
+		plan.Holds.Lost = append(plan.Holds.Lost, losses(protection)...)
+	}
+	return plan, req.Spec, err
+}
+
+// Resolve fills in the spec's defaults and checks it, as [Open] does. It looks at
+// text alone.
+func Resolve(spec Spec, opts Options) (Spec, error) {
+	_, spec, err := opts.prepare(spec)
+	return spec, err
+}
+
+// request returns what a backend is asked for: the resolved spec, the agent, and
+// where state is kept.
+func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
+	be, spec, err := o.prepare(spec)
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	home, _ := os.UserHomeDir() // without one nothing lies below it
+	agent, err := o.agentPath()
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	state, seen, err := o.stateDir()
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	way, err := o.trustAgent(seen, agent)
+	if err != nil {
+		return nil, backend.Request{}, err
+	}
+	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds it itself
+		spec.Env = withGitUser(spec)
+	}
+	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
+}
+
+// remember puts what commands will be able to change on the list of all that
+// commands of sandboxes ever could, see [hostpath.Written].
+func (o Options) remember(req backend.Request) error {
+	if w := req.Spec.Wrapper; req.Spec.Backend == policy.BackendWrapper && w != nil && w.Agent == policy.AgentUpload {
+		return nil // nothing of this host is named
+	}
+	mounts, err := hostpath.Mounts(req, policy.WorkspacePath)
+	if err != nil {
+		return err
+	}
+	return hostpath.Remember(req, mounts, o.StateDir == "")
+}
+
+// protectWait bounds the look at what is protected: a file system that hangs
+// must not hold up a start for ever.
+const protectWait = 30 * time.Second
+
+// protect finds what commands must not change of what the host executes or
+// obeys, and puts it into the request. Where nothing is to be protected, nothing
+// that goes wrong holds up the start.
+func (o Options) protect(ctx context.Context, req *backend.Request) (protect.Protection, error) {
+	unknown := protect.Protection{Relative: true}
+	if req.Spec.Workspace.Source == "" {
+		return unknown, nil // no workspace of this host
+	}
+	host := req.Spec.Backend == policy.BackendHost
+	open := host || slices.Contains(req.Spec.Workspace.Unprotected, "*")
+	mounts, err := hostpath.Mounts(*req, policy.WorkspacePath)
+	switch {
+	case err != nil && open:
+		return unknown, nil // the backend says so
+	case err != nil:
+		return unknown, err
+	}
+	var parse protect.Parse // nil for the backend without walls, which must not need any
+	if !host {
+		parse = gitParser{agent: req.Agent, state: req.StateDir}.parse
+	}
+	ctx, cancel := context.WithTimeout(ctx, protectWait)
+	defer cancel()
+	if open {
+		found := make(chan protect.Protection, 1)
+		look := *req
+		go func() {
+			p, err := protect.Protect(ctx, look, mounts, parse)
+			if err != nil {
+				p = unknown
+			}
+			found <- p
+		}()
+		select {
+		case p := <-found:
+			return p, nil
+		case <-ctx.Done():
+			return unknown, nil
+		}
+	}
+	p, err := protect.Protect(ctx, *req, mounts, parse)
+	if ctx.Err() != nil {
+		err = &Error{Message: "cannot tell what the host obeys in the workspace: " + context.Cause(ctx).Error(),
+			Hint: "look for a file system that does not answer, or allow changes with --unprotect '*'"}
+	}
+	req.Guards = p.Guards
+	return p, err
+}
+
+// maxUnread bounds the files that losses names: commands can make many.
+const maxUnread = 8
+
+// losses says what of the host's programs is open to commands.
+func losses(p protect.Protection) []string {
+	lost := slices.Clone(p.Opened)
+	for i, file := range p.Unread {
+		if i == maxUnread {
+			lost = append(lost, fmt.Sprintf("%d more files of git's configuration cannot be read", len(p.Unread)-i))
+			break
+		}
+		lost = append(lost, "git's configuration "+hostpath.Printable(file)+" cannot be read: git may obey whatever commands change")
+	}
+	return append(lost, p.Lost...)
+}
+
+// gitParser has git read configuration in a sandbox of its own, since who wrote
+// it may have had git's mistakes in mind.
+type gitParser struct{ agent, state string }
+
+// maxParsedConfig bounds what git says.
+const maxParsedConfig = 4 << 20
+
+func (g gitParser) parse(ctx context.Context, text []byte) ([]byte, error) {
+	be := run.DefaultBackend()
+	if be == nil {
+		return nil, &Error{Message: "cannot have git read its configuration: no sandbox can be made here"}
+	}
+	dir, err := os.MkdirTemp("", "paddock-git-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(dir) }()
+	spec, err := Spec{Workspace: Workspace{Source: dir, Access: "ro"}}.Resolve(policy.Base{Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	wall, err := be.Start(ctx, backend.Request{Spec: spec, Agent: g.agent, StateDir: g.state})
+	if err != nil {
+		return nil, err
+	}
+	s := newSandbox(wall, spec)
+	defer func() { _ = s.Close() }()
+	c := s.Command(ctx, "git", "config", "--file", "-", "--null", "--list")
+	c.AddEnv = []string{"GIT_CONFIG_NOSYSTEM=1"}
+	out := &Capture{Max: maxParsedConfig}
+	c.Stdin, c.Stdout, c.Timeout = bytes.NewReader(text), out, protectWait
+	if err := c.Run(); err != nil {
+		return nil, err
+	}
+	if out.Truncated() {
+		return nil, &Error{Message: "cannot read what git says of its configuration: it is too long"}
+	}
+	return out.Bytes(), nil
+}
+
+// Probe tries what the backend needs and reports what works on this host.
+func Probe(ctx context.Context, opts Options) (backend.Report, error) {
+	be, err := opts.backend()
+	if err != nil {
+		return backend.Report{}, err
+	}
+	probe := be.Probe
+	if e, ok := be.(backend.Executor); ok {
+		dir, _, err := opts.stateDir()
+		probe = func(ctx context.Context) backend.Report {
+			if err != nil { // whose list would judge what is executed
+				return backend.Report{Backend: be.Name()}
+			}
+			return e.ProbeIn(ctx, dir)
+		}
+	}
+	report := probe(ctx)
+	own := []backend.Feature{opts.probeAgent(), opts.probeState()}
+	for _, f := range own {
+		if f.OK {
+			continue
+		}
+		report.Usable = false
+		for i := range report.Abilities {
+			a := &report.Abilities[i]
+			a.OK, a.Missing = false, append(a.Missing, f.Name)
+		}
+	}
+	report.Features = append(own, report.Features...)
+	return report, nil
+}
+
+// probeAgent looks for the agent's program.
+func (o Options) probeAgent() backend.Feature {
+	path, err := o.agentPath()
+	if err != nil {
+		return feature("agent program", path, err, "")
+	}
+	_, seen, err := o.stateDir()
+	if err != nil {
+		return feature("agent program", path, nil, "") // the state's own line tells
+	}
+	way, err := o.trustAgent(seen, path)
+	if err == nil {
+		path = way.Path + groupNote(way)
+	}
+	return feature("agent program", path, err, "")
+}
+
+// groupNote tells of others who may change what Paddock believes.
+func groupNote(way *hostpath.Way) string {
+	if at := way.GroupWritable(); at != "" {
+		return " (its group may write to " + at + ": chmod g-w, unless all of them are trusted)"
+	}
+	return ""
+}
+
+// probeState looks at the directory of state, or at where it would be made.
+func (o Options) probeState() backend.Feature {
+	dir, _, err := o.stateDir()
+	detail := dir
+	if err == nil {
+		if _, err = os.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err == nil {
+			err = run.CheckState(dir)
+		}
+		way, werr := hostpath.Follow(dir)
+		if err == nil && werr == nil {
+			detail += groupNote(way)
+			if err = way.Writable(); err != nil {
+				return feature("state directory", dir, err, "choose a writable directory with "+StateDirEnv)
+			}
+		}
+		for _, r := range run.RefusedRecords(dir) {
+			detail += " (left as it is, because Paddock writes no such record: " + r + "; look at it, and remove the directory)"
+		}
+		if lost := hostpath.UsualList(dir); err == nil && lost != nil && o.StateDir == "" && os.Getenv(StateDirEnv) != "" {
+			detail += " (it alone lists what sandboxes could write: " + lost.Error() + ")"
+		}
+	}
+	return feature("state directory", detail, err, "chmod 700 "+dir+", or choose another with PADDOCK_STATE_DIR")
+}
+
+// feature is one that is there unless err says otherwise.
+func feature(name, detail string, err error, remedy string) backend.Feature {
+	if err == nil {
+		return backend.Feature{Name: name, OK: true, Detail: detail}
+	}
+	f := backend.Feature{Name: name, Detail: err.Error(), Remedy: remedy}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		f.Detail, f.Remedy = e.Message, e.Hint
+	}
+	if e := (*policy.FieldError)(nil); errors.As(err, &e) {
+		f.Remedy = e.Hint
+	}
+	if e := (*backend.StartError)(nil); errors.As(err, &e) {
+		f.Detail, f.Remedy = e.Object+": "+e.Reason(), e.Hint
+	}
+	return f
+}
