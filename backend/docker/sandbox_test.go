@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
 )
 

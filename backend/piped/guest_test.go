@@ -11,7 +11,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
 

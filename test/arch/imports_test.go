@@ -27,7 +27,7 @@ var allowRules = []allowRule{
 	{"backend/hostpath", []string{"backend", "confine", "policy", "golang.org/x/sys"}, "it only looks at paths"},
 	{"internal/ignore", nil, "the agent links it"},
 	{"internal/search", []string{module + "/internal/ignore", module + "/internal/redact"}, "the agent links it"},
-	{"test/engines", nil, "it drives command lines"},
+	{"internal/testkit/engines", nil, "it drives command lines"},
 	{"backend/codex", []string{"backend", "confine", "policy", "wire"}, "it drives one command line"},
 	{"privilege/redis", []string{"privilege", "github.com/redis/go-redis/v9"}, "it only keeps grants"},
 	{"cgroup/systemd", []string{"cgroup", "github.com/godbus/dbus/v5"}, "it only asks for a scope"},
@@ -111,11 +111,8 @@ func matchesAny(path string, names []string) bool {
 
 // covers says whether a rule for name is about p.
 func covers(p pkg, name string) bool {
-	switch {
-	case name == ".":
+	if name == "." {
 		return p.short() == "."
-	case name == "backend" && within(p.short(), "backend/backendtest"):
-		return false // a suite of tests, over the library
 	}
 	return within(p.short(), name)
 }

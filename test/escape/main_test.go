@@ -20,7 +20,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/paddock-dev/paddock/backend/docker"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/wrapper"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
 )
 

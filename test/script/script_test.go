@@ -29,7 +29,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // The programs under test, built once, and where they keep state.

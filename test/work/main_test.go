@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // Where the programs under test are, built once.
