@@ -2,7 +2,7 @@
 
 package main
 
-import "github.com/paddock-dev/paddock/test/mcp/fixtures"
+import "github.com/paddock-dev/paddock/internal/testkit/fixtures"
 
 // This program is for tests: it also has what the protocol's conformance suite
 // asks every server for.

@@ -82,7 +82,7 @@ var importerRules = []importerRule{
 	{"github.com/bluekeyes/go-gitdiff", []string{"internal/patch"}, "nobody else reads patches"},
 	{"github.com/ulikunitz/xz", []string{"agent"}, "archives are unpacked inside"},
 	{"github.com/pelletier/go-toml/v2", []string{"server/install"}, "nobody else reads TOML"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer"}, "one door speaks the protocol of models"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"server/mcp", "test/mcp", "bench/mcppeer", "internal/testkit/fixtures"}, "one door speaks the protocol of models"},
 	{"github.com/google/jsonschema-go", []string{"test/mcp"}, "schemas are made in op; tests check answers against them"},
 }
 
