@@ -7,15 +7,20 @@ FUZZTIME ?= 10s
 TESTARGS ?=
 BENCHARGS ?=
 
+# The product, its tests and its benchmarks are modules of their own, which
+# go.work joins. A pattern matches packages of one module alone.
+MODULES  := . test bench
+PACKAGES := ./... ./test/... ./bench/...
+
 # A tree that belongs to somebody else has no commit that git would tell.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 # What the two programs compare when they meet: the commit, and a hash of
-# everything that is compiled, because a commit alone does not tell one
-# edited tree from another.
+# everything that is compiled into them, because a commit alone does not tell
+# one edited tree from another.
 COMMIT = $(shell git describe --always 2>/dev/null || echo none)
-HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin \) -prune -o -type f \
-	\( -name '*.go' -o -name '*.s' -o -name 'go.*' \) ! -name '*_test.go' -print | LC_ALL=C sort | \
+HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin -o -path ./test -o -path ./bench \) -prune -o -type f \
+	\( -name '*.go' -o -name '*.s' -o -name 'go.*' \) ! -name '*_test.go' ! -name 'go.work*' -print | LC_ALL=C sort | \
 	xargs cat | git hash-object --stdin | cut -c1-12)
 BUILD ?= $(COMMIT).$(HASH)
 STAMP  = -X github.com/paddock-dev/paddock/wire.Build=$(BUILD)
@@ -24,11 +29,13 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
+# GOWORK=off: these programs are what the product's go.mod says, whatever tests need.
+build: export GOWORK = off
 build: ## build bin/paddock, its siblings paddock-redis and paddock-mcp, and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-agent
@@ -39,7 +46,7 @@ demo: build ## run a real test suite inside a sandbox, and see what the sandbox 
 	@sh test/demo/demo.sh
 
 test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
-	@$(GO) run ./internal/testsum -again -skips test/skips.txt -- -count=1 -timeout=15m $(TESTARGS) ./...
+	@$(GO) run ./internal/testsum -again -skips test/skips.txt -- -count=1 -timeout=15m $(TESTARGS) $(PACKAGES)
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
 	@$(GO) run ./internal/testsum -skips test/skips.txt -events $(GO) run ./test/vm
@@ -55,7 +62,7 @@ redis-deps: ## install the Redis server for test-redis (Debian, as root)
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
-	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./test/engines ./test/backends
+	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./internal/testkit/engines ./test/backends
 	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
 	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestAfter$$/tools' ./test/escape
 
@@ -79,16 +86,19 @@ test-readme: ## run every command of the README in a new Debian, as an ordinary 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
 	@sh test/readme/deps.sh
 
+modules: ## get the modules that the product, its tests and its benchmarks need
+	@for module in $(MODULES); do GOWORK=off $(GO) -C $$module mod download || exit; done
+
 lint: $(LINT) ## check format, vet, import rules and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags redis ./cmd/paddock
 	$(GO) vet -tags mcp,redis ./cmd/paddock
-	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOARCH=amd64 $(GO) build $(PACKAGES)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build $(PACKAGES)
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet ./wire ./policy/... ./backend/hostpath
-	$(LINT) run --allow-parallel-runners ./...
+	$(LINT) run --allow-parallel-runners $(PACKAGES)
 	$(LINT) run --allow-parallel-runners --build-tags redis ./cmd/paddock
 	$(LINT) run --allow-parallel-runners --build-tags mcp,redis ./cmd/paddock
 
@@ -108,7 +118,7 @@ bench-deps: ## install the peers of the benchmark (Debian, as root)
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends bubblewrap crun runc
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
+	@set -e; for pkg in $$($(GO) list $(PACKAGES)); do \
 		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
 			echo "== $$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
