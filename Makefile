@@ -34,6 +34,14 @@ gotestsum = mkdir -p .cache && $(GO) tool gotestsum --format=pkgname-and-test-fa
 	--post-run-command="$(GO) run ./test/summary -skips='$(SKIPS)' -race=$(if $(race),on,off)"
 tests = $(gotestsum) --rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test --packages="$(1)" -- $(race) -count=1 $(2)
 
+# Most tests wait for programs that they started: more packages at once than processors.
+ATONCE = -p=$(shell expr 2 '*' $$(nproc || echo 2))
+
+# What is the same for every user: what only computes, what checks the tree, and
+# doors over the operations, which are tried themselves.
+SAME := $(subst $() ,|,policy(/.*)? wire internal/(ignore|patch|redact|relay|stdiomux)(/.*)? bench(/.*)? test/(arch|raceprobe|readme|summary|vm) \
+	server/(front|mcp) privilege/redis examples/.*)
+
 # What the two programs compare when they meet: the commit, and a hash of
 # everything that is compiled into them, because a commit alone does not tell
 # one edited tree from another.
@@ -48,7 +56,7 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint linter bench bench-deps fuzz clean
+.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint linter bench bench-deps fuzz clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -68,10 +76,14 @@ test-redis test-engines test-mcp test-mcp-newest test-readme: SKIPS =
 test-vm test-mcp test-mcp-newest test-readme: RACE = off
 
 test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
-	@$(call tests,$(PACKAGES),-timeout=15m $(TESTARGS))
+	@$(call tests,$(PACKAGES),-timeout=15m $(ATONCE) $(TESTARGS))
+
+test-user: RACE = off
+test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
+	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '^[^/]+/[^/]+/[^/]+/($(SAME))$$'),-timeout=15m $(ATONCE) $(TESTARGS))
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
-	@$(gotestsum) --raw-command -- $(GO) run ./test/vm
+	@$(gotestsum) --raw-command -- $(GO) run ./test/vm $(VMFLAGS)
 
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh

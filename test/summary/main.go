@@ -7,7 +7,8 @@
 // what packages reported (the lines that a TestMain printed from "--- report:
 // TITLE" to "--- end of report"), which tests were skipped and why, who ran the
 // tests, which tests are flaky (they failed, and passed when they were run alone
-// again) and which failed. The last line is "N passed, N failed, N skipped".
+// again; they are added to the file TEST_FLAKY_FILE too) and which failed. The last
+// line is "N passed, N failed, N skipped".
 //
 // The exit status is 1 where a test or a package failed, where no test ran, and
 // where a test was skipped that the list of allowed skips does not name.
@@ -85,7 +86,16 @@ func summarize(eventFile, skipFile, race string, uid int, out io.Writer) (ok boo
 	if err := r.read(f); err != nil {
 		return false, fmt.Errorf("cannot read the events: %w", err)
 	}
-	return r.print(out, allowed, race, uid), nil
+	flaky := io.Discard
+	if file := os.Getenv("TEST_FLAKY_FILE"); file != "" {
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return false, fmt.Errorf("cannot tell what is flaky: %w", err)
+		}
+		defer f.Close()
+		flaky = f
+	}
+	return r.print(out, flaky, allowed, race, uid), nil
 }
 
 // read takes every event. Lines that are none are gotestsum's to show.
@@ -189,8 +199,9 @@ func (t *test) reason() string {
 // report is a part of a package's output that is meant for people.
 var report = regexp.MustCompile(`(?ms)^--- report: (.*?\n)--- end of report\n`)
 
-// print prints the summary and reports whether the run was good.
-func (r *run) print(out io.Writer, allowed skipList, race string, uid int) bool {
+// print prints the summary, the flaky tests elsewhere too, and reports whether
+// the run was good.
+func (r *run) print(out, elsewhere io.Writer, allowed skipList, race string, uid int) bool {
 	for _, pkg := range slices.Sorted(maps.Keys(r.printed)) {
 		for _, found := range report.FindAllStringSubmatch(r.printed[pkg].String(), -1) {
 			fmt.Fprintf(out, "\n%s", found[1])
@@ -238,7 +249,7 @@ func (r *run) print(out io.Writer, allowed skipList, race string, uid int) bool 
 	}
 	fmt.Fprintf(out, "\nran as %s, race detector %s: %d packages with tests, %d without\n", who, cmp.Or(race, "off"), with, len(r.ended)-with)
 	for _, name := range flaky {
-		fmt.Fprintf(out, "flaky: %s (failed, and passed when it was run alone again)\n", name)
+		fmt.Fprintf(io.MultiWriter(out, elsewhere), "flaky: %s (failed, and passed when it was run alone again)\n", name)
 	}
 	for _, name := range r.failures {
 		fmt.Fprintf(out, "failed: %s\n", name)
