@@ -19,6 +19,8 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -60,14 +62,14 @@ func traced(t *testing.T, stateDir string) traces {
 
 // Whatever stops a start, it is told as a typed error, soon, and nothing is left.
 func TestStartErrors(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	warm := launchBox(t, request(t)) // opens what the runtime opens once
 	if _, err := warm.Stop(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	fake := func(name string) string { return filepath.Join(fakesDir, name) }
 	notProgram := filepath.Join(tempDir(t), "text")
-	writeFile(t, notProgram, "no program\n")
+	testkit.Write(t, notProgram, "no program\n", 0o644)
 	if err := os.Chmod(notProgram, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +112,11 @@ func TestStartErrors(t *testing.T) {
 
 // A link that comes into a path after it was looked at is not followed.
 func TestSwappedSource(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, link := range []string{"a", "a/b"} { // a parent, and the source itself
 		dir := tempDir(t)
-		writeFile(t, dir+"/a/b/f", "")
-		writeFile(t, dir+"/other/b/f", "")
+		testkit.Write(t, dir+"/a/b/f", "", 0o644)
+		testkit.Write(t, dir+"/other/b/f", "", 0o644)
 		req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir + "/a/b" })
 		mounts, err := userMounts(req)
 		if err != nil {
@@ -151,8 +153,8 @@ func TestSwappedSource(t *testing.T) {
 // at neither level.
 func TestNoLinks(t *testing.T) {
 	dir := tempDir(t)
-	writeFile(t, dir+"/a/b/f", "")
-	writeFile(t, dir+"/other/f", "")
+	testkit.Write(t, dir+"/a/b/f", "", 0o644)
+	testkit.Write(t, dir+"/other/f", "", 0o644)
 	if err := errors.Join(os.Symlink(dir+"/other", dir+"/a/link"), os.Symlink("a", dir+"/to-a")); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +188,7 @@ func TestNoLinks(t *testing.T) {
 
 // An agent of another build is refused by name.
 func TestOtherBuild(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	wire.Build = "this"
 	defer func() { wire.Build = "" }()
 	req := request(t)
@@ -200,7 +202,7 @@ func TestOtherBuild(t *testing.T) {
 
 // Whoever waits no longer gets the context's error, and nothing is left.
 func TestStartCancelled(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, start := range map[string]func() (context.Context, context.CancelFunc){
 		"before": func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -231,7 +233,7 @@ func TestStartCancelled(t *testing.T) {
 func TestStop(t *testing.T) {
 	req := request(t)
 	box := launchBox(t, req)
-	writeFile(t, filepath.Join(req.Spec.Workspace.Source, "keep"), "")
+	testkit.Write(t, filepath.Join(req.Spec.Workspace.Source, "keep"), "", 0o644)
 	token := newToken()
 	client := wire.Client{Dial: box.Dial}
 	p, err := client.Start(t.Context(), wire.ExecRequest{Argv: []string{"sh", "-c", "sleep 1000", token}}, wire.Streams{})
@@ -284,7 +286,7 @@ func TestAgentKilled(t *testing.T) {
 }
 
 func TestManySandboxes(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	const many = 50
 	state := filepath.Join(tempDir(t), "state")
 	uids := make([]uint32, many)
@@ -326,7 +328,7 @@ func TestNames(t *testing.T) {
 		t.Run(strings.ToValidUTF8(name[:min(len(name), 20)], ""), func(t *testing.T) {
 			req := request(t)
 			ws := filepath.Join(tempDir(t), name)
-			writeFile(t, filepath.Join(ws, ".git", "config"), "x\n")
+			testkit.Write(t, filepath.Join(ws, ".git", "config"), "x\n", 0o644)
 			req.Spec.Workspace.Source = ws
 			req.Spec.Mounts = []policy.Mount{{Source: ws, Target: "/mnt/" + name, Mode: "rw"}}
 			box := launchBox(t, req)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // abandon makes a sandbox's directory as a killed owner leaves it.
@@ -28,7 +29,7 @@ func abandon(t *testing.T, root, id string, r *state.Record, age time.Duration) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(dir, "state.json"), string(text))
+		testkit.Write(t, filepath.Join(dir, "state.json"), string(text), 0o644)
 	}
 	old := time.Now().Add(-age)
 	if err := os.Chtimes(dir, old, old); err != nil {
@@ -46,7 +47,7 @@ func sweep(root string) {
 func lend(t *testing.T, root string, uid uint32, id string, age time.Duration) string {
 	t.Helper()
 	path := idFile(root, uid)
-	writeFile(t, path, id+"\n")
+	testkit.Write(t, path, id+"\n", 0o644)
 	old := time.Now().Add(-age)
 	if err := os.Chtimes(path, old, old); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestSweep(t *testing.T) {
 		lend(t, root, first+3, "pd-nosuchaaaaaaa", time.Hour),
 		abandon(t, root, "pd-garbageaaaaaa", nil, time.Hour),
 	}
-	writeFile(t, filepath.Join(gone[5], "state.json"), `{"pid":"one"`)
+	testkit.Write(t, filepath.Join(gone[5], "state.json"), `{"pid":"one"`, 0o644)
 	stays := []string{
 		abandon(t, root, "pd-youngaaaaaaaa", nil, 0),
 		abandon(t, root, "pd-aliveaaaaaaaa", &state.Record{PID: 1 << 30, Start: 1, UID: first + 4}, time.Hour),
@@ -130,7 +131,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(d.Path, state.SocketName)
-	writeFile(t, socket, "")
+	testkit.Write(t, socket, "", 0o644)
 	old := time.Now().Add(-time.Hour)
 	for _, path := range []string{d.Path, idFile(root, uid)} {
 		if err := os.Chtimes(path, old, old); err != nil {
@@ -151,7 +152,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 		_, err := s.Stop(t.Context(), 0)
 		stopped <- err
 	}()
-	eventually(t, 5*time.Second, "removing what it can", func() bool { return !state.Exists(socket) })
+	testkit.Eventually(t, "removing what it can", func() bool { return !state.Exists(socket) })
 	sweep(root)
 	if !state.Exists(idFile(root, uid)) || !state.Exists(d.Path) {
 		t.Error("the id or the directory went before the end")

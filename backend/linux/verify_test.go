@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -45,7 +46,7 @@ Seccomp_filters:	2
 
 func TestCheckThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "status")
-	writeFile(t, file, goodStatus)
+	testkit.Write(t, file, goodStatus, 0o644)
 	good, err := readStatus(file)
 	if err != nil {
 		t.Fatal(err)
