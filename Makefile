@@ -7,15 +7,47 @@ FUZZTIME ?= 10s
 TESTARGS ?=
 BENCHARGS ?=
 
+# The product, its tests and its benchmarks are modules of their own, which
+# go.work joins. A pattern matches packages of one module alone.
+MODULES  := . test bench
+PACKAGES := ./... ./test/... ./bench/...
+
 # A tree that belongs to somebody else has no commit that git would tell.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
+# The race detector: auto uses it where it works, which takes a C compiler.
+RACE ?= auto
+race  = $(if $(filter auto,$(RACE)),$(raceprobe),$(if $(filter on,$(RACE)),-race))
+raceprobe = $(eval raceprobe := $(shell $(GO) run -race ./test/raceprobe 2>/dev/null))$(raceprobe)
+
+# The skips that are allowed; empty where nothing may be skipped.
+SKIPS = test/skips.txt
+
+# Programs that tests start end at once, where each would wait a second for
+# races of other threads.
+export GORACE := atexit_sleep_ms=0 $(GORACE)
+
+# Each failure is shown at once, and test/summary has the last word.
+# $(call tests,PACKAGES,FLAGS) runs go test, and what failed alone again, up to twice.
+gotestsum = mkdir -p .cache && $(GO) tool gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg --format-icons=text \
+	--hide-summary=skipped --jsonfile=.cache/events-$@.json \
+	--post-run-command="$(GO) run ./test/summary -skips='$(SKIPS)' -race=$(if $(race),on,off)"
+tests = $(gotestsum) --rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test --packages="$(1)" -- $(race) -count=1 $(2)
+
+# Most tests wait for programs that they started: more packages at once than processors.
+ATONCE = -p=$(shell expr 2 '*' $$(nproc || echo 2))
+
+# What is the same for every user: what only computes, what checks the tree, and
+# doors over the operations, which are tried themselves.
+SAME := $(subst $() ,|,policy(/.*)? wire internal/(ignore|patch|redact|relay|stdiomux)(/.*)? bench(/.*)? test/(arch|raceprobe|readme|summary|vm) \
+	server/(front|mcp) privilege/redis examples/.*)
+
 # What the two programs compare when they meet: the commit, and a hash of
-# everything that is compiled, because a commit alone does not tell one
-# edited tree from another.
+# everything that is compiled into them, because a commit alone does not tell
+# one edited tree from another.
 COMMIT = $(shell git describe --always 2>/dev/null || echo none)
-HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin \) -prune -o -type f \
-	\( -name '*.go' -o -name '*.s' -o -name 'go.*' \) ! -name '*_test.go' -print | LC_ALL=C sort | \
+HASH   = $(shell find . \( -name .git -o -name .cache -o -name bin -o -path ./test -o -path ./bench \) -prune -o -type f \
+	\( -name '*.go' -o -name '*.s' -o -name 'go.*' \) ! -name '*_test.go' ! -name 'go.work*' -print | LC_ALL=C sort | \
 	xargs cat | git hash-object --stdin | cut -c1-12)
 BUILD ?= $(COMMIT).$(HASH)
 STAMP  = -X github.com/paddock-dev/paddock/wire.Build=$(BUILD)
@@ -24,11 +56,13 @@ LINT_VERSION := v2.15.0
 LINT         := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps lint linter bench bench-deps fuzz shape changelog clean
+.PHONY: help build demo test test-user test-vm vm-deps test-redis redis-deps test-engines engines-deps test-mcp test-mcp-newest mcp-deps test-readme readme-deps modules lint linter bench bench-deps fuzz shape changelog clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
+# GOWORK=off: these programs are what the product's go.mod says, whatever tests need.
+build: export GOWORK = off
 build: ## build bin/paddock, bin/paddock-server and bin/paddock-agent (static)
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w $(STAMP)" -o $(BIN)/ ./cmd/paddock ./cmd/paddock-server ./cmd/paddock-agent
@@ -36,55 +70,68 @@ build: ## build bin/paddock, bin/paddock-server and bin/paddock-agent (static)
 demo: build ## run a real test suite inside a sandbox, and see what the sandbox refuses
 	@sh test/demo/demo.sh
 
-test: build ## run the tests; TESTARGS goes to go test, with the race detector where it works
-	@$(GO) run ./internal/testsum -again -skips test/skips.txt -- -count=1 -timeout=15m $(TESTARGS) ./...
+test-redis test-engines test-mcp test-mcp-newest test-readme: SKIPS =
+test-vm test-mcp test-mcp-newest test-readme: RACE = off
+
+test: build ## run the tests; TESTARGS goes to go test, RACE is auto (the race detector where it works), on or off
+	@$(call tests,$(PACKAGES),-timeout=15m $(ATONCE) $(TESTARGS))
+
+test-user: RACE = off
+test-user: build ## run the tests of what an ordinary user may see differently, for such a user, after make test as root
+	@$(call tests,$(shell $(GO) list $(PACKAGES) | grep -vE '^[^/]+/[^/]+/[^/]+/($(SAME))$$'),-timeout=15m $(ATONCE) $(TESTARGS))
 
 test-vm: ## run tests in virtual machines with Linux 6.1 and 6.12 (first, as root: make vm-deps)
-	@$(GO) run ./internal/testsum -skips test/skips.txt -events $(GO) run ./test/vm
+	@$(gotestsum) --raw-command -- $(GO) run ./test/vm $(VMFLAGS)
 
 vm-deps: ## get QEMU and two kernels for test-vm (Debian, as root)
 	@sh test/vm/deps.sh
 
 test-redis: ## run the tests that need a Redis server, none of them skipped (first, as root: make redis-deps)
-	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m ./privilege/redis
+	@$(call tests,./privilege/redis,-timeout=5m)
 
 redis-deps: ## install the Redis server for test-redis (Debian, as root)
 	@command -v redis-server >/dev/null || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server; }
 
 test-engines: build ## run every backend: docker, podman, codex, bubblewrap, firejail and ssh, none skipped (first, as root: make engines-deps)
-	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=10m ./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./test/engines ./test/backends
-	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestWalls$$' ./test/escape
-	@$(GO) run ./internal/testsum -again -- -count=1 -timeout=5m -run 'TestAfter$$/tools' ./test/escape
+	@$(call tests,./backend/codex ./backend/docker ./backend/piped ./backend/wrapper ./internal/testkit/engines ./test/backends,-timeout=10m)
+	@$(call tests,./test/escape,-timeout=10m -run 'TestWalls$$|TestAfter$$/^tools$$')
 
 engines-deps: ## install container engines, codex and wrappers for test-engines (Debian, as root)
 	@sh test/engines/codex.sh
 	@sh test/engines/deps.sh
 
+test-mcp: export PADDOCK_TEST_MCP = all
 test-mcp: build ## run the MCP server with the official suites and with real clients, none skipped (first: make mcp-deps)
-	@PADDOCK_TEST_MCP=all $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=20m ./test/mcp
+	@$(call tests,./test/mcp,-timeout=20m)
 
+test-mcp-newest: export PADDOCK_TEST_MCP = newest
 test-mcp-newest: build ## get the newest version of each MCP suite and client, and run those alone (1.4 GB)
 	@sh test/mcp/deps.sh newest
-	@PADDOCK_TEST_MCP=newest $(GO) run ./internal/testsum -again -race off -- -count=1 -timeout=15m -run 'Client|Inspector|Conformance' ./test/mcp
+	@$(call tests,./test/mcp,-timeout=15m -run 'Client|Inspector|Conformance')
 
 mcp-deps: ## get the official MCP suites and clients for test-mcp, by npm (1.4 GB)
 	@sh test/mcp/deps.sh
 
+test-readme: export PADDOCK_TEST_README = 1
+test-readme: export CGO_ENABLED = 0
 test-readme: ## run every command of the README and docs in a new Debian, as an ordinary user (first, as root: make readme-deps)
-	@CGO_ENABLED=0 PADDOCK_TEST_README=1 $(GO) run ./internal/testsum -race off -- -count=1 -timeout=60m ./test/readme
+	@$(gotestsum) -- -count=1 -timeout=60m ./test/readme
 
 readme-deps: ## make the Debian for test-readme, and get the official Go (Debian, as root)
 	@sh test/readme/deps.sh
 
+modules: ## get the modules that the product, its tests and its benchmarks need
+	@for module in $(MODULES); do GOWORK=off $(GO) -C $$module mod download || exit; done
+
 lint: $(LINT) ## check format, vet and style, on every platform
 	@bad=$$(find . \( -name .git -o -name .cache \) -prune -o -name '*.go' -print | xargs "$$($(GO) env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$bad" ]; then echo "not formatted by gofmt:"; echo "$$bad"; exit 1; fi
-	$(GO) vet ./...
-	CGO_ENABLED=0 GOARCH=amd64 $(GO) build ./...
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
+	$(GO) vet $(PACKAGES)
+	CGO_ENABLED=0 GOARCH=amd64 $(GO) build $(PACKAGES)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build $(PACKAGES)
 	CGO_ENABLED=0 GOOS=darwin $(GO) vet . ./internal/run ./wire ./policy/... ./op/... ./backend/hostpath/...
-	$(LINT) run --allow-parallel-runners ./...
+	$(LINT) run --allow-parallel-runners $(PACKAGES)
 
 linter: $(LINT) ## build the linter, once
 
@@ -102,7 +149,7 @@ bench-deps: ## install the peers of the benchmark (Debian, as root)
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends bubblewrap crun runc
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
+	@set -e; for pkg in $$($(GO) list $(PACKAGES)); do \
 		for target in $$($(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz'); do \
 			echo "== $$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // grantingEnv tells a child of this test which file to grant in.
@@ -126,7 +128,7 @@ func checkModes(t *testing.T, path string) {
 func TestFileRefused(t *testing.T) {
 	const good = `{"version":1,"principals":{"a":"0x4"}}`
 	text := func(data string) func(*testing.T, string) {
-		return func(t *testing.T, path string) { write(t, path, data, 0o600) }
+		return func(t *testing.T, path string) { testkit.Write(t, path, data, 0o600) }
 	}
 	many := strings.Repeat(`"a":"1",`, MaxPrincipals)
 	tests := []struct {
@@ -154,18 +156,18 @@ func TestFileRefused(t *testing.T) {
 		{"a directory", func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) }, "not a regular file"},
 		{"a pipe", func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) }, "not a regular file"},
 		{"a link", func(t *testing.T, path string) {
-			write(t, path+".real", good, 0o600)
+			testkit.Write(t, path+".real", good, 0o600)
 			must(t, os.Symlink(filepath.Base(path)+".real", path))
 		}, "is a symbolic link"},
 		{"a dangling link", func(t *testing.T, path string) { must(t, os.Symlink("nowhere", path)) }, "is a symbolic link"},
 		{"a hard link", func(t *testing.T, path string) {
-			write(t, path, good, 0o600)
+			testkit.Write(t, path, good, 0o600)
 			must(t, os.Link(path, path+".other"))
 		}, "it has a second name"},
-		{"others may write", func(t *testing.T, path string) { write(t, path, good, 0o602) }, "others may write to it (mode 0602)"},
-		{"the group may write", func(t *testing.T, path string) { write(t, path, good, 0o660) }, "others may write to it (mode 0660)"},
+		{"others may write", func(t *testing.T, path string) { testkit.Write(t, path, good, 0o602) }, "others may write to it (mode 0602)"},
+		{"the group may write", func(t *testing.T, path string) { testkit.Write(t, path, good, 0o660) }, "others may write to it (mode 0660)"},
 		{"others may write beside it", func(t *testing.T, path string) {
-			write(t, path, good, 0o600)
+			testkit.Write(t, path, good, 0o600)
 			must(t, os.Chmod(filepath.Dir(path), 0o777))
 		}, "others may write to its directory (mode 0777)"},
 	}
@@ -196,12 +198,6 @@ func TestFileRefused(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, path, data string, mode os.FileMode) {
-	t.Helper()
-	must(t, os.WriteFile(path, []byte(data), mode))
-	must(t, os.Chmod(path, mode))
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -216,7 +212,7 @@ func TestFileOfAnother(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "p.json")
 	must(t, os.Chmod(filepath.Dir(path), 0o700))
-	write(t, path, `{"version":1,"principals":{}}`, 0o600)
+	testkit.Write(t, path, `{"version":1,"principals":{}}`, 0o600)
 	if !Owned(path) {
 		t.Error("the file is not the caller's")
 	}
@@ -244,7 +240,7 @@ func TestFileChangesShow(t *testing.T) {
 	s := open(t, path)
 	old := time.Now().Add(-time.Hour)
 	for i, mask := range []string{"4", "5", "6", "4"} {
-		write(t, path, `{"version":1,"principals":{"a":"`+mask+`"}}`, 0o600)
+		testkit.Write(t, path, `{"version":1,"principals":{"a":"`+mask+`"}}`, 0o600)
 		if i%2 == 1 {
 			must(t, os.Chtimes(path, old, old)) // such a file is remembered
 		}
@@ -272,8 +268,8 @@ func TestFileChangesShow(t *testing.T) {
 func TestFileKeepsItsMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.json")
 	must(t, os.Chmod(filepath.Dir(path), 0o755))
-	write(t, path, `{"version":1,"principals":{}}`, 0o644)
-	write(t, path+".new", "left by a writer that was killed", 0o600)
+	testkit.Write(t, path, `{"version":1,"principals":{}}`, 0o644)
+	testkit.Write(t, path+".new", "left by a writer that was killed", 0o600)
 	if _, _, err := open(t, path).Update(t.Context(), "a", add(1)); err != nil {
 		t.Fatal(err)
 	}

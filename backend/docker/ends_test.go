@@ -21,8 +21,9 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -129,7 +130,7 @@ func TestKilled(t *testing.T) {
 					t.Fatal("the container is not there while it runs")
 				}
 				kill(t, o)
-				eventually(t, 3*time.Second, "the container is gone", func() bool { return containers(t, e, o.name) == "" })
+				testkit.Eventually(t, "the container is gone", func() bool { return containers(t, e, o.name) == "" })
 			})
 		})
 	}
@@ -173,7 +174,7 @@ func TestEngineDies(t *testing.T) {
 	if err := e.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 5*time.Second, "the container does not run", func() bool {
+	testkit.Eventually(t, "the container does not run", func() bool {
 		out, err := e.Run(t.Context(), nil, "ps", "--quiet", "--filter", "name="+name)
 		return err == nil && strings.TrimSpace(out) == ""
 	})

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -193,17 +193,4 @@ func containers(t *testing.T, e *engines.Engine, name string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(out)
-}
-
-// eventually waits for something that has no event to wait for: an engine's
-// list of containers.
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -318,7 +319,7 @@ func TestCopyTooLarge(t *testing.T) {
 		}
 		// Where it is asked twice to remove a container, as with --rm, docker lists it
 		// once more for a moment after it was gone.
-		eventually(t, 6*removalTime, "nothing is left", func() bool { // busy engines take longer
+		testkit.Eventually(t, "nothing is left", func() bool { // busy engines take longer
 			left, err := e.Run(t.Context(), nil, "ps", "--all", "--quiet", "--filter", "label="+label)
 			return err == nil && left == ""
 		})

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -135,7 +136,7 @@ var aloneReport strings.Builder
 
 // Each mechanism stops its attacks by itself.
 func TestMechanismsAlone(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	if confine.LandlockABI() < confine.LandlockScopesABI {
 		t.Skipf("the kernel's Landlock ABI is %d", confine.LandlockABI())
 	}

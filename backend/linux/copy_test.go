@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -23,8 +25,8 @@ func copied(disk policy.Size) func(*policy.Spec) {
 func TestCopiedWorkspace(t *testing.T) {
 	req := request(t, copied(0))
 	ws := req.Spec.Workspace.Source
-	writeFile(t, ws+"/dir/file", "text\n")
-	writeFile(t, ws+"/.git/hooks/pre-commit", "hook\n")
+	testkit.Write(t, ws+"/dir/file", "text\n", 0o644)
+	testkit.Write(t, ws+"/.git/hooks/pre-commit", "hook\n", 0o644)
 	for _, err := range []error{
 		os.Link(ws+"/dir/file", ws+"/hard"), os.Symlink("dir/file", ws+"/link"), os.Symlink("/etc/shadow", ws+"/out"),
 		unix.Mkfifo(ws+"/pipe", 0o640), os.Chmod(ws+"/dir/file", 0o4751), os.Truncate(ws+"/dir/file", 1<<30),
@@ -60,8 +62,8 @@ func TestCopyIsBounded(t *testing.T) {
 	if !strings.Contains(out, "No space left") || !strings.Contains(out, "2097152") {
 		t.Errorf("3 MB in 2 MiB: %s", out)
 	}
-	writeFile(t, ws+"/sub/big", strings.Repeat("x", 3<<20))
-	requireWalls(t)
+	testkit.Write(t, ws+"/sub/big", strings.Repeat("x", 3<<20), 0o644)
+	boxtest.RequireWalls(t)
 	_, err := New().Start(t.Context(), req)
 	if e := startError(t, err); e.Op != "copy" || e.Object != "sub/big" || e.Errno != int(unix.ENOSPC) || !strings.Contains(e.Hint, "--disk") {
 		t.Errorf("%+v", e)
@@ -74,12 +76,12 @@ func TestCopyIsBounded(t *testing.T) {
 func TestCopyOfWhatCannotBeRead(t *testing.T) {
 	req := request(t, copied(0))
 	ws := req.Spec.Workspace.Source
-	writeFile(t, ws+"/a/secret", "x")
+	testkit.Write(t, ws+"/a/secret", "x", 0o644)
 	if err := os.Chmod(ws+"/a", 0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(ws+"/a", 0o755) })
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	_, err := New().Start(t.Context(), req)
 	if e := startError(t, err); e.Object != "a" || e.Errno != int(unix.EACCES) {
 		t.Errorf("%+v", e)

@@ -14,6 +14,8 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -24,7 +26,7 @@ func tree(t *testing.T, dir string, files map[string]string) {
 	for name, text := range files {
 		at := filepath.Join(dir, name)
 		if text == "/" {
-			writeFile(t, at+"/keep", "")
+			testkit.Write(t, at+"/keep", "", 0o644)
 			continue
 		}
 		if target, ok := strings.CutPrefix(text, "-> "); ok {
@@ -36,7 +38,7 @@ func tree(t *testing.T, dir string, files map[string]string) {
 			}
 			continue
 		}
-		writeFile(t, at, text)
+		testkit.Write(t, at, text, 0o644)
 		if text != "" {
 			if err := os.Chmod(at, 0o755); err != nil {
 				t.Fatal(err)
@@ -137,7 +139,7 @@ func TestLoaderOf(t *testing.T) {
 		"\x7fELF\x01\x01" + strings.Repeat("\x00", 200): {},
 	} {
 		at := filepath.Join(dir, "f")
-		writeFile(t, at, text)
+		testkit.Write(t, at, text, 0o644)
 		if interpreter, program := loaderOf(at); interpreter != want[0] || program != want[1] {
 			t.Errorf("%q: %q %q", text, interpreter, program)
 		}
@@ -162,7 +164,7 @@ func TestLoaderOf(t *testing.T) {
 // With commands, the programs that they name can be executed and nothing else
 // can: not other programs of the system, and nothing in what can be written.
 func TestOnlyListedPrograms(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	if confine.LandlockABI() < confine.LandlockFilesABI {
 		t.Skipf("the kernel's Landlock ABI is %d, and the right to execute needs %d", confine.LandlockABI(), confine.LandlockFilesABI)
 	}
@@ -215,7 +217,7 @@ cat < ./copied > "${TMPDIR:-/tmp}/c"; "${TMPDIR:-/tmp}/c" -d /; sh -c 'id > /dev
 // Not even the loader, which may be executed, starts a program from what
 // commands can write.
 func TestLoaderOnWhatCanBeWritten(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	loader, _ := loaderOf(hostpath.Real("/bin/ls"))
 	if loader == "" {
 		t.Skip("ls is not installed here as a dynamic program")

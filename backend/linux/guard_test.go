@@ -11,18 +11,20 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
 // repository makes what git and its hooks need of a workspace.
 func repository(t *testing.T, dir string) {
 	t.Helper()
-	writeFile(t, dir+"/.git/HEAD", "ref: refs/heads/main\n")
-	writeFile(t, dir+"/.git/config", "[core]\n")
-	writeFile(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n")
-	writeFile(t, dir+"/.vscode/tasks.json", "{}\n")
-	writeFile(t, filepath.Join(dir, ".envrc"), "true\n")
-	writeFile(t, dir+"/src/a", "a\n")
+	testkit.Write(t, dir+"/.git/HEAD", "ref: refs/heads/main\n", 0o644)
+	testkit.Write(t, dir+"/.git/config", "[core]\n", 0o644)
+	testkit.Write(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n", 0o644)
+	testkit.Write(t, dir+"/.vscode/tasks.json", "{}\n", 0o644)
+	testkit.Write(t, filepath.Join(dir, ".envrc"), "true\n", 0o644)
+	testkit.Write(t, dir+"/src/a", "a\n", 0o644)
 }
 
 func TestProtectedPaths(t *testing.T) {
@@ -152,7 +154,7 @@ func TestUnprotected(t *testing.T) {
 // A worktree's .git is a file that says where the repository is.
 func TestGitFile(t *testing.T) {
 	req := request(t)
-	writeFile(t, filepath.Join(req.Spec.Workspace.Source, ".git"), "gitdir: /elsewhere\n")
+	testkit.Write(t, filepath.Join(req.Spec.Workspace.Source, ".git"), "gitdir: /elsewhere\n", 0o644)
 	box := launchBox(t, req)
 	for _, command := range []string{"echo gitdir: /workspace/evil > .git", "rm -f .git", "touch x; mv x .git"} {
 		if out, status := sh(t, box, command); status == 0 {
@@ -195,7 +197,7 @@ func TestStateIsCovered(t *testing.T) {
 
 // The state itself, and what is inside it, cannot be shown on purpose.
 func TestStateIsNoSource(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, below := range []string{"", "sandboxes"} {
 		req := request(t)
 		if err := os.MkdirAll(filepath.Join(req.StateDir, "sandboxes"), 0o700); err != nil {
@@ -221,7 +223,7 @@ func TestProgramsAreReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, bin, string(text))
+	testkit.Write(t, bin, string(text), 0o644)
 	if err := os.Chmod(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -71,8 +72,8 @@ func TestOtherOwners(t *testing.T) {
 		t.Run(fmt.Sprint(owner), func(t *testing.T) {
 			req := request(t)
 			ws := req.Spec.Workspace.Source
-			writeFile(t, filepath.Join(ws, "own"), "x")
-			writeFile(t, filepath.Join(ws, "other"), "x")
+			testkit.Write(t, filepath.Join(ws, "own"), "x", 0o644)
+			testkit.Write(t, filepath.Join(ws, "other"), "x", 0o644)
 			for path, uid := range map[string]int{ws: owner, filepath.Join(ws, "own"): owner, filepath.Join(ws, "other"): 54321} {
 				if err := os.Chown(path, uid, uid); err != nil {
 					t.Fatal(err)
@@ -205,7 +206,7 @@ func TestMountBelowTheWorkspace(t *testing.T) {
 	requireRoot(t)
 	requireMappable(t, "/dev/shm")
 	spec := ownerSpec{Request: request(t), Token: newToken(), Mount: "sub"}
-	writeFile(t, filepath.Join(spec.Request.Spec.Workspace.Source, "sub", "covered"), "")
+	testkit.Write(t, filepath.Join(spec.Request.Spec.Workspace.Source, "sub", "covered"), "", 0o644)
 	_, agent := startOwner(t, spec)
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/root/workspace/sub", agent))
 	if err != nil || len(entries) != 1 || entries[0].Name() != "on-top" {

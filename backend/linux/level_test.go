@@ -12,6 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -52,8 +53,8 @@ func atLandlock(t *testing.T, change ...func(*policy.Spec)) (backend.Sandbox, ba
 
 func TestLandlockLevel(t *testing.T) {
 	hidden := tempDir(t)
-	writeFile(t, hidden+"/secret", "secret")
-	writeFile(t, hidden+"/shown/file", "shown")
+	testkit.Write(t, hidden+"/secret", "secret", 0o644)
+	testkit.Write(t, hidden+"/shown/file", "shown", 0o644)
 	box, req := atLandlock(t, func(s *policy.Spec) { s.Mounts = []policy.Mount{{Source: hidden + "/shown"}} })
 	out, _ := sh(t, box, `pwd; echo x > made && cat made; cat `+hidden+`/shown/file; echo
 		cat `+hidden+`/secret; echo x > `+hidden+`/shown/new; ls /; echo x > /tmp/paddock-escaped; echo t > "$TMPDIR/t" && echo h > "$HOME/h" && echo private

@@ -13,21 +13,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
 // The agent and the fakes, built once.
 var agentPath, otherAgent, fakesDir string
-
-// wallless says why no sandbox can be made here, empty where one can.
-var wallless string
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(ownerEnv); spec != "" {
@@ -50,11 +46,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	for _, f := range New().Probe(context.Background()).Features {
-		if f.Name == "user namespaces" && !f.OK {
-			wallless = "user namespaces are forbidden here: " + f.Detail
-		}
-	}
+	boxtest.LookForWalls(New())
 	status := m.Run()
 	if aloneReport.Len() > 0 { // told whole by "make test", which looks for these marks
 		fmt.Printf("--- report: each mechanism alone\n%s--- end of report\n", aloneReport.String())
@@ -89,16 +81,9 @@ func buildAgents(dir string) error {
 	return nil
 }
 
-func requireWalls(t *testing.T) {
-	t.Helper()
-	if wallless != "" {
-		t.Skip(wallless)
-	}
-}
-
 func requireRoot(t *testing.T) {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root can make files of other owners")
 	}
@@ -133,16 +118,6 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // guards are what the library would have the backend protect.
 func guards(t *testing.T, req backend.Request) []backend.Guard {
 	t.Helper()
@@ -160,7 +135,7 @@ func guards(t *testing.T, req backend.Request) []backend.Guard {
 // launchBox starts a sandbox that ends with the test.
 func launchBox(t *testing.T, req backend.Request) backend.Sandbox {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	req.Guards = guards(t, req)
 	box, err := New().Start(t.Context(), req)
 	if err != nil {
@@ -200,16 +175,6 @@ func carriers(text string) []int {
 		}
 	}
 	return pids
-}
-
-// eventually waits for what nothing announces.
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after %v: not %s", limit, what)
-		}
-	}
 }
 
 func startError(t *testing.T, err error) *backend.StartError {

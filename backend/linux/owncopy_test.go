@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // Commands change a copy of git's configuration in every way in which programs do,
@@ -89,7 +91,7 @@ func TestOwnCopyRefused(t *testing.T) {
 	for _, n := range "abcdefghij" {
 		dir := ws + "/" + string(n) + "/.git"
 		repository(t, filepath.Dir(dir))
-		writeFile(t, dir+"/config", strings.Repeat("# comment\n", 100_000))
+		testkit.Write(t, dir+"/config", strings.Repeat("# comment\n", 100_000), 0o644)
 	}
 	box := launchBox(t, req)
 	if n := len(box.Isolation().OwnCopies); n == 0 || n > 10 {

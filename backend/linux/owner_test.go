@@ -14,11 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -96,7 +97,7 @@ func coverDir(dir string) error {
 // startOwner runs an owner and gives it with the pid of its agent.
 func startOwner(t *testing.T, spec ownerSpec) (*exec.Cmd, int) {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	text, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
@@ -160,12 +161,12 @@ func TestOwnerKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, 5*time.Second, "up", func() bool { return len(carriers(spec.Token)) == 3 })
+			testkit.Eventually(t, "up", func() bool { return len(carriers(spec.Token)) == 3 })
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			eventually(t, time.Second, "dead", func() bool {
+			testkit.Eventually(t, "dead", func() bool {
 				return len(carriers(spec.Token)) == 0 && ended(agent)
 			})
 			if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), spec.Request.Spec.Workspace.Source) {

@@ -17,6 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -28,9 +29,9 @@ func fixedPlan(t *testing.T, change func(*policy.Spec, string), id identity) str
 	t.Helper()
 	root := t.TempDir()
 	repository(t, filepath.Join(root, "ws"))
-	writeFile(t, root+"/data/f", "")
-	writeFile(t, root+"/ws/state/lock", "")
-	writeFile(t, root+"/ws/bin/paddock", "")
+	testkit.Write(t, root+"/data/f", "", 0o644)
+	testkit.Write(t, root+"/ws/state/lock", "", 0o644)
+	testkit.Write(t, root+"/ws/bin/paddock", "", 0o644)
 	spec := policy.Spec{Workspace: policy.Workspace{Source: filepath.Join(root, "ws")}}
 	change(&spec, root)
 	spec, err := spec.Resolve(policy.Base{Dir: "/", Home: "/nonexistent"})
@@ -164,7 +165,7 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir+"/bin/paddock-agent", string(text))
+	testkit.Write(t, dir+"/bin/paddock-agent", string(text), 0o644)
 	if err := os.Chmod(dir+"/bin/paddock-agent", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestPlanIsWhatStartDoes(t *testing.T) {
 
 func TestSourcesThatCannotBe(t *testing.T) {
 	dir := tempDir(t)
-	writeFile(t, filepath.Join(dir, "file"), "")
+	testkit.Write(t, filepath.Join(dir, "file"), "", 0o644)
 	for name, target := range map[string]string{"proc": "/proc", "sys": "/sys/kernel", "dev": "/dev"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

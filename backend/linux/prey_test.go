@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -49,8 +50,8 @@ func newPrey(t *testing.T) *prey {
 		t.Fatalf("cannot build the attacker: %v\n%s", err, out)
 	}
 	canary, token := filepath.Join(h.dir, "canary"), newToken()
-	writeFile(t, canary, "the host's")
-	writeFile(t, filepath.Join(h.dir, "ws", ".envrc"), "true\n")
+	testkit.Write(t, canary, "the host's", 0o644)
+	testkit.Write(t, filepath.Join(h.dir, "ws", ".envrc"), "true\n", 0o644)
 	packets := filepath.Join(h.dir, "p")
 	conn, err := net.ListenPacket("unixgram", packets)
 	if err != nil {

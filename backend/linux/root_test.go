@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -19,7 +20,7 @@ func rootFS(t *testing.T) string {
 	t.Helper()
 	root := tempDir(t)
 	source := root + "/main.go"
-	writeFile(t, source, `package main
+	testkit.Write(t, source, `package main
 import ("fmt"; "os"; "strings")
 func main() {
 	for _, name := range os.Args[1:] {
@@ -33,19 +34,19 @@ func main() {
 		if err := os.WriteFile(name+"/probe", nil, 0o600); err == nil { fmt.Println("wrote", name) }
 	}
 }
-`)
+`, 0o644)
 	build := exec.Command("go", "build", "-o", root+"/bin/sh", source)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GO111MODULE=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	writeFile(t, root+"/etc/passwd", "evil:x:0:0::/:/bin/sh\n")
-	writeFile(t, root+"/etc/shadow", "secret\n")
-	writeFile(t, root+"/etc/os-release", "NAME=pen\n")
-	writeFile(t, root+"/var/lib/data", "kept\n")
-	writeFile(t, root+"/var/run/x", "not shown\n")
-	writeFile(t, root+"/tmp/x", "not shown\n")
-	writeFile(t, root+"/home/agent/x", "not shown\n")
+	testkit.Write(t, root+"/etc/passwd", "evil:x:0:0::/:/bin/sh\n", 0o644)
+	testkit.Write(t, root+"/etc/shadow", "secret\n", 0o644)
+	testkit.Write(t, root+"/etc/os-release", "NAME=pen\n", 0o644)
+	testkit.Write(t, root+"/var/lib/data", "kept\n", 0o644)
+	testkit.Write(t, root+"/var/run/x", "not shown\n", 0o644)
+	testkit.Write(t, root+"/tmp/x", "not shown\n", 0o644)
+	testkit.Write(t, root+"/home/agent/x", "not shown\n", 0o644)
 	if err := os.Symlink("bin", root+"/sbin"); err != nil {
 		t.Fatal(err)
 	}
@@ -77,17 +78,17 @@ func TestRootFS(t *testing.T) {
 
 func TestRootFSThatCannotBe(t *testing.T) {
 	dir := tempDir(t)
-	writeFile(t, dir+"/file", "")
-	writeFile(t, dir+"/empty/x", "")
-	writeFile(t, dir+"/odd/bin/sh", "")
-	writeFile(t, dir+"/ws/root/bin/sh", "")
-	writeFile(t, dir+"/full/bin/sh", "")
-	writeFile(t, dir+"/nearly/bin/sh", "")
+	testkit.Write(t, dir+"/file", "", 0o644)
+	testkit.Write(t, dir+"/empty/x", "", 0o644)
+	testkit.Write(t, dir+"/odd/bin/sh", "", 0o644)
+	testkit.Write(t, dir+"/ws/root/bin/sh", "", 0o644)
+	testkit.Write(t, dir+"/full/bin/sh", "", 0o644)
+	testkit.Write(t, dir+"/nearly/bin/sh", "", 0o644)
 	for i := range maxShown { // with bin one more than may be shown
-		writeFile(t, fmt.Sprintf("%s/full/%d", dir, i), "")
-		writeFile(t, fmt.Sprintf("%s/nearly/etc/%d", dir, i), "")
+		testkit.Write(t, fmt.Sprintf("%s/full/%d", dir, i), "", 0o644)
+		testkit.Write(t, fmt.Sprintf("%s/nearly/etc/%d", dir, i), "", 0o644)
 	}
-	writeFile(t, dir+"/nearly/etc/passwd", "")
+	testkit.Write(t, dir+"/nearly/etc/passwd", "", 0o644)
 	if err := os.Symlink("/etc", dir+"/odd/etc"); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -61,14 +63,14 @@ func traced(t *testing.T, stateDir string) traces {
 
 // Whatever stops a start, it is told as a typed error, soon, and nothing is left.
 func TestStartErrors(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	warm := launchBox(t, request(t)) // opens what the runtime opens once
 	if _, err := warm.Stop(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	fake := func(name string) string { return filepath.Join(fakesDir, name) }
 	notProgram := filepath.Join(tempDir(t), "text")
-	writeFile(t, notProgram, "no program\n")
+	testkit.Write(t, notProgram, "no program\n", 0o644)
 	if err := os.Chmod(notProgram, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -111,11 +113,11 @@ func TestStartErrors(t *testing.T) {
 
 // A link that comes into a path after it was looked at is not followed.
 func TestSwappedSource(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, link := range []string{"a", "a/b"} { // a parent, and the source itself
 		dir := tempDir(t)
-		writeFile(t, dir+"/a/b/f", "")
-		writeFile(t, dir+"/other/b/f", "")
+		testkit.Write(t, dir+"/a/b/f", "", 0o644)
+		testkit.Write(t, dir+"/other/b/f", "", 0o644)
 		req := request(t, func(s *policy.Spec) { s.Workspace.Source = dir + "/a/b" })
 		mounts, err := hostpath.Mounts(req, workspaceDir)
 		if err != nil {
@@ -152,8 +154,8 @@ func TestSwappedSource(t *testing.T) {
 // at neither level.
 func TestNoLinks(t *testing.T) {
 	dir := tempDir(t)
-	writeFile(t, dir+"/a/b/f", "")
-	writeFile(t, dir+"/other/f", "")
+	testkit.Write(t, dir+"/a/b/f", "", 0o644)
+	testkit.Write(t, dir+"/other/f", "", 0o644)
 	if err := errors.Join(os.Symlink(dir+"/other", dir+"/a/link"), os.Symlink("a", dir+"/to-a")); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +189,7 @@ func TestNoLinks(t *testing.T) {
 
 // An agent of another build is refused by name.
 func TestOtherBuild(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	wire.Build = "this"
 	defer func() { wire.Build = "" }()
 	req := request(t)
@@ -201,7 +203,7 @@ func TestOtherBuild(t *testing.T) {
 
 // Whoever waits no longer gets the context's error, and nothing is left.
 func TestStartCancelled(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, start := range map[string]func() (context.Context, context.CancelFunc){
 		"before": func() (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -232,7 +234,7 @@ func TestStartCancelled(t *testing.T) {
 func TestStop(t *testing.T) {
 	req := request(t)
 	box := launchBox(t, req)
-	writeFile(t, filepath.Join(req.Spec.Workspace.Source, "keep"), "")
+	testkit.Write(t, filepath.Join(req.Spec.Workspace.Source, "keep"), "", 0o644)
 	token := newToken()
 	client := wire.Client{Dial: box.Dial}
 	p, err := client.Start(t.Context(), wire.ExecRequest{Argv: []string{"sh", "-c", "sleep 1000", token}}, wire.Streams{})
@@ -285,7 +287,7 @@ func TestAgentKilled(t *testing.T) {
 }
 
 func TestManySandboxes(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	const many = 50
 	state := filepath.Join(tempDir(t), "state")
 	uids := make([]uint32, many)
@@ -327,7 +329,7 @@ func TestNames(t *testing.T) {
 		t.Run(strings.ToValidUTF8(name[:min(len(name), 20)], ""), func(t *testing.T) {
 			req := request(t)
 			ws := filepath.Join(tempDir(t), name)
-			writeFile(t, filepath.Join(ws, ".git", "config"), "x\n")
+			testkit.Write(t, filepath.Join(ws, ".git", "config"), "x\n", 0o644)
 			req.Spec.Workspace.Source = ws
 			req.Spec.Mounts = []policy.Mount{{Source: ws, Target: "/mnt/" + name, Mode: "rw"}}
 			box := launchBox(t, req)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // abandon makes a sandbox's directory as a killed owner leaves it.
@@ -29,7 +30,7 @@ func abandon(t *testing.T, root, id string, r *state.Record, age time.Duration) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(dir, "state.json"), string(text))
+		testkit.Write(t, filepath.Join(dir, "state.json"), string(text), 0o644)
 	}
 	old := time.Now().Add(-age)
 	if err := os.Chtimes(dir, old, old); err != nil {
@@ -47,7 +48,7 @@ func sweep(root string) {
 func lend(t *testing.T, root string, uid uint32, id string, age time.Duration) string {
 	t.Helper()
 	path := idFile(root, uid)
-	writeFile(t, path, id+"\n")
+	testkit.Write(t, path, id+"\n", 0o644)
 	old := time.Now().Add(-age)
 	if err := os.Chtimes(path, old, old); err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestSweep(t *testing.T) {
 		lend(t, root, first+3, "pd-nosuchaaaaaaa", time.Hour),
 		abandon(t, root, "pd-garbageaaaaaa", nil, time.Hour),
 	}
-	writeFile(t, filepath.Join(gone[5], "state.json"), `{"pid":"one"`)
+	testkit.Write(t, filepath.Join(gone[5], "state.json"), `{"pid":"one"`, 0o644)
 	stays := []string{
 		abandon(t, root, "pd-youngaaaaaaaa", nil, 0),
 		abandon(t, root, "pd-aliveaaaaaaaa", &state.Record{PID: 1 << 30, Start: 1, UID: first + 4}, time.Hour),
@@ -131,7 +132,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(d.Path, state.SocketName)
-	writeFile(t, socket, "")
+	testkit.Write(t, socket, "", 0o644)
 	old := time.Now().Add(-time.Hour)
 	for _, path := range []string{d.Path, idFile(root, uid)} {
 		if err := os.Chtimes(path, old, old); err != nil {
@@ -152,7 +153,7 @@ func TestStopKeepsTheIDUntilTheEnd(t *testing.T) {
 		_, err := s.Stop(t.Context(), 0)
 		stopped <- err
 	}()
-	eventually(t, 5*time.Second, "removing what it can", func() bool { return !state.Exists(socket) })
+	testkit.Eventually(t, "removing what it can", func() bool { return !state.Exists(socket) })
 	sweep(root)
 	if !state.Exists(idFile(root, uid)) || !state.Exists(d.Path) {
 		t.Error("the id or the directory went before the end")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -46,7 +47,7 @@ Seccomp_filters:	2
 
 func TestCheckThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "status")
-	writeFile(t, file, goodStatus)
+	testkit.Write(t, file, goodStatus, 0o644)
 	good, err := state.ReadStatus(file)
 	if err != nil {
 		t.Fatal(err)

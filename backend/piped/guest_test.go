@@ -4,14 +4,17 @@ package piped
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -56,11 +59,19 @@ func TestGuestRefusals(t *testing.T) {
 
 // A terminal would change what passes.
 func TestGuestOnTerminal(t *testing.T) {
-	master, terminal, err := pty.Open()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer master.Close()
+	number, err := unix.IoctlGetUint32(int(master.Fd()), unix.TIOCGPTN)
+	if err := cmp.Or(err, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)); err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer terminal.Close()
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), boxtest.Agent, "guest")

@@ -25,8 +25,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
-	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/internal/descent"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
 

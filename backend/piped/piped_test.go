@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 const planted = "pd-plantedaaaaaa"
@@ -27,26 +28,26 @@ func TestSweepRemovesItsOwnAlone(t *testing.T) {
 		stays   bool
 	}{
 		"a half-made sandbox": {make: func(t *testing.T, root, _ string) {
-			write(t, filepath.Join(abandon(t, root, planted, nil, 0), lockName), "")
+			testkit.Write(t, filepath.Join(abandon(t, root, planted, nil, 0), lockName), "", 0o600)
 		}},
 		"an abandoned sandbox": {make: func(t *testing.T, root, _ string) {
-			write(t, filepath.Join(abandon(t, root, planted, &Record{}, 0), "other"), "")
+			testkit.Write(t, filepath.Join(abandon(t, root, planted, &Record{}, 0), "other"), "", 0o600)
 		}},
 		"files of others": {stays: true, make: func(t *testing.T, root, _ string) {
-			write(t, filepath.Join(abandon(t, root, planted, nil, 0), "thesis"), "")
+			testkit.Write(t, filepath.Join(abandon(t, root, planted, nil, 0), "thesis"), "", 0o600)
 		}},
 		"a lock with text": {stays: true, make: func(t *testing.T, root, _ string) {
-			write(t, filepath.Join(abandon(t, root, planted, nil, 0), lockName), "text")
+			testkit.Write(t, filepath.Join(abandon(t, root, planted, nil, 0), lockName), "text", 0o600)
 		}},
 		"another name": {stays: true, make: func(t *testing.T, root, _ string) {
-			write(t, filepath.Join(abandon(t, root, "pd-photos", nil, 0), lockName), "")
+			testkit.Write(t, filepath.Join(abandon(t, root, "pd-photos", nil, 0), lockName), "", 0o600)
 		}},
 		"a link in the place of a sandbox": {stays: true, make: func(t *testing.T, root, outside string) {
-			write(t, filepath.Join(outside, recordName), "{}")
+			testkit.Write(t, filepath.Join(outside, recordName), "{}", 0o600)
 			link(t, outside, filepath.Join(root, sandboxesDir, planted))
 		}},
 		"a link in the place of all": {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) {
-			write(t, filepath.Join(outside, planted, recordName), "{}")
+			testkit.Write(t, filepath.Join(outside, planted, recordName), "{}", 0o600)
 			replace(t, root, sandboxesDir, func(at string) { link(t, outside, at) })
 		}},
 		"all writable for others": {stays: true, refused: "others can write", make: func(t *testing.T, root, _ string) {
@@ -58,7 +59,7 @@ func TestSweepRemovesItsOwnAlone(t *testing.T) {
 		"a link in the place of ids":        {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) { link(t, outside, filepath.Join(root, IDsDir)) }},
 		"a link in the place of audit":      {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) { link(t, outside, filepath.Join(root, "audit")) }},
 		"a link in the place of unreported": {stays: true, refused: "symbolic link", make: func(t *testing.T, root, outside string) { link(t, outside, filepath.Join(root, unreportedDir)) }},
-		"a file in the place of unreported": {stays: true, refused: "not a directory", make: func(t *testing.T, root, _ string) { write(t, filepath.Join(root, unreportedDir), "") }},
+		"a file in the place of unreported": {stays: true, refused: "not a directory", make: func(t *testing.T, root, _ string) { testkit.Write(t, filepath.Join(root, unreportedDir), "", 0o600) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := t.TempDir()

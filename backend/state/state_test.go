@@ -16,15 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func startError(t *testing.T, err error) *backend.StartError {
 	t.Helper()
@@ -47,7 +41,7 @@ func abandon(t *testing.T, root, id string, r *Record, age time.Duration) string
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, recordName), string(text))
+		testkit.Write(t, filepath.Join(dir, recordName), string(text), 0o600)
 	}
 	old := time.Now().Add(-age)
 	if err := os.Chtimes(dir, old, old); err != nil {
@@ -293,7 +287,7 @@ func TestStateDirOfAnother(t *testing.T) {
 
 func TestStateDirThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	write(t, file, "")
+	testkit.Write(t, file, "", 0o600)
 	_, err := New(filepath.Join(file, "state"), "", nil)
 	if e := startError(t, err); e.Stage != "state" || e.Errno != int(unix.ENOTDIR) || e.Hint == "" {
 		t.Errorf("%+v", e)

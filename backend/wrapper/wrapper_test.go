@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/internal/boxtest"
 	"github.com/paddock-dev/paddock/internal/descent"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )

@@ -27,7 +27,7 @@ type pkg struct {
 	Deps                               []string
 }
 
-// ours says whether the package belongs to this module.
+// ours says whether the package belongs to this repository.
 func (p pkg) ours() bool { return within(p.ImportPath, module) }
 
 // short is the import path below the module, "." for its root.
@@ -52,10 +52,10 @@ var root = sync.OnceValue(func() string {
 	return dir
 })
 
-// graph is every package that a build of this module for Linux contains, by
-// import path. Of tests it knows what they import, not what they link.
+// graph is every package that a build of the product, of its tests' programs and
+// of its benchmarks for Linux contains, by import path. Tests and what only tests import are not part of it.
 var graph = sync.OnceValues(func() (map[string]pkg, error) {
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,TestImports,XTestImports,Deps", "./...", "./test/...", "./bench/...")
 	cmd.Dir = root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	var problems strings.Builder

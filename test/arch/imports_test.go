@@ -142,11 +142,8 @@ func matchesAny(path string, names []string) bool {
 
 // covers says whether a rule for name is about p.
 func covers(p pkg, name string) bool {
-	switch {
-	case name == ".":
+	if name == "." {
 		return p.short() == "."
-	case name == "backend" && within(p.short(), "backend/backendtest"):
-		return false // a suite of tests, over the library
 	}
 	return within(p.short(), name)
 }

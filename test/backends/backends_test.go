@@ -14,14 +14,14 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/backend/backendtest"
 	"github.com/paddock-dev/paddock/backend/codex"
 	"github.com/paddock-dev/paddock/backend/docker"
 	"github.com/paddock-dev/paddock/backend/host"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/wrapper"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
+	"github.com/paddock-dev/paddock/test/backendtest"
 )
 
 func backends() []backend.Backend {

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/paddock-dev/paddock/backend/backendtest"
 	"github.com/paddock-dev/paddock/backend/wrapper"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/test/backendtest"
 )
 
 func TestWrapperBwrap(t *testing.T) {

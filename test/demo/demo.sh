@@ -78,6 +78,7 @@ if [ "$status" -ne 7 ]; then
 fi
 
 title 'A real test suite inside: no network, read-only system, this directory as /workspace'
+export GOWORK=off # tests of the product, with its own modules alone
 go mod download
 goroot=$(go env GOROOT)
 modules=$(go env GOMODCACHE)
@@ -88,7 +89,7 @@ case $goroot in
 *) set -- "$@" --ro "$goroot:/goroot" && goroot=/goroot ;;
 esac
 set -- "$@" --env "PATH=$goroot/bin:/usr/local/bin:/usr/bin:/bin" --env GOMODCACHE=/modules \
-	--env GOPROXY=off --env GOTOOLCHAIN=local --env GOFLAGS=-buildvcs=false \
+	--env GOPROXY=off --env GOWORK=off --env GOTOOLCHAIN=local --env GOFLAGS=-buildvcs=false \
 	--env GOCACHE=/tmp/go-build --env CGO_ENABLED=0
 echo "\$ $paddock run --ro MODULES:/modules --env … -- go test ./wire ./policy/..."
 "$paddock" run "$@" -- go test ./wire ./policy/...

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // killedAttacks end with the death of who would have told: then the next start
@@ -113,7 +115,7 @@ func bySessionForged(shell string) door {
 		answers := strings.Split(strings.TrimSpace(out.String()), "\n")
 		last := answers[len(answers)-1]
 		if len(answers) == 2 && strings.Contains(last, `"exit_code":0`) && !strings.Contains(last, "FAILED") {
-			write(t, filepath.Join(s.ws, "answers"), "forged", 0o644)
+			testkit.Write(t, filepath.Join(s.ws, "answers"), "forged", 0o644)
 		}
 		return strings.Contains(answers[0], ranMark), said.String() + out.String()
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -20,7 +21,7 @@ func TestExistingSetID(t *testing.T) {
 		b := h.start(t, h.spec(h.inside, "none"))
 		for _, how := range []string{"append", "overwrite"} {
 			path := filepath.Join(h.inside, "set-id-"+how)
-			write(t, path, "true program", 0o755)
+			testkit.Write(t, path, "true program", 0o755)
 			h.lend(t)
 			if err := os.Chmod(path, 0o755|os.ModeSetuid); err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -56,7 +57,7 @@ func hostFor(t *testing.T, c column) *host {
 	if c.Level != policy.LevelFull { // which alone can cover them
 		h.state, h.agent = filepath.Join(h.dir, "state"), filepath.Join(binDir, "paddock-agent")
 		mkdir(t, h.state, 0o700)
-		write(t, h.state+"/secret", "of another sandbox", 0o600)
+		testkit.Write(t, h.state+"/secret", "of another sandbox", 0o600)
 	}
 	h.things(t)
 	h.lend(t)
@@ -83,8 +84,8 @@ func passSmallNumbers(t *testing.T) {
 func (h *host) things(t *testing.T) {
 	t.Helper()
 	canary, theirs := filepath.Join(h.dir, "canary"), filepath.Join(h.dir, "program")
-	write(t, canary, "the host's", 0o644)
-	write(t, theirs, "#!/bin/sh\n", 0o755)
+	testkit.Write(t, canary, "the host's", 0o644)
+	testkit.Write(t, theirs, "#!/bin/sh\n", 0o755)
 	abstract := "@" + h.token
 	h.values = []string{
 		"{canary}", canary, "{program}", theirs, "{hostdir}", h.dir, "{token}", h.token, "{up}", strings.Repeat("/..", 16),
@@ -134,7 +135,7 @@ func (h *host) pair(t *testing.T, network string) {
 func (h *host) own(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(h.outside, name)
-	write(t, path, "the victim's", 0o600)
+	testkit.Write(t, path, "the victim's", 0o600)
 	return path
 }
 
@@ -185,21 +186,21 @@ func (h *host) workspace(t *testing.T, dir string) {
 	for _, d := range []string{".git/hooks", ".git/objects", ".git/refs", "bin", "sub/.vscode"} {
 		mkdir(t, filepath.Join(dir, d), 0o755)
 	}
-	write(t, dir+"/.git/HEAD", "ref: refs/heads/main\n", 0o644)
-	write(t, dir+"/.git/config", "[core]\n", 0o644)
-	write(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
-	write(t, filepath.Join(dir, ".envrc"), "true\n", 0o644)
-	write(t, filepath.Join(dir, "own.txt"), "the workspace's", 0o644)
+	testkit.Write(t, dir+"/.git/HEAD", "ref: refs/heads/main\n", 0o644)
+	testkit.Write(t, dir+"/.git/config", "[core]\n", 0o644)
+	testkit.Write(t, dir+"/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
+	testkit.Write(t, filepath.Join(dir, ".envrc"), "true\n", 0o644)
+	testkit.Write(t, filepath.Join(dir, "own.txt"), "the workspace's", 0o644)
 	if h.Level != policy.LevelFull && dir == h.inside {
 		return
 	}
 	mkdir(t, filepath.Join(dir, "state"), 0o700)
-	write(t, dir+"/state/secret", "of another sandbox", 0o600)
+	testkit.Write(t, dir+"/state/secret", "of another sandbox", 0o600)
 	agent, err := os.ReadFile(filepath.Join(binDir, "paddock-agent"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir+"/bin/paddock-agent", string(agent), 0o755)
+	testkit.Write(t, dir+"/bin/paddock-agent", string(agent), 0o755)
 }
 
 // makeTools makes a directory with the attacker.
@@ -210,8 +211,8 @@ func (h *host) makeTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	mkdir(t, h.tools, 0o755)
-	write(t, h.program(), string(program), 0o755)
-	write(t, filepath.Join(h.tools, "data"), "mounted read-only", 0o666)
+	testkit.Write(t, h.program(), string(program), 0o755)
+	testkit.Write(t, filepath.Join(h.tools, "data"), "mounted read-only", 0o666)
 }
 
 // program is the attacker's path on the host.
@@ -220,13 +221,6 @@ func (h *host) program() string { return filepath.Join(h.tools, "attacker") }
 func mkdir(t *testing.T, dir string, mode os.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(dir, mode); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func write(t *testing.T, path, text string, mode os.FileMode) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
 }

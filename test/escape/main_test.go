@@ -8,7 +8,6 @@
 package escape
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +19,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -43,10 +43,6 @@ const (
 // Where the programs of the tests are, built once.
 var binDir string
 
-// wallless says why no sandbox of the full level can be made here, empty where
-// one can.
-var wallless string
-
 // serial tells apart what is made for several tests.
 var serial atomic.Int64
 
@@ -61,7 +57,7 @@ func testMain(m *testing.M) int {
 		defer os.RemoveAll(binDir)
 		defer os.RemoveAll(usualDir())
 	}
-	wallless = probe()
+	boxtest.LookForWalls(linux.New())
 	status := m.Run()
 	if template.dir != "" {
 		_ = os.RemoveAll(template.dir)
@@ -123,16 +119,6 @@ func usualDir() string { return binDir + "-usual" }
 // can make it.
 func suidProgram() string { return filepath.Join(binDir, "set-id-attacker") }
 
-// probe looks for user namespaces alone: whatever else is missing must fail.
-func probe() string {
-	for _, f := range linux.New().Probe(context.Background()).Features {
-		if f.Name == "user namespaces" && !f.OK {
-			return "user namespaces are forbidden here: " + f.Detail
-		}
-	}
-	return ""
-}
-
 func requireWalls(t *testing.T, level string) {
 	t.Helper()
 	if level == policy.LevelLandlock {
@@ -141,9 +127,7 @@ func requireWalls(t *testing.T, level string) {
 		}
 		return
 	}
-	if wallless != "" {
-		t.Skip(wallless)
-	}
+	boxtest.RequireWalls(t)
 }
 
 // who runs the tests.
@@ -178,7 +162,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	dir := hostDir(t)
 	program, cells := filepath.Join(dir, "escape.test"), filepath.Join(dir, "tmp", "cells")
-	write(t, program, string(self), 0o755)
+	testkit.Write(t, program, string(self), 0o755)
 	mkdir(t, filepath.Dir(cells), 0o755)
 	if err := os.Chown(filepath.Dir(cells), ordinaryID, ordinaryID); err != nil {
 		t.Fatal(err)

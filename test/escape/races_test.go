@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -69,7 +70,7 @@ func TestSwappedTarget(t *testing.T) {
 	h := newHost(t, column{who(), policy.LevelFull})
 	mkdir(t, h.inside+"/target", 0o755)
 	mkdir(t, h.dir+"/shown", 0o755)
-	write(t, h.dir+"/shown/mark", "shown", 0o644)
+	testkit.Write(t, h.dir+"/shown/mark", "shown", 0o644)
 	if err := os.Symlink("/usr/lib", filepath.Join(h.inside, "link")); err != nil {
 		t.Fatal(err)
 	}

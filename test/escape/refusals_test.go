@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -40,7 +41,7 @@ func (h *host) copyPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(h.programs, name), string(text), 0o755)
+		testkit.Write(t, filepath.Join(h.programs, name), string(text), 0o755)
 	}
 	h.lend(t)
 }
@@ -87,7 +88,7 @@ func TestRefusedSpecs(t *testing.T) {
 	requireWalls(t, policy.LevelFull)
 	h := newHost(t, column{who(), policy.LevelFull})
 	spec := filepath.Join(h.dir, "spec.yaml")
-	write(t, spec, "workspace: {access: ro}\n", 0o644)
+	testkit.Write(t, spec, "workspace: {access: ro}\n", 0o644)
 	h.values = append(h.values, "{spec}", spec)
 	h.refused(t, []refusal{
 		{"swap without memory", []string{"--swap", "1MiB"}, []string{"--swap", "give --memory too"}},

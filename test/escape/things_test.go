@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -108,7 +109,7 @@ func messageQueue(t *testing.T, name string) string {
 func (h *host) sharedFile(t *testing.T) string {
 	t.Helper()
 	path := "/dev/shm/" + h.token
-	write(t, path, "shared", 0o666)
+	testkit.Write(t, path, "shared", 0o666)
 	t.Cleanup(func() { _ = os.Remove(path) })
 	return path
 }

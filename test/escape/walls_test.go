@@ -17,9 +17,10 @@ import (
 	"github.com/paddock-dev/paddock/backend/docker"
 	"github.com/paddock-dev/paddock/backend/linux"
 	"github.com/paddock-dev/paddock/backend/wrapper"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/engines"
 	"github.com/paddock-dev/paddock/policy"
-	"github.com/paddock-dev/paddock/test/engines"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -35,8 +36,8 @@ type otherWall struct {
 func otherWalls() []otherWall {
 	return []otherWall{
 		{policy.BackendLinux, func(*testing.T, string) (backend.Backend, policy.Spec, error) {
-			if wallless != "" {
-				return nil, policy.Spec{}, errors.New(wallless)
+			if boxtest.Wallless != "" {
+				return nil, policy.Spec{}, errors.New(boxtest.Wallless)
 			}
 			return linux.New(), policy.Spec{}, nil
 		}},
@@ -169,7 +170,7 @@ func (h *host) behind(t *testing.T, b backend.Backend, spec policy.Spec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(h.inside, "attacker"), string(program), 0o755)
+	testkit.Write(t, filepath.Join(h.inside, "attacker"), string(program), 0o755)
 	s, err := boxtest.Start(t.Context(), b, backend.Request{Spec: spec, Agent: h.agent, StateDir: h.state})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // What an agent writes: a server that tells Fibonacci numbers, wrong at first;
@@ -70,7 +72,7 @@ print "ok\n";
 
 // TestAgent does what an agent does with a task, from the sandbox to the export.
 func TestAgent(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, program := range []string{"perl", "bash"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed here", program)

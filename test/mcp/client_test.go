@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // agent is a client with an agent's loop, whose model is scripted: its machine has a
@@ -35,7 +38,7 @@ const hangs = 5 * time.Minute
 // newAgent prepares what a client of this package of npm's needs.
 func newAgent(t *testing.T, pkg string) *agent {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireSuites(t)
 	requireTime(t)
 	t.Parallel()
@@ -148,7 +151,7 @@ func (a *agent) abort(t *testing.T, r *running, sig syscall.Signal) {
 // check compares what the model was given with the tasks, and notes what it paid.
 func (a *agent) check(t *testing.T) {
 	t.Helper()
-	eventually(t, "the processes of the aborted command are not gone", func() bool { return len(marked(a.mark)) == 0 })
+	testkit.Eventually(t, "the processes of the aborted command are not gone", func() bool { return len(marked(a.mark)) == 0 })
 	had := a.model.had("tasks")
 	a.tasks.check(t, had, a.workspace)
 	a.model.mu.Lock()

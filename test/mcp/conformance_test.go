@@ -88,7 +88,7 @@ func checksOf(t *testing.T, results, scenario string) (checks []check) {
 	return checks
 }
 
-// reports are what testsum prints at the end of the run.
+// reports are what test/summary prints at the end of the run.
 var reports strings.Builder
 
 func report(title string, lines []string) {

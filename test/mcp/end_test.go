@@ -12,6 +12,9 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // long are calls that last until they are cancelled; MARK in them becomes the
@@ -43,7 +46,7 @@ var keeps = map[string]bool{"shell_open": true}
 // TestCancel cancels every long tool, which has to answer at once and leave no
 // process.
 func TestCancel(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireTime(t)
 	c := startStdio(t, everything(t))
 	offered := c.tools(t)
@@ -66,7 +69,7 @@ func TestCancel(t *testing.T) {
 				done <- err
 			}()
 			if strings.Contains(l.args, "MARK") {
-				eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
+				testkit.Eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
 			} else {
 				time.Sleep(50 * time.Millisecond) // nothing tells that it waits
 			}
@@ -80,7 +83,7 @@ func TestCancel(t *testing.T) {
 				t.Fatal("it is not cancelled")
 			}
 			if !keeps[l.tool] {
-				eventually(t, "its processes are not gone", func() bool { return len(marked(mark)) == 0 })
+				testkit.Eventually(t, "its processes are not gone", func() bool { return len(marked(mark)) == 0 })
 			}
 			c.call(t, "exec", map[string]any{"command": "true"}) // the server goes on
 		})
@@ -89,7 +92,7 @@ func TestCancel(t *testing.T) {
 
 // TestCancelBeside cancels one of two calls; the other goes on to its end.
 func TestCancelBeside(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	c := startStdio(t, plain(t))
 	c.call(t, "exec", map[string]any{"command": "mkfifo wait"})
 	gone, stays := newMark(), newMark()
@@ -102,9 +105,9 @@ func TestCancelBeside(t *testing.T) {
 	go func() {
 		beside <- fmt.Sprint(c.call(t, "exec", map[string]any{"command": "read x <wait; echo $x; : " + stays})["stdout"])
 	}()
-	eventually(t, "not both are started", func() bool { return len(marked(gone)) > 0 && len(marked(stays)) > 0 })
+	testkit.Eventually(t, "not both are started", func() bool { return len(marked(gone)) > 0 && len(marked(stays)) > 0 })
 	cancel()
-	eventually(t, "the cancelled one is not gone", func() bool { return len(marked(gone)) == 0 })
+	testkit.Eventually(t, "the cancelled one is not gone", func() bool { return len(marked(gone)) == 0 })
 	c.call(t, "exec", map[string]any{"command": "echo done >wait"})
 	if got := <-beside; got != "done\n" {
 		t.Errorf("the other call answered %q", got)
@@ -114,7 +117,7 @@ func TestCancelBeside(t *testing.T) {
 // TestClientGone kills the client's end in the middle of work: whatever it had
 // started is gone, and so is the server.
 func TestClientGone(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := everything(t)
 	cmd := s.command()
 	in, err := cmd.StdinPipe()
@@ -143,7 +146,7 @@ func TestClientGone(t *testing.T) {
 	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "not all is started", func() bool { return len(marked(mark)) >= 6 })
+	testkit.Eventually(t, "not all is started", func() bool { return len(marked(mark)) >= 6 })
 	_, _ = in.Close(), out.Close() // as the kernel does for who is killed
 	awaitEnd(t, cmd, log)
 	if left := marked(mark); len(left) > 0 {
@@ -174,7 +177,7 @@ func toolCall(id int, tool, args string) string {
 // TestSessionGone ends one client's session over HTTP in the middle of a call;
 // another's goes on.
 func TestSessionGone(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	h := startHTTP(t, plain(t), "--no-auth")
 	gone, stays := h.connect(t, ""), h.connect(t, "")
 	mark := newMark()
@@ -183,12 +186,12 @@ func TestSessionGone(t *testing.T) {
 	go func() {
 		_, _ = gone.session.CallTool(ctx, &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "sleep " + mark}}) // it is cut off
 	}()
-	eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
+	testkit.Eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
 	cancel()
 	if err := gone.session.Close(); err != nil {
 		t.Logf("the session's end: %v", err)
 	}
-	eventually(t, "its process is not gone", func() bool { return len(marked(mark)) == 0 })
+	testkit.Eventually(t, "its process is not gone", func() bool { return len(marked(mark)) == 0 })
 	if got := stays.call(t, "exec", map[string]any{"command": "echo here"}); got["stdout"] != "here\n" {
 		t.Errorf("the other session: %v", got)
 	}

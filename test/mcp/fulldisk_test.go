@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // smallDisk is a server whose directory of state is a file system of its own, of 4 MiB,
@@ -74,7 +76,7 @@ func fillUp(t *testing.T, disk string) (free func()) {
 // TestFullDisk: what cannot be put on record is not done, what ends something is, and
 // once there is room again all of it goes on, with a record that is whole.
 func TestFullDisk(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	s.profile = "full"
 	c, disk, beside := smallDisk(t, s)
@@ -142,7 +144,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestFullDiskBestEffort: who wants it so has everything go on, and is told.
 func TestFullDiskBestEffort(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	c, disk, _ := smallDisk(t, s, "--audit", "best-effort")
 	c.call(t, "exec", map[string]any{"command": "true"})

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // project is a project whose server an installation has set up.
@@ -73,7 +76,7 @@ func (c *client) held(t *testing.T, path string) {
 // TestHeld: once commands have made what clients obey when they start, nothing more is
 // done, by the next server neither, until the user has looked.
 func TestHeld(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, tt := range map[string]struct {
 		tool string
 		args map[string]any
@@ -99,7 +102,7 @@ func TestHeld(t *testing.T) {
 				t.Fatal(textOf(got))
 			}
 			made := filepath.Join(p.workspace, tt.path)
-			eventually(t, "it is not made", func() bool { _, err := os.Lstat(made); return err == nil })
+			testkit.Eventually(t, "it is not made", func() bool { _, err := os.Lstat(made); return err == nil })
 			if !tt.late {
 				c.held(t, tt.path)
 				c.held(t, tt.path)
@@ -126,7 +129,7 @@ func TestHeld(t *testing.T) {
 // TestHeldIsKept: who installs again keeps what commands have made, which commands
 // cannot change any more.
 func TestHeldIsKept(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	p := newProject(t)
 	said := p.paddock(t, "mcp", "install", "--client", "claude-code", "--command", filepath.Join(binDir, "paddock"))
 	for _, want := range []string{"DELETE any file", "such as .mcp.json", "until you have looked at it", "made .claude, empty"} {
@@ -163,7 +166,7 @@ func TestHeldIsKept(t *testing.T) {
 // TestNotHeld: what was there before, what the client writes into what was there, and a
 // server that no installation has set up.
 func TestNotHeld(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	p := newProject(t)
 	made := filepath.Join(p.workspace, ".claude")
 	c := p.start(t)
@@ -195,7 +198,7 @@ func TestNotHeld(t *testing.T) {
 // TestHeldAfterAKill: a server that was killed says nothing; the next one does, once a
 // sandbox has compared.
 func TestHeldAfterAKill(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	p := newProject(t)
 	c := p.start(t)
 	if got := c.try(t, "exec", map[string]any{"command": "mkdir -p sub/.claude"}); got.IsError {
@@ -209,7 +212,7 @@ func TestHeldAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.session.Close() // it was killed
-	eventually(t, "no server is held", func() bool {
+	testkit.Eventually(t, "no server is held", func() bool {
 		next := p.start(t)
 		defer func() { _ = next.session.Close() }() // its status may say that it could not start
 		_ = next.try(t, "exec", map[string]any{"command": "true"})
@@ -220,7 +223,7 @@ func TestHeldAfterAKill(t *testing.T) {
 // TestHeldWhole: where commands have made more than a record names, or what it cannot
 // name, all of the project is to be looked at.
 func TestHeldWhole(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, command := range map[string]string{
 		"many":           "for i in $(seq 1100); do mkdir a$i; echo '{}' >a$i/.mcp.json; done",
 		"hidden by many": "for i in $(seq 1100); do mkdir a$i; echo x >a$i/.envrc; done; mkdir zz; echo '{}' >zz/.mcp.json",

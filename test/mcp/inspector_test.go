@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // TestInspectorHTTP lists and calls every tool with the official inspector's
 // command line, over HTTP: each call is a client, and a session, of its own.
 func TestInspectorHTTP(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireSuites(t)
 	requireTime(t)
 	t.Parallel()
@@ -35,7 +37,7 @@ func TestInspectorHTTP(t *testing.T) {
 // has to stay for all calls: the inspector's program for connections that stay
 // has it. The one for single calls is tried as well.
 func TestInspectorStdio(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireSuites(t)
 	requireTime(t)
 	t.Parallel()

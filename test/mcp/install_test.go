@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // install runs paddock mcp install in a directory, and returns what it said. The
@@ -49,7 +51,7 @@ func setUp(t *testing.T, dir string, status int, args ...string) (stdout, stderr
 
 // TestInstalled starts the server as the file that was written says.
 func TestInstalled(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	dir := publicDir(t)
 	for _, want := range []string{"wrote the server paddock into ", "has the server paddock already"} {
 		if out, _ := install(t, dir, 0, "--client", "claude-code", "--scope", "project", "--workspace", dir, "--profile", "run"); !strings.Contains(out, want) {
@@ -155,7 +157,7 @@ func TestInstallLeavesAlone(t *testing.T) {
 // TestInstallOverLinkedWorkspace: a workspace behind a link that commands of a sandbox
 // made is not approved under the name to which the link leads.
 func TestInstallOverLinkedWorkspace(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, planted := range []bool{true, false} {
 		dir, elsewhere, home := publicDir(t), publicDir(t), t.TempDir()
 		link := exec.CommandContext(t.Context(), "ln", "-s", elsewhere, "sub")
@@ -320,7 +322,7 @@ func TestInstallHandsOn(t *testing.T) {
 // TestSandboxFlags: the flags of run say what the sandbox of models is, over a spec,
 // and a hint names one of these for what is refused.
 func TestSandboxFlags(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	dir, data := publicDir(t), publicDir(t)
 	spec := filepath.Join(t.TempDir(), "spec.yaml")
 	if err := errors.Join(os.WriteFile(filepath.Join(data, "x"), []byte("here\n"), 0o644), os.WriteFile(spec, []byte("env: {B: spec, A: spec}\n"), 0o600)); err != nil {
@@ -346,7 +348,7 @@ func TestSandboxFlags(t *testing.T) {
 
 // TestProjectAlone: a client that was started outside of the project is offered nothing.
 func TestProjectAlone(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	dir := publicDir(t)
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
@@ -374,7 +376,7 @@ func TestProjectAlone(t *testing.T) {
 // TestInstallOverLinks: a link that commands of a sandbox made leads the installation
 // nowhere; one of the user's own does.
 func TestInstallOverLinks(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, tt := range map[string]struct {
 		client, scope string
 		plant         string // by whoever makes the link

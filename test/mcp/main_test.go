@@ -11,7 +11,6 @@
 package mcp
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,16 +18,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // Where the programs under test are, built once; with-fixtures is a server with those
 // of the conformance suite.
 var binDir string
-
-// wallless says why no sandbox can be made here, empty where one can.
-var wallless string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -44,7 +40,7 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	binDir = dir
-	wallless = probe()
+	boxtest.LookForWalls(linux.New())
 	status := m.Run()
 	if len(paid.lines) > 0 {
 		slices.Sort(paid.lines)
@@ -69,18 +65,4 @@ func build(dir string) error {
 		}
 	}
 	return nil
-}
-
-// probe looks for user namespaces alone: whatever else is missing must fail.
-func probe() string {
-	report, err := paddock.Probe(context.Background(), paddock.Options{})
-	if err != nil {
-		return err.Error()
-	}
-	for _, f := range report.Features {
-		if f.Name == "user namespaces" && !f.OK {
-			return "user namespaces are forbidden here: " + f.Detail
-		}
-	}
-	return ""
 }

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // TestTwoPrincipals lets two work at once, with the same names for what they make.
 func TestTwoPrincipals(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	s.profile = "full"
 	dirs := []string{publicDir(t), publicDir(t)}
@@ -74,7 +76,7 @@ func TestTwoPrincipals(t *testing.T) {
 
 // TestManyCalls makes 1,000 calls from 16 sessions at once.
 func TestManyCalls(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireTime(t)
 	const sessions, calls = 16, 1000
 	s := plain(t)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // refusal is what a command of the program says first.
@@ -133,7 +135,7 @@ func TestErrorsNameOptionsOfTheServer(t *testing.T) {
 
 // TestErrorsNameFieldsOfTools: a model reads of the fields that it gave.
 func TestErrorsNameFieldsOfTools(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	s.profile = "full"
 	c := startStdio(t, s)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // nonsense is one set of arguments that make no sense.
@@ -36,7 +38,7 @@ var otherwise = map[string]string{
 
 // TestNonsense sends nonsense to every field of every tool.
 func TestNonsense(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireTime(t)
 	c := startStdio(t, everything(t))
 	tools := c.tools(t)

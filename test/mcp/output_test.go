@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // TestMuchOutput prints 100 MiB: the answer has its head and tail, the rest can
 // be read as far as it is kept, and the server stays small.
 func TestMuchOutput(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	requireTime(t)
 	c := startStdio(t, plain(t))
 	c.call(t, "exec", map[string]any{"command": "true"})

@@ -11,13 +11,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // TestPlanted: what a model plants for the host to run is told on the server's
 // standard error when the server ends, by the end of its input or by a signal, and
 // it is on record.
 func TestPlanted(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, end := range map[string]func(in io.Closer, server *os.Process) error{
 		"the end of the input": func(in io.Closer, _ *os.Process) error { return in.Close() },
 		"a signal":             func(_ io.Closer, server *os.Process) error { return server.Signal(syscall.SIGTERM) },
@@ -42,7 +45,7 @@ func TestPlanted(t *testing.T) {
 			if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "nothing is planted", func() bool {
+			testkit.Eventually(t, "nothing is planted", func() bool {
 				_, err := os.Stat(filepath.Join(s.workspace, "done"))
 				return err == nil
 			})
@@ -67,7 +70,7 @@ func TestPlanted(t *testing.T) {
 // TestGitAdded: what a model adds to its copy of git's configuration is told on the
 // server's log, and the operator's to take over.
 func TestGitAdded(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not there to work with")
 	}
@@ -93,7 +96,7 @@ func TestGitAdded(t *testing.T) {
 	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "nothing is done", func() bool {
+	testkit.Eventually(t, "nothing is done", func() bool {
 		_, err := os.Stat(filepath.Join(s.workspace, "done"))
 		return err == nil
 	})
@@ -131,7 +134,7 @@ func plantBy(t *testing.T, s setup, log io.Writer) (cmd *exec.Cmd, in io.WriteCl
 		t.Fatal(err)
 	}
 	done := filepath.Join(s.workspace, "done")
-	eventually(t, "nothing is planted", func() bool {
+	testkit.Eventually(t, "nothing is planted", func() bool {
 		_, err := os.Stat(done)
 		return err == nil
 	})
@@ -144,7 +147,7 @@ func plantBy(t *testing.T, s setup, log io.Writer) (cmd *exec.Cmd, in io.WriteCl
 // TestPlantedByAKilledServer: the operator of the next server is told, once, and
 // the model that speaks to it is not.
 func TestPlantedByAKilledServer(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	cmd, _ := plantBy(t, s, io.Discard)
 	if err := cmd.Process.Kill(); err != nil {
@@ -152,7 +155,7 @@ func TestPlantedByAKilledServer(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	told := 0
-	eventually(t, "no operator is told", func() bool {
+	testkit.Eventually(t, "no operator is told", func() bool {
 		next := s.command()
 		log, answers := &notes{}, &notes{}
 		next.Stdout, next.Stderr = answers, log
@@ -171,7 +174,7 @@ func TestPlantedByAKilledServer(t *testing.T) {
 		if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 			t.Error(err)
 		}
-		eventually(t, "no answer", func() bool { return strings.Contains(answers.String(), `"id":2`) })
+		testkit.Eventually(t, "no answer", func() bool { return strings.Contains(answers.String(), `"id":2`) })
 		if err := in.Close(); err != nil {
 			t.Error(err)
 		}
@@ -194,7 +197,7 @@ func TestPlantedByAKilledServer(t *testing.T) {
 
 // TestChangedPrograms: what runs by name is told to the operator, too, and on record.
 func TestChangedPrograms(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	log := &notes{}
 	cmd, in := plantBy(t, s, log)

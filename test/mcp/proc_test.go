@@ -17,16 +17,6 @@ const patience = 60 * time.Second
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
 var marks int
 
 // newMark is a text that occurs nowhere else on the host.

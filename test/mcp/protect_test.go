@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // hostGit runs git on the host, in a repository.
@@ -24,7 +26,7 @@ func hostGit(t *testing.T, dir string, args ...string) string {
 // TestProtectedWorkspaces: a model that names what the host obeys, or what holds
 // it, as a workspace of its own gains nothing by it, whoever it speaks through.
 func TestProtectedWorkspaces(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not there to be misled")
 	}

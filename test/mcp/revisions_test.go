@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // revisions of the protocol that the server offers.
@@ -18,7 +20,7 @@ var revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 // next one ask by a method that those do not have, and are answered as by a server that
 // knows nothing of it: then they initialize.
 func TestRevisions(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, revision := range append(revisions, "2026-07-28") {
 		t.Run(revision, func(t *testing.T) {
 			want := revision

@@ -19,13 +19,6 @@ import (
 	"github.com/paddock-dev/paddock/privilege/stores"
 )
 
-func requireWalls(t *testing.T) {
-	t.Helper()
-	if wallless != "" {
-		t.Skip(wallless)
-	}
-}
-
 // setup is where a server runs, and how.
 type setup struct {
 	workspace string

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // startWithSpec starts a server with all tools, under a spec of the operator's.
@@ -26,7 +29,7 @@ func startWithSpec(t *testing.T, spec string) *client {
 // TestOperatorsRedaction: the rules of the operator's spec hold for what models run,
 // who may repeat them, and may put none in their place.
 func TestOperatorsRedaction(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	c := startWithSpec(t, `redaction: [{type: email}, {name: ticket, pattern: "JIRA-[0-9]+", strategy: hash}]`)
 	const prints = "echo ann@example.org JIRA-12"
 	const want = "[REDACTED_EMAIL] <ticket_hash:07a0256c>"
@@ -72,7 +75,7 @@ func TestOperatorsRedaction(t *testing.T) {
 // limit, whatever time it asks for; the answer says so. What it asks for sleeps far
 // longer than the test may take.
 func TestOperatorsTimeout(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	c := startWithSpec(t, "limits: {timeout: 2s}")
 	const operators = "2s, limits.timeout, which the operator has set"
 	mark := newMark()
@@ -102,17 +105,17 @@ func TestOperatorsTimeout(t *testing.T) {
 	}
 	// In the background, and on a terminal.
 	begun := c.call(t, "exec", map[string]any{"command": long, "background": true, "timeout": "20m"})
-	eventually(t, "a command in the background goes on", func() bool {
+	testkit.Eventually(t, "a command in the background goes on", func() bool {
 		return strings.Contains(textOf(c.try(t, "output_read", map[string]any{"output": begun["exec"], "wait": "1s"})), "timed out")
 	})
 	c.call(t, "shell_open", map[string]any{"shell_id": "main", "command": long})
-	eventually(t, "a shell goes on", func() bool {
+	testkit.Eventually(t, "a shell goes on", func() bool {
 		out := c.call(t, "shell_read", map[string]any{"shell_id": "main"})
 		ended, _ := out["ended_by"].(string)
 		return out["state"] == "stopped" && strings.HasPrefix(ended, operators)
 	})
 	c.call(t, "shell_close", map[string]any{"shell_id": "main"})
-	eventually(t, "something is left", func() bool { return len(marked(mark)) == 0 })
+	testkit.Eventually(t, "something is left", func() bool { return len(marked(mark)) == 0 })
 	// The control: what is shorter is left alone, and so are services, which are
 	// made to stay.
 	if out := c.call(t, "exec", map[string]any{"command": "sleep 0.1; exit 3", "timeout": "20m"}); out["exit_code"] != 3.0 || out["time_limit"] != nil {
@@ -129,7 +132,7 @@ func TestOperatorsTimeout(t *testing.T) {
 
 // TestOwnTimeout: without a limit of the operator's a call's own time holds, and is told.
 func TestOwnTimeout(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	c := startWithSpec(t, "hostname: box")
 	c.call(t, "session_open", map[string]any{"session_id": "s"})
 	for tool, args := range map[string]map[string]any{

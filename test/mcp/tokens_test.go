@@ -16,6 +16,9 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // busy starts a command that lasts, in the background, and one that is waited
@@ -31,14 +34,14 @@ func (c *client) busy(t *testing.T, mark string) <-chan error {
 		}
 		done <- err
 	}()
-	eventually(t, "nothing is started", func() bool { return len(marked(mark)) >= 3 })
+	testkit.Eventually(t, "nothing is started", func() bool { return len(marked(mark)) >= 3 })
 	return done
 }
 
 // TestRevoked takes a token away from a client that is at work: it is refused from
 // then on, what it had started is gone, and others go on.
 func TestRevoked(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	ann, ben := s.token(t, "ann", publicDir(t)), s.token(t, "ben", publicDir(t))
 	h := startHTTP(t, s)
@@ -53,7 +56,7 @@ func TestRevoked(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the command was not ended")
 	}
-	eventually(t, "its processes are not gone", func() bool { return len(marked(mark)) == 0 })
+	testkit.Eventually(t, "its processes are not gone", func() bool { return len(marked(mark)) == 0 })
 	if len(marked(other)) < 3 {
 		t.Error("another principal's processes are gone")
 	}
@@ -71,7 +74,7 @@ func TestRevoked(t *testing.T) {
 // TestOneOfTwoTokens takes one token of a principal away: what was asked with it
 // ends, and what the principal has stays.
 func TestOneOfTwoTokens(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	first := s.token(t, "ann", s.workspace)
 	var second struct{ Token string }
@@ -87,12 +90,12 @@ func TestOneOfTwoTokens(t *testing.T) {
 		_, err := gone.session.CallTool(t.Context(), &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "sleep " + waited}})
 		done <- err
 	}()
-	eventually(t, "nothing is started", func() bool { return len(marked(waited)) > 0 && len(marked(kept)) > 0 })
+	testkit.Eventually(t, "nothing is started", func() bool { return len(marked(waited)) > 0 && len(marked(kept)) > 0 })
 	s.paddock(t, "token", "revoke", strings.Split(first, "_")[1])
 	if err := <-done; err == nil {
 		t.Error("the command was not ended")
 	}
-	eventually(t, "its process is not gone", func() bool { return len(marked(waited)) == 0 })
+	testkit.Eventually(t, "its process is not gone", func() bool { return len(marked(waited)) == 0 })
 	stays.call(t, "exec", map[string]any{"command": "true"})
 	if len(marked(kept)) == 0 {
 		t.Error("what the other session started is gone")
@@ -102,7 +105,7 @@ func TestOneOfTwoTokens(t *testing.T) {
 // TestAskedToEnd asks a server that is at work to end: it does, with all that it
 // has started.
 func TestAskedToEnd(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	cmd := s.program("--http", "unix://"+filepath.Join(s.state, "mcp.sock"), "--no-auth", "--workspace", s.workspace)
 	if err := os.MkdirAll(s.state, 0o700); err != nil {
@@ -114,7 +117,7 @@ func TestAskedToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(s.state, "mcp.sock")
-	eventually(t, "it does not listen", func() bool { _, err := os.Stat(path); return err == nil })
+	testkit.Eventually(t, "it does not listen", func() bool { _, err := os.Stat(path); return err == nil })
 	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: overSocket(path), MaxRetries: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +153,7 @@ func overSocket(path string) *http.Client {
 // TestTokenBounds: a principal has what its token says and what its name was
 // granted, and nothing of the operator's.
 func TestTokenBounds(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := plain(t)
 	s.profile = "full"
 	own := publicDir(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -226,7 +227,7 @@ func fits(t *testing.T, tool *sdk.Tool, structured json.RawMessage) {
 
 // TestTools calls every tool with the protocol's own Go client.
 func TestTools(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	c := startStdio(t, everything(t))
 	tools := c.tools(t)
 	runExamples(t, tools, c.caller())
@@ -252,7 +253,7 @@ func (c *client) caller() caller {
 
 // TestProfiles counts the tools of each profile, and those of who holds nothing.
 func TestProfiles(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for profile, least := range map[string]op.Profile{"run": op.ProfileRun, "workspace": op.ProfileWorkspace, "full": op.ProfileFull} {
 		s := plain(t)
 		s.profile = profile

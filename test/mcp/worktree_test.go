@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // TestLinkedWorktree: a server in a linked worktree has its git work, and a model can
 // mount the repository nowhere else.
 func TestLinkedWorktree(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not there to work with")
 	}
@@ -44,7 +47,7 @@ func TestLinkedWorktree(t *testing.T) {
 	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no commit is made", func() bool {
+	testkit.Eventually(t, "no commit is made", func() bool {
 		_, err := os.Stat(filepath.Join(s.workspace, "done"))
 		return err == nil && strings.Contains(answers.String(), `"id":3`)
 	})

@@ -122,7 +122,7 @@ func furnish(cache, root string) error {
 	home := filepath.Join(root, home)
 	clone := filepath.Join(home, "paddock")
 	for _, args := range [][]string{
-		{"go", "mod", "download"},
+		{"make", "modules"},
 		{"cp", "-a", "--reflink=auto", filepath.Join(cache, "root"), root},
 		{"git", "-c", "safe.directory=*", "clone", "--quiet", "--no-local", ".", clone}, // --no-local: no file is shared with the tree
 		{"sh", "-c", `git -c safe.directory='*' ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for f; do [ ! -e "$f" ] || echo "$f"; done' sh | tar -cf - -T - | tar -xf - -C "$0"`, clone},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // changesSite is a workspace, and a state directory of its own.
@@ -21,7 +22,7 @@ type changesSite struct{ ws, state string }
 
 func newChangesSite(t *testing.T, script string) changesSite {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	s := changesSite{filepath.Join(t.TempDir(), "ws"), filepath.Join(t.TempDir(), "state")}
 	if err := os.Mkdir(s.ws, 0o755); err != nil {
 		t.Fatal(err)

@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // At a terminal nothing is added before somebody has seen all of it and said yes.
 func TestGitAcceptAsks(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	ws := t.TempDir()
 	if out, err := exec.Command("git", "init", "-q", ws).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

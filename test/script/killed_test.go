@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // However early paddock is killed, and whatever else starts meanwhile, nothing
 // of its sandbox stays: no process of the command, no agent, no child on its way.
 func TestKilledWhileItStarts(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	levels := map[string][]string{"full": nil}
 	if confine.LandlockABI() >= confine.LandlockScopesABI {
 		levels["landlock"] = []string{"--level", "landlock", "--allow-degraded", "identity"}

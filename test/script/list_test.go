@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // listing is what paddock list --json says.
@@ -35,7 +37,7 @@ func outputOf(t *testing.T, cmd *exec.Cmd) string {
 }
 
 func TestListShowsWhatRuns(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	state := t.TempDir()
 	if got := outputOf(t, inState(t, state, "list")); got != "no sandbox runs\n" {
 		t.Errorf("before anything runs: %q", got)

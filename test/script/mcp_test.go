@@ -8,12 +8,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // TestModelsServerEnds ends a server for models in the middle of its work: it
 // exits in order, with nothing left of what it has started.
 func TestModelsServerEnds(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	signal := func(s syscall.Signal) func(*os.Process, io.Closer, io.Closer) {
 		return func(p *os.Process, _, _ io.Closer) { _ = p.Signal(s) }
 	}

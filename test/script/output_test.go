@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // bulk is how much a command prints here, in bytes.
@@ -61,7 +63,7 @@ func agentOf(pid int) int {
 }
 
 func TestBulkOutputIsWhole(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := paddockCommand(t, "run", "--", "cat", "big")
 	want := randomFile(t, filepath.Join(cmd.Dir, "big"))
 	out, err := cmd.StdoutPipe()
@@ -92,7 +94,7 @@ func TestBulkOutputIsWhole(t *testing.T) {
 
 // Where both streams go into one pipe, what was printed first comes first.
 func TestOneStreamForBothKeepsTheOrder(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := paddockCommand(t, "run", "--", "sh", "-c", `i=0; while [ $i -lt 2000 ]; do echo $i; echo $((i+1)) >&2; i=$((i+2)); done; exit 6`)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, as 2>&1 makes it
@@ -113,7 +115,7 @@ func TestOneStreamForBothKeepsTheOrder(t *testing.T) {
 
 // A command can open its own output by name, and the caller's pipe not at all.
 func TestOutputByName(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := exec.Command("sh", "-c", `cd "$1" && { "$0" run -- sh -c "echo out >/dev/stdout; echo err >/dev/stderr; stat -Lc %i /proc/self/fd/1"; stat -Lc %i /proc/self/fd/1; } 2>&1 | cat`,
 		binDir+"/paddock", t.TempDir())
 	cmd.Env = append(os.Environ(), "PADDOCK_STATE_DIR="+stateDir)

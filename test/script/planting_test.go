@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // What the host side reads of a workspace, or beside it, by name.
@@ -59,7 +61,7 @@ func plant(root *os.Root, outside string) {
 // However a workspace changes while sandboxes over it start, each start ends with
 // success or with a clear error, in bounded memory, and none follows a link out.
 func TestStartsAmidPlanting(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	const (
 		starts    = 200
 		workers   = 4

@@ -12,7 +12,6 @@
 package script
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,15 +27,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // The programs under test, built once, and where they keep state.
 var binDir, stateDir string
-
-// wallless says why no sandbox can be made here, empty where one can.
-var wallless string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -57,32 +53,11 @@ func testMain(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "cannot build paddock: %v\n%s", err, out)
 		return 1
 	}
-	wallless = probe()
+	boxtest.LookForWalls(linux.New())
 	if signal.Ignored(syscall.SIGHUP) { // under nohup; what is started here would ignore it, too
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	return m.Run()
-}
-
-// probe looks for user namespaces alone: whatever else is missing must fail.
-func probe() string {
-	report, err := paddock.Probe(context.Background(), paddock.Options{})
-	if err != nil {
-		return err.Error()
-	}
-	for _, f := range report.Features {
-		if f.Name == "user namespaces" && !f.OK {
-			return "user namespaces are forbidden here: " + f.Detail
-		}
-	}
-	return ""
-}
-
-func requireWalls(t *testing.T) {
-	t.Helper()
-	if wallless != "" {
-		t.Skip(wallless)
-	}
 }
 
 var marks atomic.Int64
@@ -93,7 +68,7 @@ func newMark() string {
 }
 
 func TestScripts(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,

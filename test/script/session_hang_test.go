@@ -9,12 +9,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // Nobody waits for a startup or a shutdown command that hangs: a signal ends it,
 // with all it has started, and the temporary workspace goes.
 func TestSignalsEndASessionThatHangs(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for _, tt := range []struct {
 		flag   string
 		number syscall.Signal
@@ -58,7 +60,7 @@ func TestSignalsEndASessionThatHangs(t *testing.T) {
 
 // A program that asks has its answer, whenever it ends the session.
 func TestTermAnswersTheRequestThatRuns(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := paddockCommand(t, "session", "--json", "-w", ".")
 	input, output := startPiped(t, cmd)
 	if _, err := io.WriteString(input, `{"id":1,"command":"sh -c 'touch begun; exec sleep 1000'"}`+"\n"); err != nil {
@@ -80,7 +82,7 @@ func TestTermAnswersTheRequestThatRuns(t *testing.T) {
 
 // An interrupt is for the command that runs, in whichever session.
 func TestInterruptReachesTheSessionThatRuns(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := paddockCommand(t, "session", "--json")
 	seen := t.TempDir()
 	input, output := startPiped(t, cmd)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // sessionProcess is `paddock session --json`.
@@ -22,7 +24,7 @@ type sessionProcess struct {
 
 func startSession(t *testing.T) *sessionProcess {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := exec.CommandContext(context.Background(), filepath.Join(binDir, "paddock"), "session", "--json")
 	cmd.Env = append(os.Environ(), "PADDOCK_STATE_DIR="+stateDir, "TMPDIR="+t.TempDir())
 	in, err := cmd.StdinPipe()

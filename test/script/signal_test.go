@@ -11,12 +11,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // startRunning runs a script in a sandbox and returns when it has said "ready".
 func startRunning(t *testing.T, script string, args ...string) (cmd *exec.Cmd, out *bufio.Reader) {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd = paddockCommand(t, append([]string{"run", "--", "sh", "-c", script}, args...)...)
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -67,7 +69,7 @@ func TestASignalThatEndsTheCommandIsItsStatus(t *testing.T) {
 // TestASignalEndsTheStart: who waits for a wall that does not answer need not wait for
 // its time to be up.
 func TestASignalEndsTheStart(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	for name, tt := range map[string]struct {
 		number syscall.Signal
 		status int
@@ -155,7 +157,7 @@ func TestKillOfTheProgramEndsTheSandbox(t *testing.T) {
 }
 
 func TestNohupIsKept(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := paddockCommand(t)
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `trap '' HUP; exec "$0" run -- sh -c 'echo ready; sleep 0.5; echo still here'`, binDir + "/paddock"}
 	pipe, err := cmd.StdoutPipe()

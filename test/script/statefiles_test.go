@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // Whatever lies in the place of a file of the state, a start ends: it works on, or
 // names the file.
 func TestStartsOverAnyState(t *testing.T) {
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	const box = "pd-plantedaaaaaa"
 	kinds := map[string]func(at, outside string) error{
 		"a FIFO":                func(at, _ string) error { return unix.Mkfifo(at, 0o600) },

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -31,7 +33,7 @@ type session struct {
 // startTerminal runs paddock under a terminal of 30 by 97.
 func startTerminal(t *testing.T, args ...string) *session {
 	t.Helper()
-	requireWalls(t)
+	boxtest.RequireWalls(t)
 	cmd := paddockCommand(t, args...)
 	cmd.Env = append(cmd.Env, "TERM=xterm")
 	ptmx, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 97})

@@ -29,10 +29,10 @@ func init() { events.to = json.NewEncoder(os.Stdout) }
 func (e event) tell() {
 	events.Lock()
 	defer events.Unlock()
-	_ = events.to.Encode(e) // testsum notices what is missing
+	_ = events.to.Encode(e) // gotestsum notices what is missing
 }
 
-// packageRun is a package as testsum sees it: one suite on one kernel.
+// packageRun is a package as gotestsum sees it: one suite on one kernel.
 type packageRun struct {
 	name    string
 	started time.Time

@@ -1,9 +1,9 @@
 // Command vm runs tests in virtual machines with kernels older than this
 // host's: those of packages, and the guest agent as process 1.
 //
-//	go run ./internal/testsum -skips test/skips.txt -events go run ./test/vm
+//	make test-vm
 //
-// It prints events as "go test -json" does, which testsum makes a summary of.
+// It prints events as "go test -json" does, which gotestsum shows.
 // Each kernel that "make vm-deps" has unpacked gets its machines one after the
 // other, beside those of the other kernels: one boots the agent and is spoken to
 // from outside, over a virtio-serial port, and from inside, over vsock; the

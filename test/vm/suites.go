@@ -31,7 +31,7 @@ var machines = [][]suite{
 		{pkg: "backend/linux", skip: "^(TestRootFS|TestManySandboxes)$"}, // one builds a program with go, one needs a fast machine
 	},
 	{
-		{pkg: "namespace", skip: "^(TestTimeout|TestEnterTimeout)$/^a_fork_bomb", later: everything},                                       // it needs a fast machine
+		{pkg: "namespace", skip: "^(TestTimeout|TestEnterTimeout)$/^a_fork_bomb", later: everything}, // it needs a fast machine
 		{pkg: "op/internal/host"},
 		{pkg: "op/table", skip: "^(TestDailyWork|TestWhatGitRuns|TestLittleIsReported|TestNestedCheckout|TestBranchSwitch)$", later: everything}, // they work with git, of which little is there
 	},

@@ -8,22 +8,18 @@
 package work
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // Where the programs under test are, built once.
 var binDir string
-
-// wallless says why no sandbox can be made here, empty where one can.
-var wallless string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -42,20 +38,6 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	binDir = dir
-	wallless = probe()
+	boxtest.LookForWalls(linux.New())
 	return m.Run()
-}
-
-// probe looks for user namespaces alone: whatever else is missing must fail.
-func probe() string {
-	report, err := paddock.Probe(context.Background(), paddock.Options{})
-	if err != nil {
-		return err.Error()
-	}
-	for _, f := range report.Features {
-		if f.Name == "user namespaces" && !f.OK {
-			return "user namespaces are forbidden here: " + f.Detail
-		}
-	}
-	return ""
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // tell is what a program prints, without its end of line.
@@ -35,8 +37,8 @@ func goModule(t *testing.T, dir string) toolchain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "go.mod"), strings.ReplaceAll(string(template), "VERSION", version))
-	write(t, filepath.Join(dir, "go.sum"), string(sums))
+	testkit.Write(t, filepath.Join(dir, "go.mod"), strings.ReplaceAll(string(template), "VERSION", version), 0o644)
+	testkit.Write(t, filepath.Join(dir, "go.sum"), string(sums), 0o644)
 	root, cache := tell(t, "go", "env", "GOROOT"), tell(t, "go", "env", "GOMODCACHE")
 	tools := toolchain{
 		path: root + "/bin", env: []string{"GOMODCACHE=" + cache},

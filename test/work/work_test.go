@@ -3,10 +3,11 @@
 package work
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // job is one piece of work. Its script ends with a status that says that it
@@ -34,9 +35,7 @@ var jobs = []job{
 }
 
 func TestWork(t *testing.T) {
-	if wallless != "" {
-		t.Skip(wallless)
-	}
+	boxtest.RequireWalls(t)
 	for _, j := range jobs {
 		t.Run(j.name, func(t *testing.T) {
 			t.Parallel()
@@ -98,11 +97,4 @@ func visible(program string) bool {
 func system(path string) bool {
 	path, err := filepath.EvalSymlinks(path)
 	return err == nil && (strings.HasPrefix(path, "/usr/") || strings.HasPrefix(path, "/opt/"))
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

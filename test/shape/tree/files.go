@@ -22,7 +22,7 @@ import (
 // Machinery are the directories that serve tests and benchmarks alone. Files
 // named *_test.go, files below a testdata, and files that only a build with the
 // tag "fixtures" has are no product either.
-var Machinery = []string{"test", "bench", "examples", "backend/backendtest", "internal/boxtest", "internal/testkit", "internal/testsum"}
+var Machinery = []string{"test", "bench", "examples", "test/backendtest", "internal/testkit/boxtest", "internal/testkit", "internal/testsum"}
 
 // isProduct reports whether a path below the root, of a file or of a package,
 // is outside what serves tests.

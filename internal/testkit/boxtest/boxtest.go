@@ -60,6 +60,28 @@ func Usual(dir string) (flag string) {
 	return "-ldflags=-X=github.com/paddock-dev/paddock/backend/hostpath.RootState=" + hostpath.RootState
 }
 
+// Wallless says why no sandbox with namespaces can be made here. It is empty
+// where one can, and before [LookForWalls].
+var Wallless string
+
+// LookForWalls sets [Wallless], for TestMain. It looks for user namespaces
+// alone: whatever else is missing must fail.
+func LookForWalls(b backend.Backend) {
+	for _, f := range b.Probe(context.Background()).Features {
+		if f.Name == "user namespaces" && !f.OK {
+			Wallless = "user namespaces are forbidden here: " + f.Detail
+		}
+	}
+}
+
+// RequireWalls skips the test where no sandbox with namespaces can be made.
+func RequireWalls(t testing.TB) {
+	t.Helper()
+	if Wallless != "" {
+		t.Skip(Wallless)
+	}
+}
+
 // Token is an argument that nothing else has.
 func Token() string { return "box-" + rand.Text() }
 

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/internal/boxtest"
+	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -43,7 +43,7 @@ func Main(m *testing.M, backends ...backend.Backend) int {
 	boxtest.Usual(filepath.Join(programs.dir, "usual"))
 	status := m.Run()
 	if *update {
-		if err := grid.write(filepath.Join("..", "..", "backend", "backendtest", "capabilities.txt")); err != nil {
+		if err := grid.write(filepath.Join("..", "..", "test", "backendtest", "capabilities.txt")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

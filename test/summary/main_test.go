@@ -3,10 +3,57 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// programs are gotestsum and this program, once TestMain has built them.
+var programs struct{ gotestsum, summary string }
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "paddock-summary-")
+	if err != nil {
+		panic(err)
+	}
+	programs.gotestsum, programs.summary = filepath.Join(dir, "gotestsum"), filepath.Join(dir, "summary")
+	for program, pkg := range map[string]string{programs.gotestsum: "gotest.tools/gotestsum", programs.summary: "."} {
+		if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, pkg).CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// tests runs gotestsum on a module as the Makefile does, and returns what it
+// printed and whether it was content.
+func tests(t *testing.T, dir, skips string, again bool, args ...string) (said string, ok bool) {
+	t.Helper()
+	of := t.TempDir()
+	list := filepath.Join(of, "skips.txt")
+	if err := os.WriteFile(list, []byte(skips), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--format=pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons=text", "--hide-summary=skipped",
+		"--jsonfile=" + filepath.Join(of, "events"), "--post-run-command=" + programs.summary + " -skips=" + list, "--packages=./..."}
+	if again {
+		flags = append(flags, "--rerun-fails=2", "--rerun-fails-max-failures=5", "--rerun-fails-run-root-test")
+	}
+	var out, errOut bytes.Buffer
+	cmd := exec.Command(programs.gotestsum, append(append(flags, "--", "-count=1"), args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	err := cmd.Run()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%v; said:\n%s\nstderr:\n%s", err, out.String(), errOut.String())
+		}
+	})
+	return out.String(), err == nil
+}
 
 // module makes a module of one package from the body of a test file.
 func module(t *testing.T, body string) string {
@@ -34,7 +81,7 @@ const onlyTesting = `import "testing"
 
 // Each kind of end that go test has, on the real go test.
 func TestRealRuns(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		body  string
 		args  []string
@@ -47,7 +94,7 @@ func TestRealRuns(t *testing.T) {
 			name: "all pass",
 			body: onlyTesting + `func TestA(t *testing.T) { t.Run("x", func(*testing.T) {}); t.Run("y", func(*testing.T) {}) }`,
 			last: "2 passed, 0 failed, 0 skipped",
-			want: []string{"ok   example.test/m ", "1 packages with tests, 1 without", "race detector off (not asked for)"},
+			want: []string{"PASS  . ", "1 packages with tests, 1 without", "race detector off"},
 			ok:   true,
 		},
 		{
@@ -55,7 +102,7 @@ func TestRealRuns(t *testing.T) {
 			body: onlyTesting + `func TestA(t *testing.T) { t.Run("x", func(t *testing.T) { t.Log("said"); t.Error("wrong") }) }
 func TestB(t *testing.T) { t.Log("silence") }`,
 			last: "1 passed, 1 failed, 0 skipped",
-			want: []string{"FAIL example.test/m ", "m_test.go:4: said", "m_test.go:4: wrong", "failed: example.test/m.TestA/x"},
+			want: []string{"FAIL  . ", "m_test.go:4: said", "m_test.go:4: wrong", "failed: example.test/m.TestA/x"},
 		},
 		{
 			name: "names with slashes",
@@ -96,7 +143,7 @@ func TestMain(m *testing.M) { m.Run(); fmt.Print("silence\n--- report: numbers\n
 			name: "a build that fails",
 			body: onlyTesting + `func TestA(t *testing.T) { undefined() }`,
 			last: "0 passed, 1 failed, 0 skipped",
-			want: []string{"undefined: undefined", "[build failed]", "failed: example.test/m\n"},
+			want: []string{"undefined: undefined", "failed: example.test/m\n"},
 		},
 		{
 			name: "a finding of vet",
@@ -137,19 +184,13 @@ func TestMain(m *testing.M) { m.Run(); fmt.Println("leaked"); os.Exit(1) }`,
 			last: "0 passed, 1 failed, 0 skipped",
 			want: []string{"failed: "},
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			skips, err := parseSkips(tt.skips)
-			if err != nil {
-				t.Fatal(err)
+			t.Parallel()
+			said, ok := tests(t, module(t, tt.body), tt.skips, true, tt.args...)
+			if ok != tt.ok {
+				t.Errorf("success: %v, want %v", ok, tt.ok)
 			}
-			var out, errOut bytes.Buffer
-			c := config{dir: module(t, tt.body), race: "off", skips: skips, args: append([]string{"./..."}, tt.args...), out: &out, err: &errOut}
-			if status := c.run(); (status == 0) != tt.ok {
-				t.Errorf("exit status %d, want success: %v", status, tt.ok)
-			}
-			said := out.String()
 			if !strings.HasSuffix(said, "\n"+tt.last+"\n") {
 				t.Errorf("does not end with %q", tt.last)
 			}
@@ -160,9 +201,6 @@ func TestMain(m *testing.M) { m.Run(); fmt.Println("leaked"); os.Exit(1) }`,
 			}
 			if strings.Contains(said, "silence") {
 				t.Error("shows what a good test printed")
-			}
-			if t.Failed() {
-				t.Logf("said:\n%s", said)
 			}
 		})
 	}
@@ -179,46 +217,38 @@ func TestGood(t *testing.T) {}
 `
 	const broken = "func TestBroken(t *testing.T) { t.Fatal(1) }\n"
 	for _, tt := range []struct {
-		body, last string
-		again, ok  bool
+		name, body, last string
+		again, ok        bool
 	}{
-		{body, "2 passed, 0 failed, 0 skipped", true, true},
-		{body, "1 passed, 1 failed, 0 skipped", false, false},
-		{body + broken, "2 passed, 1 failed, 0 skipped", true, false},
+		{"flaky", body, "2 passed, 0 failed, 0 skipped", true, true},
+		{"once", body, "1 passed, 1 failed, 0 skipped", false, false},
+		{"broken", body + broken, "2 passed, 1 failed, 0 skipped", true, false},
 	} {
-		var out, errOut bytes.Buffer
-		c := config{dir: module(t, tt.body), race: "off", again: tt.again, args: []string{"./..."}, out: &out, err: &errOut}
-		if status := c.run(); (status == 0) != tt.ok || !strings.HasSuffix(out.String(), "\n"+tt.last+"\n") {
-			t.Errorf("exit status %d, want success: %v, and %q; said:\n%s", status, tt.ok, tt.last, out.String())
-		}
-		if told := strings.Contains(out.String(), "flaky: example.test/m.TestFlaky/sub"); told != tt.again {
-			t.Errorf("tells of what is flaky: %v, want %v:\n%s", told, tt.again, out.String())
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			said, ok := tests(t, module(t, tt.body), "", tt.again)
+			if ok != tt.ok || !strings.HasSuffix(said, "\n"+tt.last+"\n") {
+				t.Errorf("success: %v, want %v and %q", ok, tt.ok, tt.last)
+			}
+			if told := strings.Contains(said, "flaky: example.test/m.TestFlaky/sub"); told != tt.again {
+				t.Errorf("tells of what is flaky: %v, want %v", told, tt.again)
+			}
+		})
 	}
 }
 
-func TestUsage(t *testing.T) {
-	bad := filepath.Join(t.TempDir(), "skips.txt")
-	if err := os.WriteFile(bad, []byte("# comment\n\nTestA needs-root\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-race", "maybe"}, `cannot use -race "maybe"`},
-		{[]string{"-skips", filepath.Join(t.TempDir(), "none")}, "cannot read the list of skips"},
-		{[]string{"-skips", bad}, "line 3: want a pattern, one tab and a class"},
-		{[]string{"-bogus"}, "not defined"},
-	}
-	for _, tt := range tests {
-		var out, errOut bytes.Buffer
-		if status := Main(tt.args, &out, &errOut); status != 2 {
-			t.Errorf("%q: exit status %d, want 2", tt.args, status)
+// A list that cannot be read fails the run.
+func TestSkipListErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"# comment\n\nTestA needs-root\n": "line 3: want a pattern, one tab and a class",
+		"TestA\t\n":                       "line 1: want a pattern",
+	} {
+		if _, err := parseSkips(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
-		if !strings.Contains(errOut.String(), tt.want) {
-			t.Errorf("%q: said %q, want %q", tt.args, errOut.String(), tt.want)
-		}
+	}
+	if ok, err := summarize(os.DevNull, filepath.Join(t.TempDir(), "none"), "", 0, new(bytes.Buffer)); ok || err == nil {
+		t.Errorf("a list that is not there: %v, %v", ok, err)
 	}
 }
 
@@ -252,23 +282,22 @@ func TestSkipList(t *testing.T) {
 	}
 }
 
-// A stream that stops in the middle leaves a package that never ended.
+// A stream that stops in the middle leaves a test that never ended.
 func TestTruncatedStream(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events")
 	stream := `{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}
 {"Action":"output","Package":"p","Test":"TestA","Output":"half a wo"}
 not json
 `
-	var out bytes.Buffer
-	s := newSummary(&out)
-	if err := readEvents(strings.NewReader(stream), s); err != nil {
+	if err := os.WriteFile(file, []byte(stream), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.endedBadly(os.ErrProcessDone)
-	if s.finish(&config{out: &out}, raceMode{on: true}) {
-		t.Error("a truncated stream is taken for success")
+	var out bytes.Buffer
+	if ok, err := summarize(file, "", "on", 0, &out); ok || err != nil {
+		t.Errorf("a truncated stream is taken for success: %v, %v", ok, err)
 	}
-	for _, want := range []string{"not json\n", "half a wo\n", "failed: p.TestA (did not end)", "race detector on"} {
+	for _, want := range []string{"failed: p.TestA (did not end)", "race detector on"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("does not say %q:\n%s", want, out.String())
 		}

@@ -1,0 +1,40 @@
+// Package testkit is what tests of many packages share: waiting for what comes
+// about by itself, and files. It imports the standard library alone, so that
+// every package can use it; what starts sandboxes is in boxtest.
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Patience is how long to wait for what should happen at once: long enough for a
+// machine that does many other things. No test waits it out where all is well.
+const Patience = 2 * time.Minute
+
+// Eventually waits until ok holds, and fails the test where it does not within
+// [Patience]. What is what should hold, for the message.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", Patience, what)
+		}
+	}
+}
+
+// Write makes a file with exactly this mode, and the directories above it.
+func Write(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask, and where the file was there
+		t.Fatal(err)
+	}
+}
