@@ -40,7 +40,7 @@ ATONCE = -p=$(shell expr 2 '*' $$(nproc || echo 2))
 # What is the same for every user: what only computes, what checks the tree, and
 # doors over the operations, which are tried themselves.
 SAME := $(subst $() ,|,policy(/.*)? wire internal/(ignore|patch|redact|relay|stdiomux)(/.*)? bench(/.*)? test/(arch|raceprobe|readme|summary|vm) \
-	server/(front|mcp) privilege/redis examples/.*)
+	server/(httpd|mcp) privilege/redis examples/.*)
 
 # What the two programs compare when they meet: the commit, and a hash of
 # everything that is compiled into them, because a commit alone does not tell

@@ -7,37 +7,37 @@ var Walks = []Walk{
 	{
 		Name:  "memory",
 		Title: "`--memory`, from its flag to the kernel's `memory.max`",
-		From:  []string{"cmd/paddock.value.Set", "cmd/paddock.input.encode", "cmd/paddock.app.call", "op.Op.Call", "op.decode", "op.run"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.run"},
 		Value: []string{
-			"cmd/paddock.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Memory",
+			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "policy.LimitFields.Memory",
 			"policy.Limits", "cgroup.Limits", "cgroup.setting",
 		},
-		Within: []string{"op.SpecInput", "op.RunInput", "policy.Spec", "policy.Ceiling", "backend.Request", "backend/linux.builder"},
-		Ends:   []string{"cmd/paddock.input.words", "policy.FieldError.Value"}, // for errors
+		Within: []string{"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "backend.Request", "backend/linux.builder"},
+		Ends:   []string{"cmd/internal/cli.Input.words", "policy.FieldError.Value"}, // for errors
 		Beside: []string{"backend/docker", "backend/codex", "backend/host", "backend/wrapper", "backend/piped"},
 	},
 	{
 		Name:  "exec",
 		Title: "The command of MCP's `exec`, from the client's line to `execve`",
-		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op.execCommand", "agent.Agent.converse", "agent.Agent.answerExec", "agent.spawner.run"},
+		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.execCommand", "agent.Agent.converse", "agent.Agent.answerExec", "agent.spawner.run"},
 		Value: []string{
-			"server/mcp.line", "server/mcp.view.do#input", "op.Op.Call#input", "op.decode#input", "op.ExecInput.Command", "op.ExecInput.Argv",
+			"server/mcp.line", "server/mcp.view.do#input", "op.Op.Call#input", "op.decode#input", "op/internal/exec.ExecInput.Command", "op/internal/exec.ExecInput.Argv",
 			"paddock.Cmd.Args", "wire.ExecRequest", "internal/clone.Command", "internal/clone.image",
 		},
-		Within: []string{"op.ExecInput", "paddock.Cmd", "agent.conversation", "agent.spawnRequest"},
-		Ends:   []string{"paddock.Error.Hint", "op.RunOutput.Command", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
+		Within: []string{"op/internal/exec.ExecInput", "paddock.Cmd", "agent.conversation", "agent.spawnRequest"},
+		Ends:   []string{"paddock.Error.Hint", "op/internal/exec.RunOutput.Command", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
 		Beside: []string{"internal/redact", "audit"},
 	},
 	{
 		Name:  "redaction",
 		Title: "A rule of `--redact`, from its flag to the bytes that it replaces",
-		From:  []string{"cmd/paddock.value.Set", "cmd/paddock.input.encode", "cmd/paddock.app.call", "op.Op.Call", "op.decode", "op.run", "paddock.Cmd.start", "agent.Agent.answerExec"},
+		From:  []string{"cmd/internal/cli.value.Set", "cmd/internal/cli.Input.Encode", "cmd/internal/cli.App.call", "op.Op.Call", "op.decode", "op/internal/exec.run", "paddock.Cmd.start", "agent.Agent.answerExec"},
 		Value: []string{
-			"cmd/paddock.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Redact",
+			"cmd/internal/cli.value.Set#text", "op.Op.Call#input", "op.decode#input", "op.SpecInput.Redact",
 			"policy.Redaction", "wire.RedactRule", "wire.RedactRules", "internal/redact.Rule", "internal/redact.rule",
 		},
-		Within: []string{"op.SpecInput", "op.RunInput", "policy.Spec", "policy.Ceiling", "wire.ExecRequest", "internal/redact.Set"},
-		Ends:   []string{"cmd/paddock.input.words", "policy.FieldError.Value"},
+		Within: []string{"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "wire.ExecRequest", "internal/redact.Set"},
+		Ends:   []string{"cmd/internal/cli.Input.words", "policy.FieldError.Value"},
 		Beside: []string{"backend"}, // rules come with each request
 	},
 }
