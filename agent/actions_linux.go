@@ -15,51 +15,55 @@ import (
 // handler serves one request and reports whether the connection stays open.
 type handler func(a *Agent, c *conversation) bool
 
-// handlers is the table of actions: every request is one of these.
-var handlers = map[string]handler{
-	wire.Hello.Name: plain((*Agent).hello),
-	wire.Exec.Name:  (*Agent).answerExec,
+// table is the table of actions: every request is one of these.
+func (a *Agent) table() map[string]handler {
+	return map[string]handler{
+		wire.Hello.Name: plain(a.hello),
+		wire.Exec.Name:  (*Agent).answerExec,
 
-	wire.ExtractArchive.Name: upload("archive", (*Agent).extractArchive),
-	wire.InstallSecrets.Name: upload("archive", (*Agent).installSecrets),
-	wire.ExportArchive.Name:  download((*Agent).exportArchive),
+		wire.ExtractArchive.Name: upload("archive", a.files.extract),
+		wire.InstallSecrets.Name: upload("archive", a.secrets.install),
+		wire.ExportArchive.Name:  download(a.files.export),
 
-	wire.ListWorkspace.Name:       plain((*Agent).listWorkspace),
-	wire.ReadWorkspaceFile.Name:   plain((*Agent).readWorkspaceFile),
-	wire.WriteWorkspaceFile.Name:  plain((*Agent).writeWorkspaceFile),
-	wire.DeleteWorkspacePath.Name: plain((*Agent).deletePath),
-	wire.ReadFile.Name:            download((*Agent).readFile),
-	wire.WriteFile.Name:           upload("content", (*Agent).writeFile),
-	wire.Stat.Name:                plain((*Agent).stat),
-	wire.Mkdir.Name:               plain((*Agent).mkdir),
-	wire.Move.Name:                plain((*Agent).move),
-	wire.SearchFiles.Name:         waiting((*Agent).searchFiles),
+		wire.ListWorkspace.Name:       plain(a.files.list),
+		wire.ReadWorkspaceFile.Name:   plain(a.files.readText),
+		wire.WriteWorkspaceFile.Name:  plain(a.files.writeText),
+		wire.DeleteWorkspacePath.Name: plain(a.files.delete),
+		wire.ReadFile.Name:            download(a.files.read),
+		wire.WriteFile.Name:           upload("content", a.files.write),
+		wire.Stat.Name:                plain(a.files.stat),
+		wire.Mkdir.Name:               plain(a.files.mkdir),
+		wire.Move.Name:                plain(a.files.move),
+		wire.SearchFiles.Name: waiting(func(ctx context.Context, q *wire.SearchRequest) (*wire.SearchResult, error) {
+			return searchFiles(ctx, a.files, q)
+		}),
 
-	wire.OpenShell.Name:   plain((*Agent).openShell),
-	wire.ReadShell.Name:   waiting((*Agent).readShell),
-	wire.WriteShell.Name:  plain((*Agent).writeShell),
-	wire.SignalShell.Name: plain((*Agent).signalShell),
-	wire.ResizeShell.Name: plain((*Agent).resizeShell),
-	wire.CloseShell.Name:  plain((*Agent).closeShell),
-	wire.ListShells.Name:  plain((*Agent).listShells),
+		wire.OpenShell.Name:   plain(a.shells.open),
+		wire.ReadShell.Name:   waiting(a.shells.read),
+		wire.WriteShell.Name:  plain(a.shells.write),
+		wire.SignalShell.Name: plain(a.shells.signal),
+		wire.ResizeShell.Name: plain(a.shells.resize),
+		wire.CloseShell.Name:  plain(a.shells.close),
+		wire.ListShells.Name:  plain(a.shells.list),
 
-	wire.OpenSession.Name:      waiting((*Agent).openSession),
-	wire.RunSession.Name:       waiting((*Agent).runSession),
-	wire.InterruptSession.Name: plain((*Agent).interruptSession),
-	wire.RestartSession.Name:   waiting((*Agent).restartSession),
-	wire.CloseSession.Name:     waiting((*Agent).closeSession),
-	wire.ListSessions.Name:     plain((*Agent).listSessions),
+		wire.OpenSession.Name:      waiting(a.sessions.open),
+		wire.RunSession.Name:       waiting(a.sessions.run),
+		wire.InterruptSession.Name: plain(a.sessions.interrupt),
+		wire.RestartSession.Name:   waiting(a.sessions.restart),
+		wire.CloseSession.Name:     waiting(a.sessions.close),
+		wire.ListSessions.Name:     plain(a.sessions.list),
 
-	wire.StartService.Name:  plain((*Agent).startService),
-	wire.StatusService.Name: plain((*Agent).statusService),
-	wire.LogsService.Name:   plain((*Agent).logsService),
-	wire.StopService.Name:   plain((*Agent).stopService),
-	wire.ListServices.Name:  plain((*Agent).listServices),
+		wire.StartService.Name:  plain(a.services.start),
+		wire.StatusService.Name: plain(a.services.status),
+		wire.LogsService.Name:   plain(a.services.readLogs),
+		wire.StopService.Name:   plain(a.services.stop),
+		wire.ListServices.Name:  plain(a.services.list),
 
-	wire.Usage.Name:    plain((*Agent).usage),
-	wire.Signal.Name:   plain((*Agent).signalByID),
-	wire.Kill.Name:     plain((*Agent).killByID),
-	wire.Shutdown.Name: plain((*Agent).shutdown),
+		wire.Usage.Name:    plain(a.usage),
+		wire.Signal.Name:   plain(a.signalByID),
+		wire.Kill.Name:     plain(a.killByID),
+		wire.Shutdown.Name: plain(a.shutdown),
+	}
 }
 
 // conversation is one connection and the request that is being served on it.
@@ -81,13 +85,13 @@ const stallTimeout = 60 * time.Second
 const maxDrain = 1 << 30
 
 // plain serves an action of one line in and one out.
-func plain[Q, R any](do func(*Agent, *Q) (*R, error)) handler {
+func plain[Q, R any](do func(*Q) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
-		r, err := do(a, q)
+		r, err := do(q)
 		return a.reply(c, r, err)
 	}
 }
@@ -98,7 +102,7 @@ const watchAfter = time.Millisecond
 
 // waiting is plain for an action that may take long: its context ends when
 // the client has gone.
-func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler {
+func waiting[Q, R any](do func(context.Context, *Q) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
@@ -108,7 +112,7 @@ func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler
 		defer gone()
 		watched := make(chan func() bool, 1)
 		later := time.AfterFunc(watchAfter, func() { watched <- watch(c.conn, c.in, gone) })
-		r, err := do(a, ctx, q)
+		r, err := do(ctx, q)
 		alive := later.Stop() || (<-watched)()
 		return a.reply(c, r, err) && alive
 	}
@@ -119,7 +123,7 @@ func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler
 func upload[Q, R any, P interface {
 	*Q
 	BodySize() int64
-}](name string, do func(*Agent, *Q, io.Reader) (*R, error)) handler {
+}](name string, do func(*Q, io.Reader) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := P(new(Q))
 		if err := a.decode(c, q); err != nil {
@@ -129,7 +133,7 @@ func upload[Q, R any, P interface {
 			return a.refuse(c, &wire.Error{Code: wire.CodeBadRequest, Object: name + "_size", Message: name + "_size must not be negative"})
 		}
 		body := &bodyReader{c: c, name: name, left: q.BodySize()}
-		r, err := do(a, (*Q)(q), body)
+		r, err := do((*Q)(q), body)
 		again := a.reply(c, r, err)
 		if half, ok := c.conn.(interface{ CloseWrite() error }); ok && !again {
 			_ = half.CloseWrite() // a client that waits for the end gets it, whatever it leaves unsent
@@ -191,13 +195,13 @@ func (b *bodyReader) drain() bool {
 func download[Q, R any, P interface {
 	*R
 	BodySize() int64
-}](do func(*Agent, *Q) (P, body, error)) handler {
+}](do func(*Q) (P, body, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
-		r, body, err := do(a, q)
+		r, body, err := do(q)
 		if err != nil {
 			return a.reply(c, r, err)
 		}

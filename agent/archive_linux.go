@@ -19,10 +19,10 @@ import (
 // header is sent, in bytes, so that what vanishes meanwhile is left out.
 const smallExport = 4 << 20
 
-// exportArchive gives a path as a tar archive: what is below a directory, or
+// export gives a path as a tar archive: what is below a directory, or
 // the one file or link that it is.
-func (a *Agent) exportArchive(q *wire.ExportRequest) (*wire.ExportResult, body, error) {
-	p, err := a.find(q.Path)
+func (w *workspace) export(q *wire.ExportRequest) (*wire.ExportResult, body, error) {
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -145,24 +145,21 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		state = stateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
 		secrets = filepath.Join(boot.Plan.Scratch, confine.ScratchSecrets, "set")
 	}
-	a := &Agent{
-		files:      files,
-		shellState: state[0],
-		services:   newServices(state[1]),
-		secretRoot: secretsAt(secrets),
-		spawner:    s,
-		reaper:     s.reaper,
-		trees:      s.trees,
-		env:        boot.Plan.Env,
-		ownPath:    true,
-		limits:     boot.Plan.Rlimits,
-		workspace:  boot.Plan.Workspace,
-		isolation:  boot.Plan.Isolation(skipped),
-		copies:     map[string]string{},
+	box := &sandbox{
+		spawner:      s,
+		reaper:       s.reaper,
+		trees:        s.trees,
+		env:          boot.Plan.Env,
+		ownPath:      true,
+		limits:       boot.Plan.Rlimits,
+		workspace:    boot.Plan.Workspace,
+		workspaceDir: files,
 	}
+	a := newAgent(box, &workspace{dir: files, copies: map[string]string{}}, secretsAt(secrets, &box.vault), state[0], state[1])
+	a.isolation = boot.Plan.Isolation(skipped)
 	for _, s := range boot.Plan.Setup {
 		if s.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(s.Do) && e.Object == s.Target }) {
-			a.copies[s.Target] = s.Source
+			a.files.copies[s.Target] = s.Source
 		}
 	}
 	return a, answer

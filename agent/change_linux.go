@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-func (a *Agent) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
+func (w *workspace) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	if err := checkMode(q.Mode); err != nil {
 		return nil, err
 	}
@@ -19,7 +19,7 @@ func (a *Agent) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 		return nil, werr
 	}
 	created := false
-	dir, err := a.files.MakeAll(p.names, defaultDirMode, func(_ beneath.Dir, depth int) {
+	dir, err := w.dir.MakeAll(p.names, defaultDirMode, func(_ beneath.Dir, depth int) {
 		created = created || depth == len(p.names)-1
 	})
 	if err != nil {
@@ -39,8 +39,8 @@ func (a *Agent) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	return &wire.MkdirResult{Path: wire.Path(p.text), Created: created}, nil
 }
 
-func (a *Agent) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
-	from, err := a.find(q.Path)
+func (w *workspace) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
+	from, err := w.find(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (a *Agent) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	case len(to.names) > n && slices.Equal(to.names[:n], from.path.names):
 		return refuse(wire.CodeConflict, "a directory cannot be moved into itself")
 	}
-	dir, err := a.files.MakeAll(to.parent(), defaultDirMode, nil)
+	dir, err := w.dir.MakeAll(to.parent(), defaultDirMode, nil)
 	if err != nil {
 		return nil, fileError("move to", to, err)
 	}
@@ -95,8 +95,8 @@ func rename(from beneath.Dir, name string, to beneath.Dir, target string, replac
 	return unix.Renameat(from.FD(), name, to.FD(), target)
 }
 
-func (a *Agent) deletePath(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
-	p, err := a.find(q.Path)
+func (w *workspace) delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+const (
+	// defaultTimeout is that of a command text that is not streamed.
+	defaultTimeout = 30 * time.Second
+	// defaultOutput and maxOutput bound a captured stream, in bytes.
+	defaultOutput = 1 << 20
+	maxOutput     = 8 << 20
+)
+
 // checkExec refuses what no exec can be made of.
 func checkExec(r *wire.ExecRequest) *wire.Error {
 	bad := func(object, reason string) *wire.Error {
@@ -94,19 +102,19 @@ func portableName(name string) bool {
 
 // command turns a checked request into what the spawner needs, standard
 // streams aside.
-func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
-	dir := a.directory(r.Cwd)
-	env, err := a.environment(r, dir)
+func (box *sandbox) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
+	dir := box.directory(r.Cwd)
+	env, err := box.environment(r, dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: a.rlimits(r.Limits)}
+	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: box.rlimits(r.Limits)}
 	for k, v := range env {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	sort.Strings(c.Env)
 	if len(r.Argv) == 0 {
-		c.Argv = a.shellArgv(r.Command, c.Env)
+		c.Argv = box.shellArgv(r.Command, c.Env)
 	}
 	c.Path, err = lookPath(c.Argv[0], searchPath(env), dir)
 	return c, err
@@ -114,16 +122,16 @@ func (a *Agent) command(r *wire.ExecRequest) (*clone.Command, *wire.Error) {
 
 // shellArgv runs shell text with an environment by a login shell, as the contract has
 // it. Where PATH is our own the files of such shells do not take it away.
-func (a *Agent) shellArgv(text string, env []string) []string {
+func (box *sandbox) shellArgv(text string, env []string) []string {
 	i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
-	if a.ownPath && i >= 0 {
+	if box.ownPath && i >= 0 {
 		text = "PATH='" + strings.ReplaceAll(env[i][len("PATH="):], "'", `'\''`) + "'; " + text
 	}
 	return []string{"/bin/sh", "-lc", text}
 }
 
 // environment is a command's whole environment.
-func (a *Agent) environment(r *wire.ExecRequest, dir string) (map[string]string, *wire.Error) {
+func (box *sandbox) environment(r *wire.ExecRequest, dir string) (map[string]string, *wire.Error) {
 	if r.ClearEnv {
 		return r.Env, checkEnv(r.Env)
 	}
@@ -131,13 +139,13 @@ func (a *Agent) environment(r *wire.ExecRequest, dir string) (map[string]string,
 	if err != nil {
 		return nil, err
 	}
-	return a.baseEnv(dir, own), nil
+	return box.baseEnv(dir, own), nil
 }
 
 // baseEnv is the base environment of a command in dir, with what its request
 // lays over it.
-func (a *Agent) baseEnv(dir string, own map[string]string) map[string]string {
-	env := maps.Clone(a.env)
+func (box *sandbox) baseEnv(dir string, own map[string]string) map[string]string {
+	env := maps.Clone(box.env)
 	env["PWD"] = dir
 	maps.Copy(env, own)
 	return env
@@ -145,14 +153,14 @@ func (a *Agent) baseEnv(dir string, own map[string]string) map[string]string {
 
 // directory is where a command runs. What is below /workspace in the request
 // is in the workspace, whatever that is called.
-func (a *Agent) directory(cwd string) string {
+func (box *sandbox) directory(cwd string) string {
 	switch clean := path.Clean("/" + cwd); {
 	case !path.IsAbs(cwd):
-		return path.Join(a.workspace, cwd)
+		return path.Join(box.workspace, cwd)
 	case clean == "/workspace":
-		return a.workspace
+		return box.workspace
 	case strings.HasPrefix(clean, "/workspace/"):
-		return path.Join(a.workspace, strings.TrimPrefix(clean, "/workspace/"))
+		return path.Join(box.workspace, strings.TrimPrefix(clean, "/workspace/"))
 	default:
 		return clean
 	}
@@ -226,7 +234,7 @@ const softOpenFiles = 1024
 
 // rlimits are a command's limits: the stricter of what the plan says for all
 // of them and what the request says for this one.
-func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
+func (box *sandbox) rlimits(l *wire.Limits) []clone.Rlimit {
 	var open unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &open)
 	open.Cur = min(softOpenFiles, open.Max)
@@ -248,7 +256,7 @@ func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
 	if l == nil {
 		l = &wire.Limits{}
 	}
-	all := a.limits
+	all := box.limits
 	if l.OpenFiles == 0 && all.OpenFiles == 0 {
 		limits = append(limits, clone.Rlimit{Resource: unix.RLIMIT_NOFILE, Limit: open})
 	}
@@ -257,7 +265,7 @@ func (a *Agent) rlimits(l *wire.Limits) []clone.Rlimit {
 	set(unix.RLIMIT_FSIZE, all.FileSize, l.FileSizeBytes)
 	set(unix.RLIMIT_NPROC, all.Processes, l.Processes)
 	set(unix.RLIMIT_DATA, all.Data)
-	set(unix.RLIMIT_AS, a.addressSpace)
+	set(unix.RLIMIT_AS, box.addressSpace)
 	return limits
 }
 

@@ -190,7 +190,7 @@ func TestRlimits(t *testing.T) {
 
 // Names are the contract's, unless the request brings the whole environment.
 func TestEnvironment(t *testing.T) {
-	a := &Agent{env: map[string]string{"BASE": "1", "PATH": "/bin"}, workspace: "/work"}
+	a := &sandbox{env: map[string]string{"BASE": "1", "PATH": "/bin"}, workspace: "/work"}
 	for name, tt := range map[string]struct {
 		env   map[string]string
 		clear bool

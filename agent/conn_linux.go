@@ -143,7 +143,7 @@ func (a *Agent) answer(c *conversation) bool {
 	if !a.authorized(c.head.Token) {
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong"})
 	}
-	serve, ok := handlers[c.head.Action]
+	serve, ok := a.actions[c.head.Action]
 	if !ok {
 		name := shortName(c.head.Action)
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
@@ -226,7 +226,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 		return a.reply(c, nil, werr) && !r.Stream
 	}
 	if r.Stream {
-		if werr := a.execStreamed(context.Background(), c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
+		if werr := execStreamed(context.Background(), a.sandbox, c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
 			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames
@@ -234,7 +234,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
 	stop := watch(c.conn, c.in, gone)
-	res, werr := a.execCaptured(ctx, &r)
+	res, werr := execCaptured(ctx, a.sandbox, &r)
 	alive := stop()
 	if werr != nil {
 		return a.reply(c, nil, werr) && alive

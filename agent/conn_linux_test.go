@@ -21,7 +21,7 @@ func overPipe(t *testing.T, client func(t *testing.T, conn net.Conn, answers *bu
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			a := &Agent{trees: &trees{}}
+			a := newAgent(&sandbox{trees: &trees{}}, nil, nil, nil, nil)
 			a.connections.admit(there)
 			a.converse(there)
 		}()

@@ -201,7 +201,7 @@ type bounds struct {
 // denials are what the tree of a process was refused since the last call: by the
 // filter, and by limits. Refusals by mounts and Landlock are nowhere to be seen, so
 // the list is never complete.
-func (a *Agent) denials(p *process, b bounds) []wire.Denial {
+func (box *sandbox) denials(p *process, b bounds) []wire.Denial {
 	list := p.denied.take()
 	limit := func(rule, hint string, guess bool) {
 		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint, Guess: guess})
@@ -217,7 +217,7 @@ func (a *Agent) denials(p *process, b bounds) []wire.Denial {
 	default:
 		return list
 	}
-	most := strictest(a.limits.CPUSeconds, b.asked.CPUSeconds)
+	most := strictest(box.limits.CPUSeconds, b.asked.CPUSeconds)
 	switch p.status.Signal() { // which commands send each other, too
 	case unix.SIGXCPU:
 		if most > 0 {
@@ -229,7 +229,7 @@ func (a *Agent) denials(p *process, b bounds) []wire.Denial {
 			limit("cpu_time", moreTime, true)
 		}
 	case unix.SIGXFSZ:
-		if strictest(a.limits.FileSize, b.asked.FileSizeBytes) > 0 {
+		if strictest(box.limits.FileSize, b.asked.FileSizeBytes) > 0 {
 			limit("file_size", "let it write larger files: --file-size", false)
 		}
 	}

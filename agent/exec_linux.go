@@ -16,7 +16,7 @@ import (
 // run is one exec from its clone to its result, shared by captured and
 // streamed execs.
 type run struct {
-	agent   *Agent
+	box     *sandbox
 	id      string
 	request *wire.ExecRequest
 	process *process
@@ -34,15 +34,15 @@ type run struct {
 // startRun starts a command. No process is left where it fails. The command
 // gets the outputs that it is given, which are then closed, unless there are
 // secrets to hide: then what it prints reaches them through the agent.
-func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
+func (box *sandbox) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
 	}
-	c, werr := a.command(r)
+	c, werr := box.command(r)
 	if werr != nil {
 		return nil, werr
 	}
-	hidden, werr := a.secrets(r.RedactValues, r.Redaction...)
+	hidden, werr := box.secrets(r.RedactValues, r.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
@@ -61,15 +61,15 @@ func (a *Agent) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File
 		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
 	}
 	c.Files = s.child[:]
-	p, err := a.spawner.start(c)
+	p, err := box.spawner.start(c)
 	s.closeChild()
 	if err != nil {
 		s.closeAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
 	p.terminal = s.terminal
-	return &run{agent: a, id: a.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
-		peak: a.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
+	return &run{box: box, id: box.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
+		peak: box.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -108,7 +108,7 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 
 // killAll ends the tree while its command still runs.
 func (x *run) killAll(res *wire.ExecResult) {
-	res.SurvivorsKilled, res.DeathProved = x.agent.trees.kill(x.process.mark)
+	res.SurvivorsKilled, res.DeathProved = x.box.trees.kill(x.process.mark)
 	res.Survivors = res.SurvivorsKilled
 }
 
@@ -120,15 +120,15 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		res.DeathProved = true
 	case !res.TimedOut && x.request.Detach:
 		var proved bool
-		res.Survivors, proved = x.agent.trees.count(x.process.mark)
+		res.Survivors, proved = x.box.trees.count(x.process.mark)
 		res.DeathProved = proved && res.Survivors == 0
 	default:
-		killed, proved := x.agent.trees.kill(x.process.mark)
+		killed, proved := x.box.trees.kill(x.process.mark)
 		res.SurvivorsKilled += killed
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
-	x.agent.running.remove(x.id)
+	x.box.running.remove(x.id)
 	x.used = x.process.mark.stats()
 	x.process.mark.close()
 	// Whatever still holds a pipe now is outside of the tree or unkillable.
@@ -154,7 +154,7 @@ func (x *run) linger() (empty bool) {
 	grace := time.NewTimer(outputGrace)
 	defer grace.Stop()
 	if len(x.request.Pass) > 0 && !x.request.Detach {
-		empty = x.agent.trees.await(x.process.mark, time.Now().Add(outputGrace))
+		empty = x.box.trees.await(x.process.mark, time.Now().Add(outputGrace))
 	}
 	select {
 	case <-x.drained:
@@ -179,37 +179,37 @@ func (x *run) settle(res *wire.ExecResult) {
 	}
 	res.UserCPUMS = p.usage.Utime.Nano() / int64(time.Millisecond)
 	res.SystemCPUMS = p.usage.Stime.Nano() / int64(time.Millisecond)
-	res.PeakMemoryBytes, res.PeakMemorySource = x.agent.trees.peak(x.peak, p)
+	res.PeakMemoryBytes, res.PeakMemorySource = x.box.trees.peak(x.peak, p)
 	accountGroup(res, x.used)
 	res.RedactionMatches, res.Blocked = x.secrets.matches()
 	b := bounds{ended: res.TimedOut, oomKilled: res.OOMKilled, forksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
 	if x.request.Limits != nil {
 		b.asked = *x.request.Limits
 	}
-	if res.Denials = x.agent.denials(p, b); res.TimedOut {
+	if res.Denials = x.box.denials(p, b); res.TimedOut {
 		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: --timeout"})
 	}
 }
 
-// signal sends a signal as a terminal would: to the job in the foreground, or
+// signalJob sends a signal as a terminal would: to the job in the foreground, or
 // to the command's own group where there is no terminal.
 func (x *run) signal(name string) error {
 	sig := signalNumber(name)
 	if sig == 0 {
 		return errors.New("unknown signal " + strconv.Quote(name))
 	}
-	return x.agent.signal(x.process, sig)
+	return x.box.signalJob(x.process, sig)
 }
 
 // signal sends to a command as run.signal says.
-func (a *Agent) signal(p *process, sig unix.Signal) error {
+func (box *sandbox) signalJob(p *process, sig unix.Signal) error {
 	group := p.pid
 	if p.terminal != nil {
 		if g := foreground(p.terminal); g > 0 {
 			group = g
 		}
 	}
-	return a.reaper.signal(p, group, sig)
+	return box.reaper.signal(p, group, sig)
 }
 
 func signalNumber(name string) unix.Signal {

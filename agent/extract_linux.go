@@ -12,12 +12,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// extractArchive unpacks into the workspace, all of an archive or nothing.
+// extract unpacks into the workspace, all of an archive or nothing.
 // The archive is read to its end first: the content of files goes to a hidden
 // directory, and every member is checked against the tree as it is and as the
 // members before it will have changed it. Only then is the tree touched, by
 // renaming, and what goes wrong there is undone.
-func (a *Agent) extractArchive(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
+func (w *workspace) extract(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
 	dest, werr := parsePath(string(q.Destination))
 	if werr != nil {
 		return nil, werr
@@ -25,7 +25,7 @@ func (a *Agent) extractArchive(q *wire.ExtractRequest, body io.Reader) (*wire.Ex
 	if q.ArchiveSize > maxArchive {
 		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", int64(maxArchive)))
 	}
-	x, err := a.newExtraction(dest)
+	x, err := w.newExtraction(dest)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +43,11 @@ func (a *Agent) extractArchive(q *wire.ExtractRequest, body io.Reader) (*wire.Ex
 
 // extraction is an archive on its way into the tree.
 type extraction struct {
-	agent *Agent
-	dest  filePath
-	there beneath.Dir // the destination, None where it is still to be made
-	stage *stage
-	bytes int64
+	workspace *workspace
+	dest      filePath
+	there     beneath.Dir // the destination, None where it is still to be made
+	stage     *stage
+	bytes     int64
 
 	members []*tarMember
 	staged  []string // for each member its name in the stage, "" for a directory
@@ -68,17 +68,17 @@ type node struct {
 	stripped bool
 }
 
-func (a *Agent) newExtraction(dest filePath) (*extraction, error) {
-	x := &extraction{agent: a, dest: dest, there: beneath.None}
+func (w *workspace) newExtraction(dest filePath) (*extraction, error) {
+	x := &extraction{workspace: w, dest: dest, there: beneath.None}
 	x.tree = node{known: true, kind: wire.TypeDirectory}
-	dir, err := a.files.Walk(dest.names)
+	dir, err := w.dir.Walk(dest.names)
 	switch {
 	case err == nil:
 		x.there = dir
 	case !errors.Is(err, unix.ENOENT):
 		return nil, fileError("unpack into", dest, err)
 	}
-	if x.stage, err = a.newStage(); err != nil {
+	if x.stage, err = w.newStage(); err != nil {
 		x.close()
 		return nil, fileError("unpack into", dest, err)
 	}
@@ -225,7 +225,7 @@ func (x *extraction) look(names []string) (string, error) {
 
 // apply changes the tree, or fails and leaves it as it was.
 func (x *extraction) apply() error {
-	changes := &changes{root: x.agent.files, stage: x.stage}
+	changes := &changes{root: x.workspace.dir, stage: x.stage}
 	defer changes.close()
 	at := x.dest
 	err := changes.makeDir(at.names)

@@ -9,6 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// orphanGrace is how long an agent without walls waits for orphans that
+// do not tell whose they are, while they may be of the tree in question.
+const orphanGrace = 100 * time.Millisecond
+
 // family finds the trees of commands where no walls stand. The agent is their
 // subreaper, which is what the search rests on: a process whose parent ends
 // becomes the child of an ancestor, never of a stranger, so whatever is left

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,13 +29,23 @@ type place struct {
 	path filePath
 }
 
+// maxArchive bounds an archive, in bytes as it is sent.
+const maxArchive = 8 << 30
+
+// workspace is the tree of files that clients read and change.
+type workspace struct {
+	dir     beneath.Dir
+	copies  map[string]string // of files in it, by path: commands have them instead
+	staging sync.Mutex        // held while a stage is made
+}
+
 // find opens the directory that a path is in. It must be closed.
-func (a *Agent) find(path wire.Path) (*place, error) {
+func (w *workspace) find(path wire.Path) (*place, error) {
 	p, werr := parsePath(string(path))
 	if werr != nil {
 		return nil, werr
 	}
-	dir, err := a.parentOf(p, a.files.Walk)
+	dir, err := w.parentOf(p, w.dir.Walk)
 	if err != nil {
 		return nil, fileError("open", p, err)
 	}
@@ -43,8 +54,8 @@ func (a *Agent) find(path wire.Path) (*place, error) {
 
 // parentOf opens the directory that a path is in, below the workspace by walk. Of a
 // file that commands have a copy of it is the copy's, which has the same name.
-func (a *Agent) parentOf(p filePath, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
-	at, ok := a.copies[p.text]
+func (w *workspace) parentOf(p filePath, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
+	at, ok := w.copies[p.text]
 	if !ok {
 		return walk(p.parent())
 	}

@@ -58,7 +58,7 @@ func Guest(uploaded string) int {
 	if failed != nil {
 		ready.Failed = guestError(failed)
 	} else {
-		defer a.removeScratch()
+		defer removeScratch(a.scratch)
 		keepThreads(g.Threads)
 		ready.Workspace, ready.Seccomp = a.workspace, a.isolation.Seccomp
 	}
@@ -192,48 +192,52 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		return nil, werr
 	}
 	r := g.Rlimits
-	a := &Agent{env: env, ownPath: true, addressSpace: r.AddressSpace,
+	box := &sandbox{env: env, ownPath: true, addressSpace: r.AddressSpace,
 		limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
+	var isolation policy.Isolation
 	if len(g.Isolation) > 0 {
-		if err := json.Unmarshal(g.Isolation, &a.isolation); err != nil {
+		if err := json.Unmarshal(g.Isolation, &isolation); err != nil {
 			return nil, fmt.Errorf("cannot read what isolates it: %w", err)
 		}
 	}
-	a.isolation.Seccomp = g.Seccomp
-	a.scratch = guestScratch(g.State)
-	if err := a.openGuestWorkspace(g); err != nil {
-		a.removeScratch()
+	isolation.Seccomp = g.Seccomp
+	scratch := guestScratch(g.State)
+	a, err := openGuest(g, box, scratch)
+	if err != nil {
+		removeScratch(scratch)
 		return nil, err
 	}
-	if a.spawner, err = startGuestSpawner(g); err != nil {
-		a.removeScratch()
+	if box.spawner, err = startGuestSpawner(g); err != nil {
+		removeScratch(scratch)
 		return nil, err
 	}
-	a.reaper, a.trees = a.spawner.reaper, a.spawner.trees
+	box.reaper, box.trees = box.spawner.reaper, box.spawner.trees
+	a.isolation, a.scratch = isolation, scratch
 	return a, nil
 }
 
-// openGuestWorkspace opens the workspace and the places of the agent's own.
-func (a *Agent) openGuestWorkspace(g *wire.Guest) (err error) {
-	a.workspace = g.Workspace
-	if a.workspace == "" {
-		if a.scratch == "" {
-			return hinted{errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace"}
+// openGuest opens the workspace and the places of the agent's own, below scratch
+// where there is one.
+func openGuest(g *wire.Guest, box *sandbox, scratch string) (_ *Agent, err error) {
+	box.workspace = g.Workspace
+	if box.workspace == "" {
+		if scratch == "" {
+			return nil, hinted{errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace"}
 		}
-		a.workspace = filepath.Join(a.scratch, "workspace")
+		box.workspace = filepath.Join(scratch, "workspace")
 		g.MakeWorkspace = true
 	}
-	if st, err := os.Stat(a.workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
+	if st, err := os.Stat(box.workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
 		if err == nil {
 			err = unix.ENOTDIR
 		}
-		return hinted{fmt.Errorf("cannot use the workspace %s: %w", a.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed"}
+		return nil, hinted{fmt.Errorf("cannot use the workspace %s: %w", box.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed"}
 	}
-	if a.files, err = openWorkspace(a.workspace); err != nil {
-		return err
+	if box.workspaceDir, err = openWorkspace(box.workspace); err != nil {
+		return nil, err
 	}
-	state, secrets := stateBelow(a.scratch, "shells", "services"), filepath.Join(a.scratch, "secrets")
-	if a.scratch == "" {
+	state, secrets := stateBelow(scratch, "shells", "services"), filepath.Join(scratch, "secrets")
+	if scratch == "" {
 		none := func() (beneath.Dir, error) {
 			return beneath.None, errors.New("there is no directory that can be written to")
 		}
@@ -242,9 +246,9 @@ func (a *Agent) openGuestWorkspace(g *wire.Guest) (err error) {
 	if g.Secrets != "" {
 		secrets = g.Secrets
 	}
-	a.shellState, a.services, a.secretRoot = state[0], newServices(state[1]), secretsAt(secrets)
-	a.secretRoot.shown = secrets
-	return nil
+	root := secretsAt(secrets, &box.vault)
+	root.shown = secrets
+	return newAgent(box, &workspace{dir: box.workspaceDir}, root, state[0], state[1]), nil
 }
 
 // guestScratch makes a private directory for the agent's own files, in the
@@ -266,9 +270,9 @@ func guestScratch(state string) string {
 }
 
 // removeScratch removes the agent's own files.
-func (a *Agent) removeScratch() {
-	if a.scratch != "" {
-		_ = os.RemoveAll(a.scratch)
+func removeScratch(dir string) {
+	if dir != "" {
+		_ = os.RemoveAll(dir)
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	namesAtOnce   = 1024
 )
 
-func (a *Agent) listWorkspace(q *wire.ListRequest) (*wire.ListResult, error) {
+func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	if q.Limit < 0 {
 		return nil, badField("limit", "limit must not be negative")
 	}
@@ -33,7 +33,7 @@ func (a *Agent) listWorkspace(q *wire.ListRequest) (*wire.ListResult, error) {
 	if err != nil {
 		return nil, badField("cursor", "cursor is not one of an answer")
 	}
-	p, err := a.find(q.Path)
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, err
 	}

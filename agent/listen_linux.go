@@ -21,8 +21,15 @@ const DefaultListen = "vsock://:5005"
 
 const addressHint = "write vsock://[:PORT], virtio://PORT, unix:///PATH, tcp://HOST:PORT, fd://N or stdio"
 
+// listenOptions says who may connect.
+type listenOptions struct {
+	hasToken         bool     // each request must bring a token
+	insecureLoopback bool     // TCP on a loopback address may do without one
+	vsockCIDs        []uint32 // over vsock; none means the host and the hypervisor
+}
+
 // listen opens one address.
-func listen(address string, c *Config) (net.Listener, error) {
+func listen(address string, c *listenOptions) (net.Listener, error) {
 	ln, err := listenAt(address, c)
 	var h hinted
 	if err == nil || errors.As(err, &h) {
@@ -31,13 +38,13 @@ func listen(address string, c *Config) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 }
 
-func listenAt(address string, c *Config) (net.Listener, error) {
+func listenAt(address string, c *listenOptions) (net.Listener, error) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	switch {
 	case address == "stdio":
 		return stdiomux.Listen(os.Stdin, os.Stdout)
 	case scheme == "vsock":
-		return listenVsock(rest, c.VsockCIDs)
+		return listenVsock(rest, c.vsockCIDs)
 	case scheme == "virtio":
 		return listenVirtio(rest)
 	case scheme == "unix":
@@ -121,7 +128,7 @@ func checkPeer(conn net.Conn) error {
 
 // listenTCP wants a token, or the word of whoever starts the agent that every
 // user of the machine may do what the agent may.
-func listenTCP(address string, c *Config) (net.Listener, error) {
+func listenTCP(address string, c *listenOptions) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, hinted{fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint}
 	}
@@ -139,15 +146,15 @@ func listenTCP(address string, c *Config) (net.Listener, error) {
 	return ln, nil
 }
 
-func mayListen(addr *net.TCPAddr, c *Config) error {
+func mayListen(addr *net.TCPAddr, c *listenOptions) error {
 	ip, _ := netip.AddrFromSlice(addr.IP)
 	switch {
-	case c.TokenFile != "":
+	case c.hasToken:
 		return nil
 	case !ip.Unmap().IsLoopback():
 		return hinted{fmt.Errorf("cannot listen on tcp://%s: everybody who reaches it could run commands", addr),
 			"ask for a token: --token-file FILE"}
-	case !c.InsecureLoopback:
+	case !c.insecureLoopback:
 		return hinted{fmt.Errorf("cannot listen on tcp://%s: every user of this machine could run commands", addr),
 			"ask for a token with --token-file FILE, or allow it with --insecure-loopback"}
 	}
@@ -155,7 +162,7 @@ func mayListen(addr *net.TCPAddr, c *Config) error {
 }
 
 // inherit takes over a listening socket. Whoever made it decides who connects.
-func inherit(number string, c *Config) (net.Listener, error) {
+func inherit(number string, c *listenOptions) (net.Listener, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
 		return nil, hinted{fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint}

@@ -18,7 +18,7 @@ func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
 	for _, e := range a.running.all() {
 		e.with(func(p *process) {
 			t := wire.TreeUsage{ID: e.id, Kind: e.kind, Name: e.name, PID: a.trees.innerPID(p.pid),
-				StartedAt: float64(p.started.UnixMicro()) / 1e6}
+				StartedAt: unixTime(p.started)}
 			a.trees.meter(p.mark, &t)
 			res.Trees = append(res.Trees, t)
 		})

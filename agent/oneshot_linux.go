@@ -11,7 +11,7 @@ import (
 )
 
 // execCaptured runs a command and answers with its captured output.
-func (a *Agent) execCaptured(ctx context.Context, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
+func execCaptured(ctx context.Context, box *sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
 	input := []byte(r.Stdin)
 	if r.Encoding == "base64" {
 		var err error
@@ -23,7 +23,7 @@ func (a *Agent) execCaptured(ctx context.Context, r *wire.ExecRequest) (*wire.Ex
 	if limit == 0 {
 		limit = defaultOutput
 	}
-	x, werr := a.startRun(r, len(input) > 0, nil)
+	x, werr := box.startRun(r, len(input) > 0, nil)
 	if werr != nil {
 		return nil, werr
 	}

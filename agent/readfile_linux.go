@@ -9,14 +9,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-func (a *Agent) readWorkspaceFile(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
+func (w *workspace) readText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
 	switch {
 	case q.MaxBytes <= 0:
 		return nil, badField("max_bytes", "max_bytes must be positive")
 	case q.MaxBytes > wire.MaxFileText:
 		return nil, badField("max_bytes", fmt.Sprintf("max_bytes must be at most %d bytes", wire.MaxFileText))
 	}
-	p, err := a.find(q.Path)
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +61,14 @@ func readUpTo(f *os.File, size, limit int64) ([]byte, error) {
 	}
 }
 
-func (a *Agent) readFile(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, error) {
+func (w *workspace) read(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, error) {
 	if q.Offset < 0 {
 		return nil, nil, badField("offset", "offset must not be negative")
 	}
 	if q.Length != nil && *q.Length < 0 {
 		return nil, nil, badField("length", "length must not be negative")
 	}
-	p, err := a.find(q.Path)
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}

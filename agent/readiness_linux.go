@@ -61,7 +61,7 @@ func isJSONObject(text []byte) bool {
 
 // parseReadiness refuses what could never become ready, before anything is
 // started. It gives nil for what is no object.
-func (a *Agent) parseReadiness(text json.RawMessage) (*readiness, error) {
+func (t *services) parseReadiness(text json.RawMessage) (*readiness, error) {
 	if !isJSONObject(text) {
 		return nil, nil
 	}
@@ -81,13 +81,13 @@ func (a *Agent) parseReadiness(text json.RawMessage) (*readiness, error) {
 	r := &readiness{text: text}
 	switch kind {
 	case "file":
-		err = a.fileReadiness(r, fields)
+		err = t.fileReadiness(r, fields)
 	case "tcp":
 		err = tcpReadiness(r, fields)
 	case "http":
 		err = httpReadiness(r, fields)
 	case "command":
-		err = a.commandReadiness(r, fields)
+		err = t.commandReadiness(r, fields)
 	default:
 		err = badField("readiness", "unsupported readiness type: "+kind)
 	}
@@ -108,7 +108,7 @@ func readinessField(fields map[string]any, name string) (string, error) {
 	}
 }
 
-func (a *Agent) fileReadiness(r *readiness, fields map[string]any) error {
+func (t *services) fileReadiness(r *readiness, fields map[string]any) error {
 	path, err := readinessField(fields, "path")
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (a *Agent) fileReadiness(r *readiness, fields map[string]any) error {
 	}
 	r.limit = tcpLimit
 	r.look = func(context.Context, *clone.Command) bool {
-		dir, err := a.files.Walk(p.parent())
+		dir, err := t.box.workspaceDir.Walk(p.parent())
 		if err != nil {
 			return false
 		}
@@ -185,7 +185,7 @@ func httpReadiness(r *readiness, fields map[string]any) error {
 	return nil
 }
 
-func (a *Agent) commandReadiness(r *readiness, fields map[string]any) error {
+func (t *services) commandReadiness(r *readiness, fields map[string]any) error {
 	command, err := readinessField(fields, "command")
 	if err != nil {
 		return err
@@ -196,22 +196,22 @@ func (a *Agent) commandReadiness(r *readiness, fields map[string]any) error {
 	r.limit = commandLimit
 	r.look = func(ctx context.Context, program *clone.Command) bool {
 		c := *program
-		c.Argv = a.shellArgv(command, c.Env)
-		return a.succeeds(ctx, &c)
+		c.Argv = t.box.shellArgv(command, c.Env)
+		return t.succeeds(ctx, &c)
 	}
 	return nil
 }
 
 // succeeds runs a command without input and output, and ends its whole tree
 // when it exits or ctx does.
-func (a *Agent) succeeds(ctx context.Context, c *clone.Command) bool {
+func (t *services) succeeds(ctx context.Context, c *clone.Command) bool {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(null)
 	c.Env, c.Files = slices.Clone(c.Env), []int{null, null, null}
-	p, err := a.spawner.start(c)
+	p, err := t.box.spawner.start(c)
 	if err != nil {
 		return false
 	}
@@ -222,6 +222,6 @@ func (a *Agent) succeeds(ctx context.Context, c *clone.Command) bool {
 		exited = true
 	case <-ctx.Done():
 	}
-	a.trees.kill(p.mark)
+	t.box.trees.kill(p.mark)
 	return exited && p.status.Exited() && p.status.ExitStatus() == 0
 }

@@ -69,11 +69,11 @@ func checkSecrets(values []string) error {
 
 // secrets begins to hide values, and what rules say. It refuses more of them
 // than can be hidden, and rules that cannot be followed.
-func (a *Agent) secrets(extra []string, rules ...wire.RedactRule) (*secrets, *wire.Error) {
+func (box *sandbox) secrets(extra []string, rules ...wire.RedactRule) (*secrets, *wire.Error) {
 	if err := checkSecrets(extra); err != nil {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
 	}
-	s := &secrets{vault: &a.vault, extra: extra, version: -1}
+	s := &secrets{vault: &box.vault, extra: extra, version: -1}
 	for _, r := range rules {
 		s.rules = append(s.rules, redact.Rule(r))
 	}
@@ -228,8 +228,8 @@ func (h *hidingWriter) note() {
 
 // hidden is an error without the values of the vault and of extra, and what
 // rules hide. Where those cannot be hidden, nothing else is told.
-func (a *Agent) hidden(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
-	s, bad := a.secrets(extra, rules...)
+func (box *sandbox) hidden(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
+	s, bad := box.secrets(extra, rules...)
 	if bad != nil {
 		return bad
 	}

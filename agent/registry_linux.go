@@ -123,13 +123,13 @@ func noSuch(id string) error {
 	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "no exec, shell or service has the id " + id}
 }
 
-func (a *Agent) signalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
+func (box *sandbox) signalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
 	sig := signalNumber(strings.ToUpper(strings.TrimSpace(q.Signal)))
 	if sig == 0 {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "signal", Message: "unknown signal " + strconv.Quote(q.Signal)}
 	}
 	var failed error
-	if err := a.running.withID(q.ID, func(p *process) { failed = a.signal(p, sig) }); err != nil {
+	if err := box.running.withID(q.ID, func(p *process) { failed = box.signalJob(p, sig) }); err != nil {
 		return nil, err
 	}
 	var errno unix.Errno
@@ -144,9 +144,9 @@ func (a *Agent) signalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
 	return &wire.SignalResult{ID: q.ID, Signal: unix.SignalName(sig)}, nil
 }
 
-func (a *Agent) killByID(q *wire.KillRequest) (*wire.KillResult, error) {
+func (box *sandbox) killByID(q *wire.KillRequest) (*wire.KillResult, error) {
 	res := &wire.KillResult{ID: q.ID}
-	err := a.running.withID(q.ID, func(p *process) { res.Killed, res.DeathProved = a.trees.kill(p.mark) })
+	err := box.running.withID(q.ID, func(p *process) { res.Killed, res.DeathProved = box.trees.kill(p.mark) })
 	if err != nil {
 		return nil, err
 	}

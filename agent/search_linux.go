@@ -19,12 +19,12 @@ const maxSearches = 2
 
 var searches = make(chan struct{}, maxSearches)
 
-func (a *Agent) searchFiles(ctx context.Context, q *wire.SearchRequest) (*wire.SearchResult, error) {
+func searchFiles(ctx context.Context, w *workspace, q *wire.SearchRequest) (*wire.SearchResult, error) {
 	s, err := compileSearch(q)
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.find(q.Path)
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (a *Agent) searchFiles(ctx context.Context, q *wire.SearchRequest) (*wire.S
 	case <-ctx.Done():
 		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("cannot search: %d searches are running", maxSearches)}
 	}
-	r, err := s.Run(ctx, searchDir{a.files.FD()}, p.path.names, kind == wire.TypeFile)
+	r, err := s.Run(ctx, searchDir{w.dir.FD()}, p.path.names, kind == wire.TypeFile)
 	if err != nil {
 		return nil, fileError("search", p.path, err)
 	}

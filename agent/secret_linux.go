@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -35,21 +36,24 @@ type secretRoot struct {
 	name   string
 	// shown is where commands find it, empty for secretPath.
 	shown string
+
+	vault *vault     // of the values that are installed
+	lock  sync.Mutex // held while one set takes the place of another
 }
 
-// installSecrets replaces the set of secrets. The new one is made whole beside
+// install replaces the set of secrets. The new one is made whole beside
 // the old one, readable to the agent's own user alone from its first byte, and
 // then takes its place; what goes wrong before leaves the old one as it is.
-func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
+func (s *secretRoot) install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
 	if q.ArchiveSize > maxSecretArchive {
 		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
 	}
-	n, err := a.secretRoot.begin()
+	n, err := s.begin()
 	if err != nil {
 		return nil, secretError(err)
 	}
 	defer n.close()
-	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(a.secretRoot.shown, secretPath))}
+	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.shown, secretPath))}
 	if r.EntryCount, err = unpack(body, n.take); err != nil {
 		return nil, err
 	}
@@ -57,13 +61,13 @@ func (a *Agent) installSecrets(q *wire.InstallSecretsRequest, body io.Reader) (*
 	if err := checkSecrets(n.values); err != nil {
 		return nil, tooLarge("cannot redact the secrets: " + err.Error())
 	}
-	a.secretLock.Lock()
-	defer a.secretLock.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	// Hidden first, readable then.
-	old, _ := a.vault.get()
-	a.vault.set(n.values)
+	old, _ := s.vault.get()
+	s.vault.set(n.values)
 	if err := n.install(); err != nil {
-		a.vault.set(slices.Concat(old, n.values)) // whatever is there stays hidden
+		s.vault.set(slices.Concat(old, n.values)) // whatever is there stays hidden
 		return nil, secretError(err)
 	}
 	return r, nil
@@ -310,6 +314,6 @@ func (n *newSecrets) close() {
 }
 
 // secretsAt is a root by its path, of which all but the last name is trusted.
-func secretsAt(dir string) *secretRoot {
-	return &secretRoot{parent: openOnce(path.Dir(dir)), name: path.Base(dir)}
+func secretsAt(dir string, installed *vault) *secretRoot {
+	return &secretRoot{parent: openOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
 }

@@ -33,6 +33,7 @@ const (
 // services are those that run and those that have. A record on disk that is
 // not among them is of an earlier agent.
 type services struct {
+	box   *sandbox
 	state stateDir // of records and logs
 	grace time.Duration
 
@@ -42,8 +43,8 @@ type services struct {
 	starting map[string]bool // names that are taken by a start under way
 }
 
-func newServices(state stateDir) *services {
-	return &services{state: state, grace: serviceGrace, byName: map[string]*service{}, starting: map[string]bool{}}
+func newServices(box *sandbox, state stateDir) *services {
+	return &services{box: box, state: state, grace: serviceGrace, byName: map[string]*service{}, starting: map[string]bool{}}
 }
 
 func (t *services) dir() beneath.Dir { return t.state.dir() }
@@ -84,19 +85,19 @@ func (t *services) get(name string) (*service, error) {
 
 // claim takes a name for a service that is about to start, unless it is in
 // use. Two that start at once cannot both have it.
-func (t *services) claim(a *Agent, name string) error {
+func (t *services) claim(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, err := t.get(name)
 	if err != nil && !isNotFound(err) {
 		return err
 	}
-	if t.starting[name] || s != nil && s.alive(a) {
+	if t.starting[name] || s != nil && s.alive() {
 		return &wire.Error{Code: wire.CodeConflict, Object: name, Message: "service '" + name + "' is already running"}
 	}
 	live := len(t.starting)
 	for _, s := range t.byName {
-		if s.alive(a) {
+		if s.alive() {
 			live++
 		}
 	}
@@ -109,13 +110,13 @@ func (t *services) claim(a *Agent, name string) error {
 }
 
 // release ends a claim: with s the service runs, without one it does not.
-func (t *services) release(a *Agent, name string, s *service) {
+func (t *services) release(name string, s *service) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.starting, name)
 	if s != nil {
 		t.add(s)
-		t.evict(a)
+		t.evict()
 	}
 }
 
@@ -127,11 +128,11 @@ func (t *services) add(s *service) {
 }
 
 // evict forgets the oldest of those that have ended. The lock is held.
-func (t *services) evict(a *Agent) {
+func (t *services) evict() {
 	for len(t.byName) > maxServiceRecords {
 		var oldest *service
 		for _, s := range t.byName {
-			if !t.starting[s.name] && (oldest == nil || s.order < oldest.order) && !s.alive(a) {
+			if !t.starting[s.name] && (oldest == nil || s.order < oldest.order) && !s.alive() {
 				oldest = s
 			}
 		}
@@ -143,16 +144,15 @@ func (t *services) evict(a *Agent) {
 	}
 }
 
-func (a *Agent) statusService(q *wire.ServiceRequest) (*wire.Service, error) {
-	s, err := a.services.find(q.ServiceName)
+func (t *services) status(q *wire.ServiceRequest) (*wire.Service, error) {
+	s, err := t.find(q.ServiceName)
 	if err != nil {
 		return nil, err
 	}
-	return s.view(a), nil
+	return s.view(), nil
 }
 
-func (a *Agent) listServices(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
-	t := a.services
+func (t *services) list(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
 	t.mu.Lock()
 	for _, name := range t.onDisk() {
 		_, _ = t.get(name) // an invalid record is told when it is asked for by name
@@ -166,20 +166,20 @@ func (a *Agent) listServices(*wire.ListServicesRequest) (*wire.ListServicesResul
 	slices.SortFunc(all, func(a, b *service) int { return cmp.Compare(a.name, b.name) })
 	r := &wire.ListServicesResult{Services: make([]wire.Service, 0, len(all))}
 	for _, s := range all {
-		r.Services = append(r.Services, *s.view(a))
+		r.Services = append(r.Services, *s.view())
 	}
 	return r, nil
 }
 
-func (a *Agent) logsService(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
-	s, err := a.services.find(q.ServiceName)
+func (t *services) readLogs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
+	s, err := t.find(q.ServiceName)
 	if err != nil {
 		return nil, err
 	}
 	if q.TailLines != nil && *q.TailLines < 0 {
 		return nil, badField("tail_lines", "tail_lines must not be negative")
 	}
-	r := &wire.LogsServiceResult{Service: *s.view(a), TailLines: q.TailLines}
+	r := &wire.LogsServiceResult{Service: *s.view(), TailLines: q.TailLines}
 	if r.Stdout, r.StdoutTruncated, err = s.logs[0].tail(q.TailLines); err == nil {
 		r.Stderr, r.StderrTruncated, err = s.logs[1].tail(q.TailLines)
 	}
@@ -187,7 +187,7 @@ func (a *Agent) logsService(q *wire.LogsServiceRequest) (*wire.LogsServiceResult
 		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot read the service's logs: " + err.Error()}
 	}
 	// What was printed before a secret was installed may hold it.
-	r.Stdout, r.Stderr = s.hide(a, r.Stdout), s.hide(a, r.Stderr)
+	r.Stdout, r.Stderr = s.hide(r.Stdout), s.hide(r.Stderr)
 	r.Truncated = r.StdoutTruncated || r.StderrTruncated
 	return r, nil
 }

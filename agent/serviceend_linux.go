@@ -15,6 +15,7 @@ import (
 type service struct {
 	name    string
 	table   *services
+	box     *sandbox
 	order   uint64 // the table's lock guards it
 	logs    [2]*logFile
 	secrets *secrets // nil where an earlier agent started it
@@ -36,20 +37,20 @@ type service struct {
 
 // watch deals with the end of the service, by itself or on request, and of
 // all that is left of its tree.
-func (s *service) watch(a *Agent) {
+func (s *service) watch() {
 	p := s.process
 	select {
 	case <-p.done:
-		s.killed, s.proved = a.trees.kill(p.mark)
+		s.killed, s.proved = s.box.trees.kill(p.mark)
 	case <-s.stopping:
-		a.trees.signal(p.mark, unix.SIGTERM)
-		a.trees.signal(p.mark, unix.SIGCONT) // what is stopped cannot end
-		if s.proved = a.trees.await(p.mark, time.Now().Add(s.table.grace)); !s.proved {
-			s.killed, s.proved = a.trees.kill(p.mark)
+		s.box.trees.signal(p.mark, unix.SIGTERM)
+		s.box.trees.signal(p.mark, unix.SIGCONT) // what is stopped cannot end
+		if s.proved = s.box.trees.await(p.mark, time.Now().Add(s.table.grace)); !s.proved {
+			s.killed, s.proved = s.box.trees.kill(p.mark)
 		}
 		<-p.done
 	}
-	a.running.remove(s.id)
+	s.box.running.remove(s.id)
 	p.mark.close()
 	s.finishOutput()
 	s.finish()
@@ -82,7 +83,7 @@ func (s *service) finish() {
 		r.Cut[i] = log.close()
 	}
 	r.ExitCode = &code
-	r.EndedAt = secondsNow()
+	r.EndedAt = now()
 	switch {
 	case s.state == serviceStopped:
 		reason := "sigterm"
@@ -114,7 +115,7 @@ func (s *service) setReady() bool {
 		return false
 	default:
 	}
-	s.record.ReadyAt = secondsNow()
+	s.record.ReadyAt = now()
 	s.save()
 	return true
 }
@@ -143,11 +144,11 @@ func (s *service) await() bool {
 }
 
 // alive says whether the service has not ended, or not provably.
-func (s *service) alive(a *Agent) bool {
+func (s *service) alive() bool {
 	if s.process == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.refresh(a)
+		return s.refresh()
 	}
 	select {
 	case <-s.ended:
@@ -158,15 +159,15 @@ func (s *service) alive(a *Agent) bool {
 }
 
 // view is the record, as clients may see it.
-func (s *service) view(a *Agent) *wire.Service {
+func (s *service) view() *wire.Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {
-		s.refresh(a)
+		s.refresh()
 	}
 	hidden := s.secrets
 	if hidden == nil {
-		hidden, _ = a.secrets(nil)
+		hidden, _ = s.box.secrets(nil)
 	}
 	r := hideRecord(s.record, hidden.onlyValues) // rules have seen it already
 	r.RedactionMatches, r.Blocked = hidden.matches()
@@ -174,34 +175,29 @@ func (s *service) view(a *Agent) *wire.Service {
 }
 
 // hide hides secrets in what the service has printed, and rules have seen.
-func (s *service) hide(a *Agent, text string) string {
+func (s *service) hide(text string) string {
 	hidden := s.secrets
 	if hidden == nil {
-		hidden, _ = a.secrets(nil)
+		hidden, _ = s.box.secrets(nil)
 	}
 	return hidden.onlyValues(text)
 }
 
-func (a *Agent) stopService(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
-	s, err := a.services.find(q.ServiceName)
+func (t *services) stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
+	s, err := t.find(q.ServiceName)
 	if err != nil {
 		return nil, err
 	}
 	if s.process == nil {
-		return s.stopOrphan(a)
+		return s.stopOrphan()
 	}
 	s.stop(serviceStopped, "")
 	if !s.await() {
 		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot stop service '" + s.name + "': it cannot be killed"}
 	}
-	r := &wire.StopServiceResult{Service: *s.view(a)}
+	r := &wire.StopServiceResult{Service: *s.view()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.Killed, r.DeathProved = s.killed, s.proved
 	return r, nil
-}
-
-func secondsNow() *float64 {
-	now := unixSeconds(time.Now())
-	return &now
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,46 +11,32 @@ import (
 // refresh looks whether a service that an earlier agent started still runs:
 // whether the process that has its number was born when it was. It reports
 // that it does. The lock is held.
-func (s *service) refresh(a *Agent) bool {
+func (s *service) refresh() bool {
 	r := &s.record
 	if r.State != serviceRunning {
 		return false
 	}
-	if a.trees.is(r) {
+	if r.PID != nil && s.box.trees.runs(*r.PID, r.Born, r.Mark) {
 		return true
 	}
-	r.State, r.EndedAt, r.ExitCode = serviceExited, secondsNow(), s.table.exitCode(s.name)
+	r.State, r.EndedAt, r.ExitCode = serviceExited, now(), s.table.exitCode(s.name)
 	s.save()
 	return false
 }
 
-// is says whether the process of a record lives. Without a mark that cannot be
-// told, and a stranger must not be taken for it.
-func (t *trees) is(r *serviceRecord) bool {
-	if r.PID == nil || *r.PID <= 1 || r.Mark == 0 {
-		return false
-	}
-	st, err := readStat(t.proc, *r.PID)
-	if err != nil || st.born != r.Born || st.state == 'Z' {
-		return false
-	}
-	ino, err := t.namespace(strconv.Itoa(*r.PID))
-	return err == nil && ino == r.Mark
-}
-
 // stopOrphan ends a service that an earlier agent started. Its mark is lost
 // with that agent, so only its group is known.
-func (s *service) stopOrphan(a *Agent) (*wire.StopServiceResult, error) {
+func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	s.mu.Lock()
-	running, pid := s.refresh(a), 0
+	running, pid := s.refresh(), 0
 	if running {
 		pid = *s.record.PID
 	}
 	s.mu.Unlock()
 	if !running {
-		return &wire.StopServiceResult{Service: *s.view(a)}, nil
+		return &wire.StopServiceResult{Service: *s.view()}, nil
 	}
-	group := a.trees.group(pid)
+	group := s.box.trees.group(pid)
 	signalAll(group, unix.SIGTERM)
 	deadline, killed := time.Now().Add(s.table.grace), 0
 	for _, p := range group {
@@ -67,28 +52,10 @@ func (s *service) stopOrphan(a *Agent) (*wire.StopServiceResult, error) {
 	if killed > 0 {
 		reason = "sigkill"
 	}
-	s.record.State, s.record.StopReason, s.record.EndedAt = serviceStopped, &reason, secondsNow()
+	s.record.State, s.record.StopReason, s.record.EndedAt = serviceStopped, &reason, now()
 	s.save()
 	s.mu.Unlock()
-	return &wire.StopServiceResult{Service: *s.view(a), Killed: killed}, nil
-}
-
-// group lists the processes of a process group. Each is looked at after its
-// pidfd is there, so that what is signalled is what was looked at.
-func (t *trees) group(id int) (found []member) {
-	pids, _ := t.pids()
-	for _, pid := range pids {
-		pidfd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		if st, err := readStat(t.proc, pid); err != nil || st.group != id {
-			unix.Close(pidfd)
-			continue
-		}
-		found = append(found, member{pid, pidfd})
-	}
-	return found
+	return &wire.StopServiceResult{Service: *s.view(), Killed: killed}, nil
 }
 
 func signalAll(processes []member, sig unix.Signal) {

@@ -48,7 +48,7 @@ func (t *services) load(name string) (*service, error) {
 	if !isJSONObject(r.Readiness) {
 		r.Readiness = nil
 	}
-	return &service{name: name, table: t, record: r, logs: t.oldLogs(name, r.Cut)}, nil
+	return &service{name: name, table: t, box: t.box, record: r, logs: t.oldLogs(name, r.Cut)}, nil
 }
 
 func (r *serviceRecord) valid(name string) bool {

@@ -14,9 +14,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// startService checks all that can be checked, starts the command, and waits
+// start checks all that can be checked, starts the command, and waits
 // until it is ready. A client that goes away changes nothing.
-func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error) {
+func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	own, werr := commandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
@@ -29,80 +29,80 @@ func (a *Agent) startService(q *wire.StartServiceRequest) (*wire.Service, error)
 	if werr != nil {
 		return nil, werr
 	}
-	ready, err := a.parseReadiness(q.Readiness)
+	ready, err := t.parseReadiness(q.Readiness)
 	if err != nil {
 		return nil, err
 	}
-	hidden, werr := a.secrets(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.secrets(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
-	if err := a.services.claim(a, name); err != nil {
+	if err := t.claim(name); err != nil {
 		return nil, err
 	}
 	if q.ReadyUnused && ready != nil {
 		if werr := ready.unused(); werr != nil {
-			a.services.release(a, name, nil)
+			t.release(name, nil)
 			return nil, werr
 		}
 	}
-	program, dir, werr := a.serviceCommand(q.Command, cwd, own)
+	program, dir, werr := t.command(q.Command, cwd, own)
 	var s *service
 	if werr == nil {
 		defer dir.Close()
-		s, werr = a.spawnService(name, program, hidden)
+		s, werr = t.spawn(name, program, hidden)
 	}
 	if werr != nil {
-		a.services.release(a, name, nil)
+		t.release(name, nil)
 		return nil, werr
 	}
-	s.begin(q.Command, cwd, ready, a.trees.proc)
-	a.services.release(a, name, s)
-	go s.watch(a)
+	s.begin(q.Command, cwd, ready, t.box.trees.proc)
+	t.release(name, s)
+	go s.watch()
 	if ready != nil {
-		a.awaitReady(s, ready, program, waitLimit(q.ReadyTimeoutSeconds), waitInterval(q.ReadyIntervalMS))
+		t.awaitReady(s, ready, program, waitLimit(q.ReadyTimeoutSeconds), waitInterval(q.ReadyIntervalMS))
 	}
-	return s.view(a), nil
+	return s.view(), nil
 }
 
-// serviceCommand is what the spawner needs, standard streams aside, and the
+// command is what the spawner needs, standard streams aside, and the
 // handle of its directory, to be closed after its last use.
-func (a *Agent) serviceCommand(command string, cwd filePath, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
+func (t *services) command(command string, cwd filePath, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
 	if strings.IndexByte(command, 0) >= 0 {
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
 	}
-	handle, err := a.files.Walk(cwd.names)
+	handle, err := t.box.workspaceDir.Walk(cwd.names)
 	if err != nil {
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.text, Message: "cannot use " + cwd.text + " as working directory: " + err.Error()}
 	}
-	dir := a.real(cwd)
-	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: a.rlimits(nil)}
-	for k, v := range a.baseEnv(dir, own) {
+	dir := t.box.real(cwd)
+	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: t.box.rlimits(nil)}
+	for k, v := range t.box.baseEnv(dir, own) {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	slices.Sort(c.Env)
-	c.Argv = a.shellArgv(command, c.Env)
+	c.Argv = t.box.shellArgv(command, c.Env)
 	return c, handle, nil
 }
 
-// spawnService starts the process of a service and the pumps of its output.
-func (a *Agent) spawnService(name string, program *clone.Command, hidden *secrets) (*service, *wire.Error) {
+// spawn starts the process of a service and the pumps of its output.
+func (t *services) spawn(name string, program *clone.Command, hidden *secrets) (*service, *wire.Error) {
 	streams, err := newPipes(false, nil)
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot start the service: cannot make its standard streams: %v", err)
 	}
 	c := *program
 	c.Env, c.Files = slices.Clone(c.Env), streams.child[:]
-	p, err := a.spawner.start(&c)
+	p, err := t.box.spawner.start(&c)
 	streams.closeChild()
 	if err != nil {
 		streams.closeAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
 	s := &service{
-		name: name, table: a.services, process: p, stdio: streams, secrets: hidden,
-		id:   a.running.add("service", name, p),
-		logs: a.services.newLogs(name), drained: make(chan struct{}),
+		name: name, table: t, box: t.box, process: p, stdio: streams, secrets: hidden,
+		id:   t.box.running.add("service", name, p),
+		logs: t.newLogs(name), drained: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go s.pump()
@@ -126,7 +126,7 @@ func (s *service) pump() {
 
 // begin makes the record.
 func (s *service) begin(command string, cwd filePath, ready *readiness, proc int) {
-	pid, now := s.process.pid, unixSeconds(s.process.started)
+	pid, now := s.process.pid, unixTime(s.process.started)
 	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
 	if st, err := readStat(proc, pid); err == nil {
 		r.Born, r.Mark = st.born, s.process.mark.ino
@@ -149,7 +149,7 @@ const leastLook = 100 * time.Millisecond
 
 // awaitReady looks at the service until it is ready, its end begins or the
 // time is over, which ends it.
-func (a *Agent) awaitReady(s *service, ready *readiness, program *clone.Command, limit, interval time.Duration) {
+func (t *services) awaitReady(s *service, ready *readiness, program *clone.Command, limit, interval time.Duration) {
 	deadline := time.Now().Add(limit)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -191,5 +191,3 @@ func waitLimit(seconds float64) time.Duration {
 func waitInterval(ms int64) time.Duration {
 	return time.Duration(min(max(1, ms), math.MaxInt32)) * time.Millisecond
 }
-
-func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }

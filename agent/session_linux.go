@@ -18,7 +18,7 @@ import (
 
 // session is one shell at a time, and what it was opened with.
 type session struct {
-	agent   *Agent
+	box     *sandbox
 	request *wire.OpenSessionRequest
 	secrets *secrets
 	turn    chan struct{} // holds one token while nobody uses the shell
@@ -65,16 +65,16 @@ func (s *session) give() { s.turn <- struct{}{} }
 // start starts the shell, and runs the startup commands in it.
 func (s *session) start(ctx context.Context) error {
 	q := s.request
-	cwd, dir, err := s.agent.workingDirectory(string(q.Cwd))
+	cwd, dir, err := s.box.workingDirectory(string(q.Cwd))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	c, werr := s.agent.sessionCommand(q, s.agent.real(cwd))
+	c, werr := s.box.sessionCommand(q, s.box.real(cwd))
 	if werr != nil {
 		return werr
 	}
-	h, err := s.agent.startSessionShell(q.SessionID, c, dir, s.secrets)
+	h, err := s.box.startSessionShell(q.SessionID, c, dir, s.secrets)
 	if err != nil {
 		return startError(c.Argv[0], c.Dir, err)
 	}
@@ -171,7 +171,7 @@ func (s *session) bury(kill bool) (killed int, proved bool) {
 		return 0, true
 	}
 	if kill && !h.ended() {
-		killed, _ = s.agent.trees.kill(h.process.mark)
+		killed, _ = s.box.trees.kill(h.process.mark)
 	}
 	_ = h.input.SetWriteDeadline(time.Unix(1, 0))
 	<-h.lives
@@ -262,7 +262,7 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 			s.replace(ctx, r)
 		}
 	}
-	if r.Denials = s.agent.denials(h.process, b); out.timedOut {
+	if r.Denials = s.box.denials(h.process, b); out.timedOut {
 		r.ExitCode = 124
 		r.Denials = append(r.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time, with timeout"})
 	}
@@ -323,7 +323,7 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) 
 		return b
 	}
 	if h.peak == 0 || !short {
-		h.peak = max(h.peak, s.agent.trees.highWater(h.process.pid))
+		h.peak = max(h.peak, s.box.trees.highWater(h.process.pid))
 	}
 	if h.peak > 0 {
 		r.PeakMemoryBytes, r.PeakMemorySource = h.peak, "vmhwm"
@@ -341,7 +341,7 @@ func (h *sessionShell) cpu(group cgroup.Stats) (user, system int64) {
 	if c := group.CPU; c != nil {
 		return c.User.Milliseconds(), c.System.Milliseconds()
 	}
-	stat, err := readStat(h.agent.trees.proc, h.process.pid)
+	stat, err := readStat(h.box.trees.proc, h.process.pid)
 	if err != nil {
 		return h.user, h.system
 	}

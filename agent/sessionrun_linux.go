@@ -223,19 +223,19 @@ func (e *errand) interrupt() {
 		if e.rounds == 0 {
 			grace = interruptAgain
 		}
-		_ = h.agent.reaper.signal(h.process, h.process.pid, unix.SIGINT)
+		_ = h.box.reaper.signal(h.process, h.process.pid, unix.SIGINT)
 	case interruptRounds:
 		e.out.broken = true
-		killed, _ := h.agent.trees.kill(h.process.mark)
+		killed, _ := h.box.trees.kill(h.process.mark)
 		e.out.killed += killed
 		return
 	default:
 		killed, proved := h.killOthers()
 		e.out.killed, e.out.proved = e.out.killed+killed, proved
-		_ = h.agent.reaper.signalOne(h.process, unix.SIGINT)
+		_ = h.box.reaper.signalOne(h.process, unix.SIGINT)
 	}
 	e.rounds++
-	_ = h.agent.reaper.signalOne(h.process, unix.SIGCONT)
+	_ = h.box.reaper.signalOne(h.process, unix.SIGCONT)
 	e.round.Reset(grace)
 	e.look()
 }
@@ -293,7 +293,7 @@ func closeMembers(list []member) {
 // others are the members of the tree but the shell; with old, those too that
 // were there before the order.
 func (h *sessionShell) others(old bool) (list []member, unknown int, err error) {
-	found, unknown, err := h.agent.trees.members(h.process.mark)
+	found, unknown, err := h.box.trees.members(h.process.mark)
 	for _, p := range found {
 		if p.pid == h.process.pid || !old && h.isOld(p.pid) {
 			unix.Close(p.pidfd)
@@ -310,7 +310,7 @@ func (h *sessionShell) isOld(pid int) bool {
 }
 
 func (h *sessionShell) birth(pid int) uint64 {
-	s, err := readStat(h.agent.trees.proc, pid)
+	s, err := readStat(h.box.trees.proc, pid)
 	if err != nil {
 		return 0
 	}
@@ -320,7 +320,7 @@ func (h *sessionShell) birth(pid int) uint64 {
 // settleJobs takes note of what lives on in the background. Where there was
 // nothing, and the kernel has made no process since, there is nothing to look for.
 func (h *sessionShell) settleJobs() (jobs int) {
-	last := h.agent.trees.lastPID()
+	last := h.box.trees.lastPID()
 	if last != "" && last == h.lastPID {
 		return 0
 	}

@@ -20,79 +20,81 @@ const maxStdin = 8 << 20
 
 // sessions are those that were opened and not closed yet.
 type sessions struct {
+	box *sandbox
+
 	mu    sync.Mutex
 	byID  map[string]*session // nil while one is being opened or closed
 	stops chan os.Signal      // tells of stopped shells while there is any session
 }
 
-func (s *sessions) reserve(a *Agent, id string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, taken := s.byID[id]; taken {
+func (t *sessions) reserve(id string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, taken := t.byID[id]; taken {
 		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + pyRepr(id) + " already exists"}
 	}
-	if len(s.byID) >= wire.MaxSessions {
+	if len(t.byID) >= wire.MaxSessions {
 		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close_session frees one"}
 	}
-	if s.byID == nil {
-		s.byID = map[string]*session{}
+	if t.byID == nil {
+		t.byID = map[string]*session{}
 	}
-	if len(s.byID) == 0 {
-		s.stops = make(chan os.Signal, 1)
-		signal.Notify(s.stops, unix.SIGCHLD)
-		go a.watchStops(s.stops)
+	if len(t.byID) == 0 {
+		t.stops = make(chan os.Signal, 1)
+		signal.Notify(t.stops, unix.SIGCHLD)
+		go t.watchStops(t.stops)
 	}
-	s.byID[id] = nil
+	t.byID[id] = nil
 	return nil
 }
 
 // put keeps the session that has an id now, or frees the id where there is none.
-func (s *sessions) put(id string, one *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (t *sessions) put(id string, one *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if one != nil {
-		s.byID[id] = one
+		t.byID[id] = one
 		return
 	}
-	delete(s.byID, id)
-	if len(s.byID) == 0 {
-		signal.Stop(s.stops)
-		close(s.stops)
+	delete(t.byID, id)
+	if len(t.byID) == 0 {
+		signal.Stop(t.stops)
+		close(t.stops)
 	}
 }
 
-func (s *sessions) find(id string) (*session, error) {
+func (t *sessions) find(id string) (*session, error) {
 	if id = strings.TrimSpace(id); id == "" {
 		return nil, badField("session_id", "session_id is required")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if one := s.byID[id]; one != nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.byID[id]; one != nil {
 		return one, nil
 	}
 	return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + pyRepr(id) + " does not exist"}
 }
 
 // remove takes a session out; only one of those who close it at once does.
-func (s *sessions) remove(id string) (*session, error) {
-	one, err := s.find(id)
+func (t *sessions) remove(id string) (*session, error) {
+	one, err := t.find(id)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byID[one.request.SessionID] != one {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[one.request.SessionID] != one {
 		return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + pyRepr(id) + " does not exist"}
 	}
-	s.byID[one.request.SessionID] = nil
+	t.byID[one.request.SessionID] = nil
 	return one, nil
 }
 
-func (s *sessions) all() (list []*session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(s.byID)) {
-		if one := s.byID[id]; one != nil {
+func (t *sessions) all() (list []*session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(t.byID)) {
+		if one := t.byID[id]; one != nil {
 			list = append(list, one)
 		}
 	}
@@ -100,14 +102,14 @@ func (s *sessions) all() (list []*session) {
 }
 
 // watchStops lets shells go on that have stopped themselves: nobody else can.
-func (a *Agent) watchStops(stops <-chan os.Signal) {
+func (t *sessions) watchStops(stops <-chan os.Signal) {
 	for range stops {
-		for _, s := range a.sessions.all() {
+		for _, s := range t.all() {
 			s.mu.Lock()
 			h := s.shell
 			s.mu.Unlock()
 			if h != nil {
-				a.reaper.resume(h.process)
+				t.box.reaper.resume(h.process)
 			}
 		}
 	}
@@ -155,30 +157,30 @@ func checkOutput(lines, size, least int64) error {
 	return nil
 }
 
-func (a *Agent) openSession(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Session, error) {
+func (t *sessions) open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Session, error) {
 	if err := checkSession(q); err != nil {
 		return nil, err
 	}
-	hidden, werr := a.secrets(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.secrets(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
-	if err := a.sessions.reserve(a, q.SessionID); err != nil {
+	if err := t.reserve(q.SessionID); err != nil {
 		return nil, err
 	}
-	s := &session{agent: a, request: q, secrets: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
+	s := &session{box: t.box, request: q, secrets: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
 	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *now()}
 	if err := s.start(ctx); err != nil {
-		a.sessions.put(q.SessionID, nil)
+		t.put(q.SessionID, nil)
 		return nil, err
 	}
 	s.give()
-	a.sessions.put(q.SessionID, s)
+	t.put(q.SessionID, s)
 	return s.describe(), nil
 }
 
-func (a *Agent) runSession(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
-	s, err := a.sessions.find(q.SessionID)
+func (t *sessions) run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
+	s, err := t.find(q.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -213,8 +215,8 @@ func checkRun(q *wire.RunSessionRequest) error {
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
 }
 
-func (a *Agent) interruptSession(q *wire.SessionRequest) (*wire.InterruptSessionResult, error) {
-	s, err := a.sessions.find(q.SessionID)
+func (t *sessions) interrupt(q *wire.SessionRequest) (*wire.InterruptSessionResult, error) {
+	s, err := t.find(q.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +231,8 @@ func (a *Agent) interruptSession(q *wire.SessionRequest) (*wire.InterruptSession
 	return &wire.InterruptSessionResult{SessionID: q.SessionID, Interrupted: s.busy}, nil
 }
 
-func (a *Agent) restartSession(ctx context.Context, q *wire.SessionRequest) (*wire.Session, error) {
-	s, err := a.sessions.find(q.SessionID)
+func (t *sessions) restart(ctx context.Context, q *wire.SessionRequest) (*wire.Session, error) {
+	s, err := t.find(q.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -248,9 +250,9 @@ func (a *Agent) restartSession(ctx context.Context, q *wire.SessionRequest) (*wi
 	return s.describe(), nil
 }
 
-// closeSession ends a session. A command that runs in it is interrupted.
-func (a *Agent) closeSession(ctx context.Context, q *wire.SessionRequest) (*wire.CloseSessionResult, error) {
-	s, err := a.sessions.remove(q.SessionID)
+// close ends a session. A command that runs in it is interrupted.
+func (t *sessions) close(ctx context.Context, q *wire.SessionRequest) (*wire.CloseSessionResult, error) {
+	s, err := t.remove(q.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -266,13 +268,13 @@ func (a *Agent) closeSession(ctx context.Context, q *wire.SessionRequest) (*wire
 	_ = s.take(ctx)
 	r := s.close(ctx)
 	s.give() // who has waited is told that it is over
-	a.sessions.put(s.request.SessionID, nil)
+	t.put(s.request.SessionID, nil)
 	return r, nil
 }
 
-func (a *Agent) listSessions(*wire.ListSessionsRequest) (*wire.ListSessionsResult, error) {
+func (t *sessions) list(*wire.ListSessionsRequest) (*wire.ListSessionsResult, error) {
 	r := &wire.ListSessionsResult{Sessions: []wire.Session{}}
-	for _, s := range a.sessions.all() {
+	for _, s := range t.all() {
 		r.Sessions = append(r.Sessions, *s.describe())
 	}
 	return r, nil

@@ -21,7 +21,7 @@ import (
 // sessionShell is one shell process of a session, and the descriptors that it
 // shares with the agent.
 type sessionShell struct {
-	agent   *Agent
+	box     *sandbox
 	process *process
 	running string   // its id in the registry
 	input   *os.File // a socket that it reads its lines from
@@ -61,8 +61,8 @@ const wordSize = 12
 const maxReport = 256 << 10
 
 // startSessionShell starts the shell of a session, which is not ready yet.
-func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
-	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, agent: a, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
+func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
+	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
 	h.output.begin(lateRecord())
 	s := &stdio{}
 	var report *os.File
@@ -79,7 +79,7 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 	high, err := above(given[:], dir.FD())
 	if err == nil {
 		c.Files, c.DirFD = high[:len(given)], high[len(given)]
-		h.process, err = a.spawner.start(c)
+		h.process, err = box.spawner.start(c)
 	}
 	for _, fd := range high {
 		unix.Close(fd)
@@ -87,7 +87,7 @@ func (a *Agent) startSessionShell(id string, c *clone.Command, dir beneath.Dir, 
 	if err != nil {
 		return nil, err
 	}
-	h.running = a.running.add("session", id, h.process)
+	h.running = box.running.add("session", id, h.process)
 	err = h.listen(s, report)
 	return h, err
 }
@@ -215,8 +215,8 @@ func (h *sessionShell) reported() (shellReport, bool) {
 // await sees to the shell's end: of itself, then of its tree, then of its output.
 func (h *sessionShell) await() {
 	<-h.process.done
-	h.killed, h.proved = h.agent.trees.kill(h.process.mark)
-	h.agent.running.remove(h.running)
+	h.killed, h.proved = h.box.trees.kill(h.process.mark)
+	h.box.running.remove(h.running)
 	h.used = h.process.mark.stats()
 	h.process.mark.close()
 	for _, t := range h.streams {
@@ -241,7 +241,7 @@ func (h *sessionShell) release() {
 
 // kill ends the shell and its tree.
 func (h *sessionShell) kill() {
-	_, _ = h.agent.trees.kill(h.process.mark)
+	_, _ = h.box.trees.kill(h.process.mark)
 	<-h.process.done
 	<-h.lives
 }
@@ -260,12 +260,12 @@ func (h *sessionShell) ended() bool {
 const ignoreEnd = "-I"
 
 // sessionCommand is the shell of a request: bash where there is one and none is named.
-func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
+func (box *sandbox) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := commandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
 	}
-	env := a.baseEnv(dir, own)
+	env := box.baseEnv(dir, own)
 	argv := q.ShellCommand
 	if argv == nil {
 		argv = []string{"/bin/bash"}
@@ -273,7 +273,7 @@ func (a *Agent) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.C
 			argv[0] = "/bin/sh"
 		}
 	}
-	c := &clone.Command{Dir: dir, Umask: 0o022, Rlimits: a.rlimits(q.Limits), Env: asList(env)}
+	c := &clone.Command{Dir: dir, Umask: 0o022, Rlimits: box.rlimits(q.Limits), Env: asList(env)}
 	c.Path, werr = lookPath(argv[0], searchPath(env), dir)
 	if werr != nil {
 		return nil, werr

@@ -29,7 +29,8 @@ var closeGrace = 5 * time.Second
 
 // shell is a shell on a terminal, and what it has printed.
 type shell struct {
-	agent   *Agent
+	table   *shells
+	box     *sandbox
 	running string // its id in the registry
 	process *process
 	stdio   *stdio
@@ -48,13 +49,13 @@ type shell struct {
 	changed chan struct{} // closed at the next change, nil while nobody waits
 }
 
-// startShell starts what a checked request asks for.
-func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath, dir beneath.Dir) (*shell, error) {
-	hidden, werr := a.secrets(q.RedactValues, q.Redaction...)
+// start starts what a checked request asks for.
+func (t *shells) start(id string, q *wire.OpenShellRequest, cwd filePath, dir beneath.Dir) (*shell, error) {
+	hidden, werr := t.box.secrets(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
-	c, werr := a.shellCommand(q, a.real(cwd))
+	c, werr := t.command(q, t.box.real(cwd))
 	if werr != nil {
 		return nil, werr
 	}
@@ -63,7 +64,7 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath, di
 		return nil, wire.Errorf(wire.CodeStart, "cannot open the shell: cannot make its terminal: %v", err)
 	}
 	c.Files, c.DirFD = s.child[:], dir.FD()
-	p, err := a.spawner.start(c)
+	p, err := t.box.spawner.start(c)
 	s.closeChild()
 	if err != nil {
 		s.closeAll()
@@ -71,8 +72,8 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath, di
 	}
 	p.terminal = s.terminal
 	sh := &shell{
-		agent: a, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
-		running: a.running.add("shell", id, p),
+		table: t, box: t.box, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
+		running: t.box.running.add("shell", id, p),
 		input:   newTypist(s.terminal),
 		output:  textRing{limit: keptOutput},
 		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
@@ -82,14 +83,6 @@ func (a *Agent) startShell(id string, q *wire.OpenShellRequest, cwd filePath, di
 	go sh.read(drained)
 	go sh.await(drained)
 	return sh, nil
-}
-
-// unixTime is a time as the protocol tells it.
-func unixTime(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
-
-func now() *float64 {
-	t := unixTime(time.Now())
-	return &t
 }
 
 // read keeps what the terminal prints, until it is closed.
@@ -122,8 +115,8 @@ func (s *shell) tell() {
 // output.
 func (s *shell) await(drained <-chan struct{}) {
 	<-s.process.done
-	killed, proved := s.agent.trees.kill(s.process.mark)
-	s.agent.running.remove(s.running)
+	killed, proved := s.box.trees.kill(s.process.mark)
+	s.box.running.remove(s.running)
 	s.process.mark.close()
 	select {
 	case <-drained:
@@ -221,8 +214,8 @@ func (s *shell) awaitOutput(ctx context.Context, end int64) {
 
 // hangUp tells the shell that its terminal is gone.
 func (s *shell) hangUp() {
-	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGHUP)
-	_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGCONT) // a stopped one cannot end
+	_ = s.box.reaper.signal(s.process, s.process.pid, unix.SIGHUP)
+	_ = s.box.reaper.signal(s.process, s.process.pid, unix.SIGCONT) // a stopped one cannot end
 }
 
 // close ends the shell, gently first, and returns when nothing of it is left.
@@ -235,7 +228,7 @@ func (s *shell) close() *wire.CloseShellResult {
 	select {
 	case <-s.ended:
 	case <-timer.C:
-		_ = s.agent.reaper.signal(s.process, s.process.pid, unix.SIGKILL)
+		_ = s.box.reaper.signal(s.process, s.process.pid, unix.SIGKILL)
 		select {
 		case <-s.ended:
 		case <-time.After(2 * killTimeout): // it cannot be killed, and so is told

@@ -24,7 +24,7 @@ func (s *shell) save() {
 	}
 	summary := s.describe()
 	if text, err := json.MarshalIndent(summary, "", "  "); err == nil {
-		_ = saveState(s.agent.shellState, recordName(summary.ShellID), text)
+		_ = saveState(s.table.state, recordName(summary.ShellID), text)
 	}
 }
 
@@ -33,7 +33,7 @@ func (s *shell) forget() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.forgotten = true
-	if dir := s.agent.shellState.dir(); dir.Valid() {
+	if dir := s.table.state.dir(); dir.Valid() {
 		_ = unix.Unlinkat(dir.FD(), recordName(s.describe().ShellID), 0)
 	}
 }

@@ -19,6 +19,9 @@ import (
 
 // shells are those that were opened and not closed yet.
 type shells struct {
+	box   *sandbox
+	state stateDir // of records
+
 	mu   sync.Mutex
 	byID map[string]*shell // nil while one is being opened
 }
@@ -32,42 +35,42 @@ func shellID(id string) (string, error) {
 }
 
 // take reserves an id for a shell that is being opened.
-func (s *shells) take(id string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, taken := s.byID[id]; taken {
+func (t *shells) take(id string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, taken := t.byID[id]; taken {
 		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "shell " + pyRepr(id) + " already exists"}
 	}
-	if len(s.byID) >= maxShells {
+	if len(t.byID) >= maxShells {
 		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the shell: 32 are open", Hint: "close_shell frees one, also where it has ended"}
 	}
-	if s.byID == nil {
-		s.byID = map[string]*shell{}
+	if t.byID == nil {
+		t.byID = map[string]*shell{}
 	}
-	s.byID[id] = nil
+	t.byID[id] = nil
 	return nil
 }
 
 // put keeps the shell that has an id now, or frees the id where there is none.
-func (s *shells) put(id string, sh *shell) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (t *shells) put(id string, sh *shell) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if sh == nil {
-		delete(s.byID, id)
+		delete(t.byID, id)
 		return
 	}
-	s.byID[id] = sh
+	t.byID[id] = sh
 }
 
 // find gives the shell that a request names.
-func (s *shells) find(name string) (*shell, error) {
+func (t *shells) find(name string) (*shell, error) {
 	id, err := shellID(name)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sh := s.byID[id]; sh != nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sh := t.byID[id]; sh != nil {
 		return sh, nil
 	}
 	return nil, noShell(id)
@@ -78,22 +81,22 @@ func noShell(id string) error {
 }
 
 // remove takes a shell out; only one of those who close it at once does.
-func (s *shells) remove(name string) (*shell, error) {
-	sh, err := s.find(name)
+func (t *shells) remove(name string) (*shell, error) {
+	sh, err := t.find(name)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	id := sh.summary.ShellID
-	if s.byID[id] != sh {
+	if t.byID[id] != sh {
 		return nil, noShell(id)
 	}
-	s.byID[id] = nil // the id is free when the shell has ended
+	t.byID[id] = nil // the id is free when the shell has ended
 	return sh, nil
 }
 
-func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
+func (t *shells) open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	id, err := shellID(q.ShellID)
 	if err != nil {
 		return nil, err
@@ -101,7 +104,7 @@ func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	if !stateName(id) {
 		return nil, badField("shell_id", "shell_id is invalid")
 	}
-	cwd, dir, err := a.workingDirectory(string(q.Cwd))
+	cwd, dir, err := t.box.workingDirectory(string(q.Cwd))
 	if err != nil {
 		return nil, err
 	}
@@ -109,11 +112,11 @@ func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	if q.Cols < 1 || q.Cols > math.MaxUint16 || q.Rows < 1 || q.Rows > math.MaxUint16 {
 		return nil, badField("cols", "cols and rows must be from 1 to 65535")
 	}
-	if err := a.shells.take(id); err != nil {
+	if err := t.take(id); err != nil {
 		return nil, err
 	}
-	sh, err := a.startShell(id, q, cwd, dir)
-	a.shells.put(id, sh)
+	sh, err := t.start(id, q, cwd, dir)
+	t.put(id, sh)
 	if err != nil {
 		return nil, err
 	}
@@ -123,31 +126,31 @@ func (a *Agent) openShell(q *wire.OpenShellRequest) (*wire.Shell, error) {
 
 // workingDirectory opens the cwd of a shell: what begins there begins in what
 // was found, whatever takes its place meanwhile.
-func (a *Agent) workingDirectory(text string) (filePath, beneath.Dir, error) {
+func (box *sandbox) workingDirectory(text string) (filePath, beneath.Dir, error) {
 	p, werr := parsePath(text)
 	if werr != nil {
 		return p, beneath.None, werr
 	}
-	dir, err := a.files.Walk(p.names)
+	dir, err := box.workspaceDir.Walk(p.names)
 	if err != nil {
 		return p, beneath.None, fileError("open", p, err)
 	}
 	return p, dir, nil
 }
 
-// shellCommand is the interactive shell of a request: bash where there is one.
-func (a *Agent) shellCommand(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
+// command is the interactive shell of a request: bash where there is one.
+func (t *shells) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := commandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
 	}
 	env := map[string]string{"TERM": "xterm-256color"}
-	maps.Copy(env, a.env)
+	maps.Copy(env, t.box.env)
 	maps.Copy(env, map[string]string{"PS1": "pyro$ ", "PROMPT_COMMAND": ""})
 	env["PWD"] = dir
 	maps.Copy(env, own)
-	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-i"}, Dir: dir, Umask: 0o022, TTY: true, Rlimits: a.rlimits(nil), Env: asList(env)}
-	if bash, err := lookPath("bash", searchPath(a.env), dir); err == nil {
+	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-i"}, Dir: dir, Umask: 0o022, TTY: true, Rlimits: t.box.rlimits(nil), Env: asList(env)}
+	if bash, err := lookPath("bash", searchPath(t.box.env), dir); err == nil {
 		c.Path, c.Argv = bash, []string{bash, "--noprofile", "--norc", "-i"}
 	}
 	return c, nil
@@ -163,8 +166,8 @@ func asList(env map[string]string) []string {
 	return list
 }
 
-func (a *Agent) readShell(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
-	sh, err := a.shells.find(q.ShellID)
+func (t *shells) read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
+	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +177,8 @@ func (a *Agent) readShell(ctx context.Context, q *wire.ReadShellRequest) (*wire.
 	return sh.look(ctx, q), nil
 }
 
-func (a *Agent) writeShell(q *wire.WriteShellRequest) (*wire.WriteShellResult, error) {
-	sh, err := a.shells.find(q.ShellID)
+func (t *shells) write(q *wire.WriteShellRequest) (*wire.WriteShellResult, error) {
+	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +208,7 @@ func (s *shell) notRunning() error {
 // shellSignals are those that a shell's job can be sent.
 var shellSignals = map[string]unix.Signal{"HUP": unix.SIGHUP, "INT": unix.SIGINT, "TERM": unix.SIGTERM, "KILL": unix.SIGKILL}
 
-func (a *Agent) signalShell(q *wire.SignalShellRequest) (*wire.SignalShellResult, error) {
+func (t *shells) signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, error) {
 	if _, err := shellID(q.ShellID); err != nil {
 		return nil, err
 	}
@@ -214,18 +217,18 @@ func (a *Agent) signalShell(q *wire.SignalShellRequest) (*wire.SignalShellResult
 	if !ok {
 		return nil, badField("signal", "signal must be one of: HUP, INT, TERM, KILL")
 	}
-	sh, err := a.shells.find(q.ShellID)
+	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
-	if !sh.isRunning() || a.signal(sh.process, sig) != nil {
+	if !sh.isRunning() || t.box.signalJob(sh.process, sig) != nil {
 		return nil, sh.notRunning()
 	}
 	return &wire.SignalShellResult{Shell: sh.describe(), Signal: name}, nil
 }
 
-func (a *Agent) resizeShell(q *wire.ResizeShellRequest) (*wire.Shell, error) {
-	sh, err := a.shells.find(q.ShellID)
+func (t *shells) resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
+	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
@@ -243,23 +246,23 @@ func (a *Agent) resizeShell(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
-func (a *Agent) closeShell(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
-	sh, err := a.shells.remove(q.ShellID)
+func (t *shells) close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
+	sh, err := t.remove(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
 	r := sh.close()
 	sh.forget()
-	a.shells.put(r.ShellID, nil)
+	t.put(r.ShellID, nil)
 	return r, nil
 }
 
-func (a *Agent) listShells(*wire.ListShellsRequest) (*wire.ListShellsResult, error) {
-	a.shells.mu.Lock()
-	defer a.shells.mu.Unlock()
+func (t *shells) list(*wire.ListShellsRequest) (*wire.ListShellsResult, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	r := &wire.ListShellsResult{Shells: []wire.Shell{}}
-	for _, id := range slices.Sorted(maps.Keys(a.shells.byID)) {
-		if sh := a.shells.byID[id]; sh != nil {
+	for _, id := range slices.Sorted(maps.Keys(t.byID)) {
+		if sh := t.byID[id]; sh != nil {
 			r.Shells = append(r.Shells, sh.describe())
 		}
 	}

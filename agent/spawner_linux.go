@@ -114,11 +114,7 @@ func newBareSpawner(plan *confine.Plan, _ []int) (*spawner, []*confine.Error, *c
 	}
 	s, err := bareSpawner()
 	if err != nil {
-		e := &confine.Error{Stage: "setup", Op: "spawner", Cause: err.Error()}
-		if h, ok := err.(hinted); ok { //nolint:errorlint // it is never wrapped
-			e.Hint = h.hint
-		}
-		return nil, nil, e
+		return nil, nil, err
 	}
 	var failed *confine.Error
 	if s.groups, failed = openGroups(&applier, plan); failed != nil {

@@ -27,11 +27,11 @@ type stage struct {
 
 // newStage makes a stage, once what the killed have left is removed. No other
 // may look meanwhile: a stage that is not locked yet looks like one of those.
-func (a *Agent) newStage() (*stage, error) {
-	a.staging.Lock()
-	defer a.staging.Unlock()
-	sweepStages(a.files)
-	return newStage(a.files)
+func (w *workspace) newStage() (*stage, error) {
+	w.staging.Lock()
+	defer w.staging.Unlock()
+	sweepStages(w.dir)
+	return newStage(w.dir)
 }
 
 func newStage(root beneath.Dir) (s *stage, err error) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -104,25 +106,26 @@ func newStandalone(c Config) (*Agent, error) {
 	}
 	sweepShells(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
-	secrets := secretsAt(c.SecretRoot)
-	secrets.sweep()
-	s, err := startBareSpawner()
-	if err != nil {
+	secretsAt(c.SecretRoot, nil).sweep()
+	s, failed := startBareSpawner()
+	if failed != nil {
+		err := errors.New(failed.Cause)
+		if failed.Hint != "" {
+			err = hinted{err, failed.Hint}
+		}
 		return nil, err
 	}
-	return &Agent{
-		shellState: stateAt(state[0]),
-		secretRoot: secretsAt(c.SecretRoot),
-		spawner:    s,
-		reaper:     s.reaper,
-		trees:      s.trees,
-		env:        env,
-		token:      token,
-		workspace:  c.Workspace,
-		files:      files,
-		life:       newLife(),
-		services:   newServices(stateAt(state[1])),
-	}, nil
+	box := &sandbox{
+		spawner:      s,
+		reaper:       s.reaper,
+		trees:        s.trees,
+		env:          env,
+		workspace:    c.Workspace,
+		workspaceDir: files,
+	}
+	a := newAgent(box, &workspace{dir: files}, secretsAt(c.SecretRoot, &box.vault), stateAt(state[0]), stateAt(state[1]))
+	a.token, a.life = token, newLife()
+	return a, nil
 }
 
 // settle makes the process one that an agent can be.
@@ -151,10 +154,10 @@ func settle(asInit bool) error {
 
 // startBareSpawner starts the spawner of an agent without walls: what it
 // clones has the agent's own identity and namespaces, but for the mark.
-func startBareSpawner() (*spawner, error) {
+func startBareSpawner() (*spawner, *confine.Error) {
 	type outcome struct {
 		s   *spawner
-		err error
+		err *confine.Error
 	}
 	ready := make(chan outcome)
 	go func() {
@@ -171,18 +174,21 @@ func startBareSpawner() (*spawner, error) {
 
 // bareSpawner makes the calling thread one that commands without namespaces
 // are cloned from.
-func bareSpawner() (*spawner, error) {
+func bareSpawner() (*spawner, *confine.Error) {
+	failed := func(cause, hint string) *confine.Error {
+		return &confine.Error{Stage: "setup", Op: "spawner", Cause: cause, Hint: hint}
+	}
 	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, hinted{fmt.Errorf("cannot open /proc: %w", err), "mount a proc of this pid namespace at /proc"}
+		return nil, failed("cannot open /proc: "+err.Error(), "mount a proc of this pid namespace at /proc")
 	}
 	if !showsSelf() {
-		return nil, hinted{fmt.Errorf("/proc shows the processes of another pid namespace"), "mount a proc of this one at /proc, or use --init"}
+		return nil, failed("/proc shows the processes of another pid namespace", "mount a proc of this one at /proc, or use --init")
 	}
 	r := newReaper(0)
 	f, err := newFamily(r, proc, unix.Gettid())
 	if err != nil {
-		return nil, fmt.Errorf("cannot list children: %w", err)
+		return nil, failed("cannot list children: "+err.Error(), "")
 	}
 	go r.run()
 	return &spawner{
@@ -205,7 +211,7 @@ func (a *Agent) open(c Config) (err error) {
 		c.Listen = []string{DefaultListen}
 	}
 	for _, address := range c.Listen {
-		ln, err := listen(address, &c)
+		ln, err := listen(address, &listenOptions{hasToken: c.TokenFile != "", insecureLoopback: c.InsecureLoopback, vsockCIDs: c.VsockCIDs})
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,8 @@ package agent
 
 import "github.com/paddock-dev/paddock/wire"
 
-func (a *Agent) stat(q *wire.StatRequest) (*wire.StatResult, error) {
-	p, err := a.find(q.Path)
+func (w *workspace) stat(q *wire.StatRequest) (*wire.StatResult, error) {
+	p, err := w.find(q.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 // execStreamed runs a command whose streams are frames on conn, but for the
 // outputs that the client has given. It returns
 // when the command has ended and its client has been told, or is gone.
-func (a *Agent) execStreamed(ctx context.Context, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
-	x, werr := a.startRun(r, true, outputs)
+func execStreamed(ctx context.Context, box *sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
+	x, werr := box.startRun(r, true, outputs)
 	if werr != nil {
 		return werr
 	}

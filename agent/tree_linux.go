@@ -13,6 +13,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+const (
+	// exitGrace is how long a look at all processes waits for those that hide
+	// their marks, because most such are about to end.
+	exitGrace = 20 * time.Millisecond
+	// killTimeout bounds the hunt for a tree's last process.
+	killTimeout = 5 * time.Second
+)
+
 // trees finds every process of a command's tree by the tree's mark, in a proc
 // of the outer pid namespace that nothing else can see.
 type trees struct {
@@ -280,4 +288,37 @@ func (t *trees) count(m mark) (n int, proved bool) {
 		unix.Close(p.pidfd)
 	}
 	return len(found), err == nil && unknown == 0
+}
+
+// runs reports whether a process lives that has this pid, was born at this time
+// and has this mark. Without a mark that cannot be told, and a stranger must not
+// be taken for it.
+func (t *trees) runs(pid int, born, mark uint64) bool {
+	if pid <= 1 || mark == 0 {
+		return false
+	}
+	st, err := readStat(t.proc, pid)
+	if err != nil || st.born != born || st.state == 'Z' {
+		return false
+	}
+	ino, err := t.namespace(strconv.Itoa(pid))
+	return err == nil && ino == mark
+}
+
+// group lists the processes of a process group. Each is looked at after its
+// pidfd is there, so that what is signalled is what was looked at.
+func (t *trees) group(id int) (found []member) {
+	pids, _ := t.pids()
+	for _, pid := range pids {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if st, err := readStat(t.proc, pid); err != nil || st.group != id {
+			unix.Close(pidfd)
+			continue
+		}
+		found = append(found, member{pid, pidfd})
+	}
+	return found
 }

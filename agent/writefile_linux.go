@@ -20,23 +20,23 @@ const (
 	writePrefix = ".paddock-write-"
 )
 
-func (a *Agent) writeWorkspaceFile(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFileResult, error) {
+func (w *workspace) writeText(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFileResult, error) {
 	if len(q.Text) > wire.MaxFileText {
 		return nil, badField("text", fmt.Sprintf("text must be at most %d bytes when encoded as UTF-8", wire.MaxFileText))
 	}
-	return a.replaceFile(q.Path, q.Mode, strings.NewReader(q.Text), int64(len(q.Text)))
+	return w.replace(q.Path, q.Mode, strings.NewReader(q.Text), int64(len(q.Text)))
 }
 
-func (a *Agent) writeFile(q *wire.WriteFileRequest, body io.Reader) (*wire.WriteFileResult, error) {
+func (w *workspace) write(q *wire.WriteFileRequest, body io.Reader) (*wire.WriteFileResult, error) {
 	if q.ContentSize > maxArchive {
 		return nil, &wire.Error{Code: wire.CodeTooLarge, Object: "content_size", Message: fmt.Sprintf("content_size must be at most %d bytes", int64(maxArchive))}
 	}
-	return a.replaceFile(q.Path, q.Mode, body, q.ContentSize)
+	return w.replace(q.Path, q.Mode, body, q.ContentSize)
 }
 
-// replaceFile writes a file beside its place and then moves it there, so that
+// replace writes a file beside its place and then moves it there, so that
 // every reader sees the old content or the new one, whole.
-func (a *Agent) replaceFile(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
+func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
 	if err := checkMode(mode); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (a *Agent) replaceFile(path wire.Path, mode *uint32, content io.Reader, siz
 	if len(p.names) == 0 {
 		return nil, notRegular
 	}
-	dir, err := a.parentOf(p, func(names []string) (beneath.Dir, error) { return a.files.MakeAll(names, defaultDirMode, nil) })
+	dir, err := w.parentOf(p, func(names []string) (beneath.Dir, error) { return w.dir.MakeAll(names, defaultDirMode, nil) })
 	if err != nil {
 		return nil, fileError("write", p, err)
 	}
