@@ -1,11 +1,20 @@
 package agent
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // outputGrace is how long a command's output is awaited after its exit,
@@ -43,4 +52,143 @@ func unixTime(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 func now() *float64 {
 	t := unixTime(time.Now())
 	return &t
+}
+
+// registry holds what runs: execs, shells and services, by an id that is
+// given once.
+type registry struct {
+	mu      sync.Mutex
+	last    uint64
+	entries map[string]*entry
+}
+
+// entry is one running exec, shell or service.
+type entry struct {
+	id, kind, name string
+	order          uint64
+	process        *process
+
+	// inUse is held by those who deal with the tree, so that its mark is not
+	// closed meanwhile.
+	inUse sync.RWMutex
+	gone  bool
+}
+
+// maxName bounds the name of an entry, in bytes.
+const maxName = 256
+
+// add registers what has just been started: an "exec", a "shell" or a
+// "service". Whoever adds must remove, before the process's mark is closed.
+func (r *registry) add(kind, name string, p *process) (id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.entries == nil {
+		r.entries = map[string]*entry{}
+	}
+	r.last++
+	prefix := kind[:1]
+	if kind != "exec" {
+		prefix = kind[:2] // shell and service begin alike
+	}
+	id = prefix + strconv.FormatUint(r.last, 10)
+	r.entries[id] = &entry{id: id, kind: kind, name: shortName(name), order: r.last, process: p}
+	return id
+}
+
+func shortName(name string) string { return shorten(name, maxName) }
+
+// shorten cuts a text that has more than limit bytes, at a character.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + "…"
+}
+
+// remove takes an entry out, and returns once nobody deals with its tree.
+func (r *registry) remove(id string) {
+	r.mu.Lock()
+	e := r.entries[id]
+	delete(r.entries, id)
+	r.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.inUse.Lock()
+	defer e.inUse.Unlock()
+	e.gone = true
+}
+
+// all lists the entries by age.
+func (r *registry) all() []*entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*entry, 0, len(r.entries))
+	for _, e := range r.entries {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.order, b.order) })
+	return list
+}
+
+// with calls do while the tree of an entry is certainly there to be dealt
+// with, and reports whether it was.
+func (e *entry) with(do func(*process)) bool {
+	e.inUse.RLock()
+	defer e.inUse.RUnlock()
+	if !e.gone {
+		do(e.process)
+	}
+	return !e.gone
+}
+
+// withID is with for an id.
+func (r *registry) withID(id string, do func(*process)) error {
+	if id = strings.TrimSpace(id); id == "" {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: "id", Message: "id is required"}
+	}
+	r.mu.Lock()
+	e := r.entries[id]
+	r.mu.Unlock()
+	if e == nil || !e.with(do) {
+		return noSuch(id)
+	}
+	return nil
+}
+
+func noSuch(id string) error {
+	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "no exec, shell or service has the id " + id}
+}
+
+func (box *sandbox) signalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
+	sig := signalNumber(strings.ToUpper(strings.TrimSpace(q.Signal)))
+	if sig == 0 {
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "signal", Message: "unknown signal " + strconv.Quote(q.Signal)}
+	}
+	var failed error
+	if err := box.running.withID(q.ID, func(p *process) { failed = box.signalJob(p, sig) }); err != nil {
+		return nil, err
+	}
+	var errno unix.Errno
+	switch {
+	case errors.Is(failed, unix.ESRCH):
+		return nil, noSuch(q.ID) // it has ended, and its end is being told
+	case errors.As(failed, &errno):
+		return nil, &wire.Error{Code: wire.CodeFailed, Object: q.ID, Errno: int(errno), Message: "cannot signal " + q.ID + ": " + errno.Error()}
+	case failed != nil:
+		return nil, failed
+	}
+	return &wire.SignalResult{ID: q.ID, Signal: unix.SignalName(sig)}, nil
+}
+
+func (box *sandbox) killByID(q *wire.KillRequest) (*wire.KillResult, error) {
+	res := &wire.KillResult{ID: q.ID}
+	err := box.running.withID(q.ID, func(p *process) { res.Killed, res.DeathProved = box.trees.kill(p.mark) })
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
 }

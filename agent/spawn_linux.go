@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"bytes"
+	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -258,4 +261,68 @@ func (s *spawner) mark(c *clone.Command) (mark, error) {
 		m.lineage = f.begin(m.ino, c, s.cloned)
 	}
 	return m, nil
+}
+
+// A newborn process is one of the commands' own kind from the moment of its
+// clone, so other commands can stop it on the way to its program.
+const (
+	// hungAfter is how long a newborn may take before it is looked after.
+	hungAfter = 100 * time.Millisecond
+	// hungRounds bounds how often one that is found stopped is set going, at
+	// an interval of hungAfter/10, before it is killed.
+	hungRounds = 100
+)
+
+// unhang sets a newborn process going that others keep stopping, and kills it
+// in the end. One that is merely slow is left alone. It ends when the process
+// runs its program, which closes born.
+func (t *trees) unhang(pid, pidfd int, born <-chan struct{}) {
+	for round := 0; ; round++ {
+		select {
+		case <-born:
+			return
+		case <-time.After(hungAfter / 10):
+		}
+		if !t.stopped(pid) {
+			continue
+		}
+		sig := unix.SIGCONT
+		if round >= hungRounds {
+			sig = unix.SIGKILL
+		}
+		_ = unix.PidfdSendSignal(pidfd, sig, nil, 0)
+	}
+}
+
+// stopped reads the state of a process from its stat file.
+func (t *trees) stopped(pid int) bool {
+	fd, err := unix.Openat(t.proc, strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	f := os.NewFile(uintptr(fd), "stat")
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return false
+	}
+	_, state, ok := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(") "))
+	return ok && len(state) > 0 && state[0] == 'T'
+}
+
+// expendableScore is added to how much memory a process has, in thousandths of
+// what there is, where the kernel must end one for want of memory
+// (proc_pid_oom_score_adj(5)).
+const expendableScore = "500"
+
+// expend makes the kernel end a command, and whatever that starts, before the
+// agent, where both share one bound of memory. Without it commands could end
+// the agent, and so the sandbox, by using up what both may have. It needs no
+// right; where it fails, as with a score that is higher already, nothing is
+// worse than before. It is set once the program runs: until then both share
+// what it would be set for.
+func (s *spawner) expend(p *process) {
+	if s.expendable {
+		_ = os.WriteFile("/proc/"+strconv.Itoa(p.pid)+"/oom_score_adj", []byte(expendableScore), 0)
+	}
 }
