@@ -47,7 +47,7 @@ type Agent struct {
 // services in directories of their own.
 func newAgent(box *sandbox, files *workspace, secrets *secretRoot, shellState, serviceState stateDir) *Agent {
 	a := &Agent{sandbox: box, files: files, secrets: secrets,
-		shells: &shells{box: box, state: shellState}, sessions: &sessions{box: box}, services: newServices(box, serviceState)}
+		shells: newShells(box, shellState), sessions: newSessions(box), services: newServices(box, serviceState)}
 	a.actions = a.table()
 	return a
 }

@@ -189,7 +189,7 @@ func (a *Agent) await(control io.Reader) int {
 	gone := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
-		if a.trees.family == nil {
+		if a.trees.walled() {
 			os.Exit(0)
 		}
 		close(gone)
@@ -207,7 +207,7 @@ func (a *Agent) await(control io.Reader) int {
 // returns the exit status that says whether it is proved.
 func (a *Agent) endTrees() int {
 	a.reaper.close()
-	everything := mark{fd: -1, lineage: a.trees.family.everything()}
+	everything := a.trees.everything()
 	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if _, proved := a.trees.kill(everything); proved {
 			return 0

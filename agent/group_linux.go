@@ -108,21 +108,23 @@ func accountGroup(res *wire.ExecResult, s cgroup.Stats) {
 	}
 }
 
-// sandboxUsage is what all commands together use, as their group counts it.
-func (g *groups) sandboxUsage() *wire.GroupUsage {
+// usage returns what all commands together use, as their group counts it, nil
+// where there is no group.
+func (s *spawner) usage() *wire.GroupUsage {
+	g := s.groups
 	if g == nil {
 		return nil
 	}
-	s, err := g.work.Stats()
+	stats, err := g.work.Stats()
 	if err != nil {
 		return nil
 	}
 	u := &wire.GroupUsage{}
-	if m := s.Memory; m != nil {
+	if m := stats.Memory; m != nil {
 		u.MemoryBytes, u.OOMKills, u.MemoryHighEvents = &m.Current, &m.OOMKills, &m.High
 		u.PeakMemoryBytes, u.SwapBytes = m.Peak, m.Swap
 	}
-	if c := s.CPU; c != nil {
+	if c := stats.CPU; c != nil {
 		user, system := c.User.Milliseconds(), c.System.Milliseconds()
 		u.UserCPUMS, u.SystemCPUMS = &user, &system
 		if c.Waited != nil {
@@ -130,13 +132,13 @@ func (g *groups) sandboxUsage() *wire.GroupUsage {
 			u.ThrottledMS = &waited
 		}
 	}
-	if p := s.Pids; p != nil {
+	if p := stats.Pids; p != nil {
 		u.Processes, u.ProcessesPeak, u.ForksRefused = &p.Current, p.Peak, &p.Refused
 	}
-	if io := s.IO; io != nil {
+	if io := stats.IO; io != nil {
 		u.IOReadBytes, u.IOWriteBytes = &io.ReadBytes, &io.WriteBytes
 	}
-	if p := s.Pressure; p != nil {
+	if p := stats.Pressure; p != nil {
 		u.Pressure = map[string]wire.Stall{}
 		for name, stall := range map[string]*cgroup.Stall{"cpu": p.CPU, "memory": p.Memory, "io": p.IO} {
 			if stall != nil {

@@ -106,7 +106,7 @@ type ahead struct {
 func guestStreams() (in, out *os.File, err error) {
 	for i, file := range []**os.File{&in, &out} {
 		if _, err := unix.IoctlGetTermios(i, unix.TCGETS); err == nil {
-			return nil, nil, hinted{errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say"}
+			return nil, nil, withHint(errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say")
 		}
 		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -134,7 +134,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	g, err := wire.DecodeGuest(line)
 	switch {
 	case err == nil && g.Build != "" && wire.Build != "" && g.Build != wire.Build:
-		return g, hinted{fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease}
+		return g, withHint(fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease)
 	case err == nil:
 		return g, nil
 	}
@@ -148,7 +148,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	}
 	err = fmt.Errorf("cannot read the guest's line: %w", err)
 	if head.Build != wire.Build {
-		err = hinted{fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease}
+		err = withHint(fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease)
 	}
 	return &wire.Guest{Nonce: head.Nonce}, err
 }
@@ -180,7 +180,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		return nil, err
 	}
 	if _, err := nothing(); err != nil {
-		return nil, hinted{fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices"}
+		return nil, withHint(fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices")
 	}
 	env, err := baseEnvironment(nil)
 	if err != nil {
@@ -223,7 +223,7 @@ func openGuest(g *wire.Guest, box *sandbox, scratch string) (_ *Agent, err error
 	box.workspace = g.Workspace
 	if box.workspace == "" {
 		if scratch == "" {
-			return nil, hinted{errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace"}
+			return nil, withHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace")
 		}
 		box.workspace = filepath.Join(scratch, "workspace")
 		g.MakeWorkspace = true
@@ -232,7 +232,7 @@ func openGuest(g *wire.Guest, box *sandbox, scratch string) (_ *Agent, err error
 		if err == nil {
 			err = unix.ENOTDIR
 		}
-		return nil, hinted{fmt.Errorf("cannot use the workspace %s: %w", box.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed"}
+		return nil, withHint(fmt.Errorf("cannot use the workspace %s: %w", box.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed")
 	}
 	if box.workspaceDir, err = openWorkspace(box.workspace); err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func startGuestSpawner(g *wire.Guest) (*spawner, error) {
 		err = fmt.Errorf("cannot confine commands: %s: %w", failed.Op, unix.Errno(failed.Errno))
 	}
 	if failed.Hint != "" {
-		err = hinted{err, failed.Hint}
+		err = withHint(err, failed.Hint)
 	}
 	return nil, err
 }

@@ -22,8 +22,10 @@ const (
 	maxListing = 12 << 20
 	// entryOverhead is about what an entry takes beside its two texts.
 	entryOverhead = 96
-	namesAtOnce   = 1024
 )
+
+// namesAtOnce is how many names of a directory are read at a time.
+const namesAtOnce = 1024
 
 func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	if q.Limit < 0 {

@@ -54,14 +54,14 @@ func listenAt(address string, c *listenOptions) (net.Listener, error) {
 	case scheme == "fd":
 		return inherit(rest, c)
 	}
-	return nil, hinted{fmt.Errorf("cannot listen on %s: it is no address", address), addressHint}
+	return nil, withHint(fmt.Errorf("cannot listen on %s: it is no address", address), addressHint)
 }
 
 // listenUnix makes a socket that only its owner can connect to, in place of
 // one whose agent is dead.
 func listenUnix(path string) (net.Listener, error) {
 	if !filepath.IsAbs(path) {
-		return nil, hinted{errors.New("cannot listen on unix://" + path + ": the path is not absolute"), addressHint}
+		return nil, withHint(errors.New("cannot listen on unix://"+path+": the path is not absolute"), addressHint)
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func checkPeer(conn net.Conn) error {
 // user of the machine may do what the agent may.
 func listenTCP(address string, c *listenOptions) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, hinted{fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint}
+		return nil, withHint(fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -152,11 +152,11 @@ func mayListen(addr *net.TCPAddr, c *listenOptions) error {
 	case c.hasToken:
 		return nil
 	case !ip.Unmap().IsLoopback():
-		return hinted{fmt.Errorf("cannot listen on tcp://%s: everybody who reaches it could run commands", addr),
-			"ask for a token: --token-file FILE"}
+		return withHint(fmt.Errorf("cannot listen on tcp://%s: everybody who reaches it could run commands", addr),
+			"ask for a token: --token-file FILE")
 	case !c.insecureLoopback:
-		return hinted{fmt.Errorf("cannot listen on tcp://%s: every user of this machine could run commands", addr),
-			"ask for a token with --token-file FILE, or allow it with --insecure-loopback"}
+		return withHint(fmt.Errorf("cannot listen on tcp://%s: every user of this machine could run commands", addr),
+			"ask for a token with --token-file FILE, or allow it with --insecure-loopback")
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func mayListen(addr *net.TCPAddr, c *listenOptions) error {
 func inherit(number string, c *listenOptions) (net.Listener, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
-		return nil, hinted{fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint}
+		return nil, withHint(fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint)
 	}
 	unix.CloseOnExec(fd)
 	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)

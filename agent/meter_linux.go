@@ -14,7 +14,8 @@ import (
 
 // usage says what runs now, and what that and the agent take.
 func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
-	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.ownUsage(), Sandbox: a.spawner.groups.sandboxUsage()}
+	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.trees.own(), Sandbox: a.spawner.usage()}
+	res.Agent.Connections = a.connections.count()
 	for _, e := range a.running.all() {
 		e.with(func(p *process) {
 			t := wire.TreeUsage{ID: e.id, Kind: e.kind, Name: e.name, PID: a.trees.innerPID(p.pid),
@@ -26,20 +27,20 @@ func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
 	return res, nil
 }
 
-func (a *Agent) ownUsage() wire.AgentUsage {
+// own returns what the agent itself takes.
+func (t *trees) own() wire.AgentUsage {
 	var now unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &now)
 	u := wire.AgentUsage{
 		UserCPUMS:   now.Utime.Nano() / int64(time.Millisecond),
 		SystemCPUMS: now.Stime.Nano() / int64(time.Millisecond),
-		PeakBytes:   a.trees.highWater(os.Getpid()),
+		PeakBytes:   t.highWater(os.Getpid()),
 		Goroutines:  runtime.NumGoroutine(),
-		Connections: a.connections.count(),
 	}
-	if s, err := readStat(a.trees.proc, os.Getpid()); err == nil {
+	if s, err := readStat(t.proc, os.Getpid()); err == nil {
 		u.MemoryBytes = pages(s.resident)
 	}
-	fds, _ := a.trees.list(strconv.Itoa(os.Getpid()) + "/fd")
+	fds, _ := t.list(strconv.Itoa(os.Getpid()) + "/fd")
 	u.Descriptors = max(0, len(fds)-1) // one is the look's own
 	return u
 }
@@ -62,6 +63,13 @@ func (t *trees) meter(m mark, u *wire.TreeUsage) {
 	}
 	u.UserCPUMS, u.SystemCPUMS = millis(user), millis(system)
 	u.MemoryBytes = pages(resident)
+}
+
+// cpu returns the processor time of a process and of those that it has waited for,
+// in milliseconds, and whether it could be read.
+func (t *trees) cpu(pid int) (user, system int64, ok bool) {
+	s, err := readStat(t.proc, pid)
+	return millis(s.user), millis(s.system), err == nil
 }
 
 func millis(ticks uint64) int64 { return int64(ticks * (1000 / ticksPerSecond)) }

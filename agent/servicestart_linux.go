@@ -56,7 +56,7 @@ func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
 		t.release(name, nil)
 		return nil, werr
 	}
-	s.begin(q.Command, cwd, ready, t.box.trees.proc)
+	s.begin(q.Command, cwd, ready)
 	t.release(name, s)
 	go s.watch()
 	if ready != nil {
@@ -125,11 +125,11 @@ func (s *service) pump() {
 }
 
 // begin makes the record.
-func (s *service) begin(command string, cwd filePath, ready *readiness, proc int) {
+func (s *service) begin(command string, cwd filePath, ready *readiness) {
 	pid, now := s.process.pid, unixTime(s.process.started)
 	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
-	if st, err := readStat(proc, pid); err == nil {
-		r.Born, r.Mark = st.born, s.process.mark.ino
+	if born := s.box.trees.born(pid); born != 0 {
+		r.Born, r.Mark = born, s.process.mark.ino
 	}
 	if ready != nil {
 		r.Readiness = ready.text

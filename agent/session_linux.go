@@ -143,7 +143,7 @@ func (s *session) startup(ctx context.Context, h *sessionShell) error {
 		if status != "0" || !out.reported {
 			h.output.begin(lateRecord()) // the record is complete
 			return &wire.Error{Code: wire.CodeConflict, Object: "startup_commands", Hint: startupHint(out, s.request.StartupTimeout, rec),
-				Message: "Startup command '" + shorten(text, maxName) + "' failed with exit code " + status}
+				Message: "Startup command '" + shortName(text) + "' failed with exit code " + status}
 		}
 		h.settleJobs()
 	}
@@ -157,7 +157,7 @@ func startupHint(out ending, limit float64, rec *record) string {
 		return "it took longer than " + span(limit).String() + ", the startup timeout"
 	}
 	if said := strings.TrimSpace(rec.text()); said != "" {
-		return "it printed: " + shorten(said, maxName)
+		return "it printed: " + shortName(said)
 	}
 	return ""
 }
@@ -341,11 +341,10 @@ func (h *sessionShell) cpu(group cgroup.Stats) (user, system int64) {
 	if c := group.CPU; c != nil {
 		return c.User.Milliseconds(), c.System.Milliseconds()
 	}
-	stat, err := readStat(h.box.trees.proc, h.process.pid)
-	if err != nil {
-		return h.user, h.system
+	if user, system, ok := h.box.trees.cpu(h.process.pid); ok {
+		return user, system
 	}
-	return millis(stat.user), millis(stat.system)
+	return h.user, h.system
 }
 
 // close runs the shutdown commands, asks the shell to end, and ends it.

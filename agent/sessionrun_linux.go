@@ -306,15 +306,7 @@ func (h *sessionShell) others(old bool) (list []member, unknown int, err error) 
 
 func (h *sessionShell) isOld(pid int) bool {
 	born, ok := h.old[pid]
-	return ok && born == h.birth(pid)
-}
-
-func (h *sessionShell) birth(pid int) uint64 {
-	s, err := readStat(h.box.trees.proc, pid)
-	if err != nil {
-		return 0
-	}
-	return s.born
+	return ok && born == h.box.trees.born(pid)
 }
 
 // settleJobs takes note of what lives on in the background. Where there was
@@ -333,7 +325,7 @@ func (h *sessionShell) settleJobs() (jobs int) {
 	}
 	h.old = make(map[int]uint64, len(found))
 	for _, p := range found {
-		h.old[p.pid] = h.birth(p.pid)
+		h.old[p.pid] = h.box.trees.born(p.pid)
 	}
 	return len(found)
 }

@@ -27,6 +27,8 @@ type sessions struct {
 	stops chan os.Signal      // tells of stopped shells while there is any session
 }
 
+func newSessions(box *sandbox) *sessions { return &sessions{box: box} }
+
 func (t *sessions) reserve(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

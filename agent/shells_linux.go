@@ -26,6 +26,9 @@ type shells struct {
 	byID map[string]*shell // nil while one is being opened
 }
 
+// newShells makes a table of shells that keep their records in state.
+func newShells(box *sandbox, state stateDir) *shells { return &shells{box: box, state: state} }
+
 // shellID reads the id of a request.
 func shellID(id string) (string, error) {
 	if id = strings.TrimSpace(id); id == "" {

@@ -51,7 +51,7 @@ func (a *Agent) end() wire.ShutdownResult {
 
 // endAll ends every descendant of the agent, registered or left behind.
 func (a *Agent) endAll() (res wire.ShutdownResult) {
-	all := mark{fd: -1, lineage: a.trees.family.everything()}
+	all := a.trees.everything()
 	for _, e := range a.running.all() {
 		if e.kind == "shell" { // interactive shells ignore TERM
 			e.with(func(p *process) { _ = a.reaper.signal(p, p.pid, unix.SIGHUP) })

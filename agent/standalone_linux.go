@@ -54,6 +54,9 @@ type hinted struct {
 	hint string
 }
 
+// withHint returns err with advice on what to do about it.
+func withHint(err error, advice string) error { return hinted{err, advice} }
+
 // Standalone serves until it is told to end. It returns the exit status.
 func Standalone(c Config) int {
 	a, err := newStandalone(c)
@@ -114,7 +117,7 @@ func newStandalone(c Config) (*Agent, error) {
 	if failed != nil {
 		err := errors.New(failed.Cause)
 		if failed.Hint != "" {
-			err = hinted{err, failed.Hint}
+			err = withHint(err, failed.Hint)
 		}
 		return nil, err
 	}
@@ -135,8 +138,8 @@ func newStandalone(c Config) (*Agent, error) {
 func settle(asInit bool) error {
 	if asInit {
 		if os.Getpid() != 1 {
-			return hinted{fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
-				"start it as the machine's init (init=… on the kernel's command line), or leave --init out"}
+			return withHint(fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
+				"start it as the machine's init (init=… on the kernel's command line), or leave --init out")
 		}
 		if err := mountMissing(); err != nil {
 			return err
@@ -258,7 +261,7 @@ func readToken(path string) ([]byte, error) {
 	}
 	token := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if token == "" {
-		return nil, hinted{fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > " + path}
+		return nil, withHint(fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > "+path)
 	}
 	return []byte(token), nil
 }
@@ -281,7 +284,7 @@ func baseEnvironment(extra []string) (map[string]string, error) {
 	for _, text := range extra {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" || strings.IndexByte(text, 0) >= 0 {
-			return nil, hinted{fmt.Errorf("%q is no environment variable", text), "write --env NAME=VALUE"}
+			return nil, withHint(fmt.Errorf("%q is no environment variable", text), "write --env NAME=VALUE")
 		}
 		env[name] = value
 	}

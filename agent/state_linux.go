@@ -132,7 +132,7 @@ func openState(path string) (beneath.Dir, error) {
 		err = os.Mkdir(path, 0o700)
 	}
 	if err != nil && !os.IsExist(err) {
-		return beneath.Dir{}, hinted{fmt.Errorf("cannot make %s: %w", path, err), rootHint}
+		return beneath.Dir{}, withHint(fmt.Errorf("cannot make %s: %w", path, err), rootHint)
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -156,7 +156,7 @@ func rootError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("it is no directory of its own (a symbolic link is none)")
 	}
-	return hinted{fmt.Errorf("cannot use %s: %w", path, err), rootHint}
+	return withHint(fmt.Errorf("cannot use %s: %w", path, err), rootHint)
 }
 
 const rootHint = "name another directory: --workspace, --shell-root, --service-root and --secret-root; " +

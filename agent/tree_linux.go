@@ -31,6 +31,13 @@ type trees struct {
 	ownPeak  atomic.Int64 // of the agent, in bytes, as last seen
 }
 
+// walled reports whether the commands have namespaces of their own, which the
+// kernel ends with the agent.
+func (t *trees) walled() bool { return t.family == nil }
+
+// everything returns a mark that all descendants of an agent without walls have.
+func (t *trees) everything() mark { return mark{fd: -1, lineage: t.family.everything()} }
+
 // means says by what a tree's members are known. What the kernel keeps for the
 // agent is the surest.
 func (t *trees) means() string {
@@ -288,6 +295,16 @@ func (t *trees) count(m mark) (n int, proved bool) {
 		unix.Close(p.pidfd)
 	}
 	return len(found), err == nil && unknown == 0
+}
+
+// born returns when a process began, in clock ticks since boot, 0 where that
+// cannot be read.
+func (t *trees) born(pid int) uint64 {
+	st, err := readStat(t.proc, pid)
+	if err != nil {
+		return 0
+	}
+	return st.born
 }
 
 // runs reports whether a process lives that has this pid, was born at this time

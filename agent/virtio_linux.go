@@ -51,8 +51,8 @@ func virtioPort(name string) (string, error) {
 			return "/dev/" + filepath.Base(filepath.Dir(file)), nil
 		}
 	}
-	return "", hinted{fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
-		"the names of its ports are in " + virtioPorts + "/*/name"}
+	return "", withHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
+		"the names of its ports are in "+virtioPorts+"/*/name")
 }
 
 // virtio serves one host after the other: when one hangs up its connections
