@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -67,7 +68,7 @@ func readBoot(control int) (*confine.Boot, []int, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
-	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), rawReader(control)))
+	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), spawn.RawReader(control)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
@@ -105,23 +106,6 @@ func readFiles(control int) (files []int, first []byte, err error) {
 	}
 }
 
-// rawReader reads a blocking descriptor by plain system calls.
-type rawReader int
-
-func (r rawReader) Read(p []byte) (int, error) {
-	for {
-		switch n, err := unix.Read(int(r), p); {
-		case err == unix.EINTR:
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
-}
-
 // start builds the sandbox around this process and starts the parts that
 // serve it.
 func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
@@ -130,7 +114,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = err
 		return nil, answer
 	}
-	s, skipped, err := startSpawner(boot.Plan, fds)
+	s, skipped, err := spawn.StartSpawner(boot.Plan, fds)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
 		return nil, answer
@@ -147,8 +131,8 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	}
 	box := &sandbox{
 		spawner:      s,
-		reaper:       s.reaper,
-		trees:        s.trees,
+		reaper:       s.Reaper,
+		trees:        s.Trees,
 		env:          boot.Plan.Env,
 		ownPath:      true,
 		limits:       boot.Plan.Rlimits,
@@ -189,13 +173,13 @@ func (a *Agent) await(control io.Reader) int {
 	gone := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
-		if a.trees.walled() {
+		if a.trees.Walled() {
 			os.Exit(0)
 		}
 		close(gone)
 	}()
 	select {
-	case <-a.reaper.initGone:
+	case <-a.reaper.InitGone:
 		fmt.Fprintln(os.Stderr, "paddock-agent: the commands' init has ended")
 		return 1
 	case <-gone:
@@ -206,10 +190,10 @@ func (a *Agent) await(control io.Reader) int {
 // endTrees ends all that the agent has started where the kernel does not, and
 // returns the exit status that says whether it is proved.
 func (a *Agent) endTrees() int {
-	a.reaper.close()
-	everything := a.trees.everything()
+	a.reaper.Close()
+	everything := a.trees.Everything()
 	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, proved := a.trees.kill(everything); proved {
+		if _, proved := a.trees.Kill(everything); proved {
 			return 0
 		}
 	}
@@ -219,50 +203,3 @@ func (a *Agent) endTrees() int {
 // tidyTime bounds how long an agent without namespaces hunts what it started,
 // once nobody needs it any more.
 const tidyTime = 8 * time.Second
-
-// startSpawner applies the plan on a thread of its own, which stays the one
-// that commands are cloned from.
-func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, *confine.Error) {
-	type outcome struct {
-		s       *spawner
-		skipped []*confine.Error
-		err     *confine.Error
-	}
-	ready := make(chan outcome)
-	build, begin := newSpawner, func(spawner func()) { go spawner() }
-	if len(plan.Namespaces) == 0 {
-		build, begin = newBareSpawner, besideLeader
-	}
-	begin(func() {
-		runtime.LockOSThread() // never unlocked: the thread is confined for good
-		s, skipped, err := build(plan, files)
-		ready <- outcome{s, skipped, err}
-		if err == nil {
-			s.run()
-		}
-	})
-	o := <-ready
-	return o.s, o.skipped, o.err
-}
-
-// besideLeader runs f on a goroutine of its own that the process's first
-// thread, its leader, does not run. A signal to many processes at once, by
-// kill(-1) say, is allowed or not by their leaders: commands must not share
-// a Landlock domain with the agent's.
-func besideLeader(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		began := make(chan struct{})
-		go func() {
-			runtime.LockOSThread()
-			close(began)
-			f()
-		}()
-		<-began
-		runtime.UnlockOSThread()
-	}()
-}

@@ -209,7 +209,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
-		Kill: a.trees.means(),
+		Kill: a.trees.Means(),
 	}
 	if a.life == nil { // there are walls
 		r.Isolation = a.isolation

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
@@ -22,9 +23,9 @@ type run struct {
 	box     *sandbox
 	id      string
 	request *wire.ExecRequest
-	process *process
-	stdio   *stdio
-	peak    *peakSampler
+	process *spawn.Process
+	stdio   *spawn.Stdio
+	peak    *spawn.PeakSampler
 	used    cgroup.Stats // by the whole tree, where its group counts
 	secrets *secrets
 	sinks   []*os.File    // of the client, for outputs that must pass the agent
@@ -53,26 +54,26 @@ func (box *sandbox) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.
 	if hidden.any() {
 		outputs, sinks = nil, outputs
 	}
-	var s *stdio
+	var s *spawn.Stdio
 	var err error
 	if r.TTY != nil {
-		s, err = newTerminal(*r.TTY)
+		s, err = spawn.NewTerminal(*r.TTY)
 	} else {
-		s, err = newPipes(withStdin, outputs)
+		s, err = spawn.NewPipes(withStdin, outputs)
 	}
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
 	}
-	c.Files = s.child[:]
-	p, err := box.spawner.start(c)
-	s.closeChild()
+	c.Files = s.Child[:]
+	p, err := box.spawner.Start(c)
+	s.CloseChild()
 	if err != nil {
-		s.closeAll()
+		s.CloseAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
-	p.terminal = s.terminal
+	p.Terminal = s.Terminal
 	return &run{box: box, id: box.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
-		peak: box.trees.samplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
+		peak: box.trees.SamplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -83,9 +84,9 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 	wanted, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if limit := timeout(x.request); limit > 0 {
-		wanted, cancel = context.WithDeadline(wanted, x.process.started.Add(limit))
+		wanted, cancel = context.WithDeadline(wanted, x.process.Started.Add(limit))
 		defer cancel()
-		timer := time.NewTimer(limit - time.Since(x.process.started))
+		timer := time.NewTimer(limit - time.Since(x.process.Started))
 		defer timer.Stop()
 		expired = timer.C
 	}
@@ -95,23 +96,23 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 		gone = nil
 	}
 	select {
-	case <-x.process.done:
+	case <-x.process.Done:
 	case <-expired:
 		res.TimedOut = true
 		x.killAll(res)
 	case <-gone:
 		x.killAll(res)
 	}
-	<-x.process.done
+	<-x.process.Done
 	x.leftovers(res)
-	res.DurationMS = time.Since(x.process.started).Milliseconds()
+	res.DurationMS = time.Since(x.process.Started).Milliseconds()
 	x.settle(res)
 	return res
 }
 
 // killAll ends the tree while its command still runs.
 func (x *run) killAll(res *wire.ExecResult) {
-	res.SurvivorsKilled, res.DeathProved = x.box.trees.kill(x.process.mark)
+	res.SurvivorsKilled, res.DeathProved = x.box.trees.Kill(x.process.Mark)
 	res.Survivors = res.SurvivorsKilled
 }
 
@@ -123,30 +124,30 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		res.DeathProved = true
 	case !res.TimedOut && x.request.Detach:
 		var proved bool
-		res.Survivors, proved = x.box.trees.count(x.process.mark)
+		res.Survivors, proved = x.box.trees.Count(x.process.Mark)
 		res.DeathProved = proved && res.Survivors == 0
 	default:
-		killed, proved := x.box.trees.kill(x.process.mark)
+		killed, proved := x.box.trees.Kill(x.process.Mark)
 		res.SurvivorsKilled += killed
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
 	x.box.running.remove(x.id)
-	x.used = x.process.mark.stats()
-	x.process.mark.close()
+	x.used = x.process.Mark.Stats()
+	x.process.Mark.Close()
 	// Whatever still holds a pipe now is outside of the tree or unkillable.
 	select {
 	case <-x.drained:
 	case <-time.After(outputGrace):
 		past := time.Unix(1, 0)
-		for _, f := range []*os.File{x.stdio.stdout, x.stdio.stderr} {
+		for _, f := range []*os.File{x.stdio.Stdout, x.stdio.Stderr} {
 			if f != nil {
 				_ = f.SetReadDeadline(past)
 			}
 		}
 		<-x.drained
 	}
-	x.stdio.closeAll()
+	x.stdio.CloseAll()
 }
 
 // linger waits until output has ended, but for outputGrace at most. Where the
@@ -157,7 +158,7 @@ func (x *run) linger() (empty bool) {
 	grace := time.NewTimer(outputGrace)
 	defer grace.Stop()
 	if len(x.request.Pass) > 0 && !x.request.Detach {
-		empty = x.box.trees.await(x.process.mark, time.Now().Add(outputGrace))
+		empty = x.box.trees.Await(x.process.Mark, time.Now().Add(outputGrace))
 	}
 	select {
 	case <-x.drained:
@@ -172,17 +173,17 @@ func (x *run) settle(res *wire.ExecResult) {
 	switch {
 	case res.TimedOut:
 		res.ExitCode = 124
-	case p.status.Signaled():
-		res.ExitCode = -int(p.status.Signal())
+	case p.Status.Signaled():
+		res.ExitCode = -int(p.Status.Signal())
 	default:
-		res.ExitCode = p.status.ExitStatus()
+		res.ExitCode = p.Status.ExitStatus()
 	}
-	if p.status.Signaled() {
-		res.Signal = unix.SignalName(p.status.Signal())
+	if p.Status.Signaled() {
+		res.Signal = unix.SignalName(p.Status.Signal())
 	}
-	res.UserCPUMS = p.usage.Utime.Nano() / int64(time.Millisecond)
-	res.SystemCPUMS = p.usage.Stime.Nano() / int64(time.Millisecond)
-	res.PeakMemoryBytes, res.PeakMemorySource = x.box.trees.peak(x.peak, p)
+	res.UserCPUMS = p.Usage.Utime.Nano() / int64(time.Millisecond)
+	res.SystemCPUMS = p.Usage.Stime.Nano() / int64(time.Millisecond)
+	res.PeakMemoryBytes, res.PeakMemorySource = x.box.trees.Peak(x.peak, p)
 	accountGroup(res, x.used)
 	res.RedactionMatches, res.Blocked = x.secrets.matches()
 	b := bounds{ended: res.TimedOut, oomKilled: res.OOMKilled, forksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
@@ -205,14 +206,14 @@ func (x *run) signal(name string) error {
 }
 
 // signal sends to a command as run.signal says.
-func (box *sandbox) signalJob(p *process, sig unix.Signal) error {
-	group := p.pid
-	if p.terminal != nil {
-		if g := foreground(p.terminal); g > 0 {
+func (box *sandbox) signalJob(p *spawn.Process, sig unix.Signal) error {
+	group := p.PID
+	if p.Terminal != nil {
+		if g := spawn.Foreground(p.Terminal); g > 0 {
 			group = g
 		}
 	}
-	return box.reaper.signal(p, group, sig)
+	return box.reaper.Signal(p, group, sig)
 }
 
 func signalNumber(name string) unix.Signal {
@@ -239,7 +240,7 @@ func execCaptured(ctx context.Context, box *sandbox, r *wire.ExecRequest) (*wire
 	if werr != nil {
 		return nil, werr
 	}
-	if in := x.stdio.stdin; in != nil {
+	if in := x.stdio.Stdin; in != nil {
 		go func() {
 			_, _ = in.Write(input) // a command may end without reading it
 			_ = in.Close()
@@ -260,4 +261,27 @@ func execCaptured(ctx context.Context, box *sandbox, r *wire.ExecRequest) (*wire
 	}
 	res.Stdout, res.Stderr = stdout.text(r.Encoding, ""), stderr.text(r.Encoding, note)
 	return res, nil
+}
+
+// accountGroup fills in what a tree's group has counted. It counts the whole tree,
+// and so replaces what is known of the command's process alone.
+func accountGroup(res *wire.ExecResult, s cgroup.Stats) {
+	if m := s.Memory; m != nil {
+		res.OOMKilled = m.OOMKills > 0
+		if m.Peak != nil {
+			res.PeakMemoryBytes, res.PeakMemorySource = *m.Peak, spawn.SourceGroup
+		}
+	}
+	if c := s.CPU; c != nil {
+		res.UserCPUMS, res.SystemCPUMS = c.User.Milliseconds(), c.System.Milliseconds()
+		if c.Waited != nil {
+			res.ThrottledMS = c.Waited.Milliseconds()
+		}
+	}
+	if p := s.Pids; p != nil && p.Peak != nil {
+		res.ProcessesPeak = int64(*p.Peak)
+	}
+	if io := s.IO; io != nil {
+		res.IOReadBytes, res.IOWriteBytes = int64(io.ReadBytes), int64(io.WriteBytes)
+	}
 }

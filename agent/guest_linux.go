@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
@@ -60,7 +61,7 @@ func Guest(uploaded string) int {
 		ready.Failed = guestError(failed)
 	} else {
 		defer removeScratch(a.scratch)
-		keepThreads(g.Threads)
+		spawn.KeepThreads(g.Threads)
 		ready.Workspace, ready.Seccomp = a.workspace, a.isolation.Seccomp
 	}
 	if text, err := ready.AnswerLine(g.Nonce); err != nil {
@@ -179,7 +180,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing
 		return nil, err
 	}
-	if _, err := nothing(); err != nil {
+	if _, err := spawn.DevNull(); err != nil {
 		return nil, withHint(fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices")
 	}
 	env, err := baseEnvironment(nil)
@@ -212,7 +213,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		removeScratch(scratch)
 		return nil, err
 	}
-	box.reaper, box.trees = box.spawner.reaper, box.spawner.trees
+	box.reaper, box.trees = box.spawner.Reaper, box.spawner.Trees
 	a.isolation, a.scratch = isolation, scratch
 	return a, nil
 }
@@ -280,7 +281,7 @@ func removeScratch(dir string) {
 // startGuestSpawner starts the spawner of commands: no set-id program gives
 // them anything, they hold no capabilities, and a filter takes from them what
 // work does not need.
-func startGuestSpawner(g *wire.Guest) (*spawner, error) {
+func startGuestSpawner(g *wire.Guest) (*spawn.Spawner, error) {
 	profile, capless := g.Seccomp, g.Seccomp != wire.NoFilter && !g.KeepCapabilities
 	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
 	if profile != wire.NoFilter {
@@ -309,9 +310,9 @@ func startGuestSpawner(g *wire.Guest) (*spawner, error) {
 			plan.Spawn = append(plan.Spawn, step)
 		}
 	}
-	s, _, failed := startSpawner(plan, nil)
+	s, _, failed := spawn.StartSpawner(plan, nil)
 	if failed == nil {
-		s.expendable, s.capless = true, capless
+		s.Expendable, s.Capless = true, capless
 		return s, nil
 	}
 	err := fmt.Errorf("cannot start commands: %s", failed.Cause)

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 )
 
 // pump copies both outputs until they end. Write errors of a sink do not stop
@@ -18,7 +20,7 @@ func (x *run) pump(stdout, stderr io.Writer) {
 		sinks[i] = &sink{f, &turn, x.abandoned}
 	}
 	var wg sync.WaitGroup
-	for i, src := range []*os.File{x.stdio.stdout, x.stdio.stderr} {
+	for i, src := range []*os.File{x.stdio.Stdout, x.stdio.Stderr} {
 		if src != nil {
 			wg.Go(func() {
 				hiding := x.secrets.writer(sinks[i])
@@ -28,7 +30,7 @@ func (x *run) pump(stdout, stderr io.Writer) {
 		}
 	}
 	wg.Wait()
-	closeFiles(x.sinks)
+	spawn.CloseFiles(x.sinks)
 	close(x.drained)
 }
 
@@ -46,8 +48,8 @@ func drain(dst io.Writer, src *os.File) {
 	defer buffers.Put(buf)
 	for wide, ended := false, false; ; {
 		n, err := src.Read(*buf)
-		if n >= bulk && !wide {
-			widen(src)
+		if n >= spawn.Bulk && !wide {
+			spawn.Widen(src)
 			wide = true
 		}
 		_, _ = dst.Write((*buf)[:n])
@@ -68,7 +70,7 @@ func drainRest(dst io.Writer, src *os.File, buf []byte) {
 	if err != nil {
 		return
 	}
-	for left := pipeSize; left > 0; {
+	for left := spawn.PipeSize; left > 0; {
 		n := 0
 		err := raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) })
 		if err != nil || n <= 0 {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -103,13 +104,7 @@ func (p *passed) outputs(r *wire.ExecRequest) []*os.File {
 }
 
 // close may be called again.
-func (p *passed) close() { closeFiles(p.files) }
-
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
+func (p *passed) close() { spawn.CloseFiles(p.files) }
 
 // check refuses descriptors that do not fit the request, or that a command
 // should not have as its output.

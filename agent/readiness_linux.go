@@ -214,19 +214,19 @@ func (t *services) succeeds(ctx context.Context, c *clone.Command) bool {
 	}
 	defer unix.Close(null)
 	c.Env, c.Files = slices.Clone(c.Env), []int{null, null, null}
-	p, err := t.box.spawner.start(c)
+	p, err := t.box.spawner.Start(c)
 	if err != nil {
 		return false
 	}
-	defer p.mark.close()
+	defer p.Mark.Close()
 	exited := false
 	select {
-	case <-p.done:
+	case <-p.Done:
 		exited = true
 	case <-ctx.Done():
 	}
-	t.box.trees.kill(p.mark)
-	return exited && p.status.Exited() && p.status.ExitStatus() == 0
+	t.box.trees.Kill(p.Mark)
+	return exited && p.Status.Exited() && p.Status.ExitStatus() == 0
 }
 
 // maxHTTPHead bounds what is read of an answer, in bytes.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -24,9 +25,9 @@ const outputGrace = 100 * time.Millisecond
 // sandbox is what every verb that runs a command needs: how to start one, what
 // it may use, and what runs already.
 type sandbox struct {
-	spawner *spawner
-	reaper  *reaper
-	trees   *trees
+	spawner *spawn.Spawner
+	reaper  *spawn.Reaper
+	trees   *spawn.Trees
 	env     map[string]string
 	// ownPath says that PATH was chosen for what is visible behind these walls, and
 	// is not what the files of login shells say.
@@ -66,7 +67,7 @@ type registry struct {
 type entry struct {
 	id, kind, name string
 	order          uint64
-	process        *process
+	process        *spawn.Process
 
 	// inUse is held by those who deal with the tree, so that its mark is not
 	// closed meanwhile.
@@ -79,7 +80,7 @@ const maxName = 256
 
 // add registers what has just been started: an "exec", a "shell" or a
 // "service". Whoever adds must remove, before the process's mark is closed.
-func (r *registry) add(kind, name string, p *process) (id string) {
+func (r *registry) add(kind, name string, p *spawn.Process) (id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.entries == nil {
@@ -136,7 +137,7 @@ func (r *registry) all() []*entry {
 
 // with calls do while the tree of an entry is certainly there to be dealt
 // with, and reports whether it was.
-func (e *entry) with(do func(*process)) bool {
+func (e *entry) with(do func(*spawn.Process)) bool {
 	e.inUse.RLock()
 	defer e.inUse.RUnlock()
 	if !e.gone {
@@ -146,7 +147,7 @@ func (e *entry) with(do func(*process)) bool {
 }
 
 // withID is with for an id.
-func (r *registry) withID(id string, do func(*process)) error {
+func (r *registry) withID(id string, do func(*spawn.Process)) error {
 	if id = strings.TrimSpace(id); id == "" {
 		return &wire.Error{Code: wire.CodeBadRequest, Object: "id", Message: "id is required"}
 	}
@@ -169,7 +170,7 @@ func (box *sandbox) signalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "signal", Message: "unknown signal " + strconv.Quote(q.Signal)}
 	}
 	var failed error
-	if err := box.running.withID(q.ID, func(p *process) { failed = box.signalJob(p, sig) }); err != nil {
+	if err := box.running.withID(q.ID, func(p *spawn.Process) { failed = box.signalJob(p, sig) }); err != nil {
 		return nil, err
 	}
 	var errno unix.Errno
@@ -186,9 +187,57 @@ func (box *sandbox) signalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 
 func (box *sandbox) killByID(q *wire.KillRequest) (*wire.KillResult, error) {
 	res := &wire.KillResult{ID: q.ID}
-	err := box.running.withID(q.ID, func(p *process) { res.Killed, res.DeathProved = box.trees.kill(p.mark) })
+	err := box.running.withID(q.ID, func(p *spawn.Process) { res.Killed, res.DeathProved = box.trees.Kill(p.Mark) })
 	if err != nil {
 		return nil, err
 	}
 	return res, nil
 }
+
+// bounds are the limits that a command may have met, besides its time.
+type bounds struct {
+	oomKilled    bool
+	forksRefused bool
+	asked        wire.Limits // of the request for each process, 0 where it says nothing
+	ended        bool        // the agent has killed it
+}
+
+// denials are what the tree of a process was refused since the last call: by the
+// filter, and by limits. Refusals by mounts and Landlock are nowhere to be seen, so
+// the list is never complete.
+func (box *sandbox) denials(p *spawn.Process, b bounds) []wire.Denial {
+	list := p.Denied.Take()
+	limit := func(rule, hint string, guess bool) {
+		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint, Guess: guess})
+	}
+	if b.oomKilled {
+		limit("memory", "give it more memory: --memory", false)
+	}
+	if b.forksRefused {
+		limit("processes", "let it start more: --processes", false)
+	}
+	select {
+	case <-p.Done:
+	default:
+		return list
+	}
+	most := strictest(box.limits.CPUSeconds, b.asked.CPUSeconds)
+	switch p.Status.Signal() { // which commands send each other, too
+	case unix.SIGXCPU:
+		if most > 0 {
+			limit("cpu_time", moreTime, false)
+		}
+	case unix.SIGKILL: // programs that ignore SIGXCPU, as those of Go do, get it a second later
+		used := time.Duration(p.Usage.Utime.Nano() + p.Usage.Stime.Nano())
+		if most > 0 && uint64(used/time.Second) >= most && !b.oomKilled && !b.ended {
+			limit("cpu_time", moreTime, true)
+		}
+	case unix.SIGXFSZ:
+		if strictest(box.limits.FileSize, b.asked.FileSizeBytes) > 0 {
+			limit("file_size", "let it write larger files: --file-size", false)
+		}
+	}
+	return list
+}
+
+const moreTime = "give it more processor time: --cpu-time"

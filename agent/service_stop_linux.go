@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -20,9 +21,9 @@ type service struct {
 	logs    [2]*logFile
 	secrets *secrets // nil where an earlier agent started it
 
-	process *process // likewise, and all that follows
+	process *spawn.Process // likewise, and all that follows
 	id      string
-	stdio   *stdio
+	stdio   *spawn.Stdio
 	drained chan struct{} // closed when both outputs have ended
 
 	stopping chan struct{} // closed when it is to end
@@ -40,18 +41,18 @@ type service struct {
 func (s *service) watch() {
 	p := s.process
 	select {
-	case <-p.done:
-		s.killed, s.proved = s.box.trees.kill(p.mark)
+	case <-p.Done:
+		s.killed, s.proved = s.box.trees.Kill(p.Mark)
 	case <-s.stopping:
-		s.box.trees.signal(p.mark, unix.SIGTERM)
-		s.box.trees.signal(p.mark, unix.SIGCONT) // what is stopped cannot end
-		if s.proved = s.box.trees.await(p.mark, time.Now().Add(s.table.grace)); !s.proved {
-			s.killed, s.proved = s.box.trees.kill(p.mark)
+		s.box.trees.Signal(p.Mark, unix.SIGTERM)
+		s.box.trees.Signal(p.Mark, unix.SIGCONT) // what is stopped cannot end
+		if s.proved = s.box.trees.Await(p.Mark, time.Now().Add(s.table.grace)); !s.proved {
+			s.killed, s.proved = s.box.trees.Kill(p.Mark)
 		}
-		<-p.done
+		<-p.Done
 	}
 	s.box.running.remove(s.id)
-	p.mark.close()
+	p.Mark.Close()
 	s.finishOutput()
 	s.finish()
 }
@@ -63,20 +64,20 @@ func (s *service) finishOutput() {
 	case <-s.drained:
 	case <-time.After(outputGrace):
 		past := time.Unix(1, 0)
-		_ = s.stdio.stdout.SetReadDeadline(past)
-		_ = s.stdio.stderr.SetReadDeadline(past)
+		_ = s.stdio.Stdout.SetReadDeadline(past)
+		_ = s.stdio.Stderr.SetReadDeadline(past)
 		<-s.drained
 	}
-	s.stdio.closeAll()
+	s.stdio.CloseAll()
 }
 
 // finish tells the end in the record.
 func (s *service) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	code := s.process.status.ExitStatus()
-	if s.process.status.Signaled() {
-		code = -int(s.process.status.Signal())
+	code := s.process.Status.ExitStatus()
+	if s.process.Status.Signaled() {
+		code = -int(s.process.Status.Signal())
 	}
 	r := &s.record
 	for i, log := range s.logs {
@@ -109,7 +110,7 @@ func (s *service) setReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-s.process.done:
+	case <-s.process.Done:
 		return false
 	case <-s.stopping:
 		return false
@@ -133,7 +134,7 @@ func (s *service) stop(state, reason string) {
 // await waits for an end that has begun, which no process that the kernel can
 // end is able to put off.
 func (s *service) await() bool {
-	limit := time.NewTimer(s.table.grace + 2*killTimeout)
+	limit := time.NewTimer(s.table.grace + 2*spawn.KillTimeout)
 	defer limit.Stop()
 	select {
 	case <-s.ended:
@@ -210,7 +211,7 @@ func (s *service) refresh() bool {
 	if r.State != serviceRunning {
 		return false
 	}
-	if r.PID != nil && s.box.trees.runs(*r.PID, r.Born, r.Mark) {
+	if r.PID != nil && s.box.trees.Runs(*r.PID, r.Born, r.Mark) {
 		return true
 	}
 	r.State, r.EndedAt, r.ExitCode = serviceExited, now(), s.table.exitCode(s.name)
@@ -230,16 +231,16 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	if !running {
 		return &wire.StopServiceResult{Service: *s.view()}, nil
 	}
-	group := s.box.trees.group(pid)
+	group := s.box.trees.Group(pid)
 	signalAll(group, unix.SIGTERM)
 	deadline, killed := time.Now().Add(s.table.grace), 0
 	for _, p := range group {
-		if !awaitPidfd(p.pidfd, deadline) {
+		if !spawn.AwaitPidfd(p.PIDFD, deadline) {
 			killed++
-			_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0)
-			awaitPidfd(p.pidfd, time.Now().Add(killTimeout))
+			_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGKILL, nil, 0)
+			spawn.AwaitPidfd(p.PIDFD, time.Now().Add(spawn.KillTimeout))
 		}
-		unix.Close(p.pidfd)
+		unix.Close(p.PIDFD)
 	}
 	s.mu.Lock()
 	reason := "sigterm"
@@ -252,8 +253,8 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	return &wire.StopServiceResult{Service: *s.view(), Killed: killed}, nil
 }
 
-func signalAll(processes []member, sig unix.Signal) {
+func signalAll(processes []spawn.Member, sig unix.Signal) {
 	for _, p := range processes {
-		_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+		_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
 	}
 }

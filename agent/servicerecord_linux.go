@@ -108,7 +108,7 @@ func (t *services) readFile(name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// exitCode is what an earlier agent kept, nil where it could not.
+// ExitCode is what an earlier agent kept, nil where it could not.
 func (t *services) exitCode(name string) *int {
 	text, err := t.readFile(name+".status", 64)
 	if err != nil {

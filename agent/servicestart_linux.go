@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
@@ -87,16 +88,16 @@ func (t *services) command(command string, cwd filePath, own map[string]string) 
 
 // spawn starts the process of a service and the pumps of its output.
 func (t *services) spawn(name string, program *clone.Command, hidden *secrets) (*service, *wire.Error) {
-	streams, err := newPipes(false, nil)
+	streams, err := spawn.NewPipes(false, nil)
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot start the service: cannot make its standard streams: %v", err)
 	}
 	c := *program
-	c.Env, c.Files = slices.Clone(c.Env), streams.child[:]
-	p, err := t.box.spawner.start(&c)
-	streams.closeChild()
+	c.Env, c.Files = slices.Clone(c.Env), streams.Child[:]
+	p, err := t.box.spawner.Start(&c)
+	streams.CloseChild()
 	if err != nil {
-		streams.closeAll()
+		streams.CloseAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
 	s := &service{
@@ -113,7 +114,7 @@ func (t *services) spawn(name string, program *clone.Command, hidden *secrets) (
 // be kept is dropped: the service must not wait for that.
 func (s *service) pump() {
 	var wg sync.WaitGroup
-	for i, src := range []*os.File{s.stdio.stdout, s.stdio.stderr} {
+	for i, src := range []*os.File{s.stdio.Stdout, s.stdio.Stderr} {
 		wg.Go(func() {
 			hiding := s.secrets.writer(s.logs[i])
 			drain(hiding, src)
@@ -126,10 +127,10 @@ func (s *service) pump() {
 
 // begin makes the record.
 func (s *service) begin(command string, cwd filePath, ready *readiness) {
-	pid, now := s.process.pid, unixTime(s.process.started)
+	pid, now := s.process.PID, unixTime(s.process.Started)
 	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
-	if born := s.box.trees.born(pid); born != 0 {
-		r.Born, r.Mark = born, s.process.mark.ino
+	if born := s.box.trees.Born(pid); born != 0 {
+		r.Born, r.Mark = born, s.process.Mark.Number
 	}
 	if ready != nil {
 		r.Readiness = ready.text
@@ -156,7 +157,7 @@ func (t *services) awaitReady(s *service, ready *readiness, program *clone.Comma
 	go func() {
 		defer cancel()
 		select {
-		case <-s.process.done:
+		case <-s.process.Done:
 		case <-s.stopping:
 		case <-ctx.Done():
 		}

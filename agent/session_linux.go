@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -87,7 +88,7 @@ func (s *session) start(ctx context.Context) error {
 	if err != nil {
 		s.bury(true)
 	}
-	h.process.denied.take() // what no command has met
+	h.process.Denied.Take() // what no command has met
 	return err
 }
 
@@ -108,8 +109,8 @@ func (h *sessionShell) boot(limit time.Duration) error {
 			h.drain()
 			h.output.begin(lateRecord()) // the prompt, and what the shell has to say about terminals
 			return nil
-		case <-h.process.done:
-			return &wire.Error{Code: wire.CodeStart, Message: "cannot start the session: its shell has ended with " + describeStatus(h.process.status),
+		case <-h.process.Done:
+			return &wire.Error{Code: wire.CodeStart, Message: "cannot start the session: its shell has ended with " + describeStatus(h.process.Status),
 				Hint: "it must be a POSIX shell that reads commands from its standard input and takes the option -i"}
 		case <-timer.C:
 			return &wire.Error{Code: wire.CodeTimeout, Message: "cannot start the session: its shell does not answer",
@@ -135,7 +136,7 @@ func (s *session) startup(ctx context.Context, h *sessionShell) error {
 		}
 		status := strconv.Itoa(h.state.status)
 		if !out.reported {
-			status = strconv.Itoa(exitCode(h.process.status))
+			status = strconv.Itoa(spawn.ExitCode(h.process.Status))
 		}
 		if out.timedOut {
 			status = "None"
@@ -171,11 +172,11 @@ func (s *session) bury(kill bool) (killed int, proved bool) {
 		return 0, true
 	}
 	if kill && !h.ended() {
-		killed, _ = s.box.trees.kill(h.process.mark)
+		killed, _ = s.box.trees.Kill(h.process.Mark)
 	}
 	_ = h.input.SetWriteDeadline(time.Unix(1, 0))
 	<-h.lives
-	code := exitCode(h.process.status)
+	code := spawn.ExitCode(h.process.Status)
 	s.mu.Lock()
 	s.shell, s.summary.ExitCode = nil, &code
 	s.mu.Unlock()
@@ -253,9 +254,9 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 		r.ExitCode = h.state.status
 		s.moved(h.cwd)
 	} else {
-		r.ExitCode = exitCode(h.process.status)
-		if h.process.status.Signaled() {
-			r.Signal = unix.SignalName(h.process.status.Signal())
+		r.ExitCode = spawn.ExitCode(h.process.Status)
+		if h.process.Status.Signaled() {
+			r.Signal = unix.SignalName(h.process.Status.Signal())
 		}
 		s.bury(false)
 		if out.broken || out.timedOut || out.interrupted {
@@ -296,7 +297,7 @@ func (s *session) moved(cwd string) {
 // account fills in what was used, and returns which limits were met. What is short
 // takes little: it counts with what comes next.
 func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) {
-	group := h.process.mark.stats()
+	group := h.process.Mark.Stats()
 	if h.ended() {
 		<-h.lives
 		group = h.used // its group may be gone
@@ -312,18 +313,18 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) 
 		r.OOMKilled, h.oomKills = m.OOMKills > h.oomKills, m.OOMKills
 		b.oomKilled = r.OOMKilled
 	}
-	short := r.DurationUS < firstLook.Microseconds() && group.CPU == nil && !h.ended()
+	short := r.DurationUS < spawn.FirstLook.Microseconds() && group.CPU == nil && !h.ended()
 	if !short {
 		user, system := h.cpu(group)
 		r.UserCPUMS, r.SystemCPUMS = max(0, user-h.user), max(0, system-h.system)
 		h.user, h.system = max(user, h.user), max(system, h.system)
 	}
 	if m := group.Memory; m != nil && m.Peak != nil {
-		r.PeakMemoryBytes, r.PeakMemorySource = *m.Peak, sourceGroup
+		r.PeakMemoryBytes, r.PeakMemorySource = *m.Peak, spawn.SourceGroup
 		return b
 	}
 	if h.peak == 0 || !short {
-		h.peak = max(h.peak, s.box.trees.highWater(h.process.pid))
+		h.peak = max(h.peak, s.box.trees.HighWater(h.process.PID))
 	}
 	if h.peak > 0 {
 		r.PeakMemoryBytes, r.PeakMemorySource = h.peak, "vmhwm"
@@ -335,13 +336,13 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) 
 // its whole tree where a control group counts that.
 func (h *sessionShell) cpu(group cgroup.Stats) (user, system int64) {
 	if h.ended() {
-		u := h.process.usage
+		u := h.process.Usage
 		return u.Utime.Nano() / int64(time.Millisecond), u.Stime.Nano() / int64(time.Millisecond)
 	}
 	if c := group.CPU; c != nil {
 		return c.User.Milliseconds(), c.System.Milliseconds()
 	}
-	if user, system, ok := h.box.trees.cpu(h.process.pid); ok {
+	if user, system, ok := h.box.trees.CPU(h.process.PID); ok {
 		return user, system
 	}
 	return h.user, h.system
@@ -375,7 +376,7 @@ func (h *sessionShell) leave(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-h.process.done:
+	case <-h.process.Done:
 	case <-timer.C:
 	}
 }

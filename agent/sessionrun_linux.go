@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 )
 
 const (
@@ -149,7 +151,7 @@ func (e *errand) wait(ctx context.Context, o order) {
 			if e.answered() {
 				return
 			}
-		case <-e.h.process.done:
+		case <-e.h.process.Done:
 			return
 		case err := <-e.idle:
 			if e.pending = false; err == nil && e.asks() {
@@ -223,19 +225,19 @@ func (e *errand) interrupt() {
 		if e.rounds == 0 {
 			grace = interruptAgain
 		}
-		_ = h.box.reaper.signal(h.process, h.process.pid, unix.SIGINT)
+		_ = h.box.reaper.Signal(h.process, h.process.PID, unix.SIGINT)
 	case interruptRounds:
 		e.out.broken = true
-		killed, _ := h.box.trees.kill(h.process.mark)
+		killed, _ := h.box.trees.Kill(h.process.Mark)
 		e.out.killed += killed
 		return
 	default:
 		killed, proved := h.killOthers()
 		e.out.killed, e.out.proved = e.out.killed+killed, proved
-		_ = h.box.reaper.signalOne(h.process, unix.SIGINT)
+		_ = h.box.reaper.SignalOne(h.process, unix.SIGINT)
 	}
 	e.rounds++
-	_ = h.box.reaper.signalOne(h.process, unix.SIGCONT)
+	_ = h.box.reaper.SignalOne(h.process, unix.SIGCONT)
 	e.round.Reset(grace)
 	e.look()
 }
@@ -245,7 +247,7 @@ func (e *errand) finish() {
 	h := e.h
 	if !e.out.reported {
 		_ = h.input.SetWriteDeadline(time.Unix(1, 0))
-		<-h.process.done
+		<-h.process.Done
 		<-h.lives
 		e.out.killed, e.out.proved = e.out.killed+h.killed, h.proved
 	}
@@ -261,7 +263,7 @@ func (e *errand) finish() {
 
 // killOthers ends the processes of the shell's tree that began with the order.
 func (h *sessionShell) killOthers() (killed int, proved bool) {
-	deadline := time.Now().Add(killTimeout)
+	deadline := time.Now().Add(spawn.KillTimeout)
 	seen := map[int]bool{}
 	for time.Now().Before(deadline) {
 		found, unknown, err := h.others(false)
@@ -269,34 +271,34 @@ func (h *sessionShell) killOthers() (killed int, proved bool) {
 			return len(seen), err == nil && unknown == 0
 		}
 		sig := unix.SIGKILL
-		if len(seen) > 0 && anyNew(seen, found) {
+		if len(seen) > 0 && spawn.AnyNew(seen, found) {
 			sig = unix.SIGSTOP // the stopped make no others
 		}
 		for _, p := range found {
-			seen[p.pid] = true
-			_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+			seen[p.PID] = true
+			_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
 		}
 		if sig == unix.SIGKILL {
-			awaitEnd(found, deadline)
+			spawn.AwaitEnd(found, deadline)
 		}
 		closeMembers(found)
 	}
 	return len(seen), false
 }
 
-func closeMembers(list []member) {
+func closeMembers(list []spawn.Member) {
 	for _, p := range list {
-		unix.Close(p.pidfd)
+		unix.Close(p.PIDFD)
 	}
 }
 
 // others are the members of the tree but the shell; with old, those too that
 // were there before the order.
-func (h *sessionShell) others(old bool) (list []member, unknown int, err error) {
-	found, unknown, err := h.box.trees.members(h.process.mark)
+func (h *sessionShell) others(old bool) (list []spawn.Member, unknown int, err error) {
+	found, unknown, err := h.box.trees.Members(h.process.Mark)
 	for _, p := range found {
-		if p.pid == h.process.pid || !old && h.isOld(p.pid) {
-			unix.Close(p.pidfd)
+		if p.PID == h.process.PID || !old && h.isOld(p.PID) {
+			unix.Close(p.PIDFD)
 			continue
 		}
 		list = append(list, p)
@@ -306,13 +308,13 @@ func (h *sessionShell) others(old bool) (list []member, unknown int, err error) 
 
 func (h *sessionShell) isOld(pid int) bool {
 	born, ok := h.old[pid]
-	return ok && born == h.box.trees.born(pid)
+	return ok && born == h.box.trees.Born(pid)
 }
 
 // settleJobs takes note of what lives on in the background. Where there was
 // nothing, and the kernel has made no process since, there is nothing to look for.
 func (h *sessionShell) settleJobs() (jobs int) {
-	last := h.box.trees.lastPID()
+	last := h.box.trees.LastPID()
 	if last != "" && last == h.lastPID {
 		return 0
 	}
@@ -325,17 +327,7 @@ func (h *sessionShell) settleJobs() (jobs int) {
 	}
 	h.old = make(map[int]uint64, len(found))
 	for _, p := range found {
-		h.old[p.pid] = h.box.trees.born(p.pid)
+		h.old[p.PID] = h.box.trees.Born(p.PID)
 	}
 	return len(found)
-}
-
-// lastPID is the number of the process that was made last where the agent
-// lives, "" where that cannot be read.
-func (t *trees) lastPID() string {
-	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }

@@ -111,7 +111,7 @@ func (t *sessions) watchStops(stops <-chan os.Signal) {
 			h := s.shell
 			s.mu.Unlock()
 			if h != nil {
-				t.box.reaper.resume(h.process)
+				t.box.reaper.Resume(h.process)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -23,7 +24,7 @@ import (
 // shares with the agent.
 type sessionShell struct {
 	box     *sandbox
-	process *process
+	process *spawn.Process
 	running string   // its id in the registry
 	input   *os.File // a socket that it reads its lines from
 	stdin   *os.File // memory, which it has at shellStdinFD
@@ -65,12 +66,12 @@ const maxReport = 256 << 10
 func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
 	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
 	h.output.begin(lateRecord())
-	s := &stdio{}
+	s := &spawn.Stdio{}
 	var report *os.File
 	defer func() {
-		s.closeChild()
+		s.CloseChild()
 		if err != nil {
-			closeFiles(present(h.input, h.stdin, report, s.stdout, s.stderr))
+			spawn.CloseFiles(present(h.input, h.stdin, report, s.Stdout, s.Stderr))
 		}
 	}()
 	var given [givenFDs]int
@@ -80,7 +81,7 @@ func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.D
 	high, err := above(given[:], dir.FD())
 	if err == nil {
 		c.Files, c.DirFD = high[:len(given)], high[len(given)]
-		h.process, err = box.spawner.start(c)
+		h.process, err = box.spawner.Start(c)
 	}
 	for _, fd := range high {
 		unix.Close(fd)
@@ -97,17 +98,17 @@ func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.D
 // that the shell reads and its reports go over sockets: any process of the same
 // user can open a pipe once more by its name in /proc, and write to it, but not
 // a socket. Commands' own streams are pipes, since scripts open /dev/stdout.
-func (h *sessionShell) channels(s *stdio, given *[givenFDs]int) (report *os.File, err error) {
-	if given[givenInput], h.input, err = s.socket(); err != nil {
+func (h *sessionShell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File, err error) {
+	if given[givenInput], h.input, err = s.Socket(); err != nil {
 		return nil, err
 	}
-	if given[givenReport], report, err = s.socket(); err != nil {
+	if given[givenReport], report, err = s.Socket(); err != nil {
 		return report, err
 	}
-	if given[1], s.stdout, err = s.pipe(false); err != nil {
+	if given[1], s.Stdout, err = s.Pipe(false); err != nil {
 		return report, err
 	}
-	if given[2], s.stderr, err = s.pipe(false); err != nil {
+	if given[2], s.Stderr, err = s.Pipe(false); err != nil {
 		return report, err
 	}
 	if h.stdin, err = memoryFile("stdin", "", 0); err != nil {
@@ -119,7 +120,7 @@ func (h *sessionShell) channels(s *stdio, given *[givenFDs]int) (report *os.File
 		if err != nil {
 			return report, err
 		}
-		s.given = append(s.given, f)
+		s.Given = append(s.Given, f)
 		given[givenTell+i] = int(f.Fd())
 	}
 	return report, nil
@@ -147,11 +148,11 @@ func present(files ...*os.File) (list []*os.File) {
 }
 
 // listen begins to read what the shell says.
-func (h *sessionShell) listen(s *stdio, report *os.File) (err error) {
+func (h *sessionShell) listen(s *spawn.Stdio, report *os.File) (err error) {
 	if h.report, err = openTap(report, nil, h.hear); err != nil {
 		return err
 	}
-	for i, f := range []*os.File{s.stdout, s.stderr} {
+	for i, f := range []*os.File{s.Stdout, s.Stderr} {
 		take := func(p []byte) { h.output.take(i, p) }
 		if h.advises && i == sessionStderr {
 			take = func(p []byte) { h.output.take(i, h.unadvised(p)) }
@@ -215,11 +216,11 @@ func (h *sessionShell) reported() (shellReport, bool) {
 
 // await sees to the shell's end: of itself, then of its tree, then of its output.
 func (h *sessionShell) await() {
-	<-h.process.done
-	h.killed, h.proved = h.box.trees.kill(h.process.mark)
+	<-h.process.Done
+	h.killed, h.proved = h.box.trees.Kill(h.process.Mark)
 	h.box.running.remove(h.running)
-	h.used = h.process.mark.stats()
-	h.process.mark.close()
+	h.used = h.process.Mark.Stats()
+	h.process.Mark.Close()
 	for _, t := range h.streams {
 		select {
 		case <-t.done:
@@ -237,20 +238,20 @@ func (h *sessionShell) release() {
 	for _, t := range h.streams {
 		t.close()
 	}
-	closeFiles(present(h.input, h.stdin))
+	spawn.CloseFiles(present(h.input, h.stdin))
 }
 
 // kill ends the shell and its tree.
 func (h *sessionShell) kill() {
-	_, _ = h.box.trees.kill(h.process.mark)
-	<-h.process.done
+	_, _ = h.box.trees.Kill(h.process.Mark)
+	<-h.process.Done
 	<-h.lives
 }
 
 // ended says whether the shell's process has.
 func (h *sessionShell) ended() bool {
 	select {
-	case <-h.process.done:
+	case <-h.process.Done:
 		return true
 	default:
 		return false
@@ -327,8 +328,8 @@ func (t *tap) run() {
 				t.first.drain()
 			}
 			n, ended := t.once(int(fd))
-			if n >= bulk && !wide {
-				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize)
+			if n >= spawn.Bulk && !wide {
+				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, spawn.PipeSize)
 				wide = true
 			}
 			if n == 0 {

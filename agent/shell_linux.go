@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -32,8 +33,8 @@ type shell struct {
 	table   *shells
 	box     *sandbox
 	running string // its id in the registry
-	process *process
-	stdio   *stdio
+	process *spawn.Process
+	stdio   *spawn.Stdio
 	input   *typist
 	secrets *secrets
 	ended   chan struct{} // closed when its whole tree and its output have ended
@@ -59,24 +60,24 @@ func (t *shells) start(id string, q *wire.OpenShellRequest, cwd filePath, dir be
 	if werr != nil {
 		return nil, werr
 	}
-	s, err := newTerminal(wire.TTY{Rows: uint16(q.Rows), Cols: uint16(q.Cols)})
+	s, err := spawn.NewTerminal(wire.TTY{Rows: uint16(q.Rows), Cols: uint16(q.Cols)})
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot open the shell: cannot make its terminal: %v", err)
 	}
-	c.Files, c.DirFD = s.child[:], dir.FD()
-	p, err := t.box.spawner.start(c)
-	s.closeChild()
+	c.Files, c.DirFD = s.Child[:], dir.FD()
+	p, err := t.box.spawner.Start(c)
+	s.CloseChild()
 	if err != nil {
-		s.closeAll()
+		s.CloseAll()
 		return nil, startError(c.Argv[0], c.Dir, err)
 	}
-	p.terminal = s.terminal
+	p.Terminal = s.Terminal
 	sh := &shell{
 		table: t, box: t.box, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
 		running: t.box.running.add("shell", id, p),
-		input:   newTypist(s.terminal),
+		input:   newTypist(s.Terminal),
 		output:  textRing{limit: keptOutput},
-		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.started)},
+		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.Started)},
 	}
 	sh.save()
 	drained := make(chan struct{})
@@ -90,7 +91,7 @@ func (s *shell) read(drained chan<- struct{}) {
 	defer close(drained)
 	text := &decoder{dst: s}
 	hiding := s.secrets.writer(text)
-	drain(hiding, s.stdio.terminal)
+	drain(hiding, s.stdio.Terminal)
 	_ = hiding.Close()
 	_ = text.Close()
 }
@@ -114,19 +115,19 @@ func (s *shell) tell() {
 // await sees to the shell's end: of itself, then of its tree, then of its
 // output.
 func (s *shell) await(drained <-chan struct{}) {
-	<-s.process.done
-	killed, proved := s.box.trees.kill(s.process.mark)
+	<-s.process.Done
+	killed, proved := s.box.trees.Kill(s.process.Mark)
 	s.box.running.remove(s.running)
-	s.process.mark.close()
+	s.process.Mark.Close()
 	select {
 	case <-drained:
 	case <-time.After(outputGrace): // something unkillable holds the terminal
-		_ = s.stdio.terminal.SetReadDeadline(time.Unix(1, 0))
+		_ = s.stdio.Terminal.SetReadDeadline(time.Unix(1, 0))
 		<-drained
 	}
 	s.input.close()
-	s.stdio.closeAll()
-	code := exitCode(s.process.status)
+	s.stdio.CloseAll()
+	code := spawn.ExitCode(s.process.Status)
 	s.mu.Lock()
 	s.killed, s.proved = killed, proved
 	s.summary.State, s.summary.ExitCode, s.summary.EndedAt = "stopped", &code, now()
@@ -134,14 +135,6 @@ func (s *shell) await(drained <-chan struct{}) {
 	s.mu.Unlock()
 	s.save()
 	close(s.ended)
-}
-
-// exitCode is a status as the protocol tells it.
-func exitCode(status unix.WaitStatus) int {
-	if status.Signaled() {
-		return -int(status.Signal())
-	}
-	return status.ExitStatus()
 }
 
 // told is the summary without what is to be hidden. s.mu is held.
@@ -162,7 +155,7 @@ func (s *shell) describe() wire.Shell {
 // isRunning says whether its own process has not ended.
 func (s *shell) isRunning() bool {
 	select {
-	case <-s.process.done:
+	case <-s.process.Done:
 		return false
 	default:
 		return true
@@ -214,8 +207,8 @@ func (s *shell) awaitOutput(ctx context.Context, end int64) {
 
 // hangUp tells the shell that its terminal is gone.
 func (s *shell) hangUp() {
-	_ = s.box.reaper.signal(s.process, s.process.pid, unix.SIGHUP)
-	_ = s.box.reaper.signal(s.process, s.process.pid, unix.SIGCONT) // a stopped one cannot end
+	_ = s.box.reaper.Signal(s.process, s.process.PID, unix.SIGHUP)
+	_ = s.box.reaper.Signal(s.process, s.process.PID, unix.SIGCONT) // a stopped one cannot end
 }
 
 // close ends the shell, gently first, and returns when nothing of it is left.
@@ -228,10 +221,10 @@ func (s *shell) close() *wire.CloseShellResult {
 	select {
 	case <-s.ended:
 	case <-timer.C:
-		_ = s.box.reaper.signal(s.process, s.process.pid, unix.SIGKILL)
+		_ = s.box.reaper.Signal(s.process, s.process.PID, unix.SIGKILL)
 		select {
 		case <-s.ended:
-		case <-time.After(2 * killTimeout): // it cannot be killed, and so is told
+		case <-time.After(2 * spawn.KillTimeout): // it cannot be killed, and so is told
 		}
 	}
 	s.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
@@ -238,7 +239,7 @@ func (t *shells) resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	if q.Cols < 1 || q.Cols > math.MaxUint16 || q.Rows < 1 || q.Rows > math.MaxUint16 {
 		return nil, badField("cols", "cols and rows must be from 1 to 65535")
 	}
-	if !sh.isRunning() || resize(sh.stdio.terminal, wire.TTY{Rows: uint16(q.Rows), Cols: uint16(q.Cols)}) != nil {
+	if !sh.isRunning() || spawn.Resize(sh.stdio.Terminal, wire.TTY{Rows: uint16(q.Rows), Cols: uint16(q.Cols)}) != nil {
 		return nil, sh.notRunning()
 	}
 	sh.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -113,7 +113,7 @@ func newStandalone(c Config) (*Agent, error) {
 	sweepShells(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
 	secretsAt(c.SecretRoot, nil).sweep()
-	s, failed := startBareSpawner()
+	s, failed := spawn.StartBareSpawner()
 	if failed != nil {
 		err := errors.New(failed.Cause)
 		if failed.Hint != "" {
@@ -123,8 +123,8 @@ func newStandalone(c Config) (*Agent, error) {
 	}
 	box := &sandbox{
 		spawner:      s,
-		reaper:       s.reaper,
-		trees:        s.trees,
+		reaper:       s.Reaper,
+		trees:        s.Trees,
 		env:          env,
 		workspace:    c.Workspace,
 		workspaceDir: files,
@@ -156,54 +156,6 @@ func settle(asInit bool) error {
 	runtime.GOMAXPROCS(1)       // see manyProcessors
 	signal.Ignore(unix.SIGPIPE) // standard output may be a connection, and error output one that broke
 	return nil
-}
-
-// startBareSpawner starts the spawner of an agent without walls: what it
-// clones has the agent's own identity and namespaces, but for the mark.
-func startBareSpawner() (*spawner, *confine.Error) {
-	type outcome struct {
-		s   *spawner
-		err *confine.Error
-	}
-	ready := make(chan outcome)
-	go func() {
-		runtime.LockOSThread() // never unlocked: it changes its namespaces, and commands die with it
-		s, err := bareSpawner()
-		ready <- outcome{s, err}
-		if err == nil {
-			s.run()
-		}
-	}()
-	o := <-ready
-	return o.s, o.err
-}
-
-// bareSpawner makes the calling thread one that commands without namespaces
-// are cloned from.
-func bareSpawner() (*spawner, *confine.Error) {
-	failed := func(cause, hint string) *confine.Error {
-		return &confine.Error{Stage: "setup", Op: "spawner", Cause: cause, Hint: hint}
-	}
-	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, failed("cannot open /proc: "+err.Error(), "mount a proc of this pid namespace at /proc")
-	}
-	if !showsSelf() {
-		return nil, failed("/proc shows the processes of another pid namespace", "mount a proc of this one at /proc, or use --init")
-	}
-	r := newReaper(0)
-	f, err := newFamily(r, proc, unix.Gettid())
-	if err != nil {
-		return nil, failed("cannot list children: "+err.Error(), "")
-	}
-	go r.run()
-	return &spawner{
-		requests: make(chan spawnRequest),
-		reaper:   r,
-		trees:    &trees{proc: proc, family: f, unmarked: unix.Unshare(unix.CLONE_NEWUTS) != nil},
-		tid:      unix.Gettid(),
-		bare:     true,
-	}, nil
 }
 
 // open opens the listeners, all or none.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -112,8 +113,8 @@ func (s *stream) control(c wire.Control) {
 	case "signal":
 		err = s.run.signal(c.Signal)
 	case "resize":
-		if t := s.run.stdio.terminal; t != nil {
-			err = resize(t, wire.TTY{Rows: c.Rows, Cols: c.Cols})
+		if t := s.run.stdio.Terminal; t != nil {
+			err = spawn.Resize(t, wire.TTY{Rows: c.Rows, Cols: c.Cols})
 		}
 	default:
 		err = wire.Errorf(wire.CodeBadRequest, "unknown control %q", c.Type)
@@ -176,7 +177,7 @@ type input struct {
 }
 
 func newInput(x *run, tell func(wire.Control) error) *input {
-	i := &input{dst: x.stdio.stdin, terminal: x.stdio.terminal != nil, tell: tell}
+	i := &input{dst: x.stdio.Stdin, terminal: x.stdio.Terminal != nil, tell: tell}
 	i.wake = sync.NewCond(&i.mu)
 	return i
 }

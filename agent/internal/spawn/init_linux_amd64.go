@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 const initMachine = 62 // EM_X86_64
 

@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// brand marks the processes of each tree where no walls stand: with two
+// rlimitTag marks the processes of each tree where no walls stand: with two
 // resource limits that nothing heeds (file locks, which Linux has not limited
 // since 2.4, and the time of real-time programs, which stays at thousands of
 // years). Every process inherits them, whatever else it sheds, and a hard limit
@@ -21,7 +21,7 @@ import (
 //
 // It holds the hard limits that the agent itself has, 0 where it cannot use
 // them.
-type brand struct{ locks, time uint64 }
+type rlimitTag struct{ locks, time uint64 }
 
 const (
 	// brandTrees is how many trees can be told apart.
@@ -31,11 +31,11 @@ const (
 	brandTop = 1 << 62
 )
 
-// newBrand finds out what the agent has, and whether it may change it.
-func newBrand() brand {
-	b := brand{topLimit(unix.RLIMIT_LOCKS), topLimit(unix.RLIMIT_RTTIME)}
+// newRlimitTag finds out what the agent has, and whether it may change it.
+func newRlimitTag() rlimitTag {
+	b := rlimitTag{topLimit(unix.RLIMIT_LOCKS), topLimit(unix.RLIMIT_RTTIME)}
 	if min(b.locks, b.time) < 2*brandTrees {
-		return brand{}
+		return rlimitTag{}
 	}
 	return b
 }
@@ -54,7 +54,7 @@ func topLimit(resource int) uint64 {
 }
 
 // put brands a command, and reports whether it has.
-func (b brand) put(c *clone.Command, number uint64) bool {
+func (b rlimitTag) put(c *clone.Command, number uint64) bool {
 	if b.locks == 0 || number >= brandTrees {
 		return false
 	}
@@ -70,7 +70,7 @@ func (b brand) put(c *clone.Command, number uint64) bool {
 
 // read gives the numbers of the trees that a process may be of, the last
 // included; ok is false where its limits say nothing.
-func (b brand) read(proc, pid int) (first, last uint64, ok bool) {
+func (b rlimitTag) read(proc, pid int) (first, last uint64, ok bool) {
 	text, err := readFileAt(proc, strconv.Itoa(pid)+"/limits", 16<<10)
 	if err != nil || b.locks == 0 {
 		return 0, 0, false

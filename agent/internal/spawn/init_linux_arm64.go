@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 const initMachine = 183 // EM_AARCH64
 

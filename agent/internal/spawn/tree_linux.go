@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"errors"
@@ -17,30 +17,30 @@ const (
 	// exitGrace is how long a look at all processes waits for those that hide
 	// their marks, because most such are about to end.
 	exitGrace = 20 * time.Millisecond
-	// killTimeout bounds the hunt for a tree's last process.
-	killTimeout = 5 * time.Second
+	// KillTimeout bounds the hunt for a tree's last process.
+	KillTimeout = 5 * time.Second
 )
 
-// trees finds every process of a command's tree by the tree's mark, in a proc
+// Trees finds every process of a command's tree by the tree's mark, in a proc
 // of the outer pid namespace that nothing else can see.
-type trees struct {
+type Trees struct {
 	proc     int // directory handle
 	init     int
-	family   *family      // where there are no walls: it finds the members
+	index    *treeIndex   // where there are no walls: it finds the members
 	unmarked bool         // there are no namespaces to know trees by
 	ownPeak  atomic.Int64 // of the agent, in bytes, as last seen
 }
 
-// walled reports whether the commands have namespaces of their own, which the
+// Walled reports whether the commands have namespaces of their own, which the
 // kernel ends with the agent.
-func (t *trees) walled() bool { return t.family == nil }
+func (t *Trees) Walled() bool { return t.index == nil }
 
-// everything returns a mark that all descendants of an agent without walls have.
-func (t *trees) everything() mark { return mark{fd: -1, lineage: t.family.everything()} }
+// Everything returns a mark that all descendants of an agent without walls have.
+func (t *Trees) Everything() mark { return mark{fd: -1, tree: t.index.everything()} }
 
-// means says by what a tree's members are known. What the kernel keeps for the
+// Means says by what a tree's members are known. What the kernel keeps for the
 // agent is the surest.
-func (t *trees) means() string {
+func (t *Trees) Means() string {
 	if t.unmarked {
 		return wire.KillDescendants
 	}
@@ -51,18 +51,18 @@ func (t *trees) means() string {
 // number from being given to another. Without walls there is a lineage as
 // well, and where the agent may not make namespaces nothing else.
 type mark struct {
-	fd      int // -1 where there is none
-	ino     uint64
-	lineage *lineage
-	group   *treeGroup // nil where there are no control groups
+	fd     int // -1 where there is none
+	Number uint64
+	tree   *processTree
+	group  *treeGroup // nil where there are no control groups
 }
 
-func (m mark) close() {
+func (m mark) Close() {
 	if m.group != nil {
 		m.group.remove()
 	}
-	if m.lineage != nil {
-		m.lineage.close()
+	if m.tree != nil {
+		m.tree.close()
 	}
 	if m.fd >= 0 {
 		_ = unix.Close(m.fd)
@@ -70,7 +70,7 @@ func (m mark) close() {
 }
 
 // ownMark is the mark that the thread tid of this process carries.
-func (t *trees) ownMark(tid int) (mark, error) {
+func (t *Trees) ownMark(tid int) (mark, error) {
 	path := fmt.Sprintf("%d/task/%d/ns/uts", os.Getpid(), tid)
 	fd, err := unix.Openat(t.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -81,20 +81,20 @@ func (t *trees) ownMark(tid int) (mark, error) {
 		unix.Close(fd)
 		return mark{}, os.NewSyscallError("fstat", err)
 	}
-	return mark{fd: fd, ino: st.Ino}, nil
+	return mark{fd: fd, Number: st.Ino}, nil
 }
 
-// member is a process of a tree, pinned by a pidfd.
-type member struct {
-	pid   int
-	pidfd int
+// Member is a process of a tree, pinned by a pidfd.
+type Member struct {
+	PID   int
+	PIDFD int
 }
 
-// members lists the living processes of a tree. unknown counts processes that
+// Members lists the living processes of a tree. unknown counts processes that
 // did not let their mark be read, of which any might belong to it.
-func (t *trees) members(m mark) (found []member, unknown int, err error) {
-	if t.family != nil {
-		return t.family.members(m.lineage)
+func (t *Trees) Members(m mark) (found []Member, unknown int, err error) {
+	if t.index != nil {
+		return t.index.members(m.tree)
 	}
 	pids, err := t.pids()
 	if err != nil {
@@ -115,7 +115,7 @@ func (t *trees) members(m mark) (found []member, unknown int, err error) {
 		case err != nil:
 			unknown++
 		case marked:
-			found = append(found, member{pid, pidfd})
+			found = append(found, Member{pid, pidfd})
 			continue
 		}
 		unix.Close(pidfd)
@@ -125,9 +125,9 @@ func (t *trees) members(m mark) (found []member, unknown int, err error) {
 
 // look is carries with patience: a process whose program nobody may read
 // hides its mark while it exits. What has ended is in no tree.
-func (t *trees) look(pid, pidfd int, m mark, deadline time.Time) (bool, error) {
+func (t *Trees) look(pid, pidfd int, m mark, deadline time.Time) (bool, error) {
 	marked, err := t.carries(pid, m)
-	if err == nil || awaitPidfd(pidfd, deadline) {
+	if err == nil || AwaitPidfd(pidfd, deadline) {
 		return marked, nil
 	}
 	return t.carries(pid, m)
@@ -136,69 +136,40 @@ func (t *trees) look(pid, pidfd int, m mark, deadline time.Time) (bool, error) {
 // carries reports whether a living thread of pid has the mark. The leader of
 // a process may have exited while other threads go on, so a leader without
 // namespaces says nothing about them.
-func (t *trees) carries(pid int, m mark) (bool, error) {
+func (t *Trees) carries(pid int, m mark) (bool, error) {
 	base := strconv.Itoa(pid)
 	ino, err := t.namespace(base)
 	if err == nil {
-		return ino == m.ino, nil
+		return ino == m.Number, nil
 	}
 	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 		return false, err
 	}
 	tids, _ := t.list(base + "/task") // none where it is gone meanwhile
 	for _, tid := range tids {
-		if ino, err := t.namespace(base + "/task/" + strconv.Itoa(tid)); err == nil && ino == m.ino {
+		if ino, err := t.namespace(base + "/task/" + strconv.Itoa(tid)); err == nil && ino == m.Number {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func (t *trees) namespace(task string) (uint64, error) {
+func (t *Trees) namespace(task string) (uint64, error) {
 	return namespaceOf(t.proc, task)
 }
 
-func namespaceOf(proc int, task string) (uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(proc, task+"/ns/uts", &st, 0); err != nil {
-		return 0, err
-	}
-	return st.Ino, nil
-}
+func (t *Trees) pids() ([]int, error) { return t.list(".") }
 
-func (t *trees) pids() ([]int, error) { return t.list(".") }
+func (t *Trees) list(dir string) ([]int, error) { return listNumbers(t.proc, dir) }
 
-func (t *trees) list(dir string) ([]int, error) { return listNumbers(t.proc, dir) }
-
-// listNumbers gives the numeric entries of a directory below proc.
-func listNumbers(proc int, dir string) ([]int, error) {
-	fd, err := unix.Openat(proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	numbers := make([]int, 0, len(names))
-	for _, name := range names {
-		if n, err := strconv.Atoi(name); err == nil {
-			numbers = append(numbers, n)
-		}
-	}
-	return numbers, nil
-}
-
-// kill ends every process of a tree and returns when none is left: how many
+// Kill ends every process of a tree and returns when none is left: how many
 // there were, and whether their end is proved. It is not proved when a
-// process could not be looked at, or outlived killTimeout.
-func (t *trees) kill(m mark) (killed int, proved bool) {
-	deadline := time.Now().Add(killTimeout)
+// process could not be looked at, or outlived KillTimeout.
+func (t *Trees) Kill(m mark) (killed int, proved bool) {
+	deadline := time.Now().Add(KillTimeout)
 	seen := map[int]bool{}
 	for round := 0; time.Now().Before(deadline); round++ {
-		found, unknown, err := t.members(m)
+		found, unknown, err := t.Members(m)
 		if err != nil {
 			return len(seen), false
 		}
@@ -209,43 +180,43 @@ func (t *trees) kill(m mark) (killed int, proved bool) {
 		// killed: the stopped make no others, and hold the places that a
 		// limit on processes leaves, so each round finds fewer new ones.
 		sig := unix.SIGKILL
-		if round > 0 && anyNew(seen, found) {
+		if round > 0 && AnyNew(seen, found) {
 			sig = unix.SIGSTOP
 		}
 		if m.group != nil {
 			_ = m.group.Kill() // whatever is born meanwhile is meant, too
 		}
 		for _, p := range found {
-			seen[p.pid] = true
-			_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+			seen[p.PID] = true
+			_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
 		}
 		if sig == unix.SIGKILL {
-			awaitEnd(found, deadline)
+			AwaitEnd(found, deadline)
 		}
 		for _, p := range found {
-			unix.Close(p.pidfd)
+			unix.Close(p.PIDFD)
 		}
 	}
 	return len(seen), false
 }
 
-// signal sends to every process of a tree that is found at one look.
-func (t *trees) signal(m mark, sig unix.Signal) {
-	found, _, _ := t.members(m)
+// Signal sends to every process of a tree that is found at one look.
+func (t *Trees) Signal(m mark, sig unix.Signal) {
+	found, _, _ := t.Members(m)
 	for _, p := range found {
-		_ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
-		unix.Close(p.pidfd)
+		_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
+		unix.Close(p.PIDFD)
 	}
 }
 
-// await waits until a tree is empty, or until the deadline, and reports
+// Await waits until a tree is empty, or until the deadline, and reports
 // whether it is proved to be.
-func (t *trees) await(m mark, deadline time.Time) bool {
+func (t *Trees) Await(m mark, deadline time.Time) bool {
 	for {
-		found, unknown, err := t.members(m)
+		found, unknown, err := t.Members(m)
 		for _, p := range found {
-			awaitPidfd(p.pidfd, deadline)
-			unix.Close(p.pidfd)
+			AwaitPidfd(p.PIDFD, deadline)
+			unix.Close(p.PIDFD)
 		}
 		if err != nil || len(found) == 0 {
 			return err == nil && unknown == 0
@@ -256,27 +227,27 @@ func (t *trees) await(m mark, deadline time.Time) bool {
 	}
 }
 
-func anyNew(seen map[int]bool, found []member) bool {
+func AnyNew(seen map[int]bool, found []Member) bool {
 	for _, p := range found {
-		if !seen[p.pid] {
+		if !seen[p.PID] {
 			return true
 		}
 	}
 	return false
 }
 
-// awaitEnd waits until the killed processes have ended, briefly: more may
+// AwaitEnd waits until the killed processes have ended, briefly: more may
 // have been made since they were found.
-func awaitEnd(killed []member, deadline time.Time) {
+func AwaitEnd(killed []Member, deadline time.Time) {
 	until := min(time.Until(deadline), 200*time.Millisecond)
 	limit := time.Now().Add(until)
 	for _, p := range killed {
-		awaitPidfd(p.pidfd, limit)
+		AwaitPidfd(p.PIDFD, limit)
 	}
 }
 
-// awaitPidfd waits for a process to end and reports whether it has.
-func awaitPidfd(pidfd int, deadline time.Time) bool {
+// AwaitPidfd waits for a process to end and reports whether it has.
+func AwaitPidfd(pidfd int, deadline time.Time) bool {
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for {
 		left := max(0, time.Until(deadline))
@@ -287,19 +258,19 @@ func awaitPidfd(pidfd int, deadline time.Time) bool {
 	}
 }
 
-// count says how many processes a tree has, and whether every process let
+// Count says how many processes a tree has, and whether every process let
 // itself be looked at.
-func (t *trees) count(m mark) (n int, proved bool) {
-	found, unknown, err := t.members(m)
+func (t *Trees) Count(m mark) (n int, proved bool) {
+	found, unknown, err := t.Members(m)
 	for _, p := range found {
-		unix.Close(p.pidfd)
+		unix.Close(p.PIDFD)
 	}
 	return len(found), err == nil && unknown == 0
 }
 
-// born returns when a process began, in clock ticks since boot, 0 where that
+// Born returns when a process began, in clock ticks since boot, 0 where that
 // cannot be read.
-func (t *trees) born(pid int) uint64 {
+func (t *Trees) Born(pid int) uint64 {
 	st, err := readStat(t.proc, pid)
 	if err != nil {
 		return 0
@@ -307,10 +278,10 @@ func (t *trees) born(pid int) uint64 {
 	return st.born
 }
 
-// runs reports whether a process lives that has this pid, was born at this time
+// Runs reports whether a process lives that has this pid, was born at this time
 // and has this mark. Without a mark that cannot be told, and a stranger must not
 // be taken for it.
-func (t *trees) runs(pid int, born, mark uint64) bool {
+func (t *Trees) Runs(pid int, born, mark uint64) bool {
 	if pid <= 1 || mark == 0 {
 		return false
 	}
@@ -322,9 +293,9 @@ func (t *trees) runs(pid int, born, mark uint64) bool {
 	return err == nil && ino == mark
 }
 
-// group lists the processes of a process group. Each is looked at after its
+// Group lists the processes of a process group. Each is looked at after its
 // pidfd is there, so that what is signalled is what was looked at.
-func (t *trees) group(id int) (found []member) {
+func (t *Trees) Group(id int) (found []Member) {
 	pids, _ := t.pids()
 	for _, pid := range pids {
 		pidfd, err := unix.PidfdOpen(pid, 0)
@@ -335,7 +306,17 @@ func (t *trees) group(id int) (found []member) {
 			unix.Close(pidfd)
 			continue
 		}
-		found = append(found, member{pid, pidfd})
+		found = append(found, Member{pid, pidfd})
 	}
 	return found
+}
+
+// LastPID is the number of the process that was made last where the agent
+// lives, "" where that cannot be read.
+func (t *Trees) LastPID() string {
+	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }

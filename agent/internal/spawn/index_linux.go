@@ -1,9 +1,7 @@
-package agent
+package spawn
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"strconv"
 	"time"
@@ -17,7 +15,7 @@ import (
 // do not tell whose they are, while they may be of the tree in question.
 const orphanGrace = 100 * time.Millisecond
 
-// family finds the trees of commands where no walls stand. The agent is their
+// treeIndex finds the trees of commands where no walls stand. The agent is their
 // subreaper, which is what the search rests on: a process whose parent ends
 // becomes the child of an ancestor, never of a stranger, so whatever is left
 // of a tree hangs below a child of the agent. Three kinds of children there
@@ -32,18 +30,18 @@ const orphanGrace = 100 * time.Millisecond
 // elsewhere, by entering a pid namespace of others (setns), or to raise the
 // limits that brand it; nor against one that asks another program on the
 // machine to start something. Walls are for that.
-type family struct {
-	reaper    *reaper
+type treeIndex struct {
+	reaper    *Reaper
 	proc      int
 	spawner   int  // the thread that clones, and so has the commands as children
 	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
-	brand     brand
-	open      []*lineage // by age; the reaper's lock guards it
+	brand     rlimitTag
+	open      []*processTree // by age; the reaper's lock guards it
 }
 
-// lineage is what a tree is known by.
-type lineage struct {
-	family *family
+// processTree is what a tree is known by.
+type processTree struct {
+	family *treeIndex
 	all    bool   // every descendant of the agent
 	pid    int    // of the command, which also is the number of its session
 	ino    uint64 // of its UTS namespace, 0 where it has none of its own
@@ -53,33 +51,33 @@ type lineage struct {
 	ended  bool   // nobody asks for it any more, and some of it may live on
 }
 
-// newFamily is for a process that has started nothing yet. Children that it
+// newTreeIndex is for a process that has started nothing yet. Children that it
 // has all the same are no business of the agent, which only buries them.
-func newFamily(r *reaper, proc, spawner int) (*family, error) {
-	f := &family{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, brand: newBrand()}
+func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
+	f := &treeIndex{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, brand: newRlimitTag()}
 	pids, err := f.ownChildren()
 	for _, pid := range pids {
 		f.strangers = true
-		r.procs[pid] = &process{pid: pid, done: make(chan struct{})}
+		r.procs[pid] = &Process{PID: pid, Done: make(chan struct{})}
 	}
 	return f, err
 }
 
 // everything is the lineage of all that runs.
-func (f *family) everything() *lineage { return &lineage{family: f, all: true} }
+func (f *treeIndex) everything() *processTree { return &processTree{family: f, all: true} }
 
 // close gives up a lineage. What may live on stays known, so that it is not
 // taken for another's.
-func (l *lineage) close() {
+func (l *processTree) close() {
 	f := l.family
 	f.reaper.mu.Lock()
 	defer f.reaper.mu.Unlock()
 	l.ended = true
-	f.forget(func(o *lineage) bool { return o == l && l.proved })
+	f.forget(func(o *processTree) bool { return o == l && l.proved })
 }
 
 // forget drops ended lineages. The reaper's lock is held.
-func (f *family) forget(gone func(*lineage) bool) {
+func (f *treeIndex) forget(gone func(*processTree) bool) {
 	kept := f.open[:0]
 	for _, l := range f.open {
 		if !l.ended || !gone(l) {
@@ -93,7 +91,7 @@ func (f *family) forget(gone func(*lineage) bool) {
 // members lists the living processes of a tree, and how many there are of
 // which any might belong to it. It is none of both only where that is proved;
 // a list that is not empty may miss what was born meanwhile.
-func (f *family) members(l *lineage) (found []member, unknown int, err error) {
+func (f *treeIndex) members(l *processTree) (found []Member, unknown int, err error) {
 	deadline := time.Now().Add(orphanGrace)
 	for {
 		found, unknown, err = f.children(l)
@@ -109,7 +107,7 @@ func (f *family) members(l *lineage) (found []member, unknown int, err error) {
 }
 
 // children gives the agent's own children that are of a tree.
-func (f *family) children(l *lineage) (found []member, unknown int, err error) {
+func (f *treeIndex) children(l *processTree) (found []Member, unknown int, err error) {
 	f.reaper.mu.Lock()
 	defer f.reaper.mu.Unlock()
 	l.proved = false
@@ -120,7 +118,7 @@ func (f *family) children(l *lineage) (found []member, unknown int, err error) {
 	if f.leads(l) {
 		orphans = append(orphans, stat{pid: l.pid, session: l.pid})
 	}
-	known := map[*lineage]bool{}
+	known := map[*processTree]bool{}
 	for _, o := range orphans {
 		owner, doubt := f.attribute(o)
 		for _, c := range append(doubt, owner) {
@@ -133,12 +131,12 @@ func (f *family) children(l *lineage) (found []member, unknown int, err error) {
 				unknown++ // it cannot have gone
 				continue
 			}
-			found = append(found, member{o.pid, pidfd})
+			found = append(found, Member{o.pid, pidfd})
 		case contains(doubt, l):
 			unknown++
 		}
 	}
-	f.forget(func(o *lineage) bool { return alone || !known[o] })
+	f.forget(func(o *processTree) bool { return alone || !known[o] })
 	l.proved = len(found) == 0 && unknown == 0
 	return found, unknown, nil
 }
@@ -147,7 +145,7 @@ func (f *family) children(l *lineage) (found []member, unknown int, err error) {
 // of all, commands too; alone says that there is no child at all. The dead are
 // buried first, and none is twice: so what is left lives, or is the leader of
 // threads that do.
-func (f *family) orphans(l *lineage) (found []stat, alone bool, err error) {
+func (f *treeIndex) orphans(l *processTree) (found []stat, alone bool, err error) {
 	for range 3 {
 		if f.reaper.buryAll() {
 			return nil, true, nil
@@ -159,7 +157,7 @@ func (f *family) orphans(l *lineage) (found []stat, alone bool, err error) {
 		found = found[:0]
 		dead := false
 		for _, pid := range pids {
-			if p := f.reaper.procs[pid]; p != nil && (!l.all || p.mark.lineage == nil) {
+			if p := f.reaper.procs[pid]; p != nil && (!l.all || p.Mark.tree == nil) {
 				continue
 			}
 			s, err := readStat(f.proc, pid)
@@ -179,7 +177,7 @@ func (f *family) orphans(l *lineage) (found []stat, alone bool, err error) {
 // ownChildren lists the agent's children. Orphans go to its first thread.
 // Commands, and what they make with CLONE_PARENT, are the spawner's; no other
 // thread makes any.
-func (f *family) ownChildren() ([]int, error) {
+func (f *treeIndex) ownChildren() ([]int, error) {
 	own := strconv.Itoa(os.Getpid()) + "/task/"
 	pids, err := readChildren(f.proc, own+strconv.Itoa(os.Getpid()))
 	if errors.Is(err, unix.ENOENT) {
@@ -193,8 +191,8 @@ func (f *family) ownChildren() ([]int, error) {
 }
 
 // below gives the children of a member, each pinned while it certainly was one.
-func (f *family) below(parent member) (found []member) {
-	for _, pid := range f.childrenOf(parent.pid) {
+func (f *treeIndex) below(parent Member) (found []Member) {
+	for _, pid := range f.childrenOf(parent.PID) {
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // gone meanwhile; what it left is found in the next round
@@ -202,16 +200,16 @@ func (f *family) below(parent member) (found []member) {
 		// Numbers are used again. Whoever lives after the look had its number
 		// during the look as well.
 		s, err := readStat(f.proc, pid)
-		if err != nil || s.ppid != parent.pid || !lives(pidfd) || !lives(parent.pidfd) {
+		if err != nil || s.ppid != parent.PID || !lives(pidfd) || !lives(parent.PIDFD) {
 			unix.Close(pidfd)
 			continue
 		}
-		found = append(found, member{pid, pidfd})
+		found = append(found, Member{pid, pidfd})
 	}
 	return found
 }
 
-func (f *family) childrenOf(pid int) (found []int) {
+func (f *treeIndex) childrenOf(pid int) (found []int) {
 	tids, _ := listNumbers(f.proc, strconv.Itoa(pid)+"/task")
 	for _, tid := range tids {
 		pids, err := readChildren(f.proc, strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid))
@@ -226,7 +224,7 @@ func (f *family) childrenOf(pid int) (found []int) {
 }
 
 // childrenByScan is for kernels without lists of children.
-func (f *family) childrenByScan(parent int) (found []int, err error) {
+func (f *treeIndex) childrenByScan(parent int) (found []int, err error) {
 	pids, err := listNumbers(f.proc, ".")
 	for _, pid := range pids {
 		if s, err := readStat(f.proc, pid); err == nil && s.ppid == parent {
@@ -238,7 +236,7 @@ func (f *family) childrenByScan(parent int) (found []int, err error) {
 
 func lives(pidfd int) bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
 
-func contains(list []*lineage, l *lineage) bool {
+func contains(list []*processTree, l *processTree) bool {
 	for _, o := range list {
 		if o == l {
 			return true
@@ -248,8 +246,8 @@ func contains(list []*lineage, l *lineage) bool {
 }
 
 // begin makes the lineage of a command that is about to be cloned.
-func (f *family) begin(ino uint64, c *clone.Command, number uint64) *lineage {
-	l := &lineage{family: f, ino: ino, born: ticksSinceBoot()}
+func (f *treeIndex) begin(ino uint64, c *clone.Command, number uint64) *processTree {
+	l := &processTree{family: f, ino: ino, born: ticksSinceBoot()}
 	if f.brand.put(c, number) {
 		l.number = number
 	}
@@ -259,7 +257,7 @@ func (f *family) begin(ino uint64, c *clone.Command, number uint64) *lineage {
 // attribute says whose an orphan is, whose end it must not outlive, and of
 // which other trees it may be all the same: while it lives, none of those is
 // proved to be dead. Whatever a process can choose by itself proves nothing.
-func (f *family) attribute(o stat) (owner *lineage, doubt []*lineage) {
+func (f *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {
 	if l := ofSession(f.open, o); l != nil && f.leads(l) {
 		return l, nil // the number is in use: no other's
 	}
@@ -282,9 +280,9 @@ func (f *family) attribute(o stat) (owner *lineage, doubt []*lineage) {
 
 // candidates gives the lineages that an orphan may be of, by its birth and its
 // brand; sure says that the brand has had its say.
-func (f *family) candidates(o stat) (may []*lineage, sure bool) {
+func (f *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
 	first, last, sure := f.brand.read(f.proc, o.pid)
-	var older []*lineage
+	var older []*processTree
 	for _, l := range f.open {
 		if l.born > o.born {
 			continue
@@ -302,7 +300,7 @@ func (f *family) candidates(o stat) (may []*lineage, sure bool) {
 
 // ofSession finds the one whose command has made the orphan's session or
 // group. The young come first: numbers of the dead are used again.
-func ofSession(may []*lineage, o stat) *lineage {
+func ofSession(may []*processTree, o stat) *processTree {
 	for i := len(may) - 1; i >= 0; i-- {
 		if l := may[i]; l.pid == o.session || l.pid == o.group {
 			return l
@@ -312,14 +310,14 @@ func ofSession(may []*lineage, o stat) *lineage {
 }
 
 // leads says whether the command of a lineage has not ended.
-func (f *family) leads(l *lineage) bool {
+func (f *treeIndex) leads(l *processTree) bool {
 	p := f.reaper.procs[l.pid]
-	return p != nil && p.mark.lineage == l
+	return p != nil && p.Mark.tree == l
 }
 
 // named finds the lineage whose namespace a process is in. It takes privilege
 // to leave that, or to enter another's.
-func (f *family) named(pid int) *lineage {
+func (f *treeIndex) named(pid int) *processTree {
 	ino, err := namespaceOf(f.proc, strconv.Itoa(pid))
 	if err != nil {
 		return nil
@@ -330,73 +328,4 @@ func (f *family) named(pid int) *lineage {
 		}
 	}
 	return nil
-}
-
-// stat is what the family needs of a process's stat file.
-type stat struct {
-	pid                  int
-	state                byte
-	ppid, group, session int
-	born                 uint64 // in clock ticks since boot
-	user, system         uint64 // ticks, with those of children that were waited for
-	resident             uint64 // pages
-}
-
-var errStat = errors.New("cannot read /proc/PID/stat: unknown format")
-
-func readStat(proc, pid int) (stat, error) {
-	text, err := readFileAt(proc, strconv.Itoa(pid)+"/stat", 4096)
-	if err != nil {
-		return stat{}, err
-	}
-	// The name, in brackets, may hold anything.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 22 {
-		return stat{}, errStat
-	}
-	number := func(field int) uint64 { // numbered as in proc(5), where the state is field 3
-		n, _ := strconv.ParseUint(string(fields[field-3]), 10, 64)
-		return n
-	}
-	return stat{
-		pid: pid, state: fields[0][0],
-		ppid: int(number(4)), group: int(number(5)), session: int(number(6)),
-		born: number(22), resident: number(24),
-		user: number(14) + number(16), system: number(15) + number(17),
-	}, nil
-}
-
-// readChildren reads the list of a thread's children.
-func readChildren(proc int, task string) ([]int, error) {
-	text, err := readFileAt(proc, task+"/children", 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, field := range bytes.Fields(text) {
-		if pid, err := strconv.Atoi(string(field)); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
-}
-
-// readFileAt reads a file of proc, at most limit bytes.
-func readFileAt(proc int, path string, limit int64) ([]byte, error) {
-	fd, err := unix.Openat(proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	return io.ReadAll(io.LimitReader(rawReader(fd), limit))
-}
-
-// ticksPerSecond is the unit of times in proc: the same on every
-// architecture that this runs on.
-const ticksPerSecond = 100
-
-func ticksSinceBoot() uint64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
-	return uint64(now.Nano()) / (1e9 / ticksPerSecond)
 }

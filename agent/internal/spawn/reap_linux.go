@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"errors"
@@ -8,26 +8,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper collects the exit status of every child. Inside walls the agent's
+// Reaper collects the exit status of every child. Inside walls the agent's
 // children are the commands it started and the inner init, nothing else:
 // orphans belong to that init. Without an inner init they may come to the
 // agent, which then only buries them.
-type reaper struct {
+type Reaper struct {
 	init     int           // 0 where there is none
-	initGone chan struct{} // closed when the init has ended
+	InitGone chan struct{} // closed when the init has ended
 	born     chan struct{} // wakes a reaper that has no children
 
 	mu    sync.Mutex
-	procs map[int]*process // running, and not reaped
+	procs map[int]*Process // running, and not reaped
 	over  bool             // nothing is to be started any more
 }
 
-func newReaper(init int) *reaper {
-	return &reaper{init: init, initGone: make(chan struct{}), born: make(chan struct{}, 1), procs: map[int]*process{}}
+func newReaper(init int) *Reaper {
+	return &Reaper{init: init, InitGone: make(chan struct{}), born: make(chan struct{}, 1), procs: map[int]*Process{}}
 }
 
 // adopt runs spawn and registers its child before anything can reap it.
-func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
+func (r *Reaper) adopt(p *Process, spawn func() (int, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
@@ -37,9 +37,9 @@ func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
 	if err != nil {
 		return err
 	}
-	p.pid = pid
+	p.PID = pid
 	r.procs[pid] = p
-	if l := p.mark.lineage; l != nil {
+	if l := p.Mark.tree; l != nil {
 		l.pid = pid
 		l.family.open = append(l.family.open, l)
 	}
@@ -52,8 +52,8 @@ func (r *reaper) adopt(p *process, spawn func() (int, error)) error {
 
 var errEnding = errors.New("the agent is about to end")
 
-// close lets nothing be started any more.
-func (r *reaper) close() {
+// Close lets nothing be started any more.
+func (r *Reaper) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
@@ -61,7 +61,7 @@ func (r *reaper) close() {
 
 // run reaps for ever. A child is looked at first and reaped under the lock,
 // so that no pid is freed while somebody may signal it.
-func (r *reaper) run() {
+func (r *Reaper) run() {
 	for {
 		var info unix.Siginfo
 		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil); err != nil {
@@ -70,13 +70,13 @@ func (r *reaper) run() {
 			case r.init == 0:
 				<-r.born // there is no child until then
 			default:
-				close(r.initGone) // there is always a child, the init, while it lives
+				close(r.InitGone) // there is always a child, the init, while it lives
 				return
 			}
 			continue
 		}
 		if !r.reap() {
-			close(r.initGone)
+			close(r.InitGone)
 			return
 		}
 		// Who waits for that end is let go first: the next call blocks, and the
@@ -86,7 +86,7 @@ func (r *reaper) run() {
 }
 
 // reap takes one status, and reports whether the init still lives.
-func (r *reaper) reap() bool {
+func (r *Reaper) reap() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, _ := r.bury()
@@ -95,7 +95,7 @@ func (r *reaper) reap() bool {
 
 // bury takes a status where there is one. Its pid is 0 where there is none
 // now, and err is ECHILD where there is no child at all. The lock is held.
-func (r *reaper) bury() (pid int, err error) {
+func (r *Reaper) bury() (pid int, err error) {
 	var status unix.WaitStatus
 	var usage unix.Rusage
 	if pid, err = unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, &usage); err != nil || pid <= 0 {
@@ -103,15 +103,15 @@ func (r *reaper) bury() (pid int, err error) {
 	}
 	if p := r.procs[pid]; p != nil {
 		delete(r.procs, pid)
-		p.status, p.usage = status, usage
-		close(p.done)
+		p.Status, p.Usage = status, usage
+		close(p.Done)
 	}
 	return pid, nil
 }
 
 // buryAll takes every status that there is, and reports whether no child is
 // left. The lock is held.
-func (r *reaper) buryAll() (alone bool) {
+func (r *Reaper) buryAll() (alone bool) {
 	for {
 		pid, err := r.bury()
 		if errors.Is(err, unix.EINTR) || pid > 0 {
@@ -121,28 +121,28 @@ func (r *reaper) buryAll() (alone bool) {
 	}
 }
 
-// signal sends to a process group whose leader is p, if it still exists.
-func (r *reaper) signal(p *process, group int, sig unix.Signal) error {
+// Signal sends to a process group whose leader is p, if it still exists.
+func (r *Reaper) Signal(p *Process, group int, sig unix.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.procs[p.pid] != p {
+	if r.procs[p.PID] != p {
 		return unix.ESRCH
 	}
 	return unix.Kill(-group, sig)
 }
 
-// signalOne sends to p alone, if it still exists.
-func (r *reaper) signalOne(p *process, sig unix.Signal) error { return r.signal(p, -p.pid, sig) }
+// SignalOne sends to p alone, if it still exists.
+func (r *Reaper) SignalOne(p *Process, sig unix.Signal) error { return r.Signal(p, -p.PID, sig) }
 
-// resume lets p go on where it was stopped, and has not been seen so.
-func (r *reaper) resume(p *process) {
+// Resume lets p go on where it was stopped, and has not been seen so.
+func (r *Reaper) Resume(p *Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var info unix.Siginfo
-	if r.procs[p.pid] != p || unix.Waitid(unix.P_PID, p.pid, &info, unix.WSTOPPED|unix.WNOHANG|unix.WALL, nil) != nil {
+	if r.procs[p.PID] != p || unix.Waitid(unix.P_PID, p.PID, &info, unix.WSTOPPED|unix.WNOHANG|unix.WALL, nil) != nil {
 		return
 	}
 	if info.Signo != 0 {
-		_ = unix.Kill(p.pid, unix.SIGCONT)
+		_ = unix.Kill(p.PID, unix.SIGCONT)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"strconv"
@@ -73,8 +73,8 @@ func (g *treeGroup) remove() {
 	_ = g.Close()
 }
 
-// stats is what the tree used, empty where there is no group.
-func (m mark) stats() (s cgroup.Stats) {
+// Stats is what the tree used, empty where there is no group.
+func (m mark) Stats() (s cgroup.Stats) {
 	if m.group == nil {
 		return s
 	}
@@ -85,32 +85,9 @@ func (m mark) stats() (s cgroup.Stats) {
 	return s
 }
 
-// accountGroup fills in what a tree's group has counted. It counts the whole tree,
-// and so replaces what is known of the command's process alone.
-func accountGroup(res *wire.ExecResult, s cgroup.Stats) {
-	if m := s.Memory; m != nil {
-		res.OOMKilled = m.OOMKills > 0
-		if m.Peak != nil {
-			res.PeakMemoryBytes, res.PeakMemorySource = *m.Peak, sourceGroup
-		}
-	}
-	if c := s.CPU; c != nil {
-		res.UserCPUMS, res.SystemCPUMS = c.User.Milliseconds(), c.System.Milliseconds()
-		if c.Waited != nil {
-			res.ThrottledMS = c.Waited.Milliseconds()
-		}
-	}
-	if p := s.Pids; p != nil && p.Peak != nil {
-		res.ProcessesPeak = int64(*p.Peak)
-	}
-	if io := s.IO; io != nil {
-		res.IOReadBytes, res.IOWriteBytes = int64(io.ReadBytes), int64(io.WriteBytes)
-	}
-}
-
-// usage returns what all commands together use, as their group counts it, nil
+// Usage returns what all commands together use, as their group counts it, nil
 // where there is no group.
-func (s *spawner) usage() *wire.GroupUsage {
+func (s *Spawner) Usage() *wire.GroupUsage {
 	g := s.groups
 	if g == nil {
 		return nil

@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"os"
@@ -10,89 +10,89 @@ import (
 )
 
 const (
-	// pipeSize is asked for on the pipes of bulk output, in bytes: fewer
+	// PipeSize is asked for on the pipes of bulk output, in bytes: fewer
 	// wake-ups. A host that allows less is fine.
-	pipeSize = 1 << 20
-	// bulk is what makes output that, in bytes of one read. Most commands
+	PipeSize = 1 << 20
+	// Bulk is what makes output that, in bytes of one read. Most commands
 	// print less, and room for more costs them.
-	bulk = 32 << 10
+	Bulk = 32 << 10
 )
 
-// nothing is the empty standard input of all commands.
-var nothing = sync.OnceValues(func() (int, error) {
+// DevNull is the empty standard input of all commands.
+var DevNull = sync.OnceValues(func() (int, error) {
 	return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 })
 
-// widen makes room for bulk output.
-func widen(pipe *os.File) {
+// Widen makes room for bulk output.
+func Widen(pipe *os.File) {
 	if raw, err := pipe.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, PipeSize) })
 	}
 }
 
-// stdio are a command's standard streams: the child's ends, to be closed once
+// Stdio are a command's standard streams: the child's ends, to be closed once
 // it runs, and the agent's, nil where there is none.
-type stdio struct {
-	child          [3]int
+type Stdio struct {
+	Child          [3]int
 	owned          []int      // those of child that are to be closed
-	given          []*os.File // likewise, from the client
-	stdin          *os.File
-	stdout, stderr *os.File
-	terminal       *os.File // is stdin and stdout at once
+	Given          []*os.File // likewise, from the client
+	Stdin          *os.File
+	Stdout, Stderr *os.File
+	Terminal       *os.File // is stdin and stdout at once
 }
 
-func (s *stdio) closeChild() {
+func (s *Stdio) CloseChild() {
 	for _, fd := range s.owned {
 		_ = unix.Close(fd)
 	}
 	s.owned = nil
-	closeFiles(s.given)
+	CloseFiles(s.Given)
 }
 
-func (s *stdio) closeAll() {
-	s.closeChild()
-	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
+func (s *Stdio) CloseAll() {
+	s.CloseChild()
+	for _, f := range []*os.File{s.Stdin, s.Stdout, s.Stderr} {
 		if f != nil {
 			_ = f.Close()
 		}
 	}
 }
 
-// newPipes makes the streams of a command without a terminal; withStdin false
+// NewPipes makes the streams of a command without a terminal; withStdin false
 // gives it an empty standard input. Outputs that are given take the place of
 // pipes to the agent, stdout first.
-func newPipes(withStdin bool, outputs []*os.File) (s *stdio, err error) {
-	s = &stdio{given: outputs}
+func NewPipes(withStdin bool, outputs []*os.File) (s *Stdio, err error) {
+	s = &Stdio{Given: outputs}
 	defer func() {
 		if err != nil {
-			s.closeAll()
+			s.CloseAll()
 		}
 	}()
 	if withStdin {
-		if s.child[0], s.stdin, err = s.pipe(true); err != nil {
+		if s.Child[0], s.Stdin, err = s.Pipe(true); err != nil {
 			return s, err
 		}
 	} else {
-		if s.child[0], err = nothing(); err != nil {
+		if s.Child[0], err = DevNull(); err != nil {
 			return s, err
 		}
 	}
 	for i, f := range outputs {
-		s.child[1+i] = int(f.Fd())
+		s.Child[1+i] = int(f.Fd())
 	}
 	if len(outputs) < 1 {
-		if s.child[1], s.stdout, err = s.pipe(false); err != nil {
+		if s.Child[1], s.Stdout, err = s.Pipe(false); err != nil {
 			return s, err
 		}
 	}
 	if len(outputs) < 2 {
-		s.child[2], s.stderr, err = s.pipe(false)
+		s.Child[2], s.Stderr, err = s.Pipe(false)
 	}
 	return s, err
 }
 
-// socket makes a pair of connected sockets, of which the agent's does not block.
-func (s *stdio) socket() (int, *os.File, error) {
+// Socket makes a pair of connected sockets, of which the agent's does not block.
+func (s *Stdio) Socket() (int, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, os.NewSyscallError("socketpair", err)
@@ -100,9 +100,9 @@ func (s *stdio) socket() (int, *os.File, error) {
 	return s.keep(pair[0], pair[1], "socket")
 }
 
-// pipe makes one stream. Only the agent's end is non-blocking: the mode
+// Pipe makes one stream. Only the agent's end is non-blocking: the mode
 // belongs to an open file description, and commands expect a plain one.
-func (s *stdio) pipe(childReads bool) (int, *os.File, error) {
+func (s *Stdio) Pipe(childReads bool) (int, *os.File, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return -1, nil, os.NewSyscallError("pipe2", err)
@@ -115,7 +115,7 @@ func (s *stdio) pipe(childReads bool) (int, *os.File, error) {
 }
 
 // keep makes the agent's end a file that does not block.
-func (s *stdio) keep(child, own int, name string) (int, *os.File, error) {
+func (s *Stdio) keep(child, own int, name string) (int, *os.File, error) {
 	s.owned = append(s.owned, child)
 	if err := unix.SetNonblock(own, true); err != nil {
 		unix.Close(own)
@@ -124,11 +124,11 @@ func (s *stdio) keep(child, own int, name string) (int, *os.File, error) {
 	return child, os.NewFile(uintptr(own), name), nil
 }
 
-// newTerminal makes a terminal in the sandbox's own devpts. The agent's side
+// NewTerminal makes a terminal in the sandbox's own devpts. The agent's side
 // is non-blocking, and is only ever reached through its File: a deadline and
 // a close must end what waits for it, since processes that were left behind
 // may hold the other side for ever.
-func newTerminal(size wire.TTY) (*stdio, error) {
+func NewTerminal(size wire.TTY) (*Stdio, error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
@@ -142,7 +142,7 @@ func newTerminal(size wire.TTY) (*stdio, error) {
 		terminal.Close()
 		return nil, err
 	}
-	return &stdio{child: [3]int{child, child, child}, owned: []int{child}, stdin: terminal, stdout: terminal, terminal: terminal}, nil
+	return &Stdio{Child: [3]int{child, child, child}, owned: []int{child}, Stdin: terminal, Stdout: terminal, Terminal: terminal}, nil
 }
 
 // openChild sets the size and opens the command's side, by the agent's side
@@ -166,8 +166,8 @@ func setSize(fd int, size wire.TTY) error {
 	return os.NewSyscallError("TIOCSWINSZ", err)
 }
 
-// resize fails where the terminal is closed already.
-func resize(terminal *os.File, size wire.TTY) error {
+// Resize fails where the terminal is closed already.
+func Resize(terminal *os.File, size wire.TTY) error {
 	raw, err := terminal.SyscallConn()
 	if err != nil {
 		return err
@@ -179,8 +179,8 @@ func resize(terminal *os.File, size wire.TTY) error {
 	return err
 }
 
-// foreground is the process group that has the terminal, 0 where none does.
-func foreground(terminal *os.File) int {
+// Foreground is the process group that has the terminal, 0 where none does.
+func Foreground(terminal *os.File) int {
 	raw, err := terminal.SyscallConn()
 	if err != nil {
 		return 0
@@ -192,4 +192,10 @@ func foreground(terminal *os.File) int {
 		}
 	})
 	return group
+}
+
+func CloseFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
 }

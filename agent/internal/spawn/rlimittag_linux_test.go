@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 )
 
 // branded is a process of the tree of a number.
-func branded(t *testing.T, b brand, number uint64) (pid int) {
+func branded(t *testing.T, b rlimitTag, number uint64) (pid int) {
 	t.Helper()
 	var c clone.Command
 	if pid = sleeper(t); !b.put(&c, number) {
@@ -41,7 +41,7 @@ func lower(t *testing.T, pid int, locks, time uint64) {
 
 // A process says of which trees it may be, its own always among them.
 func TestBrand(t *testing.T) {
-	b, proc := newBrand(), openProc(t)
+	b, proc := newRlimitTag(), openProc(t)
 	for name, tt := range map[string]struct {
 		number, locks, time uint64 // what is taken off
 		first, last         uint64
@@ -67,7 +67,7 @@ func TestBrand(t *testing.T) {
 		t.Error("nobody has a brand")
 	}
 	var c clone.Command
-	if b.put(&c, brandTrees) || (brand{}).put(&c, 1) || len(c.Rlimits) > 0 {
+	if b.put(&c, brandTrees) || (rlimitTag{}).put(&c, 1) || len(c.Rlimits) > 0 {
 		t.Errorf("a brand that there is not: %+v", c.Rlimits)
 	}
 }
@@ -75,7 +75,7 @@ func TestBrand(t *testing.T) {
 // A command that is started twice is of the second tree, and what it shares
 // with others stays as it is.
 func TestBrandAgain(t *testing.T) {
-	b := newBrand()
+	b := newRlimitTag()
 	own := []clone.Rlimit{{Resource: unix.RLIMIT_CPU, Limit: unix.Rlimit{Cur: 1, Max: 1}}}
 	c := clone.Command{Rlimits: own}
 	b.put(&c, 1)
@@ -90,32 +90,32 @@ func TestBrandAgain(t *testing.T) {
 // A process is its brand's, whatever else it says; where the brand says
 // little, it casts doubt on all that it may be of.
 func TestAttributeByBrand(t *testing.T) {
-	f := &family{proc: openProc(t), reaper: &reaper{procs: map[int]*process{}}, brand: newBrand(), strangers: true}
+	f := &treeIndex{proc: openProc(t), reaper: &Reaper{procs: map[int]*Process{}}, brand: newRlimitTag(), strangers: true}
 	var here unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/uts", &here); err != nil {
 		t.Fatal(err)
 	}
-	own, forged := &lineage{pid: 10, born: 100, number: 3}, &lineage{pid: 20, born: 100, number: 2}
-	last := &lineage{pid: 30, born: 100, number: 4}
+	own, forged := &processTree{pid: 10, born: 100, number: 3}, &processTree{pid: 20, born: 100, number: 2}
+	last := &processTree{pid: 30, born: 100, number: 4}
 	for name, tt := range map[string]struct {
 		locks, time uint64 // what is taken off
 		session     int
 		ino         uint64 // of the forged lineage
-		owner       *lineage
-		doubt       []*lineage
+		owner       *processTree
+		doubt       []*processTree
 	}{
 		"untouched":           {owner: own},
 		"in its own session":  {session: 10, owner: own},
 		"a number used again": {session: 20, owner: own},
-		"another's namespace": {ino: here.Ino, owner: own, doubt: []*lineage{forged}},
-		"lowered":             {locks: 1, doubt: []*lineage{own, forged}},
-		"lowered to nothing":  {locks: 1 << 40, time: 1 << 40, doubt: []*lineage{own, forged, last}},
+		"another's namespace": {ino: here.Ino, owner: own, doubt: []*processTree{forged}},
+		"lowered":             {locks: 1, doubt: []*processTree{own, forged}},
+		"lowered to nothing":  {locks: 1 << 40, time: 1 << 40, doubt: []*processTree{own, forged, last}},
 		"lowered, a session":  {locks: 1, session: 20, owner: forged},
-		"all but the brand":   {locks: 1, ino: here.Ino, owner: forged, doubt: []*lineage{own, forged}},
+		"all but the brand":   {locks: 1, ino: here.Ino, owner: forged, doubt: []*processTree{own, forged}},
 	} {
 		pid := branded(t, f.brand, 3)
 		lower(t, pid, tt.locks, tt.time)
-		forged.ino, f.open = tt.ino, []*lineage{own, forged, last}
+		forged.ino, f.open = tt.ino, []*processTree{own, forged, last}
 		owner, doubt := f.attribute(stat{pid: pid, session: tt.session, born: 200})
 		if owner != tt.owner || !slices.Equal(doubt, tt.doubt) {
 			t.Errorf("%s: %+v and %+v, want %+v and %+v", name, owner, doubt, tt.owner, tt.doubt)

@@ -1,10 +1,9 @@
-package agent
+package spawn
 
 import (
 	"os"
 	"strconv"
 	"sync"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +18,8 @@ import (
 type watcher struct {
 	file    *os.File
 	options confine.FilterOptions
-	trees   *trees
-	reaper  *reaper
+	trees   *Trees
+	reaper  *Reaper
 	left    int // refusals that are still told
 }
 
@@ -49,7 +48,7 @@ type (
 )
 
 // supervise starts a watcher on a listener's descriptor.
-func supervise(fd int, plan *confine.Plan, t *trees, r *reaper) error {
+func supervise(fd int, plan *confine.Plan, t *Trees, r *Reaper) error {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (w *watcher) note(n *notification) unix.Errno {
 		return unix.EPERM
 	}
 	if p := w.trees.whose(int(n.pid), w.reaper); p != nil {
-		p.denied.add(wire.Denial{Layer: "seccomp", Rule: r.Group, Object: r.Call, Hint: denialHint(r)})
+		p.Denied.add(wire.Denial{Layer: "seccomp", Rule: r.Group, Object: r.Call, Hint: denialHint(r)})
 	}
 	return r.Errno
 }
@@ -115,8 +114,8 @@ func denialHint(r confine.Refusal) string {
 }
 
 // whose is the command that a process descends from, nil where that is not known.
-func (t *trees) whose(pid int, r *reaper) *process {
-	if t.family == nil {
+func (t *Trees) whose(pid int, r *Reaper) *Process {
+	if t.index == nil {
 		ino, err := t.namespace(strconv.Itoa(pid))
 		if err != nil {
 			return nil
@@ -124,17 +123,17 @@ func (t *trees) whose(pid int, r *reaper) *process {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, p := range r.procs {
-			if p.mark.ino == ino {
+			if p.Mark.Number == ino {
 				return p
 			}
 		}
 		return nil
 	}
-	return t.family.whose(pid)
+	return t.index.whose(pid)
 }
 
 // whose climbs to the agent's own child, a command or an orphan, above a process.
-func (f *family) whose(pid int) *process {
+func (f *treeIndex) whose(pid int) *Process {
 	f.reaper.mu.Lock()
 	defer f.reaper.mu.Unlock()
 	const deepest = 64
@@ -152,7 +151,7 @@ func (f *family) whose(pid int) *process {
 		}
 		owner, _ := f.attribute(s)
 		for _, p := range f.reaper.procs {
-			if owner != nil && p.mark.lineage == owner {
+			if owner != nil && p.Mark.tree == owner {
 				return p
 			}
 		}
@@ -181,59 +180,11 @@ func (d *denials) add(denial wire.Denial) {
 	}
 }
 
-// take gives the refusals since it was called before.
-func (d *denials) take() []wire.Denial {
+// Take gives the refusals since it was called before.
+func (d *denials) Take() []wire.Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := d.list
 	d.list = nil
 	return list
 }
-
-// bounds are the limits that a command may have met, besides its time.
-type bounds struct {
-	oomKilled    bool
-	forksRefused bool
-	asked        wire.Limits // of the request for each process, 0 where it says nothing
-	ended        bool        // the agent has killed it
-}
-
-// denials are what the tree of a process was refused since the last call: by the
-// filter, and by limits. Refusals by mounts and Landlock are nowhere to be seen, so
-// the list is never complete.
-func (box *sandbox) denials(p *process, b bounds) []wire.Denial {
-	list := p.denied.take()
-	limit := func(rule, hint string, guess bool) {
-		list = append(list, wire.Denial{Layer: "limit", Rule: rule, Hint: hint, Guess: guess})
-	}
-	if b.oomKilled {
-		limit("memory", "give it more memory: --memory", false)
-	}
-	if b.forksRefused {
-		limit("processes", "let it start more: --processes", false)
-	}
-	select {
-	case <-p.done:
-	default:
-		return list
-	}
-	most := strictest(box.limits.CPUSeconds, b.asked.CPUSeconds)
-	switch p.status.Signal() { // which commands send each other, too
-	case unix.SIGXCPU:
-		if most > 0 {
-			limit("cpu_time", moreTime, false)
-		}
-	case unix.SIGKILL: // programs that ignore SIGXCPU, as those of Go do, get it a second later
-		used := time.Duration(p.usage.Utime.Nano() + p.usage.Stime.Nano())
-		if most > 0 && uint64(used/time.Second) >= most && !b.oomKilled && !b.ended {
-			limit("cpu_time", moreTime, true)
-		}
-	case unix.SIGXFSZ:
-		if strictest(box.limits.FileSize, b.asked.FileSizeBytes) > 0 {
-			limit("file_size", "let it write larger files: --file-size", false)
-		}
-	}
-	return list
-}
-
-const moreTime = "give it more processor time: --cpu-time"

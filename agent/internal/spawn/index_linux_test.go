@@ -1,4 +1,4 @@
-package agent
+package spawn
 
 import (
 	"os"
@@ -61,7 +61,7 @@ func TestReadStat(t *testing.T) {
 
 // A kernel without lists of children is searched, with the same result.
 func TestChildrenByScan(t *testing.T) {
-	f := &family{proc: openProc(t)}
+	f := &treeIndex{proc: openProc(t)}
 	pid := sleeper(t)
 	scanned, err := f.childrenByScan(os.Getpid())
 	if err != nil || !slices.Contains(scanned, pid) {
@@ -77,14 +77,14 @@ func TestChildrenByScan(t *testing.T) {
 
 // An orphan is whose its session, its brand or the absence of others says.
 func TestAttribute(t *testing.T) {
-	f := &family{proc: openProc(t), reaper: &reaper{procs: map[int]*process{}}}
+	f := &treeIndex{proc: openProc(t), reaper: &Reaper{procs: map[int]*Process{}}}
 	pid := sleeper(t)
-	old, young, dead := &lineage{pid: 10, born: 100}, &lineage{pid: 20, born: 200}, &lineage{pid: 20, born: 50, ended: true}
-	f.open = []*lineage{dead, old, young}
+	old, young, dead := &processTree{pid: 10, born: 100}, &processTree{pid: 20, born: 200}, &processTree{pid: 20, born: 50, ended: true}
+	f.open = []*processTree{dead, old, young}
 	tests := map[string]struct {
-		open  []*lineage
+		open  []*processTree
 		o     stat
-		owner *lineage
+		owner *processTree
 		doubt int
 	}{
 		"a session":            {f.open, stat{pid: pid, session: 10, group: 7, born: 300}, old, 0},
@@ -102,7 +102,7 @@ func TestAttribute(t *testing.T) {
 			t.Errorf("%s: got %+v and %d more, want %+v and %d", name, owner, len(doubt), tt.owner, tt.doubt)
 		}
 	}
-	f.open, f.strangers = []*lineage{old}, true
+	f.open, f.strangers = []*processTree{old}, true
 	if owner, doubt := f.attribute(stat{pid: pid, born: 300}); owner != nil || len(doubt) != 1 {
 		t.Errorf("among strangers: got %+v, %v", owner, doubt)
 	}
