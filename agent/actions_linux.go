@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -60,8 +61,8 @@ func (a *Agent) table() map[string]handler {
 		wire.ListServices.Name:  plain(a.services.list),
 
 		wire.Usage.Name:    plain(a.usage),
-		wire.Signal.Name:   plain(a.signalByID),
-		wire.Kill.Name:     plain(a.killByID),
+		wire.Signal.Name:   plain(a.SignalByID),
+		wire.Kill.Name:     plain(a.KillByID),
 		wire.Shutdown.Name: plain(a.shutdown),
 	}
 }
@@ -178,8 +179,8 @@ func (b *bodyReader) drain() bool {
 		return true
 	}
 	b.wait = refusedTimeout
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := core.Buffers.Get().(*[]byte)
+	defer core.Buffers.Put(buf)
 	deadline := time.Now().Add(stallTimeout)
 	for read := 0; b.left > 0 && b.err == nil && read < maxDrain && time.Now().Before(deadline); {
 		n, _ := b.Read(*buf)
@@ -261,5 +262,5 @@ func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.hidden(c.hide, c.rules, werr)
+	return a.HideError(c.hide, c.rules, werr)
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // Agent serves the clients of one sandbox.
 type Agent struct {
-	*sandbox
+	*core.Sandbox
 	files    *workspace
 	secrets  *secretRoot
 	shells   *shells
@@ -45,8 +46,8 @@ type Agent struct {
 
 // newAgent makes an agent that commands of box, with the state of shells and
 // services in directories of their own.
-func newAgent(box *sandbox, files *workspace, secrets *secretRoot, shellState, serviceState stateDir) *Agent {
-	a := &Agent{sandbox: box, files: files, secrets: secrets,
+func newAgent(box *core.Sandbox, files *workspace, secrets *secretRoot, shellState, serviceState core.StateDir) *Agent {
+	a := &Agent{Sandbox: box, files: files, secrets: secrets,
 		shells: newShells(box, shellState), sessions: newSessions(box), services: newServices(box, serviceState)}
 	a.actions = a.table()
 	return a

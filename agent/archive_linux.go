@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -51,16 +52,16 @@ func (w *workspace) export(q *wire.ExportRequest) (*wire.ExportResult, body, err
 		e.Close()
 		return nil, nil, exportError(p.path, err)
 	}
-	return &wire.ExportResult{WorkspacePath: wire.Path(p.path.text), ArtifactType: typeOf(st),
+	return &wire.ExportResult{WorkspacePath: wire.Path(p.path.Text), ArtifactType: typeOf(st),
 		ArchiveSize: e.size, EntryCount: int64(len(e.entries)), BytesWritten: e.bytes}, e, nil
 }
 
-func exportError(p filePath, err error) error {
+func exportError(p core.Path, err error) error {
 	var werr *wire.Error
 	if errors.As(err, &werr) {
 		return werr
 	}
-	return fileError("export", p, err)
+	return core.FileError("export", p, err)
 }
 
 // export is an archive on its way out.

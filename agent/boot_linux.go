@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -124,22 +125,22 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
 		return nil, answer
 	}
-	state, secrets := hiddenState("shells", "services"), secretPath
+	state, secrets := core.HiddenState("shells", "services"), secretPath
 	if boot.Plan.Scratch != "" {
-		state = stateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
+		state = core.StateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
 		secrets = filepath.Join(boot.Plan.Scratch, confine.ScratchSecrets, "set")
 	}
-	box := &sandbox{
-		spawner:      s,
-		reaper:       s.Reaper,
-		trees:        s.Trees,
-		env:          boot.Plan.Env,
-		ownPath:      true,
-		limits:       boot.Plan.Rlimits,
-		workspace:    boot.Plan.Workspace,
-		workspaceDir: files,
+	box := &core.Sandbox{
+		Spawner:      s,
+		Reaper:       s.Reaper,
+		Trees:        s.Trees,
+		Env:          boot.Plan.Env,
+		OwnPath:      true,
+		Limits:       boot.Plan.Rlimits,
+		Workspace:    boot.Plan.Workspace,
+		WorkspaceDir: files,
 	}
-	a := newAgent(box, &workspace{dir: files, copies: map[string]string{}}, secretsAt(secrets, &box.vault), state[0], state[1])
+	a := newAgent(box, &workspace{dir: files, copies: map[string]string{}}, secretsAt(secrets, &box.Vault), state[0], state[1])
 	a.isolation = boot.Plan.Isolation(skipped)
 	for _, s := range boot.Plan.Setup {
 		if s.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(s.Do) && e.Object == s.Target }) {
@@ -173,13 +174,13 @@ func (a *Agent) await(control io.Reader) int {
 	gone := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
-		if a.trees.Walled() {
+		if a.Trees.Walled() {
 			os.Exit(0)
 		}
 		close(gone)
 	}()
 	select {
-	case <-a.reaper.InitGone:
+	case <-a.Reaper.InitGone:
 		fmt.Fprintln(os.Stderr, "paddock-agent: the commands' init has ended")
 		return 1
 	case <-gone:
@@ -190,10 +191,10 @@ func (a *Agent) await(control io.Reader) int {
 // endTrees ends all that the agent has started where the kernel does not, and
 // returns the exit status that says whether it is proved.
 func (a *Agent) endTrees() int {
-	a.reaper.Close()
-	everything := a.trees.Everything()
+	a.Reaper.Close()
+	everything := a.Trees.Everything()
 	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, proved := a.trees.Kill(everything); proved {
+		if _, proved := a.Trees.Kill(everything); proved {
 			return 0
 		}
 	}

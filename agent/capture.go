@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
 )
 
 // capture keeps the head and the tail of a stream in bounded memory and
@@ -59,34 +60,10 @@ func (c *capture) text(encoding, note string) string {
 	if !c.truncated() {
 		return strings.ToValidUTF8(string(c.head)+string(tail), "\uFFFD") + note
 	}
-	head := trimPartialEnd(c.head)
-	tail = trimPartialStart(tail)
+	head := core.TrimPartialEnd(c.head)
+	tail = core.TrimPartialStart(tail)
 	cut := fmt.Sprintf("\n[… %d bytes omitted …]\n", c.total-int64(len(head)+len(tail)))
 	return strings.ToValidUTF8(string(head), "\uFFFD") + cut + strings.ToValidUTF8(string(tail), "\uFFFD") + note
 }
 
 var newline = []byte{'\n'}
-
-// trimPartialStart drops the end of a character whose beginning is missing.
-func trimPartialStart(p []byte) []byte {
-	for range utf8.UTFMax - 1 {
-		if len(p) == 0 || utf8.RuneStart(p[0]) {
-			break
-		}
-		p = p[1:]
-	}
-	return p
-}
-
-// trimPartialEnd drops the beginning of a character whose rest is missing.
-func trimPartialEnd(p []byte) []byte {
-	for i := 1; i <= min(utf8.UTFMax, len(p)); i++ {
-		if b := p[len(p)-i]; utf8.RuneStart(b) {
-			if !utf8.FullRune(p[len(p)-i:]) {
-				return p[:len(p)-i]
-			}
-			break
-		}
-	}
-	return p
-}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -14,29 +15,29 @@ func (w *workspace) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	if err := checkMode(q.Mode); err != nil {
 		return nil, err
 	}
-	p, werr := parsePath(string(q.Path))
+	p, werr := core.ParsePath(string(q.Path))
 	if werr != nil {
 		return nil, werr
 	}
 	created := false
-	dir, err := w.dir.MakeAll(p.names, defaultDirMode, func(_ beneath.Dir, depth int) {
-		created = created || depth == len(p.names)-1
+	dir, err := w.dir.MakeAll(p.Names, defaultDirMode, func(_ beneath.Dir, depth int) {
+		created = created || depth == len(p.Names)-1
 	})
 	if err != nil {
-		return nil, fileError("make", p, err)
+		return nil, core.FileError("make", p, err)
 	}
 	defer dir.Close()
 	if created && q.Mode != nil {
 		f, err := dir.List()
 		if err != nil {
-			return nil, fileError("make", p, err)
+			return nil, core.FileError("make", p, err)
 		}
 		defer f.Close()
 		if err := unix.Fchmod(int(f.Fd()), *q.Mode); err != nil {
-			return nil, fileError("make", p, err)
+			return nil, core.FileError("make", p, err)
 		}
 	}
-	return &wire.MkdirResult{Path: wire.Path(p.text), Created: created}, nil
+	return &wire.MkdirResult{Path: wire.Path(p.Text), Created: created}, nil
 }
 
 func (w *workspace) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
@@ -45,38 +46,38 @@ func (w *workspace) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 		return nil, err
 	}
 	defer from.close()
-	to, werr := parsePath(string(q.Target))
+	to, werr := core.ParsePath(string(q.Target))
 	if werr != nil {
 		return nil, werr
 	}
 	refuse := func(code wire.Code, text string) (*wire.MoveResult, error) {
-		return nil, &wire.Error{Code: code, Object: to.text, Message: "cannot move " + from.path.text + " to " + to.text + ": " + text}
+		return nil, &wire.Error{Code: code, Object: to.Text, Message: "cannot move " + from.path.Text + " to " + to.Text + ": " + text}
 	}
 	if _, err := from.lstat(); err != nil {
 		return nil, err
 	}
-	switch n := len(from.path.names); {
-	case n == 0 || len(to.names) == 0:
+	switch n := len(from.path.Names); {
+	case n == 0 || len(to.Names) == 0:
 		return refuse(wire.CodeConflict, "the workspace itself stays where it is")
-	case len(to.names) > n && slices.Equal(to.names[:n], from.path.names):
+	case len(to.Names) > n && slices.Equal(to.Names[:n], from.path.Names):
 		return refuse(wire.CodeConflict, "a directory cannot be moved into itself")
 	}
-	dir, err := w.dir.MakeAll(to.parent(), defaultDirMode, nil)
+	dir, err := w.dir.MakeAll(to.Parent(), defaultDirMode, nil)
 	if err != nil {
-		return nil, fileError("move to", to, err)
+		return nil, core.FileError("move to", to, err)
 	}
 	defer dir.Close()
-	if st, err := dir.Lstat(to.base()); err == nil && q.Replace && typeOf(st) == wire.TypeDirectory {
+	if st, err := dir.Lstat(to.Base()); err == nil && q.Replace && typeOf(st) == wire.TypeDirectory {
 		return refuse(wire.CodeConflict, "a directory is there, and only files and links are replaced")
 	}
-	err = rename(from.dir, from.name, dir, to.base(), q.Replace)
+	err = rename(from.dir, from.name, dir, to.Base(), q.Replace)
 	switch {
 	case errors.Is(err, unix.EEXIST):
 		return refuse(wire.CodeExists, "something is there already")
 	case err != nil:
-		return nil, fileError("move", from.path, err)
+		return nil, core.FileError("move", from.path, err)
 	}
-	return &wire.MoveResult{Path: wire.Path(from.path.text), Target: wire.Path(to.text)}, nil
+	return &wire.MoveResult{Path: wire.Path(from.path.Text), Target: wire.Path(to.Text)}, nil
 }
 
 // rename renames, and replaces only where it may. Where a file system cannot
@@ -105,7 +106,7 @@ func (w *workspace) delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.DeleteResult{Path: wire.Path(p.path.text), Deleted: true}
+	r := &wire.DeleteResult{Path: wire.Path(p.path.Text), Deleted: true}
 	switch kind := typeOf(st); {
 	case kind == wire.TypeOther && !q.Recursive:
 		return nil, unsupported(p.path)
@@ -118,7 +119,7 @@ func (w *workspace) delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 		err = unix.Unlinkat(p.dir.FD(), p.name, 0)
 	}
 	if err != nil {
-		return nil, fileError("delete", p.path, err)
+		return nil, core.FileError("delete", p.path, err)
 	}
 	return r, nil
 }
@@ -149,7 +150,7 @@ func (r *removal) tree(parent beneath.Dir, name string, depth int) error {
 		r.top = dir
 	}
 	for {
-		names, err := sortedNames(dir, "", namesAtOnce)
+		names, err := sortedNames(dir, "", core.NamesAtOnce)
 		if err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (r *removal) tree(parent beneath.Dir, name string, depth int) error {
 // lift moves a directory that is too deep to the top of the tree, where it is
 // met again: every level costs a descriptor, and a tree may have any number.
 func (r *removal) lift(parent beneath.Dir, name string) error {
-	err := unix.Renameat(parent.FD(), name, r.top.FD(), hiddenName(stagePrefix))
+	err := unix.Renameat(parent.FD(), name, r.top.FD(), core.HiddenName(stagePrefix))
 	switch {
 	case errors.Is(err, unix.EXDEV): // a mount of its own
 		return errTooDeep

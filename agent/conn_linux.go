@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -145,7 +146,7 @@ func (a *Agent) answer(c *conversation) bool {
 	}
 	serve, ok := a.actions[c.head.Action]
 	if !ok {
-		name := shortName(c.head.Action)
+		name := core.ShortName(c.head.Action)
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
 	}
 	return serve(a, c)
@@ -182,7 +183,7 @@ func clipped(e *wire.Error) *wire.Error {
 		return e
 	}
 	short := *e
-	short.Message, short.Object = shorten(e.Message, maxErrorText), shorten(e.Object, maxErrorText)
+	short.Message, short.Object = core.Shorten(e.Message, maxErrorText), core.Shorten(e.Object, maxErrorText)
 	return &short
 }
 
@@ -209,7 +210,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
 			MaxOutput: maxOutput, MaxConnections: maxConnections},
-		Kill: a.trees.Means(),
+		Kill: a.Trees.Means(),
 	}
 	if a.life == nil { // there are walls
 		r.Isolation = a.isolation
@@ -226,7 +227,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 		return a.reply(c, nil, werr) && !r.Stream
 	}
 	if r.Stream {
-		if werr := execStreamed(context.Background(), a.sandbox, c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
+		if werr := execStreamed(context.Background(), a.Sandbox, c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
 			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames
@@ -234,7 +235,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
 	stop := watch(c.conn, c.in, gone)
-	res, werr := execCaptured(ctx, a.sandbox, &r)
+	res, werr := execCaptured(ctx, a.Sandbox, &r)
 	alive := stop()
 	if werr != nil {
 		return a.reply(c, nil, werr) && alive

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/redact"
@@ -20,14 +21,14 @@ import (
 // run is one exec from its clone to its result, shared by captured and
 // streamed execs.
 type run struct {
-	box     *sandbox
+	box     *core.Sandbox
 	id      string
 	request *wire.ExecRequest
 	process *spawn.Process
 	stdio   *spawn.Stdio
 	peak    *spawn.PeakSampler
 	used    cgroup.Stats // by the whole tree, where its group counts
-	secrets *secrets
+	secrets *core.Redactor
 	sinks   []*os.File    // of the client, for outputs that must pass the agent
 	drained chan struct{} // closed when both outputs have ended
 	// abandoned is closed when the client has gone or the time is up: then a
@@ -38,20 +39,20 @@ type run struct {
 // startRun starts a command. No process is left where it fails. The command
 // gets the outputs that it is given, which are then closed, unless there are
 // secrets to hide: then what it prints reaches them through the agent.
-func (box *sandbox) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
+func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
 	}
-	c, werr := box.command(r)
+	c, werr := command(box, r)
 	if werr != nil {
 		return nil, werr
 	}
-	hidden, werr := box.secrets(r.RedactValues, r.Redaction...)
+	hidden, werr := box.Redactor(r.RedactValues, r.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
 	var sinks []*os.File
-	if hidden.any() {
+	if hidden.Any() {
 		outputs, sinks = nil, outputs
 	}
 	var s *spawn.Stdio
@@ -65,15 +66,15 @@ func (box *sandbox) startRun(r *wire.ExecRequest, withStdin bool, outputs []*os.
 		return nil, wire.Errorf(wire.CodeStart, "cannot run %s: cannot make its standard streams: %v", c.Argv[0], err)
 	}
 	c.Files = s.Child[:]
-	p, err := box.spawner.Start(c)
+	p, err := box.Spawner.Start(c)
 	s.CloseChild()
 	if err != nil {
 		s.CloseAll()
-		return nil, startError(c.Argv[0], c.Dir, err)
+		return nil, core.StartError(c.Argv[0], c.Dir, err)
 	}
 	p.Terminal = s.Terminal
-	return &run{box: box, id: box.running.add("exec", hidden.text(c.Argv[0]), p), request: r, process: p, stdio: s,
-		peak: box.trees.SamplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
+	return &run{box: box, id: box.Running.Add("exec", hidden.Text(c.Argv[0]), p), request: r, process: p, stdio: s,
+		peak: box.Trees.SamplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -112,7 +113,7 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 
 // killAll ends the tree while its command still runs.
 func (x *run) killAll(res *wire.ExecResult) {
-	res.SurvivorsKilled, res.DeathProved = x.box.trees.Kill(x.process.Mark)
+	res.SurvivorsKilled, res.DeathProved = x.box.Trees.Kill(x.process.Mark)
 	res.Survivors = res.SurvivorsKilled
 }
 
@@ -124,21 +125,21 @@ func (x *run) leftovers(res *wire.ExecResult) {
 		res.DeathProved = true
 	case !res.TimedOut && x.request.Detach:
 		var proved bool
-		res.Survivors, proved = x.box.trees.Count(x.process.Mark)
+		res.Survivors, proved = x.box.Trees.Count(x.process.Mark)
 		res.DeathProved = proved && res.Survivors == 0
 	default:
-		killed, proved := x.box.trees.Kill(x.process.Mark)
+		killed, proved := x.box.Trees.Kill(x.process.Mark)
 		res.SurvivorsKilled += killed
 		res.Survivors += killed
 		res.DeathProved = proved
 	}
-	x.box.running.remove(x.id)
+	x.box.Running.Remove(x.id)
 	x.used = x.process.Mark.Stats()
 	x.process.Mark.Close()
 	// Whatever still holds a pipe now is outside of the tree or unkillable.
 	select {
 	case <-x.drained:
-	case <-time.After(outputGrace):
+	case <-time.After(core.OutputGrace):
 		past := time.Unix(1, 0)
 		for _, f := range []*os.File{x.stdio.Stdout, x.stdio.Stderr} {
 			if f != nil {
@@ -150,15 +151,15 @@ func (x *run) leftovers(res *wire.ExecResult) {
 	x.stdio.CloseAll()
 }
 
-// linger waits until output has ended, but for outputGrace at most. Where the
+// linger waits until output has ended, but for OutputGrace at most. Where the
 // client gave pipes of its own, only the end of all who may write tells that:
 // linger reports whether it is proved. Those whom the client wants to live on
 // are not waited for.
 func (x *run) linger() (empty bool) {
-	grace := time.NewTimer(outputGrace)
+	grace := time.NewTimer(core.OutputGrace)
 	defer grace.Stop()
 	if len(x.request.Pass) > 0 && !x.request.Detach {
-		empty = x.box.trees.Await(x.process.Mark, time.Now().Add(outputGrace))
+		empty = x.box.Trees.Await(x.process.Mark, time.Now().Add(core.OutputGrace))
 	}
 	select {
 	case <-x.drained:
@@ -183,48 +184,30 @@ func (x *run) settle(res *wire.ExecResult) {
 	}
 	res.UserCPUMS = p.Usage.Utime.Nano() / int64(time.Millisecond)
 	res.SystemCPUMS = p.Usage.Stime.Nano() / int64(time.Millisecond)
-	res.PeakMemoryBytes, res.PeakMemorySource = x.box.trees.Peak(x.peak, p)
+	res.PeakMemoryBytes, res.PeakMemorySource = x.box.Trees.Peak(x.peak, p)
 	accountGroup(res, x.used)
-	res.RedactionMatches, res.Blocked = x.secrets.matches()
-	b := bounds{ended: res.TimedOut, oomKilled: res.OOMKilled, forksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
+	res.RedactionMatches, res.Blocked = x.secrets.Matches()
+	b := core.Bounds{Ended: res.TimedOut, OOMKilled: res.OOMKilled, ForksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
 	if x.request.Limits != nil {
-		b.asked = *x.request.Limits
+		b.Asked = *x.request.Limits
 	}
-	if res.Denials = x.box.denials(p, b); res.TimedOut {
+	if res.Denials = x.box.Denials(p, b); res.TimedOut {
 		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: --timeout"})
 	}
 }
 
-// signalJob sends a signal as a terminal would: to the job in the foreground, or
+// SignalJob sends a signal as a terminal would: to the job in the foreground, or
 // to the command's own group where there is no terminal.
 func (x *run) signal(name string) error {
-	sig := signalNumber(name)
+	sig := core.SignalNumber(name)
 	if sig == 0 {
 		return errors.New("unknown signal " + strconv.Quote(name))
 	}
-	return x.box.signalJob(x.process, sig)
-}
-
-// signal sends to a command as run.signal says.
-func (box *sandbox) signalJob(p *spawn.Process, sig unix.Signal) error {
-	group := p.PID
-	if p.Terminal != nil {
-		if g := spawn.Foreground(p.Terminal); g > 0 {
-			group = g
-		}
-	}
-	return box.reaper.Signal(p, group, sig)
-}
-
-func signalNumber(name string) unix.Signal {
-	if len(name) < 3 || name[:3] != "SIG" {
-		name = "SIG" + name
-	}
-	return unix.SignalNum(name)
+	return x.box.SignalJob(x.process, sig)
 }
 
 // execCaptured runs a command and answers with its captured output.
-func execCaptured(ctx context.Context, box *sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
+func execCaptured(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
 	input := []byte(r.Stdin)
 	if r.Encoding == "base64" {
 		var err error
@@ -236,7 +219,7 @@ func execCaptured(ctx context.Context, box *sandbox, r *wire.ExecRequest) (*wire
 	if limit == 0 {
 		limit = defaultOutput
 	}
-	x, werr := box.startRun(r, len(input) > 0, nil)
+	x, werr := startRun(box, r, len(input) > 0, nil)
 	if werr != nil {
 		return nil, werr
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -18,7 +19,7 @@ import (
 // members before it will have changed it. Only then is the tree touched, by
 // renaming, and what goes wrong there is undone.
 func (w *workspace) extract(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
-	dest, werr := parsePath(string(q.Destination))
+	dest, werr := core.ParsePath(string(q.Destination))
 	if werr != nil {
 		return nil, werr
 	}
@@ -30,7 +31,7 @@ func (w *workspace) extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 		return nil, err
 	}
 	defer x.close()
-	r := &wire.ExtractResult{Destination: wire.Path(dest.text)}
+	r := &wire.ExtractResult{Destination: wire.Path(dest.Text)}
 	if r.EntryCount, err = unpack(body, x.take); err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (w *workspace) extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 // extraction is an archive on its way into the tree.
 type extraction struct {
 	workspace *workspace
-	dest      filePath
+	dest      core.Path
 	there     beneath.Dir // the destination, None where it is still to be made
 	stage     *stage
 	bytes     int64
@@ -68,19 +69,19 @@ type node struct {
 	stripped bool
 }
 
-func (w *workspace) newExtraction(dest filePath) (*extraction, error) {
+func (w *workspace) newExtraction(dest core.Path) (*extraction, error) {
 	x := &extraction{workspace: w, dest: dest, there: beneath.None}
 	x.tree = node{known: true, kind: wire.TypeDirectory}
-	dir, err := w.dir.Walk(dest.names)
+	dir, err := w.dir.Walk(dest.Names)
 	switch {
 	case err == nil:
 		x.there = dir
 	case !errors.Is(err, unix.ENOENT):
-		return nil, fileError("unpack into", dest, err)
+		return nil, core.FileError("unpack into", dest, err)
 	}
 	if x.stage, err = w.newStage(); err != nil {
 		x.close()
-		return nil, fileError("unpack into", dest, err)
+		return nil, core.FileError("unpack into", dest, err)
 	}
 	return x, nil
 }
@@ -150,7 +151,7 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 func (x *extraction) stagingError(err error) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
-		return fileError("unpack into", x.dest, err)
+		return core.FileError("unpack into", x.dest, err)
 	}
 	return badArchive(err)
 }
@@ -186,7 +187,7 @@ func (x *extraction) find(names []string) ([]*node, error) {
 			if above.kind == wire.TypeDirectory { // else nothing can be there
 				kind, err := x.look(names[:i+1])
 				if err != nil {
-					return nil, fileError("look at", x.at(names[:i+1]), err)
+					return nil, core.FileError("look at", x.at(names[:i+1]), err)
 				}
 				n.kind = kind
 			}
@@ -198,9 +199,9 @@ func (x *extraction) find(names []string) ([]*node, error) {
 }
 
 // at is a path below the destination, as errors tell it.
-func (x *extraction) at(names []string) filePath {
-	all := slices.Concat(x.dest.names, names)
-	return filePath{text: told(all), names: all}
+func (x *extraction) at(names []string) core.Path {
+	all := slices.Concat(x.dest.Names, names)
+	return core.Path{Text: core.PathText(all), Names: all}
 }
 
 // look is what is at a path now.
@@ -228,14 +229,14 @@ func (x *extraction) apply() error {
 	changes := &changes{root: x.workspace.dir, stage: x.stage}
 	defer changes.close()
 	at := x.dest
-	err := changes.makeDir(at.names)
+	err := changes.makeDir(at.Names)
 	for i := 0; i < len(x.members) && err == nil; i++ {
 		m := x.members[i]
 		at = x.at(m.names)
 		if m.kind == wire.TypeDirectory {
-			err = changes.makeDir(at.names)
+			err = changes.makeDir(at.Names)
 		} else {
-			err = changes.place(x.staged[i], at.names, m)
+			err = changes.place(x.staged[i], at.Names, m)
 		}
 	}
 	if err == nil {
@@ -247,5 +248,5 @@ func (x *extraction) apply() error {
 	if errors.As(err, &werr) {
 		return werr
 	}
-	return fileError("unpack", at, err)
+	return core.FileError("unpack", at, err)
 }

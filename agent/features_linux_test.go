@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -24,7 +25,7 @@ func TestFeatures(t *testing.T) {
 		"services": {"start_service", "status_service", "logs_service", "stop_service", "list_services"},
 		"usage":    {"usage"}, "signal": {"signal"}, "kill": {"kill"},
 	}
-	a := newAgent(&sandbox{trees: &spawn.Trees{}}, nil, nil, nil, nil)
+	a := newAgent(&core.Sandbox{Trees: &spawn.Trees{}}, nil, nil, nil, nil)
 	hello, err := a.hello(&wire.HelloRequest{})
 	if err != nil {
 		t.Fatal(err)

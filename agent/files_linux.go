@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"crypto/rand"
-	"errors"
 	"os"
 	"path"
 	"strings"
@@ -11,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -26,7 +25,7 @@ const permissions = 0o777
 type place struct {
 	dir  beneath.Dir
 	name string
-	path filePath
+	path core.Path
 }
 
 // maxArchive bounds an archive, in bytes as it is sent.
@@ -41,23 +40,23 @@ type workspace struct {
 
 // find opens the directory that a path is in. It must be closed.
 func (w *workspace) find(path wire.Path) (*place, error) {
-	p, werr := parsePath(string(path))
+	p, werr := core.ParsePath(string(path))
 	if werr != nil {
 		return nil, werr
 	}
 	dir, err := w.parentOf(p, w.dir.Walk)
 	if err != nil {
-		return nil, fileError("open", p, err)
+		return nil, core.FileError("open", p, err)
 	}
-	return &place{dir, p.base(), p}, nil
+	return &place{dir, p.Base(), p}, nil
 }
 
 // parentOf opens the directory that a path is in, below the workspace by walk. Of a
 // file that commands have a copy of it is the copy's, which has the same name.
-func (w *workspace) parentOf(p filePath, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
-	at, ok := w.copies[p.text]
+func (w *workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
+	at, ok := w.copies[p.Text]
 	if !ok {
-		return walk(p.parent())
+		return walk(p.Parent())
 	}
 	root, err := beneath.Open("/")
 	if err != nil {
@@ -73,7 +72,7 @@ func (p *place) close() { _ = p.dir.Close() }
 func (p *place) lstat() (unix.Stat_t, error) {
 	st, err := p.dir.Lstat(p.name)
 	if err != nil {
-		return st, fileError("look at", p.path, err)
+		return st, core.FileError("look at", p.path, err)
 	}
 	return st, nil
 }
@@ -89,7 +88,7 @@ func (p *place) open() (*os.File, unix.Stat_t, error) {
 	}
 	f, err := p.dir.OpenFile(p.name, unix.O_RDONLY, 0)
 	if err != nil {
-		return nil, st, fileError("read", p.path, err)
+		return nil, st, core.FileError("read", p.path, err)
 	}
 	// It may be another file by now.
 	if err = unix.Fstat(int(f.Fd()), &st); err == nil {
@@ -113,12 +112,12 @@ func (p *place) onlyRegular(st unix.Stat_t) error {
 	}
 }
 
-func unsupported(p filePath) error {
-	return &wire.Error{Code: wire.CodeConflict, Object: p.text, Message: "unsupported workspace path type: " + p.text}
+func unsupported(p core.Path) error {
+	return &wire.Error{Code: wire.CodeConflict, Object: p.Text, Message: "unsupported workspace path type: " + p.Text}
 }
 
 func (p *place) conflict(text string) error {
-	return &wire.Error{Code: wire.CodeConflict, Object: p.path.text, Message: text}
+	return &wire.Error{Code: wire.CodeConflict, Object: p.path.Text, Message: text}
 }
 
 // typeOf names the kind of a file as the protocol does.
@@ -135,42 +134,14 @@ func typeOf(st unix.Stat_t) string {
 	}
 }
 
-// fileError is a failed operation on a path as it crosses the wire.
-func fileError(verb string, p filePath, err error) error {
-	var link *beneath.LinkError
-	var errno unix.Errno
-	_ = errors.As(err, &errno)
-	e := &wire.Error{Code: wire.CodeFailed, Object: p.text, Errno: int(errno)}
-	switch {
-	case errors.As(err, &link) && link.Link:
-		e.Code, e.Message = wire.CodeConflict, "workspace path would traverse through a symlinked parent: "+p.text
-	case errno == unix.ENOENT, link != nil && verb == "open":
-		e.Code, e.Message = wire.CodeNotFound, "workspace path does not exist: "+p.text
-	case link != nil:
-		e.Code, e.Message = wire.CodeConflict, "cannot "+verb+" "+p.text+": a parent is not a directory"
-	case errno != 0:
-		e.Message = "cannot " + verb + " " + p.text + ": " + errno.Error()
-	default:
-		e.Message = "cannot " + verb + " " + p.text + ": " + err.Error()
-	}
-	return e
-}
-
-func badField(name, text string) error {
-	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
-}
-
 // checkMode refuses more than permission bits: set-id files would act on
 // whoever runs them later.
 func checkMode(mode *uint32) error {
 	if mode != nil && *mode&^permissions != 0 {
-		return badField("mode", "mode must be of the nine permission bits, 0 to 511 (0777)")
+		return core.BadField("mode", "mode must be of the nine permission bits, 0 to 511 (0777)")
 	}
 	return nil
 }
-
-// hiddenName is a name that nobody else uses, for what is being made.
-func hiddenName(prefix string) string { return prefix + rand.Text() }
 
 func timestamp(t unix.Timespec) string {
 	return time.Unix(t.Unix()).UTC().Format(time.RFC3339Nano)

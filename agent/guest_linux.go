@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -62,7 +63,7 @@ func Guest(uploaded string) int {
 	} else {
 		defer removeScratch(a.scratch)
 		spawn.KeepThreads(g.Threads)
-		ready.Workspace, ready.Seccomp = a.workspace, a.isolation.Seccomp
+		ready.Workspace, ready.Seccomp = a.Workspace, a.isolation.Seccomp
 	}
 	if text, err := ready.AnswerLine(g.Nonce); err != nil {
 		return ExitCannotStart
@@ -107,7 +108,7 @@ type ahead struct {
 func guestStreams() (in, out *os.File, err error) {
 	for i, file := range []**os.File{&in, &out} {
 		if _, err := unix.IoctlGetTermios(i, unix.TCGETS); err == nil {
-			return nil, nil, withHint(errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say")
+			return nil, nil, core.WithHint(errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say")
 		}
 		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -135,7 +136,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	g, err := wire.DecodeGuest(line)
 	switch {
 	case err == nil && g.Build != "" && wire.Build != "" && g.Build != wire.Build:
-		return g, withHint(fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease)
+		return g, core.WithHint(fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease)
 	case err == nil:
 		return g, nil
 	}
@@ -149,7 +150,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	}
 	err = fmt.Errorf("cannot read the guest's line: %w", err)
 	if head.Build != wire.Build {
-		err = withHint(fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease)
+		err = core.WithHint(fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease)
 	}
 	return &wire.Guest{Nonce: head.Nonce}, err
 }
@@ -161,9 +162,9 @@ func guestError(err error) *wire.Error {
 		return e
 	}
 	e = &wire.Error{Message: err.Error(), Code: wire.CodeFailed}
-	var h hinted
+	var h core.Hinted
 	if errors.As(err, &h) {
-		e.Hint = h.hint
+		e.Hint = h.Hint
 	}
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -181,7 +182,7 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		return nil, err
 	}
 	if _, err := spawn.DevNull(); err != nil {
-		return nil, withHint(fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices")
+		return nil, core.WithHint(fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices")
 	}
 	env, err := baseEnvironment(nil)
 	if err != nil {
@@ -190,12 +191,12 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	for name, value := range g.Env {
 		env[name] = value
 	}
-	if werr := checkEnv(g.Env); werr != nil {
+	if werr := core.CheckEnv(g.Env); werr != nil {
 		return nil, werr
 	}
 	r := g.Rlimits
-	box := &sandbox{env: env, ownPath: true, addressSpace: r.AddressSpace,
-		limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
+	box := &core.Sandbox{Env: env, OwnPath: true, AddressSpace: r.AddressSpace,
+		Limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
 	var isolation policy.Isolation
 	if len(g.Isolation) > 0 {
 		if err := json.Unmarshal(g.Isolation, &isolation); err != nil {
@@ -209,48 +210,48 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 		removeScratch(scratch)
 		return nil, err
 	}
-	if box.spawner, err = startGuestSpawner(g); err != nil {
+	if box.Spawner, err = startGuestSpawner(g); err != nil {
 		removeScratch(scratch)
 		return nil, err
 	}
-	box.reaper, box.trees = box.spawner.Reaper, box.spawner.Trees
+	box.Reaper, box.Trees = box.Spawner.Reaper, box.Spawner.Trees
 	a.isolation, a.scratch = isolation, scratch
 	return a, nil
 }
 
 // openGuest opens the workspace and the places of the agent's own, below scratch
 // where there is one.
-func openGuest(g *wire.Guest, box *sandbox, scratch string) (_ *Agent, err error) {
-	box.workspace = g.Workspace
-	if box.workspace == "" {
+func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err error) {
+	box.Workspace = g.Workspace
+	if box.Workspace == "" {
 		if scratch == "" {
-			return nil, withHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace")
+			return nil, core.WithHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace")
 		}
-		box.workspace = filepath.Join(scratch, "workspace")
+		box.Workspace = filepath.Join(scratch, "workspace")
 		g.MakeWorkspace = true
 	}
-	if st, err := os.Stat(box.workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
+	if st, err := os.Stat(box.Workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
 		if err == nil {
 			err = unix.ENOTDIR
 		}
-		return nil, withHint(fmt.Errorf("cannot use the workspace %s: %w", box.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed")
+		return nil, core.WithHint(fmt.Errorf("cannot use the workspace %s: %w", box.Workspace, core.CauseOf(err)), "the wall must show it under this path, and let it be changed")
 	}
-	if box.workspaceDir, err = openWorkspace(box.workspace); err != nil {
+	if box.WorkspaceDir, err = openWorkspace(box.Workspace); err != nil {
 		return nil, err
 	}
-	state, secrets := stateBelow(scratch, "shells", "services"), filepath.Join(scratch, "secrets")
+	state, secrets := core.StateBelow(scratch, "shells", "services"), filepath.Join(scratch, "secrets")
 	if scratch == "" {
 		none := func() (beneath.Dir, error) {
 			return beneath.None, errors.New("there is no directory that can be written to")
 		}
-		state, secrets = []stateDir{none, none}, "/nonexistent/paddock-secrets"
+		state, secrets = []core.StateDir{none, none}, "/nonexistent/paddock-secrets"
 	}
 	if g.Secrets != "" {
 		secrets = g.Secrets
 	}
-	root := secretsAt(secrets, &box.vault)
+	root := secretsAt(secrets, &box.Vault)
 	root.shown = secrets
-	return newAgent(box, &workspace{dir: box.workspaceDir}, root, state[0], state[1]), nil
+	return newAgent(box, &workspace{dir: box.WorkspaceDir}, root, state[0], state[1]), nil
 }
 
 // guestScratch makes a private directory for the agent's own files, in the
@@ -320,7 +321,7 @@ func startGuestSpawner(g *wire.Guest) (*spawn.Spawner, error) {
 		err = fmt.Errorf("cannot confine commands: %s: %w", failed.Op, unix.Errno(failed.Errno))
 	}
 	if failed.Hint != "" {
-		err = withHint(err, failed.Hint)
+		err = core.WithHint(err, failed.Hint)
 	}
 	return nil, err
 }

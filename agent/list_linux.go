@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -24,16 +25,13 @@ const (
 	entryOverhead = 96
 )
 
-// namesAtOnce is how many names of a directory are read at a time.
-const namesAtOnce = 1024
-
 func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	if q.Limit < 0 {
-		return nil, badField("limit", "limit must not be negative")
+		return nil, core.BadField("limit", "limit must not be negative")
 	}
 	after, err := base64.StdEncoding.DecodeString(q.Cursor)
 	if err != nil {
-		return nil, badField("cursor", "cursor is not one of an answer")
+		return nil, core.BadField("cursor", "cursor is not one of an answer")
 	}
 	p, err := w.find(q.Path)
 	if err != nil {
@@ -44,20 +42,20 @@ func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.ListResult{Path: wire.Path(p.path.text), ArtifactType: typeOf(st), Entries: []wire.Entry{}}
+	r := &wire.ListResult{Path: wire.Path(p.path.Text), ArtifactType: typeOf(st), Entries: []wire.Entry{}}
 	switch r.ArtifactType {
 	case wire.TypeOther:
 		return nil, unsupported(p.path)
 	case wire.TypeDirectory:
 	default:
-		e, err := describe(p.dir, p.name, wire.Path(p.path.text), st)
+		e, err := describe(p.dir, p.name, wire.Path(p.path.Text), st)
 		if err != nil {
-			return nil, fileError("list", p.path, err)
+			return nil, core.FileError("list", p.path, err)
 		}
 		r.Entries = append(r.Entries, e)
 		return r, nil
 	}
-	l := &lister{result: r, root: p.path.names, recursive: q.Recursive, limit: maxEntries, room: maxListing}
+	l := &lister{result: r, root: p.path.Names, recursive: q.Recursive, limit: maxEntries, room: maxListing}
 	if q.Limit > 0 {
 		l.limit = int(min(q.Limit, maxEntries))
 	}
@@ -66,10 +64,10 @@ func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	}
 	dir, err := p.dir.Walk(asNames(p.name))
 	if err != nil {
-		return nil, fileError("open", p.path, err)
+		return nil, core.FileError("open", p.path, err)
 	}
 	if err := l.list(dir, nil, len(l.after) > 0); err != nil && !errors.Is(err, errListed) {
-		return nil, fileError("list", p.path, err)
+		return nil, core.FileError("list", p.path, err)
 	}
 	return r, nil
 }
@@ -147,7 +145,7 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 		return err
 	}
 	if !met {
-		e, err := describe(dir, name, wire.Path(told(slices.Concat(l.root, at))), st)
+		e, err := describe(dir, name, wire.Path(core.PathText(slices.Concat(l.root, at))), st)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 			return nil // it is no link any more
 		}
@@ -216,13 +214,13 @@ func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 		names = names[:min(len(names), limit)]
 	}
 	for {
-		some, err := f.Readdirnames(namesAtOnce)
+		some, err := f.Readdirnames(core.NamesAtOnce)
 		for _, name := range some {
 			if name >= from {
 				names = append(names, name)
 			}
 		}
-		if len(names) > 2*limit+namesAtOnce {
+		if len(names) > 2*limit+core.NamesAtOnce {
 			cut()
 		}
 		if errors.Is(err, io.EOF) {
@@ -262,9 +260,9 @@ func (w *workspace) stat(q *wire.StatRequest) (*wire.StatResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := describe(p.dir, p.name, wire.Path(p.path.text), st)
+	e, err := describe(p.dir, p.name, wire.Path(p.path.Text), st)
 	if err != nil {
-		return nil, fileError("look at", p.path, err)
+		return nil, core.FileError("look at", p.path, err)
 	}
 	return &wire.StatResult{Entry: e, Mode: st.Mode & permissions, UID: st.Uid, GID: st.Gid,
 		Links: uint64(st.Nlink), ModifiedAt: timestamp(st.Mtim)}, nil //nolint:unconvert // the type differs between architectures

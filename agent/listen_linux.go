@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
 )
 
@@ -31,7 +31,7 @@ type listenOptions struct {
 // listen opens one address.
 func listen(address string, c *listenOptions) (net.Listener, error) {
 	ln, err := listenAt(address, c)
-	var h hinted
+	var h core.Hinted
 	if err == nil || errors.As(err, &h) {
 		return ln, err
 	}
@@ -54,14 +54,14 @@ func listenAt(address string, c *listenOptions) (net.Listener, error) {
 	case scheme == "fd":
 		return inherit(rest, c)
 	}
-	return nil, withHint(fmt.Errorf("cannot listen on %s: it is no address", address), addressHint)
+	return nil, core.WithHint(fmt.Errorf("cannot listen on %s: it is no address", address), addressHint)
 }
 
 // listenUnix makes a socket that only its owner can connect to, in place of
 // one whose agent is dead.
 func listenUnix(path string) (net.Listener, error) {
 	if !filepath.IsAbs(path) {
-		return nil, withHint(errors.New("cannot listen on unix://"+path+": the path is not absolute"), addressHint)
+		return nil, core.WithHint(errors.New("cannot listen on unix://"+path+": the path is not absolute"), addressHint)
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func listenUnix(path string) (net.Listener, error) {
 	ln, err := net.Listen("unix", path)
 	unix.Umask(old)
 	if err != nil {
-		return nil, causeOf(err)
+		return nil, core.CauseOf(err)
 	}
 	return &listener{ln, checkPeer}, nil
 }
@@ -82,7 +82,7 @@ func removeStale(path string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return causeOf(err)
+		return core.CauseOf(err)
 	case st.Mode()&os.ModeSocket == 0:
 		return errors.New("there is something that is no socket")
 	}
@@ -92,18 +92,9 @@ func removeStale(path string) error {
 		return errors.New("somebody serves there already")
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return causeOf(err)
+		return core.CauseOf(err)
 	}
 	return os.Remove(path)
-}
-
-// causeOf is an error without what the caller says anyway.
-func causeOf(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return errno
-	}
-	return err
 }
 
 // checkPeer lets root and the agent's own user in.
@@ -130,7 +121,7 @@ func checkPeer(conn net.Conn) error {
 // user of the machine may do what the agent may.
 func listenTCP(address string, c *listenOptions) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, withHint(fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint)
+		return nil, core.WithHint(fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -141,7 +132,7 @@ func listenTCP(address string, c *listenOptions) (net.Listener, error) {
 	}
 	ln, err := net.ListenTCP("tcp", addr)
 	if err != nil {
-		return nil, causeOf(err)
+		return nil, core.CauseOf(err)
 	}
 	return ln, nil
 }
@@ -152,10 +143,10 @@ func mayListen(addr *net.TCPAddr, c *listenOptions) error {
 	case c.hasToken:
 		return nil
 	case !ip.Unmap().IsLoopback():
-		return withHint(fmt.Errorf("cannot listen on tcp://%s: everybody who reaches it could run commands", addr),
+		return core.WithHint(fmt.Errorf("cannot listen on tcp://%s: everybody who reaches it could run commands", addr),
 			"ask for a token: --token-file FILE")
 	case !c.insecureLoopback:
-		return withHint(fmt.Errorf("cannot listen on tcp://%s: every user of this machine could run commands", addr),
+		return core.WithHint(fmt.Errorf("cannot listen on tcp://%s: every user of this machine could run commands", addr),
 			"ask for a token with --token-file FILE, or allow it with --insecure-loopback")
 	}
 	return nil
@@ -165,7 +156,7 @@ func mayListen(addr *net.TCPAddr, c *listenOptions) error {
 func inherit(number string, c *listenOptions) (net.Listener, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
-		return nil, withHint(fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint)
+		return nil, core.WithHint(fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint)
 	}
 	unix.CloseOnExec(fd)
 	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
@@ -182,7 +173,7 @@ func inherit(number string, c *listenOptions) (net.Listener, error) {
 	defer file.Close()
 	ln, err := net.FileListener(file) // on a duplicate
 	if err != nil {
-		return nil, causeOf(err)
+		return nil, core.CauseOf(err)
 	}
 	if addr, ok := ln.Addr().(*net.TCPAddr); ok {
 		if err := mayListen(addr, c); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 )
 
@@ -58,7 +59,7 @@ func newLogFile(dir beneath.Dir, name string) *logFile {
 
 // replace puts a file with only that content in the log's place.
 func (l *logFile) replace(content []byte) error {
-	temp := hiddenName(".log-")
+	temp := core.HiddenName(".log-")
 	f, err := l.dir.OpenFile(temp, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err

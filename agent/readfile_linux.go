@@ -6,15 +6,16 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/wire"
 )
 
 func (w *workspace) readText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
 	switch {
 	case q.MaxBytes <= 0:
-		return nil, badField("max_bytes", "max_bytes must be positive")
+		return nil, core.BadField("max_bytes", "max_bytes must be positive")
 	case q.MaxBytes > wire.MaxFileText:
-		return nil, badField("max_bytes", fmt.Sprintf("max_bytes must be at most %d bytes", wire.MaxFileText))
+		return nil, core.BadField("max_bytes", fmt.Sprintf("max_bytes must be at most %d bytes", wire.MaxFileText))
 	}
 	p, err := w.find(q.Path)
 	if err != nil {
@@ -26,7 +27,7 @@ func (w *workspace) readText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorksp
 		return nil, err
 	}
 	defer f.Close()
-	tooLarge := &wire.Error{Code: wire.CodeTooLarge, Object: p.path.text,
+	tooLarge := &wire.Error{Code: wire.CodeTooLarge, Object: p.path.Text,
 		Message: "workspace file exceeds the maximum supported size of " + strconv.FormatInt(q.MaxBytes, 10) + " bytes"}
 	if st.Size > q.MaxBytes {
 		return nil, tooLarge
@@ -35,11 +36,11 @@ func (w *workspace) readText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorksp
 	content, err := readUpTo(f, st.Size, q.MaxBytes+1)
 	switch {
 	case err != nil:
-		return nil, fileError("read", p.path, err)
+		return nil, core.FileError("read", p.path, err)
 	case int64(len(content)) > q.MaxBytes:
 		return nil, tooLarge
 	}
-	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.path.text), SizeBytes: int64(len(content)), ContentB64: content}, nil
+	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.path.Text), SizeBytes: int64(len(content)), ContentB64: content}, nil
 }
 
 // readUpTo reads a file of an expected size, at most limit bytes of it.
@@ -63,10 +64,10 @@ func readUpTo(f *os.File, size, limit int64) ([]byte, error) {
 
 func (w *workspace) read(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, error) {
 	if q.Offset < 0 {
-		return nil, nil, badField("offset", "offset must not be negative")
+		return nil, nil, core.BadField("offset", "offset must not be negative")
 	}
 	if q.Length != nil && *q.Length < 0 {
-		return nil, nil, badField("length", "length must not be negative")
+		return nil, nil, core.BadField("length", "length must not be negative")
 	}
 	p, err := w.find(q.Path)
 	if err != nil {
@@ -83,9 +84,9 @@ func (w *workspace) read(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, e
 	}
 	if _, err := f.Seek(q.Offset, io.SeekStart); err != nil {
 		_ = f.Close()
-		return nil, nil, fileError("read", p.path, err)
+		return nil, nil, core.FileError("read", p.path, err)
 	}
-	return &wire.ReadFileResult{Path: wire.Path(p.path.text), SizeBytes: st.Size, Mode: st.Mode & permissions,
+	return &wire.ReadFileResult{Path: wire.Path(p.path.Text), SizeBytes: st.Size, Mode: st.Mode & permissions,
 		ModifiedAt: timestamp(st.Mtim), ContentSize: size}, &fileBody{f, size}, nil
 }
 
@@ -96,27 +97,5 @@ type fileBody struct {
 }
 
 func (b *fileBody) send(w io.Writer) error {
-	return copyExactly(w, b.File, b.size)
-}
-
-// copyExactly copies size bytes with one of the shared buffers.
-func copyExactly(w io.Writer, r io.Reader, size int64) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for size > 0 {
-		n, err := r.Read((*buf)[:min(int64(len(*buf)), size)])
-		if n > 0 {
-			if _, werr := w.Write((*buf)[:n]); werr != nil {
-				return werr
-			}
-			size -= int64(n)
-		}
-		if err == io.EOF && size > 0 {
-			return io.ErrUnexpectedEOF
-		}
-		if err != nil && err != io.EOF {
-			return err
-		}
-	}
-	return nil
+	return core.CopyExactly(w, b.File, b.size)
 }

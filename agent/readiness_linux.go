@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -69,13 +70,13 @@ func (t *services) parseReadiness(text json.RawMessage) (*readiness, error) {
 		return nil, nil
 	}
 	if len(text) > maxReadiness {
-		return nil, badField("readiness", fmt.Sprintf("readiness must be at most %d bytes", maxReadiness))
+		return nil, core.BadField("readiness", fmt.Sprintf("readiness must be at most %d bytes", maxReadiness))
 	}
 	var fields map[string]any
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&fields); err != nil {
-		return nil, badField("readiness", "cannot read the readiness: "+err.Error())
+		return nil, core.BadField("readiness", "cannot read the readiness: "+err.Error())
 	}
 	kind, err := readinessField(fields, "type")
 	if err != nil {
@@ -92,7 +93,7 @@ func (t *services) parseReadiness(text json.RawMessage) (*readiness, error) {
 	case "command":
 		err = t.commandReadiness(r, fields)
 	default:
-		err = badField("readiness", "unsupported readiness type: "+kind)
+		err = core.BadField("readiness", "unsupported readiness type: "+kind)
 	}
 	return r, err
 }
@@ -105,9 +106,9 @@ func readinessField(fields map[string]any, name string) (string, error) {
 	case json.Number:
 		return v.String(), nil
 	case nil:
-		return "", badField("readiness", "readiness "+name+" is required")
+		return "", core.BadField("readiness", "readiness "+name+" is required")
 	default:
-		return "", badField("readiness", "readiness "+name+" must be a string")
+		return "", core.BadField("readiness", "readiness "+name+" must be a string")
 	}
 }
 
@@ -116,18 +117,18 @@ func (t *services) fileReadiness(r *readiness, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	p, werr := parsePath(path)
+	p, werr := core.ParsePath(path)
 	if werr != nil {
 		return werr
 	}
 	r.limit = tcpLimit
 	r.look = func(context.Context, *clone.Command) bool {
-		dir, err := t.box.workspaceDir.Walk(p.parent())
+		dir, err := t.box.WorkspaceDir.Walk(p.Parent())
 		if err != nil {
 			return false
 		}
 		defer dir.Close()
-		_, err = dir.Lstat(p.base())
+		_, err = dir.Lstat(p.Base())
 		return err == nil
 	}
 	return nil
@@ -141,7 +142,7 @@ func tcpReadiness(r *readiness, fields map[string]any) error {
 	host, port, ok := cutLast(address, ":")
 	n, err := strconv.ParseUint(strings.TrimSpace(port), 10, 16)
 	if !ok || err != nil || n == 0 || strings.ContainsAny(host, ":\x00") {
-		return badField("readiness", "readiness address must be HOST:PORT, with an IPv4 address or a name")
+		return core.BadField("readiness", "readiness address must be HOST:PORT, with an IPv4 address or a name")
 	}
 	address = net.JoinHostPort(strings.TrimSpace(host), strconv.FormatUint(n, 10))
 	r.limit, r.answers = tcpLimit, address
@@ -171,13 +172,13 @@ func httpReadiness(r *readiness, fields map[string]any) error {
 	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return badField("readiness", "readiness url must be http://HOST[:PORT]/…")
+		return core.BadField("readiness", "readiness url must be http://HOST[:PORT]/…")
 	case u.Scheme == "https":
-		return badField("readiness", "readiness url must be http://…: https is not supported, use a command")
+		return core.BadField("readiness", "readiness url must be http://…: https is not supported, use a command")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return badField("readiness", "readiness url has an impossible port")
+			return core.BadField("readiness", "readiness url has an impossible port")
 		}
 	}
 	r.limit, r.answers = httpLimit, u.Host
@@ -194,12 +195,12 @@ func (t *services) commandReadiness(r *readiness, fields map[string]any) error {
 		return err
 	}
 	if strings.IndexByte(command, 0) >= 0 {
-		return badField("readiness", "readiness command must not contain a NUL byte")
+		return core.BadField("readiness", "readiness command must not contain a NUL byte")
 	}
 	r.limit = commandLimit
 	r.look = func(ctx context.Context, program *clone.Command) bool {
 		c := *program
-		c.Argv = t.box.shellArgv(command, c.Env)
+		c.Argv = t.box.ShellArgv(command, c.Env)
 		return t.succeeds(ctx, &c)
 	}
 	return nil
@@ -214,7 +215,7 @@ func (t *services) succeeds(ctx context.Context, c *clone.Command) bool {
 	}
 	defer unix.Close(null)
 	c.Env, c.Files = slices.Clone(c.Env), []int{null, null, null}
-	p, err := t.box.spawner.Start(c)
+	p, err := t.box.Spawner.Start(c)
 	if err != nil {
 		return false
 	}
@@ -225,7 +226,7 @@ func (t *services) succeeds(ctx context.Context, c *clone.Command) bool {
 		exited = true
 	case <-ctx.Done():
 	}
-	t.box.trees.Kill(p.Mark)
+	t.box.Trees.Kill(p.Mark)
 	return exited && p.Status.Exited() && p.Status.ExitStatus() == 0
 }
 

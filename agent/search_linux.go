@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/search"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -43,7 +44,7 @@ func searchFiles(ctx context.Context, w *workspace, q *wire.SearchRequest) (*wir
 	switch kind {
 	case wire.TypeFile, wire.TypeDirectory:
 	case wire.TypeSymlink:
-		return nil, p.conflict("workspace search does not follow links: " + p.path.text)
+		return nil, p.conflict("workspace search does not follow links: " + p.path.Text)
 	default:
 		return nil, unsupported(p.path)
 	}
@@ -55,9 +56,9 @@ func searchFiles(ctx context.Context, w *workspace, q *wire.SearchRequest) (*wir
 	case <-ctx.Done():
 		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("cannot search: %d searches are running", maxSearches)}
 	}
-	r, err := s.Run(ctx, searchDir{w.dir.FD()}, p.path.names, kind == wire.TypeFile)
+	r, err := s.Run(ctx, searchDir{w.dir.FD()}, p.path.Names, kind == wire.TypeFile)
 	if err != nil {
-		return nil, fileError("search", p.path, err)
+		return nil, core.FileError("search", p.path, err)
 	}
 	return searchResult(p.path, r), nil
 }
@@ -67,7 +68,7 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 	modes := map[string]search.Mode{wire.SearchContent: search.Lines, wire.SearchPaths: search.Paths, wire.SearchCount: search.Counts}
 	mode, ok := modes[q.Output]
 	if !ok {
-		return nil, badField("output", "output must be content, files or count")
+		return nil, core.BadField("output", "output must be content, files or count")
 	}
 	for _, n := range []struct {
 		name             string
@@ -80,15 +81,15 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 		{"timeout_ms", q.TimeoutMS, 1, wire.MaxSearchTimeoutMS},
 	} {
 		if n.value < n.low || n.value > n.high {
-			return nil, badField(n.name, fmt.Sprintf("%s must be %d to %d", n.name, n.low, n.high))
+			return nil, core.BadField(n.name, fmt.Sprintf("%s must be %d to %d", n.name, n.low, n.high))
 		}
 	}
 	if q.Pattern == "" && len(q.Glob) == 0 {
-		return nil, badField("pattern", "pattern or glob is required")
+		return nil, core.BadField("pattern", "pattern or glob is required")
 	}
 	from, line, ok := readCursor(q.Cursor)
 	if !ok || line > 0 && (mode != search.Lines || q.Pattern == "") {
-		return nil, badField("cursor", "cursor is not one of an answer")
+		return nil, core.BadField("cursor", "cursor is not one of an answer")
 	}
 	s, err := search.Compile(search.Query{
 		Pattern: q.Pattern, Fixed: q.Fixed, IgnoreCase: q.IgnoreCase, Word: q.Word, Globs: q.Glob, Exclude: q.Exclude, NoIgnore: q.NoIgnore,
@@ -98,23 +99,23 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 	var globs *search.GlobsError
 	switch {
 	case errors.As(err, &globs) && globs.Exclude:
-		return nil, badField("exclude", "cannot use exclude: "+err.Error())
+		return nil, core.BadField("exclude", "cannot use exclude: "+err.Error())
 	case errors.As(err, &globs):
-		return nil, badField("glob", "cannot use glob: "+err.Error())
+		return nil, core.BadField("glob", "cannot use glob: "+err.Error())
 	case err != nil:
-		return nil, badField("pattern", "cannot use pattern: "+err.Error())
+		return nil, core.BadField("pattern", "cannot use pattern: "+err.Error())
 	}
 	return s, nil
 }
 
 // searchResult is a result as it crosses the wire.
-func searchResult(at filePath, r *search.Result) *wire.SearchResult {
+func searchResult(at core.Path, r *search.Result) *wire.SearchResult {
 	out := &wire.SearchResult{
-		Path: wire.Path(at.text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
+		Path: wire.Path(at.Text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
 		Ignored: r.Ignored, Unreadable: r.Unreadable, Truncated: r.Truncated,
 	}
 	for _, f := range r.Files {
-		file := wire.FoundFile{Path: wire.Path(told(f.Path)), Count: f.Count}
+		file := wire.FoundFile{Path: wire.Path(core.PathText(f.Path)), Count: f.Count}
 		for _, l := range f.Lines {
 			file.Lines = append(file.Lines, wire.FoundLine{Line: l.Number, Column: int64(l.Column), Text: l.Text, Start: int64(l.Start), Rest: l.Rest})
 		}
@@ -212,8 +213,8 @@ func (d searchDir) List(from string, limit int) ([]search.Entry, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := core.Buffers.Get().(*[]byte)
+	defer core.Buffers.Put(buf)
 	var found []string // a name, a NUL byte, and its kind: they are in the order of names
 	for {
 		n, err := unix.Getdents(fd, *buf)
@@ -224,7 +225,7 @@ func (d searchDir) List(from string, limit int) ([]search.Entry, error) {
 			return nil, err
 		}
 		found = d.entries(found, (*buf)[:n], from)
-		if n == 0 || len(found) > 2*limit+namesAtOnce {
+		if n == 0 || len(found) > 2*limit+core.NamesAtOnce {
 			slices.Sort(found)
 			found = found[:min(len(found), limit)]
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -37,8 +38,8 @@ type secretRoot struct {
 	// shown is where commands find it, empty for secretPath.
 	shown string
 
-	vault *vault     // of the values that are installed
-	lock  sync.Mutex // held while one set takes the place of another
+	vault *core.Vault // of the values that are installed
+	lock  sync.Mutex  // held while one set takes the place of another
 }
 
 // install replaces the set of secrets. The new one is made whole beside
@@ -58,16 +59,16 @@ func (s *secretRoot) install(q *wire.InstallSecretsRequest, body io.Reader) (*wi
 		return nil, err
 	}
 	r.BytesWritten = n.bytes
-	if err := checkSecrets(n.values); err != nil {
+	if err := core.CheckSecrets(n.values); err != nil {
 		return nil, tooLarge("cannot redact the secrets: " + err.Error())
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	// Hidden first, readable then.
-	old, _ := s.vault.get()
-	s.vault.set(n.values)
+	old, _ := s.vault.Get()
+	s.vault.Set(n.values)
 	if err := n.install(); err != nil {
-		s.vault.set(slices.Concat(old, n.values)) // whatever is there stays hidden
+		s.vault.Set(slices.Concat(old, n.values)) // whatever is there stays hidden
 		return nil, secretError(err)
 	}
 	return r, nil
@@ -104,7 +105,7 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: hiddenName(s.prefix())}
+	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: core.HiddenName(s.prefix())}
 	if root, err := parent.Walk([]string{s.name}); err == nil {
 		if mounted(parent, s.name) {
 			n.in, n.root = root, root
@@ -138,7 +139,7 @@ func (s *secretRoot) sweep() {
 }
 
 func (s *secretRoot) sweepIn(dir beneath.Dir) {
-	names, err := sortedNames(dir, s.prefix(), namesAtOnce)
+	names, err := sortedNames(dir, s.prefix(), core.NamesAtOnce)
 	if err != nil {
 		return
 	}
@@ -211,7 +212,7 @@ func (n *newSecrets) file(m *tarMember, content io.Reader) error {
 	if m.size <= maxSecret {
 		content = io.TeeReader(content, &value)
 	}
-	if err := errors.Join(copyExactly(f, content, m.size), f.Close()); err != nil {
+	if err := errors.Join(core.CopyExactly(f, content, m.size), f.Close()); err != nil {
 		return err
 	}
 	n.bytes += m.size
@@ -314,6 +315,6 @@ func (n *newSecrets) close() {
 }
 
 // secretsAt is a root by its path, of which all but the last name is trusted.
-func secretsAt(dir string, installed *vault) *secretRoot {
-	return &secretRoot{parent: openOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
+func secretsAt(dir string, installed *core.Vault) *secretRoot {
+	return &secretRoot{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
 }

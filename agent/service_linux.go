@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -33,8 +34,8 @@ const (
 // services are those that run and those that have. A record on disk that is
 // not among them is of an earlier agent.
 type services struct {
-	box   *sandbox
-	state stateDir // of records and logs
+	box   *core.Sandbox
+	state core.StateDir // of records and logs
 	grace time.Duration
 
 	mu       sync.Mutex
@@ -43,19 +44,19 @@ type services struct {
 	starting map[string]bool // names that are taken by a start under way
 }
 
-func newServices(box *sandbox, state stateDir) *services {
+func newServices(box *core.Sandbox, state core.StateDir) *services {
 	return &services{box: box, state: state, grace: serviceGrace, byName: map[string]*service{}, starting: map[string]bool{}}
 }
 
-func (t *services) dir() beneath.Dir { return t.state.dir() }
+func (t *services) dir() beneath.Dir { return t.state.Dir() }
 
 // serviceName checks a name, which becomes part of file names.
 func serviceName(name string) (string, error) {
 	switch name = strings.TrimSpace(name); {
 	case name == "":
-		return "", badField("service_name", "service_name is required")
-	case !stateName(name):
-		return "", badField("service_name", "service_name is invalid")
+		return "", core.BadField("service_name", "service_name is required")
+	case !core.StateName(name):
+		return "", core.BadField("service_name", "service_name is invalid")
 	}
 	return name, nil
 }
@@ -177,7 +178,7 @@ func (t *services) readLogs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult
 		return nil, err
 	}
 	if q.TailLines != nil && *q.TailLines < 0 {
-		return nil, badField("tail_lines", "tail_lines must not be negative")
+		return nil, core.BadField("tail_lines", "tail_lines must not be negative")
 	}
 	r := &wire.LogsServiceResult{Service: *s.view(), TailLines: q.TailLines}
 	if r.Stdout, r.StdoutTruncated, err = s.logs[0].tail(q.TailLines); err == nil {

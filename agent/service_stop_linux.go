@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -16,10 +17,10 @@ import (
 type service struct {
 	name    string
 	table   *services
-	box     *sandbox
+	box     *core.Sandbox
 	order   uint64 // the table's lock guards it
 	logs    [2]*logFile
-	secrets *secrets // nil where an earlier agent started it
+	secrets *core.Redactor // nil where an earlier agent started it
 
 	process *spawn.Process // likewise, and all that follows
 	id      string
@@ -42,16 +43,16 @@ func (s *service) watch() {
 	p := s.process
 	select {
 	case <-p.Done:
-		s.killed, s.proved = s.box.trees.Kill(p.Mark)
+		s.killed, s.proved = s.box.Trees.Kill(p.Mark)
 	case <-s.stopping:
-		s.box.trees.Signal(p.Mark, unix.SIGTERM)
-		s.box.trees.Signal(p.Mark, unix.SIGCONT) // what is stopped cannot end
-		if s.proved = s.box.trees.Await(p.Mark, time.Now().Add(s.table.grace)); !s.proved {
-			s.killed, s.proved = s.box.trees.Kill(p.Mark)
+		s.box.Trees.Signal(p.Mark, unix.SIGTERM)
+		s.box.Trees.Signal(p.Mark, unix.SIGCONT) // what is stopped cannot end
+		if s.proved = s.box.Trees.Await(p.Mark, time.Now().Add(s.table.grace)); !s.proved {
+			s.killed, s.proved = s.box.Trees.Kill(p.Mark)
 		}
 		<-p.Done
 	}
-	s.box.running.remove(s.id)
+	s.box.Running.Remove(s.id)
 	p.Mark.Close()
 	s.finishOutput()
 	s.finish()
@@ -62,7 +63,7 @@ func (s *service) watch() {
 func (s *service) finishOutput() {
 	select {
 	case <-s.drained:
-	case <-time.After(outputGrace):
+	case <-time.After(core.OutputGrace):
 		past := time.Unix(1, 0)
 		_ = s.stdio.Stdout.SetReadDeadline(past)
 		_ = s.stdio.Stderr.SetReadDeadline(past)
@@ -84,7 +85,7 @@ func (s *service) finish() {
 		r.Cut[i] = log.close()
 	}
 	r.ExitCode = &code
-	r.EndedAt = now()
+	r.EndedAt = core.Now()
 	switch {
 	case s.state == serviceStopped:
 		reason := "sigterm"
@@ -116,7 +117,7 @@ func (s *service) setReady() bool {
 		return false
 	default:
 	}
-	s.record.ReadyAt = now()
+	s.record.ReadyAt = core.Now()
 	s.save()
 	return true
 }
@@ -168,10 +169,10 @@ func (s *service) view() *wire.Service {
 	}
 	hidden := s.secrets
 	if hidden == nil {
-		hidden, _ = s.box.secrets(nil)
+		hidden, _ = s.box.Redactor(nil)
 	}
-	r := hideRecord(s.record, hidden.onlyValues) // rules have seen it already
-	r.RedactionMatches, r.Blocked = hidden.matches()
+	r := hideRecord(s.record, hidden.OnlyValues) // rules have seen it already
+	r.RedactionMatches, r.Blocked = hidden.Matches()
 	return &r.Service
 }
 
@@ -179,9 +180,9 @@ func (s *service) view() *wire.Service {
 func (s *service) hide(text string) string {
 	hidden := s.secrets
 	if hidden == nil {
-		hidden, _ = s.box.secrets(nil)
+		hidden, _ = s.box.Redactor(nil)
 	}
-	return hidden.onlyValues(text)
+	return hidden.OnlyValues(text)
 }
 
 func (t *services) stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
@@ -211,10 +212,10 @@ func (s *service) refresh() bool {
 	if r.State != serviceRunning {
 		return false
 	}
-	if r.PID != nil && s.box.trees.Runs(*r.PID, r.Born, r.Mark) {
+	if r.PID != nil && s.box.Trees.Runs(*r.PID, r.Born, r.Mark) {
 		return true
 	}
-	r.State, r.EndedAt, r.ExitCode = serviceExited, now(), s.table.exitCode(s.name)
+	r.State, r.EndedAt, r.ExitCode = serviceExited, core.Now(), s.table.exitCode(s.name)
 	s.save()
 	return false
 }
@@ -231,7 +232,7 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	if !running {
 		return &wire.StopServiceResult{Service: *s.view()}, nil
 	}
-	group := s.box.trees.Group(pid)
+	group := s.box.Trees.Group(pid)
 	signalAll(group, unix.SIGTERM)
 	deadline, killed := time.Now().Add(s.table.grace), 0
 	for _, p := range group {
@@ -247,7 +248,7 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	if killed > 0 {
 		reason = "sigkill"
 	}
-	s.record.State, s.record.StopReason, s.record.EndedAt = serviceStopped, &reason, now()
+	s.record.State, s.record.StopReason, s.record.EndedAt = serviceStopped, &reason, core.Now()
 	s.save()
 	s.mu.Unlock()
 	return &wire.StopServiceResult{Service: *s.view(), Killed: killed}, nil

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -78,7 +79,7 @@ func (t *services) writeFile(name string, text []byte) {
 	if !t.dir().Valid() {
 		return
 	}
-	temp := hiddenName(".record-")
+	temp := core.HiddenName(".record-")
 	f, err := t.dir().OpenFile(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return

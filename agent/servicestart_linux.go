@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
@@ -18,7 +19,7 @@ import (
 // start checks all that can be checked, starts the command, and waits
 // until it is ready. A client that goes away changes nothing.
 func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
-	own, werr := commandEnv(q.Env)
+	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
 	}
@@ -26,7 +27,7 @@ func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	cwd, werr := parsePath(string(q.Cwd))
+	cwd, werr := core.ParsePath(string(q.Cwd))
 	if werr != nil {
 		return nil, werr
 	}
@@ -34,7 +35,7 @@ func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	hidden, werr := t.box.secrets(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
@@ -68,41 +69,41 @@ func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
 
 // command is what the spawner needs, standard streams aside, and the
 // handle of its directory, to be closed after its last use.
-func (t *services) command(command string, cwd filePath, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
+func (t *services) command(command string, cwd core.Path, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
 	if strings.IndexByte(command, 0) >= 0 {
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
 	}
-	handle, err := t.box.workspaceDir.Walk(cwd.names)
+	handle, err := t.box.WorkspaceDir.Walk(cwd.Names)
 	if err != nil {
-		return nil, beneath.None, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.text, Message: "cannot use " + cwd.text + " as working directory: " + err.Error()}
+		return nil, beneath.None, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.Text, Message: "cannot use " + cwd.Text + " as working directory: " + err.Error()}
 	}
-	dir := t.box.real(cwd)
-	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: t.box.rlimits(nil)}
-	for k, v := range t.box.baseEnv(dir, own) {
+	dir := t.box.RealPath(cwd)
+	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: t.box.Rlimits(nil)}
+	for k, v := range t.box.BaseEnv(dir, own) {
 		c.Env = append(c.Env, k+"="+v)
 	}
 	slices.Sort(c.Env)
-	c.Argv = t.box.shellArgv(command, c.Env)
+	c.Argv = t.box.ShellArgv(command, c.Env)
 	return c, handle, nil
 }
 
 // spawn starts the process of a service and the pumps of its output.
-func (t *services) spawn(name string, program *clone.Command, hidden *secrets) (*service, *wire.Error) {
+func (t *services) spawn(name string, program *clone.Command, hidden *core.Redactor) (*service, *wire.Error) {
 	streams, err := spawn.NewPipes(false, nil)
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot start the service: cannot make its standard streams: %v", err)
 	}
 	c := *program
 	c.Env, c.Files = slices.Clone(c.Env), streams.Child[:]
-	p, err := t.box.spawner.Start(&c)
+	p, err := t.box.Spawner.Start(&c)
 	streams.CloseChild()
 	if err != nil {
 		streams.CloseAll()
-		return nil, startError(c.Argv[0], c.Dir, err)
+		return nil, core.StartError(c.Argv[0], c.Dir, err)
 	}
 	s := &service{
 		name: name, table: t, box: t.box, process: p, stdio: streams, secrets: hidden,
-		id:   t.box.running.add("service", name, p),
+		id:   t.box.Running.Add("service", name, p),
 		logs: t.newLogs(name), drained: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -116,8 +117,8 @@ func (s *service) pump() {
 	var wg sync.WaitGroup
 	for i, src := range []*os.File{s.stdio.Stdout, s.stdio.Stderr} {
 		wg.Go(func() {
-			hiding := s.secrets.writer(s.logs[i])
-			drain(hiding, src)
+			hiding := s.secrets.Writer(s.logs[i])
+			core.Drain(hiding, src)
 			_ = hiding.Close()
 		})
 	}
@@ -126,10 +127,10 @@ func (s *service) pump() {
 }
 
 // begin makes the record.
-func (s *service) begin(command string, cwd filePath, ready *readiness) {
-	pid, now := s.process.PID, unixTime(s.process.Started)
-	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.text), State: serviceRunning, StartedAt: now, PID: &pid}}
-	if born := s.box.trees.Born(pid); born != 0 {
+func (s *service) begin(command string, cwd core.Path, ready *readiness) {
+	pid, now := s.process.PID, core.UnixTime(s.process.Started)
+	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.Text), State: serviceRunning, StartedAt: now, PID: &pid}}
+	if born := s.box.Trees.Born(pid); born != 0 {
 		r.Born, r.Mark = born, s.process.Mark.Number
 	}
 	if ready != nil {
@@ -139,7 +140,7 @@ func (s *service) begin(command string, cwd filePath, ready *readiness) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record = hideRecord(r, s.secrets.text)
+	s.record = hideRecord(r, s.secrets.Text)
 	s.table.removeStatus(s.name)
 	s.save()
 }

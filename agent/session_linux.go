@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/wire"
@@ -19,9 +20,9 @@ import (
 
 // session is one shell at a time, and what it was opened with.
 type session struct {
-	box     *sandbox
+	box     *core.Sandbox
 	request *wire.OpenSessionRequest
-	secrets *secrets
+	secrets *core.Redactor
 	turn    chan struct{} // holds one token while nobody uses the shell
 	stop    chan struct{} // gets one to interrupt the command that runs
 
@@ -39,7 +40,7 @@ func (s *session) describe() *wire.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.summary
-	r.Cwd = wire.Path(s.secrets.text(string(r.Cwd)))
+	r.Cwd = wire.Path(s.secrets.Text(string(r.Cwd)))
 	switch {
 	case s.shell == nil || s.shell.ended():
 		r.State = "ended"
@@ -66,21 +67,21 @@ func (s *session) give() { s.turn <- struct{}{} }
 // start starts the shell, and runs the startup commands in it.
 func (s *session) start(ctx context.Context) error {
 	q := s.request
-	cwd, dir, err := s.box.workingDirectory(string(q.Cwd))
+	cwd, dir, err := s.box.WorkingDirectory(string(q.Cwd))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	c, werr := s.box.sessionCommand(q, s.box.real(cwd))
+	c, werr := sessionCommand(s.box, q, s.box.RealPath(cwd))
 	if werr != nil {
 		return werr
 	}
-	h, err := s.box.startSessionShell(q.SessionID, c, dir, s.secrets)
+	h, err := startSessionShell(s.box, q.SessionID, c, dir, s.secrets)
 	if err != nil {
-		return startError(c.Argv[0], c.Dir, err)
+		return core.StartError(c.Argv[0], c.Dir, err)
 	}
 	s.mu.Lock()
-	s.shell, s.summary.ExitCode, s.summary.Cwd = h, nil, wire.Path(cwd.text)
+	s.shell, s.summary.ExitCode, s.summary.Cwd = h, nil, wire.Path(cwd.Text)
 	s.mu.Unlock()
 	if err = h.boot(span(q.StartupTimeout)); err == nil {
 		err = s.startup(ctx, h)
@@ -144,7 +145,7 @@ func (s *session) startup(ctx context.Context, h *sessionShell) error {
 		if status != "0" || !out.reported {
 			h.output.begin(lateRecord()) // the record is complete
 			return &wire.Error{Code: wire.CodeConflict, Object: "startup_commands", Hint: startupHint(out, s.request.StartupTimeout, rec),
-				Message: "Startup command '" + shortName(text) + "' failed with exit code " + status}
+				Message: "Startup command '" + core.ShortName(text) + "' failed with exit code " + status}
 		}
 		h.settleJobs()
 	}
@@ -158,7 +159,7 @@ func startupHint(out ending, limit float64, rec *record) string {
 		return "it took longer than " + span(limit).String() + ", the startup timeout"
 	}
 	if said := strings.TrimSpace(rec.text()); said != "" {
-		return "it printed: " + shortName(said)
+		return "it printed: " + core.ShortName(said)
 	}
 	return ""
 }
@@ -172,7 +173,7 @@ func (s *session) bury(kill bool) (killed int, proved bool) {
 		return 0, true
 	}
 	if kill && !h.ended() {
-		killed, _ = s.box.trees.Kill(h.process.Mark)
+		killed, _ = s.box.Trees.Kill(h.process.Mark)
 	}
 	_ = h.input.SetWriteDeadline(time.Unix(1, 0))
 	<-h.lives
@@ -263,7 +264,7 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 			s.replace(ctx, r)
 		}
 	}
-	if r.Denials = s.box.denials(h.process, b); out.timedOut {
+	if r.Denials = s.box.Denials(h.process, b); out.timedOut {
 		r.ExitCode = 124
 		r.Denials = append(r.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time, with timeout"})
 	}
@@ -278,7 +279,7 @@ func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 		r.Note = "the shell could not be spoken to any more, and was killed with all its state"
 	}
 	if err := s.start(context.WithoutCancel(ctx)); err != nil {
-		r.Note += "; no other could be started: " + s.secrets.text(err.Error())
+		r.Note += "; no other could be started: " + s.secrets.Text(err.Error())
 		return
 	}
 	r.ShellEnded, r.Restarted = false, true
@@ -291,27 +292,27 @@ func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 func (s *session) moved(cwd string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.summary.Cwd = wire.Path(shorten(cwd, unix.PathMax))
+	s.summary.Cwd = wire.Path(core.Shorten(cwd, unix.PathMax))
 }
 
 // account fills in what was used, and returns which limits were met. What is short
 // takes little: it counts with what comes next.
-func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) {
+func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b core.Bounds) {
 	group := h.process.Mark.Stats()
 	if h.ended() {
 		<-h.lives
 		group = h.used // its group may be gone
 	}
-	b.ended = r.TimedOut || r.Interrupted
+	b.Ended = r.TimedOut || r.Interrupted
 	if l := s.request.Limits; l != nil {
-		b.asked = *l
+		b.Asked = *l
 	}
 	if p := group.Pids; p != nil {
-		b.forksRefused, h.refused = p.Refused > h.refused, p.Refused
+		b.ForksRefused, h.refused = p.Refused > h.refused, p.Refused
 	}
 	if m := group.Memory; m != nil {
 		r.OOMKilled, h.oomKills = m.OOMKills > h.oomKills, m.OOMKills
-		b.oomKilled = r.OOMKilled
+		b.OOMKilled = r.OOMKilled
 	}
 	short := r.DurationUS < spawn.FirstLook.Microseconds() && group.CPU == nil && !h.ended()
 	if !short {
@@ -324,7 +325,7 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b bounds) 
 		return b
 	}
 	if h.peak == 0 || !short {
-		h.peak = max(h.peak, s.box.trees.HighWater(h.process.PID))
+		h.peak = max(h.peak, s.box.Trees.HighWater(h.process.PID))
 	}
 	if h.peak > 0 {
 		r.PeakMemoryBytes, r.PeakMemorySource = h.peak, "vmhwm"
@@ -342,7 +343,7 @@ func (h *sessionShell) cpu(group cgroup.Stats) (user, system int64) {
 	if c := group.CPU; c != nil {
 		return c.User.Milliseconds(), c.System.Milliseconds()
 	}
-	if user, system, ok := h.box.trees.CPU(h.process.PID); ok {
+	if user, system, ok := h.box.Trees.CPU(h.process.PID); ok {
 		return user, system
 	}
 	return h.user, h.system
@@ -388,7 +389,7 @@ func decodeStdin(q *wire.RunSessionRequest) ([]byte, error) {
 	}
 	raw, err := base64.StdEncoding.DecodeString(q.Stdin)
 	if err != nil {
-		return nil, badField("stdin", "stdin must be base64")
+		return nil, core.BadField("stdin", "stdin must be base64")
 	}
 	return raw, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -85,7 +86,7 @@ func (r *record) keep(stream int, p []byte) {
 		r.byBytes = true
 		whole := p
 		if p = p[:room]; !r.base64 {
-			p = trimPartialEnd(p)
+			p = core.TrimPartialEnd(p)
 		}
 		defer r.tail.add(stream, whole[len(p):], r.maxTail)
 	}
@@ -151,7 +152,7 @@ func (r *record) text() string {
 // sessionOutput is where a session's output goes: to the record of the command
 // that runs, or to that of what comes between two.
 type sessionOutput struct {
-	secrets *secrets
+	secrets *core.Redactor
 
 	mu       sync.Mutex
 	rec      *record
@@ -184,25 +185,25 @@ func (o *sessionOutput) begin(next *record) *record {
 	o.rec = next
 	for stream := range o.writers {
 		var w io.Writer = recordWriter{next, stream}
-		var text *decoder
+		var text *core.Decoder
 		if !next.base64 {
-			text = &decoder{dst: w}
+			text = &core.Decoder{Dst: w}
 			w = text
 		}
-		o.writers[stream] = &cleaning{hidingWriter: o.secrets.writer(w), text: text}
+		o.writers[stream] = &cleaning{HidingWriter: o.secrets.Writer(w), text: text}
 	}
 	return before
 }
 
 // cleaning hides secrets in a stream, and makes it text.
 type cleaning struct {
-	*hidingWriter
-	text *decoder // nil where bytes stay as they are
+	*core.HidingWriter
+	text *core.Decoder // nil where bytes stay as they are
 }
 
 // Close lets go of what was held back.
 func (c *cleaning) Close() error {
-	err := c.hidingWriter.Close()
+	err := c.HidingWriter.Close()
 	if c.text != nil {
 		_ = c.text.Close()
 	}
@@ -211,14 +212,14 @@ func (c *cleaning) Close() error {
 
 // tell has a record know what rules did to a stream of it.
 func (c *cleaning) tell(rec *record) {
-	if c.w.Matches() == 0 {
+	if c.W.Matches() == 0 {
 		return
 	}
 	if rec.matches == nil {
 		rec.matches = wire.RedactCounts{}
 	}
-	c.w.Counts(rec.matches)
-	rec.blocked = cmp.Or(rec.blocked, c.w.Blocked())
+	c.W.Counts(rec.matches)
+	rec.blocked = cmp.Or(rec.blocked, c.W.Blocked())
 }
 
 // take takes what one stream has printed.

@@ -225,19 +225,19 @@ func (e *errand) interrupt() {
 		if e.rounds == 0 {
 			grace = interruptAgain
 		}
-		_ = h.box.reaper.Signal(h.process, h.process.PID, unix.SIGINT)
+		_ = h.box.Reaper.Signal(h.process, h.process.PID, unix.SIGINT)
 	case interruptRounds:
 		e.out.broken = true
-		killed, _ := h.box.trees.Kill(h.process.Mark)
+		killed, _ := h.box.Trees.Kill(h.process.Mark)
 		e.out.killed += killed
 		return
 	default:
 		killed, proved := h.killOthers()
 		e.out.killed, e.out.proved = e.out.killed+killed, proved
-		_ = h.box.reaper.SignalOne(h.process, unix.SIGINT)
+		_ = h.box.Reaper.SignalOne(h.process, unix.SIGINT)
 	}
 	e.rounds++
-	_ = h.box.reaper.SignalOne(h.process, unix.SIGCONT)
+	_ = h.box.Reaper.SignalOne(h.process, unix.SIGCONT)
 	e.round.Reset(grace)
 	e.look()
 }
@@ -295,7 +295,7 @@ func closeMembers(list []spawn.Member) {
 // others are the members of the tree but the shell; with old, those too that
 // were there before the order.
 func (h *sessionShell) others(old bool) (list []spawn.Member, unknown int, err error) {
-	found, unknown, err := h.box.trees.Members(h.process.Mark)
+	found, unknown, err := h.box.Trees.Members(h.process.Mark)
 	for _, p := range found {
 		if p.PID == h.process.PID || !old && h.isOld(p.PID) {
 			unix.Close(p.PIDFD)
@@ -308,13 +308,13 @@ func (h *sessionShell) others(old bool) (list []spawn.Member, unknown int, err e
 
 func (h *sessionShell) isOld(pid int) bool {
 	born, ok := h.old[pid]
-	return ok && born == h.box.trees.Born(pid)
+	return ok && born == h.box.Trees.Born(pid)
 }
 
 // settleJobs takes note of what lives on in the background. Where there was
 // nothing, and the kernel has made no process since, there is nothing to look for.
 func (h *sessionShell) settleJobs() (jobs int) {
-	last := h.box.trees.LastPID()
+	last := h.box.Trees.LastPID()
 	if last != "" && last == h.lastPID {
 		return 0
 	}
@@ -327,7 +327,7 @@ func (h *sessionShell) settleJobs() (jobs int) {
 	}
 	h.old = make(map[int]uint64, len(found))
 	for _, p := range found {
-		h.old[p.PID] = h.box.trees.Born(p.PID)
+		h.old[p.PID] = h.box.Trees.Born(p.PID)
 	}
 	return len(found)
 }

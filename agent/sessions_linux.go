@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -20,20 +21,20 @@ const maxStdin = 8 << 20
 
 // sessions are those that were opened and not closed yet.
 type sessions struct {
-	box *sandbox
+	box *core.Sandbox
 
 	mu    sync.Mutex
 	byID  map[string]*session // nil while one is being opened or closed
 	stops chan os.Signal      // tells of stopped shells while there is any session
 }
 
-func newSessions(box *sandbox) *sessions { return &sessions{box: box} }
+func newSessions(box *core.Sandbox) *sessions { return &sessions{box: box} }
 
 func (t *sessions) reserve(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, taken := t.byID[id]; taken {
-		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + pyRepr(id) + " already exists"}
+		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "session " + core.PyRepr(id) + " already exists"}
 	}
 	if len(t.byID) >= wire.MaxSessions {
 		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the session: 32 are open", Hint: "close_session frees one"}
@@ -67,14 +68,14 @@ func (t *sessions) put(id string, one *session) {
 
 func (t *sessions) find(id string) (*session, error) {
 	if id = strings.TrimSpace(id); id == "" {
-		return nil, badField("session_id", "session_id is required")
+		return nil, core.BadField("session_id", "session_id is required")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one := t.byID[id]; one != nil {
 		return one, nil
 	}
-	return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + pyRepr(id) + " does not exist"}
+	return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + core.PyRepr(id) + " does not exist"}
 }
 
 // remove takes a session out; only one of those who close it at once does.
@@ -86,7 +87,7 @@ func (t *sessions) remove(id string) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID[one.request.SessionID] != one {
-		return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + pyRepr(id) + " does not exist"}
+		return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + core.PyRepr(id) + " does not exist"}
 	}
 	t.byID[one.request.SessionID] = nil
 	return one, nil
@@ -111,7 +112,7 @@ func (t *sessions) watchStops(stops <-chan os.Signal) {
 			h := s.shell
 			s.mu.Unlock()
 			if h != nil {
-				t.box.reaper.Resume(h.process)
+				t.box.Reaper.Resume(h.process)
 			}
 		}
 	}
@@ -130,20 +131,20 @@ func checkSession(q *wire.OpenSessionRequest) error {
 	q.SessionID = strings.TrimSpace(q.SessionID)
 	switch {
 	case q.SessionID == "":
-		return badField("session_id", "session_id is required")
-	case !stateName(q.SessionID):
-		return badField("session_id", "session_id is invalid")
+		return core.BadField("session_id", "session_id is required")
+	case !core.StateName(q.SessionID):
+		return core.BadField("session_id", "session_id is invalid")
 	case q.ShellCommand != nil && firstWord(q.ShellCommand) == "":
-		return badField("shell_command", "Shell command must contain at least one argument.")
+		return core.BadField("shell_command", "Shell command must contain at least one argument.")
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {
 		if strings.IndexByte(text, 0) >= 0 {
-			return badField("command", "cannot open the session: a NUL byte cannot be part of a command")
+			return core.BadField("command", "cannot open the session: a NUL byte cannot be part of a command")
 		}
 	}
 	for name, v := range map[string]float64{"command_timeout": q.CommandTimeout, "startup_timeout": q.StartupTimeout, "termination_timeout": q.TerminationTimeout} {
 		if !(v > 0 && v <= math.MaxInt32) {
-			return badField(name, name+" must be above 0 and at most 2147483647")
+			return core.BadField(name, name+" must be above 0 and at most 2147483647")
 		}
 	}
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 1)
@@ -152,9 +153,9 @@ func checkSession(q *wire.OpenSessionRequest) error {
 func checkOutput(lines, size, least int64) error {
 	switch {
 	case lines < least:
-		return badField("max_output_lines", "max_output_lines must be positive.")
+		return core.BadField("max_output_lines", "max_output_lines must be positive.")
 	case size < 0 || size > wire.MaxSessionOutput:
-		return badField("max_output_bytes", "max_output_bytes must be positive, and at most 2097152")
+		return core.BadField("max_output_bytes", "max_output_bytes must be positive, and at most 2097152")
 	}
 	return nil
 }
@@ -163,7 +164,7 @@ func (t *sessions) open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.
 	if err := checkSession(q); err != nil {
 		return nil, err
 	}
-	hidden, werr := t.box.secrets(q.RedactValues, q.Redaction...)
+	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
@@ -171,7 +172,7 @@ func (t *sessions) open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.
 		return nil, err
 	}
 	s := &session{box: t.box, request: q, secrets: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
-	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *now()}
+	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *core.Now()}
 	if err := s.start(ctx); err != nil {
 		t.put(q.SessionID, nil)
 		return nil, err
@@ -194,7 +195,7 @@ func (t *sessions) run(ctx context.Context, q *wire.RunSessionRequest) (*wire.Ru
 		return nil, err
 	}
 	if len(stdin) > maxStdin {
-		return nil, badField("stdin", "stdin must have at most 8388608 bytes")
+		return nil, core.BadField("stdin", "stdin must have at most 8388608 bytes")
 	}
 	if err := s.take(ctx); err != nil {
 		return nil, err
@@ -206,13 +207,13 @@ func (t *sessions) run(ctx context.Context, q *wire.RunSessionRequest) (*wire.Ru
 func checkRun(q *wire.RunSessionRequest) error {
 	switch {
 	case strings.IndexByte(q.Command, 0) >= 0:
-		return badField("command", "cannot run the command: a NUL byte cannot be part of it")
+		return core.BadField("command", "cannot run the command: a NUL byte cannot be part of it")
 	case !(q.Timeout >= 0 && q.Timeout <= math.MaxInt32):
-		return badField("timeout", "timeout must be from 0 to 2147483647")
+		return core.BadField("timeout", "timeout must be from 0 to 2147483647")
 	case q.Encoding != "" && q.Encoding != "base64":
-		return badField("encoding", `encoding must be "base64" or absent`)
+		return core.BadField("encoding", `encoding must be "base64" or absent`)
 	case q.MaxTailBytes < 0 || q.MaxTailBytes > wire.MaxSessionOutput:
-		return badField("max_tail_bytes", "max_tail_bytes must not be negative, and at most 2097152")
+		return core.BadField("max_tail_bytes", "max_tail_bytes must not be negative, and at most 2097152")
 	}
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
 }

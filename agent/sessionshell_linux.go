@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -23,7 +24,7 @@ import (
 // sessionShell is one shell process of a session, and the descriptors that it
 // shares with the agent.
 type sessionShell struct {
-	box     *sandbox
+	box     *core.Sandbox
 	process *spawn.Process
 	running string   // its id in the registry
 	input   *os.File // a socket that it reads its lines from
@@ -63,7 +64,7 @@ const wordSize = 12
 const maxReport = 256 << 10
 
 // startSessionShell starts the shell of a session, which is not ready yet.
-func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.Dir, hidden *secrets) (_ *sessionShell, err error) {
+func startSessionShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir, hidden *core.Redactor) (_ *sessionShell, err error) {
 	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
 	h.output.begin(lateRecord())
 	s := &spawn.Stdio{}
@@ -81,7 +82,7 @@ func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.D
 	high, err := above(given[:], dir.FD())
 	if err == nil {
 		c.Files, c.DirFD = high[:len(given)], high[len(given)]
-		h.process, err = box.spawner.Start(c)
+		h.process, err = box.Spawner.Start(c)
 	}
 	for _, fd := range high {
 		unix.Close(fd)
@@ -89,7 +90,7 @@ func (box *sandbox) startSessionShell(id string, c *clone.Command, dir beneath.D
 	if err != nil {
 		return nil, err
 	}
-	h.running = box.running.add("session", id, h.process)
+	h.running = box.Running.Add("session", id, h.process)
 	err = h.listen(s, report)
 	return h, err
 }
@@ -217,14 +218,14 @@ func (h *sessionShell) reported() (shellReport, bool) {
 // await sees to the shell's end: of itself, then of its tree, then of its output.
 func (h *sessionShell) await() {
 	<-h.process.Done
-	h.killed, h.proved = h.box.trees.Kill(h.process.Mark)
-	h.box.running.remove(h.running)
+	h.killed, h.proved = h.box.Trees.Kill(h.process.Mark)
+	h.box.Running.Remove(h.running)
 	h.used = h.process.Mark.Stats()
 	h.process.Mark.Close()
 	for _, t := range h.streams {
 		select {
 		case <-t.done:
-		case <-time.After(outputGrace): // something unkillable holds the pipe
+		case <-time.After(core.OutputGrace): // something unkillable holds the pipe
 		}
 		t.drain()
 	}
@@ -243,7 +244,7 @@ func (h *sessionShell) release() {
 
 // kill ends the shell and its tree.
 func (h *sessionShell) kill() {
-	_, _ = h.box.trees.Kill(h.process.Mark)
+	_, _ = h.box.Trees.Kill(h.process.Mark)
 	<-h.process.Done
 	<-h.lives
 }
@@ -262,12 +263,12 @@ func (h *sessionShell) ended() bool {
 const ignoreEnd = "-I"
 
 // sessionCommand is the shell of a request: bash where there is one and none is named.
-func (box *sandbox) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
-	own, werr := commandEnv(q.Env)
+func sessionCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
+	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
 	}
-	env := box.baseEnv(dir, own)
+	env := box.BaseEnv(dir, own)
 	argv := q.ShellCommand
 	if argv == nil {
 		argv = []string{"/bin/bash"}
@@ -275,8 +276,8 @@ func (box *sandbox) sessionCommand(q *wire.OpenSessionRequest, dir string) (*clo
 			argv[0] = "/bin/sh"
 		}
 	}
-	c := &clone.Command{Dir: dir, Umask: 0o022, Rlimits: box.rlimits(q.Limits), Env: asList(env)}
-	c.Path, werr = lookPath(argv[0], searchPath(env), dir)
+	c := &clone.Command{Dir: dir, Umask: 0o022, Rlimits: box.Rlimits(q.Limits), Env: core.AsList(env)}
+	c.Path, werr = core.LookPath(argv[0], core.SearchPath(env), dir)
 	if werr != nil {
 		return nil, werr
 	}
@@ -341,8 +342,8 @@ func (t *tap) run() {
 
 // once reads and takes; n is 0 where there is nothing.
 func (t *tap) once(fd int) (n int, ended bool) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := core.Buffers.Get().(*[]byte)
+	defer core.Buffers.Put(buf)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -31,12 +32,12 @@ var closeGrace = 5 * time.Second
 // shell is a shell on a terminal, and what it has printed.
 type shell struct {
 	table   *shells
-	box     *sandbox
+	box     *core.Sandbox
 	running string // its id in the registry
 	process *spawn.Process
 	stdio   *spawn.Stdio
 	input   *typist
-	secrets *secrets
+	secrets *core.Redactor
 	ended   chan struct{} // closed when its whole tree and its output have ended
 
 	saving    sync.Mutex // held while the record is written
@@ -51,12 +52,12 @@ type shell struct {
 }
 
 // start starts what a checked request asks for.
-func (t *shells) start(id string, q *wire.OpenShellRequest, cwd filePath, dir beneath.Dir) (*shell, error) {
-	hidden, werr := t.box.secrets(q.RedactValues, q.Redaction...)
+func (t *shells) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir beneath.Dir) (*shell, error) {
+	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
 	}
-	c, werr := t.command(q, t.box.real(cwd))
+	c, werr := t.command(q, t.box.RealPath(cwd))
 	if werr != nil {
 		return nil, werr
 	}
@@ -65,19 +66,19 @@ func (t *shells) start(id string, q *wire.OpenShellRequest, cwd filePath, dir be
 		return nil, wire.Errorf(wire.CodeStart, "cannot open the shell: cannot make its terminal: %v", err)
 	}
 	c.Files, c.DirFD = s.Child[:], dir.FD()
-	p, err := t.box.spawner.Start(c)
+	p, err := t.box.Spawner.Start(c)
 	s.CloseChild()
 	if err != nil {
 		s.CloseAll()
-		return nil, startError(c.Argv[0], c.Dir, err)
+		return nil, core.StartError(c.Argv[0], c.Dir, err)
 	}
 	p.Terminal = s.Terminal
 	sh := &shell{
 		table: t, box: t.box, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
-		running: t.box.running.add("shell", id, p),
+		running: t.box.Running.Add("shell", id, p),
 		input:   newTypist(s.Terminal),
 		output:  textRing{limit: keptOutput},
-		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: unixTime(p.Started)},
+		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.Text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: core.UnixTime(p.Started)},
 	}
 	sh.save()
 	drained := make(chan struct{})
@@ -89,9 +90,9 @@ func (t *shells) start(id string, q *wire.OpenShellRequest, cwd filePath, dir be
 // read keeps what the terminal prints, until it is closed.
 func (s *shell) read(drained chan<- struct{}) {
 	defer close(drained)
-	text := &decoder{dst: s}
-	hiding := s.secrets.writer(text)
-	drain(hiding, s.stdio.Terminal)
+	text := &core.Decoder{Dst: s}
+	hiding := s.secrets.Writer(text)
+	core.Drain(hiding, s.stdio.Terminal)
 	_ = hiding.Close()
 	_ = text.Close()
 }
@@ -116,12 +117,12 @@ func (s *shell) tell() {
 // output.
 func (s *shell) await(drained <-chan struct{}) {
 	<-s.process.Done
-	killed, proved := s.box.trees.Kill(s.process.Mark)
-	s.box.running.remove(s.running)
+	killed, proved := s.box.Trees.Kill(s.process.Mark)
+	s.box.Running.Remove(s.running)
 	s.process.Mark.Close()
 	select {
 	case <-drained:
-	case <-time.After(outputGrace): // something unkillable holds the terminal
+	case <-time.After(core.OutputGrace): // something unkillable holds the terminal
 		_ = s.stdio.Terminal.SetReadDeadline(time.Unix(1, 0))
 		<-drained
 	}
@@ -130,7 +131,7 @@ func (s *shell) await(drained <-chan struct{}) {
 	code := spawn.ExitCode(s.process.Status)
 	s.mu.Lock()
 	s.killed, s.proved = killed, proved
-	s.summary.State, s.summary.ExitCode, s.summary.EndedAt = "stopped", &code, now()
+	s.summary.State, s.summary.ExitCode, s.summary.EndedAt = "stopped", &code, core.Now()
 	s.tell()
 	s.mu.Unlock()
 	s.save()
@@ -140,8 +141,8 @@ func (s *shell) await(drained <-chan struct{}) {
 // told is the summary without what is to be hidden. s.mu is held.
 func (s *shell) told() wire.Shell {
 	r := s.summary
-	r.RedactionMatches, r.Blocked = s.secrets.matches()
-	r.Cwd = wire.Path(s.secrets.text(string(r.Cwd)))
+	r.RedactionMatches, r.Blocked = s.secrets.Matches()
+	r.Cwd = wire.Path(s.secrets.Text(string(r.Cwd)))
 	return r
 }
 
@@ -207,8 +208,8 @@ func (s *shell) awaitOutput(ctx context.Context, end int64) {
 
 // hangUp tells the shell that its terminal is gone.
 func (s *shell) hangUp() {
-	_ = s.box.reaper.Signal(s.process, s.process.PID, unix.SIGHUP)
-	_ = s.box.reaper.Signal(s.process, s.process.PID, unix.SIGCONT) // a stopped one cannot end
+	_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGHUP)
+	_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGCONT) // a stopped one cannot end
 }
 
 // close ends the shell, gently first, and returns when nothing of it is left.
@@ -221,7 +222,7 @@ func (s *shell) close() *wire.CloseShellResult {
 	select {
 	case <-s.ended:
 	case <-timer.C:
-		_ = s.box.reaper.Signal(s.process, s.process.PID, unix.SIGKILL)
+		_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGKILL)
 		select {
 		case <-s.ended:
 		case <-time.After(2 * spawn.KillTimeout): // it cannot be killed, and so is told

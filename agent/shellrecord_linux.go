@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -24,7 +25,7 @@ func (s *shell) save() {
 	}
 	summary := s.describe()
 	if text, err := json.MarshalIndent(summary, "", "  "); err == nil {
-		_ = saveState(s.table.state, recordName(summary.ShellID), text)
+		_ = core.SaveState(s.table.state, recordName(summary.ShellID), text)
 	}
 }
 
@@ -33,7 +34,7 @@ func (s *shell) forget() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.forgotten = true
-	if dir := s.table.state.dir(); dir.Valid() {
+	if dir := s.table.state.Dir(); dir.Valid() {
 		_ = unix.Unlinkat(dir.FD(), recordName(s.describe().ShellID), 0)
 	}
 }
@@ -50,9 +51,9 @@ func sweepShells(dir beneath.Dir) {
 	defer f.Close()
 	var old []string
 	for {
-		names, err := f.Readdirnames(namesAtOnce)
+		names, err := f.Readdirnames(core.NamesAtOnce)
 		for _, name := range names {
-			if strings.HasPrefix(name, statePrefix) || isShellRecord(dir, name) {
+			if strings.HasPrefix(name, core.StatePrefix) || isShellRecord(dir, name) {
 				old = append(old, name)
 			}
 		}
@@ -68,7 +69,7 @@ func sweepShells(dir beneath.Dir) {
 // isShellRecord says whether a file is what save writes.
 func isShellRecord(dir beneath.Dir, name string) bool {
 	id, ok := strings.CutSuffix(name, ".json")
-	if !ok || !stateName(id) {
+	if !ok || !core.StateName(id) {
 		return false
 	}
 	f, err := dir.OpenFile(name, unix.O_RDONLY, 0)

@@ -12,28 +12,30 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
-	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )
 
 // shells are those that were opened and not closed yet.
 type shells struct {
-	box   *sandbox
-	state stateDir // of records
+	box   *core.Sandbox
+	state core.StateDir // of records
 
 	mu   sync.Mutex
 	byID map[string]*shell // nil while one is being opened
 }
 
 // newShells makes a table of shells that keep their records in state.
-func newShells(box *sandbox, state stateDir) *shells { return &shells{box: box, state: state} }
+func newShells(box *core.Sandbox, state core.StateDir) *shells {
+	return &shells{box: box, state: state}
+}
 
 // shellID reads the id of a request.
 func shellID(id string) (string, error) {
 	if id = strings.TrimSpace(id); id == "" {
-		return "", badField("shell_id", "shell_id is required")
+		return "", core.BadField("shell_id", "shell_id is required")
 	}
 	return id, nil
 }
@@ -43,7 +45,7 @@ func (t *shells) take(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, taken := t.byID[id]; taken {
-		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "shell " + pyRepr(id) + " already exists"}
+		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "shell " + core.PyRepr(id) + " already exists"}
 	}
 	if len(t.byID) >= maxShells {
 		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the shell: 32 are open", Hint: "close_shell frees one, also where it has ended"}
@@ -81,7 +83,7 @@ func (t *shells) find(name string) (*shell, error) {
 }
 
 func noShell(id string) error {
-	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "shell " + pyRepr(id) + " does not exist"}
+	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "shell " + core.PyRepr(id) + " does not exist"}
 }
 
 // remove takes a shell out; only one of those who close it at once does.
@@ -105,16 +107,16 @@ func (t *shells) open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !stateName(id) {
-		return nil, badField("shell_id", "shell_id is invalid")
+	if !core.StateName(id) {
+		return nil, core.BadField("shell_id", "shell_id is invalid")
 	}
-	cwd, dir, err := t.box.workingDirectory(string(q.Cwd))
+	cwd, dir, err := t.box.WorkingDirectory(string(q.Cwd))
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
 	if q.Cols < 1 || q.Cols > math.MaxUint16 || q.Rows < 1 || q.Rows > math.MaxUint16 {
-		return nil, badField("cols", "cols and rows must be from 1 to 65535")
+		return nil, core.BadField("cols", "cols and rows must be from 1 to 65535")
 	}
 	if err := t.take(id); err != nil {
 		return nil, err
@@ -128,46 +130,22 @@ func (t *shells) open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
-// workingDirectory opens the cwd of a shell: what begins there begins in what
-// was found, whatever takes its place meanwhile.
-func (box *sandbox) workingDirectory(text string) (filePath, beneath.Dir, error) {
-	p, werr := parsePath(text)
-	if werr != nil {
-		return p, beneath.None, werr
-	}
-	dir, err := box.workspaceDir.Walk(p.names)
-	if err != nil {
-		return p, beneath.None, fileError("open", p, err)
-	}
-	return p, dir, nil
-}
-
 // command is the interactive shell of a request: bash where there is one.
 func (t *shells) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
-	own, werr := commandEnv(q.Env)
+	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
 	}
 	env := map[string]string{"TERM": "xterm-256color"}
-	maps.Copy(env, t.box.env)
+	maps.Copy(env, t.box.Env)
 	maps.Copy(env, map[string]string{"PS1": "pyro$ ", "PROMPT_COMMAND": ""})
 	env["PWD"] = dir
 	maps.Copy(env, own)
-	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-i"}, Dir: dir, Umask: 0o022, TTY: true, Rlimits: t.box.rlimits(nil), Env: asList(env)}
-	if bash, err := lookPath("bash", searchPath(t.box.env), dir); err == nil {
+	c := &clone.Command{Path: "/bin/sh", Argv: []string{"/bin/sh", "-i"}, Dir: dir, Umask: 0o022, TTY: true, Rlimits: t.box.Rlimits(nil), Env: core.AsList(env)}
+	if bash, err := core.LookPath("bash", core.SearchPath(t.box.Env), dir); err == nil {
 		c.Path, c.Argv = bash, []string{bash, "--noprofile", "--norc", "-i"}
 	}
 	return c, nil
-}
-
-// asList is an environment as a program gets it.
-func asList(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for k, v := range env {
-		list = append(list, k+"="+v)
-	}
-	slices.Sort(list)
-	return list
 }
 
 func (t *shells) read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
@@ -176,7 +154,7 @@ func (t *shells) read(ctx context.Context, q *wire.ReadShellRequest) (*wire.Read
 		return nil, err
 	}
 	if q.WaitMS < 0 || q.MaxChars < 0 {
-		return nil, badField("max_chars", "max_chars and wait_ms must not be negative")
+		return nil, core.BadField("max_chars", "max_chars and wait_ms must not be negative")
 	}
 	return sh.look(ctx, q), nil
 }
@@ -219,13 +197,13 @@ func (t *shells) signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, er
 	name := strings.ToUpper(strings.TrimSpace(q.Signal))
 	sig, ok := shellSignals[name]
 	if !ok {
-		return nil, badField("signal", "signal must be one of: HUP, INT, TERM, KILL")
+		return nil, core.BadField("signal", "signal must be one of: HUP, INT, TERM, KILL")
 	}
 	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
-	if !sh.isRunning() || t.box.signalJob(sh.process, sig) != nil {
+	if !sh.isRunning() || t.box.SignalJob(sh.process, sig) != nil {
 		return nil, sh.notRunning()
 	}
 	return &wire.SignalShellResult{Shell: sh.describe(), Signal: name}, nil
@@ -237,7 +215,7 @@ func (t *shells) resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 		return nil, err
 	}
 	if q.Cols < 1 || q.Cols > math.MaxUint16 || q.Rows < 1 || q.Rows > math.MaxUint16 {
-		return nil, badField("cols", "cols and rows must be from 1 to 65535")
+		return nil, core.BadField("cols", "cols and rows must be from 1 to 65535")
 	}
 	if !sh.isRunning() || spawn.Resize(sh.stdio.Terminal, wire.TTY{Rows: uint16(q.Rows), Cols: uint16(q.Cols)}) != nil {
 		return nil, sh.notRunning()

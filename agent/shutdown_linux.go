@@ -44,7 +44,7 @@ func (a *Agent) end() wire.ShutdownResult {
 	a.life.once.Do(func() {
 		close(a.life.ending)
 		a.life.close()
-		a.reaper.Close()
+		a.Reaper.Close()
 		a.life.result = a.endAll()
 	})
 	return a.life.result
@@ -52,23 +52,23 @@ func (a *Agent) end() wire.ShutdownResult {
 
 // endAll ends every descendant of the agent, registered or left behind.
 func (a *Agent) endAll() (res wire.ShutdownResult) {
-	all := a.trees.Everything()
-	for _, e := range a.running.all() {
-		if e.kind == "shell" { // interactive shells ignore TERM
-			e.with(func(p *spawn.Process) { _ = a.reaper.Signal(p, p.PID, unix.SIGHUP) })
+	all := a.Trees.Everything()
+	for _, e := range a.Running.All() {
+		if e.Kind == "shell" { // interactive shells ignore TERM
+			e.With(func(p *spawn.Process) { _ = a.Reaper.Signal(p, p.PID, unix.SIGHUP) })
 		}
 	}
 	deadline := time.Now().Add(endGrace)
-	asked, _, _ := a.trees.Members(all)
+	asked, _, _ := a.Trees.Members(all)
 	for _, p := range asked {
 		_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGTERM, nil, 0)
 		_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGCONT, nil, 0) // what is stopped cannot end
 		unix.Close(p.PIDFD)
 	}
-	if a.trees.Await(all, deadline) {
+	if a.Trees.Await(all, deadline) {
 		res.DeathProved = true
 		return res
 	}
-	res.Killed, res.DeathProved = a.trees.Kill(all)
+	res.Killed, res.DeathProved = a.Trees.Kill(all)
 	return res
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -35,7 +36,7 @@ func (w *workspace) newStage() (*stage, error) {
 }
 
 func newStage(root beneath.Dir) (s *stage, err error) {
-	s = &stage{root: root, name: hiddenName(stagePrefix), dir: beneath.None}
+	s = &stage{root: root, name: core.HiddenName(stagePrefix), dir: beneath.None}
 	if err := unix.Mkdirat(root.FD(), s.name, 0o700); err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func sweepStages(root beneath.Dir) {
 	defer f.Close()
 	for err == nil {
 		var names []string
-		names, err = f.Readdirnames(namesAtOnce)
+		names, err = f.Readdirnames(core.NamesAtOnce)
 		for _, name := range names {
 			if strings.HasPrefix(name, stagePrefix) {
 				sweepStage(root, name)
@@ -108,7 +109,7 @@ func (s *stage) file(content io.Reader, size int64, mode uint32) (string, error)
 	if err != nil {
 		return "", err
 	}
-	err = copyExactly(f, content, size)
+	err = core.CopyExactly(f, content, size)
 	return name, errors.Join(err, f.Close())
 }
 
@@ -251,7 +252,7 @@ func exchange(from int, name string, to int, base string) error {
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err
 	}
-	old := hiddenName(writePrefix)
+	old := core.HiddenName(writePrefix)
 	if err := unix.Linkat(to, base, from, old, 0); err != nil {
 		return err
 	}
@@ -264,7 +265,7 @@ func exchange(from int, name string, to int, base string) error {
 
 // copy makes a copy of what is staged in the directory itself.
 func (c *changes) copy(staged string, dir beneath.Dir, m *tarMember) (string, error) {
-	name := hiddenName(stagePrefix)
+	name := core.HiddenName(stagePrefix)
 	if m.kind == wire.TypeSymlink {
 		target, err := c.stage.dir.Readlink(staged)
 		if err != nil {
@@ -284,7 +285,7 @@ func (c *changes) copy(staged string, dir beneath.Dir, m *tarMember) (string, er
 	if err != nil {
 		return "", err
 	}
-	err = copyExactly(to, from, m.size)
+	err = core.CopyExactly(to, from, m.size)
 	if err = errors.Join(err, to.Close()); err != nil {
 		_ = unix.Unlinkat(dir.FD(), name, 0)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -48,15 +49,6 @@ type Config struct {
 	Init bool
 }
 
-// hinted is an error with advice.
-type hinted struct {
-	error
-	hint string
-}
-
-// withHint returns err with advice on what to do about it.
-func withHint(err error, advice string) error { return hinted{err, advice} }
-
 // Standalone serves until it is told to end. It returns the exit status.
 func Standalone(c Config) int {
 	a, err := newStandalone(c)
@@ -77,8 +69,8 @@ func Standalone(c Config) int {
 // CannotStart reports on standard error why an agent did not start.
 func CannotStart(err error) {
 	fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\n", err)
-	if h, ok := err.(hinted); ok { //nolint:errorlint // it is never wrapped
-		fmt.Fprintf(os.Stderr, "paddock-agent: hint: %s\n", h.hint)
+	if h, ok := err.(core.Hinted); ok { //nolint:errorlint // it is never wrapped
+		fmt.Fprintf(os.Stderr, "paddock-agent: hint: %s\n", h.Hint)
 	}
 }
 
@@ -106,7 +98,7 @@ func newStandalone(c Config) (*Agent, error) {
 		if *dir, err = filepath.Abs(*dir); err != nil {
 			return nil, err
 		}
-		if state[i], err = openState(*dir); err != nil {
+		if state[i], err = core.OpenState(*dir); err != nil {
 			return nil, err
 		}
 	}
@@ -117,19 +109,19 @@ func newStandalone(c Config) (*Agent, error) {
 	if failed != nil {
 		err := errors.New(failed.Cause)
 		if failed.Hint != "" {
-			err = withHint(err, failed.Hint)
+			err = core.WithHint(err, failed.Hint)
 		}
 		return nil, err
 	}
-	box := &sandbox{
-		spawner:      s,
-		reaper:       s.Reaper,
-		trees:        s.Trees,
-		env:          env,
-		workspace:    c.Workspace,
-		workspaceDir: files,
+	box := &core.Sandbox{
+		Spawner:      s,
+		Reaper:       s.Reaper,
+		Trees:        s.Trees,
+		Env:          env,
+		Workspace:    c.Workspace,
+		WorkspaceDir: files,
 	}
-	a := newAgent(box, &workspace{dir: files}, secretsAt(c.SecretRoot, &box.vault), stateAt(state[0]), stateAt(state[1]))
+	a := newAgent(box, &workspace{dir: files}, secretsAt(c.SecretRoot, &box.Vault), core.StateAt(state[0]), core.StateAt(state[1]))
 	a.token, a.life = token, newLife()
 	return a, nil
 }
@@ -138,7 +130,7 @@ func newStandalone(c Config) (*Agent, error) {
 func settle(asInit bool) error {
 	if asInit {
 		if os.Getpid() != 1 {
-			return withHint(fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
+			return core.WithHint(fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
 				"start it as the machine's init (init=… on the kernel's command line), or leave --init out")
 		}
 		if err := mountMissing(); err != nil {
@@ -213,7 +205,7 @@ func readToken(path string) ([]byte, error) {
 	}
 	token := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if token == "" {
-		return nil, withHint(fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > "+path)
+		return nil, core.WithHint(fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > "+path)
 	}
 	return []byte(token), nil
 }
@@ -236,7 +228,7 @@ func baseEnvironment(extra []string) (map[string]string, error) {
 	for _, text := range extra {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" || strings.IndexByte(text, 0) >= 0 {
-			return nil, withHint(fmt.Errorf("%q is no environment variable", text), "write --env NAME=VALUE")
+			return nil, core.WithHint(fmt.Errorf("%q is no environment variable", text), "write --env NAME=VALUE")
 		}
 		env[name] = value
 	}
@@ -271,4 +263,17 @@ func account(uid int) (name, home, shell string) {
 		break
 	}
 	return name, home, shell
+}
+
+// openWorkspace opens the workspace, and makes it where there is none. It may
+// be anybody's: what is in it is the clients'.
+func openWorkspace(path string) (beneath.Dir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return beneath.Dir{}, fmt.Errorf("cannot make the workspace: %w", err)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return beneath.Dir{}, core.RootError(path, err)
+	}
+	return beneath.FromFD(fd), nil
 }

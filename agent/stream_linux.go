@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -16,8 +17,8 @@ import (
 // execStreamed runs a command whose streams are frames on conn, but for the
 // outputs that the client has given. It returns
 // when the command has ended and its client has been told, or is gone.
-func execStreamed(ctx context.Context, box *sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
-	x, werr := box.startRun(r, true, outputs)
+func execStreamed(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
+	x, werr := startRun(box, r, true, outputs)
 	if werr != nil {
 		return werr
 	}

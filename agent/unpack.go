@@ -14,6 +14,7 @@ import (
 
 	"github.com/ulikunitz/xz"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -70,7 +71,7 @@ func badArchive(err error) error {
 	if errors.As(err, &werr) {
 		return werr
 	}
-	return badField("archive", "cannot read the archive: "+err.Error())
+	return core.BadField("archive", "cannot read the archive: "+err.Error())
 }
 
 func tooLarge(text string) error {
@@ -168,7 +169,7 @@ func newMember(h *tar.Header) (*tarMember, error) {
 	m.names, ok = beneath.Clean(clean)
 	switch {
 	case clean == "":
-		return nil, badField("archive", "archive member path is empty")
+		return nil, core.BadField("archive", "archive member path is empty")
 	case clean[0] == '/':
 		return refuse("absolute archive member paths are not allowed")
 	case ok && len(m.names) == 0:
@@ -176,7 +177,7 @@ func newMember(h *tar.Header) (*tarMember, error) {
 			Hint: "archive what is in the directory, not the directory itself: tar -c *, not tar -c ."}
 	case !ok:
 		return refuse("unsafe archive member path")
-	case len(m.names) > maxDepth || slices.ContainsFunc(m.names, func(name string) bool { return len(name) > maxFileName }):
+	case len(m.names) > maxDepth || slices.ContainsFunc(m.names, func(name string) bool { return len(name) > core.MaxFileName }):
 		return refuse("archive member path is too long")
 	}
 	switch h.Typeflag {
@@ -222,8 +223,8 @@ func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, 
 		return 0, badArchive(err)
 	}
 	// A client that announced more than it sends may have meant more.
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := core.Buffers.Get().(*[]byte)
+	defer core.Buffers.Put(buf)
 	for err == nil {
 		_, err = body.Read(*buf)
 	}

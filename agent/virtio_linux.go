@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
 )
 
@@ -51,7 +52,7 @@ func virtioPort(name string) (string, error) {
 			return "/dev/" + filepath.Base(filepath.Dir(file)), nil
 		}
 	}
-	return "", withHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
+	return "", core.WithHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
 		"the names of its ports are in "+virtioPorts+"/*/name")
 }
 

@@ -9,12 +9,14 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
 )
 
 // defaultPort is where guest agents listen.
 const defaultPort = 5005
 
-var errNoVsock = withHint(errors.New("AF_VSOCK is unavailable"),
+var errNoVsock = core.WithHint(errors.New("AF_VSOCK is unavailable"),
 	"the kernel lacks CONFIG_VSOCKETS, or the machine a vsock device; --listen unix:///PATH serves without")
 
 // listenVsock takes connections from the given peers: none means the host
@@ -24,7 +26,7 @@ func listenVsock(text string, peers []uint32) (net.Listener, error) {
 	if text != "" {
 		n, err := strconv.ParseUint(text[1:], 10, 32)
 		if text[0] != ':' || err != nil || n == unix.VMADDR_PORT_ANY {
-			return nil, withHint(fmt.Errorf("cannot listen on vsock://%s: it is no port", text), addressHint)
+			return nil, core.WithHint(fmt.Errorf("cannot listen on vsock://%s: it is no port", text), addressHint)
 		}
 		port = uint32(n)
 	}

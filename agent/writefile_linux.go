@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -22,7 +23,7 @@ const (
 
 func (w *workspace) writeText(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFileResult, error) {
 	if len(q.Text) > wire.MaxFileText {
-		return nil, badField("text", fmt.Sprintf("text must be at most %d bytes when encoded as UTF-8", wire.MaxFileText))
+		return nil, core.BadField("text", fmt.Sprintf("text must be at most %d bytes when encoded as UTF-8", wire.MaxFileText))
 	}
 	return w.replace(q.Path, q.Mode, strings.NewReader(q.Text), int64(len(q.Text)))
 }
@@ -40,20 +41,20 @@ func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 	if err := checkMode(mode); err != nil {
 		return nil, err
 	}
-	p, werr := parsePath(string(path))
+	p, werr := core.ParsePath(string(path))
 	if werr != nil {
 		return nil, werr
 	}
-	notRegular := &wire.Error{Code: wire.CodeConflict, Object: p.text, Message: "workspace file write only supports regular file targets"}
-	if len(p.names) == 0 {
+	notRegular := &wire.Error{Code: wire.CodeConflict, Object: p.Text, Message: "workspace file write only supports regular file targets"}
+	if len(p.Names) == 0 {
 		return nil, notRegular
 	}
 	dir, err := w.parentOf(p, func(names []string) (beneath.Dir, error) { return w.dir.MakeAll(names, defaultDirMode, nil) })
 	if err != nil {
-		return nil, fileError("write", p, err)
+		return nil, core.FileError("write", p, err)
 	}
 	defer dir.Close()
-	old, err := dir.Lstat(p.base())
+	old, err := dir.Lstat(p.Base())
 	exists := err == nil
 	switch {
 	case exists && typeOf(old) == wire.TypeOther:
@@ -61,7 +62,7 @@ func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 	case exists && typeOf(old) != wire.TypeFile:
 		return nil, notRegular
 	case !exists && !errors.Is(err, unix.ENOENT):
-		return nil, fileError("write", p, err)
+		return nil, core.FileError("write", p, err)
 	}
 	n := newFile{mode: defaultFileMode, owner: -1, group: -1}
 	if exists {
@@ -70,14 +71,14 @@ func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 	if mode != nil {
 		n.mode = *mode
 	}
-	if err := n.write(dir, p.base(), content, size); err != nil {
+	if err := n.write(dir, p.Base(), content, size); err != nil {
 		var sent *wire.Error
 		if errors.As(err, &sent) {
 			return nil, sent // the client's body ended early
 		}
-		return nil, fileError("write", p, err)
+		return nil, core.FileError("write", p, err)
 	}
-	return &wire.WriteFileResult{Path: wire.Path(p.text), SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
+	return &wire.WriteFileResult{Path: wire.Path(p.Text), SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
 }
 
 // newFile is a file that is about to replace another, whose owner it keeps
@@ -88,7 +89,7 @@ type newFile struct {
 }
 
 func (n *newFile) write(dir beneath.Dir, name string, content io.Reader, size int64) (err error) {
-	temp := hiddenName(writePrefix)
+	temp := core.HiddenName(writePrefix)
 	f, err := dir.OpenFile(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (n *newFile) write(dir beneath.Dir, name string, content io.Reader, size in
 }
 
 func (n *newFile) fill(f *os.File, content io.Reader, size int64) error {
-	if err := copyExactly(f, content, size); err != nil {
+	if err := core.CopyExactly(f, content, size); err != nil {
 		return err
 	}
 	fd := int(f.Fd())

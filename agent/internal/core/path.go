@@ -1,4 +1,4 @@
-package agent
+package core
 
 import (
 	"strings"
@@ -10,31 +10,31 @@ import (
 // only, since paths are walked name by name.
 const maxPath = 64 << 10
 
-// maxFileName is the kernel's bound of a name, in bytes (NAME_MAX).
-const maxFileName = 255
+// MaxFileName is the kernel's bound of a name, in bytes (NAME_MAX).
+const MaxFileName = 255
 
-// filePath is a path below the workspace.
-type filePath struct {
-	text  string   // normalized and absolute, as answers give it
-	names []string // below the workspace; none is the workspace itself
+// Path is a path below the workspace.
+type Path struct {
+	Text  string   // normalized and absolute, as answers give it
+	Names []string // below the workspace; none is the workspace itself
 }
 
-// base is the last name, "" for the workspace itself.
-func (p filePath) base() string {
-	if len(p.names) == 0 {
+// Base is the last name, "" for the workspace itself.
+func (p Path) Base() string {
+	if len(p.Names) == 0 {
 		return ""
 	}
-	return p.names[len(p.names)-1]
+	return p.Names[len(p.Names)-1]
 }
 
-// parent gives the names of the directory that p is in.
-func (p filePath) parent() []string { return p.names[:max(0, len(p.names)-1)] }
+// Parent gives the names of the directory that p is in.
+func (p Path) Parent() []string { return p.Names[:max(0, len(p.Names)-1)] }
 
-// parsePath reads a path of the protocol: absolute below /workspace, or
+// ParsePath reads a path of the protocol: absolute below /workspace, or
 // relative to it.
-func parsePath(text string) (filePath, *wire.Error) {
-	outside := func(reason string) (filePath, *wire.Error) {
-		return filePath{}, &wire.Error{Code: wire.CodeBadRequest, Object: text, Message: reason}
+func ParsePath(text string) (Path, *wire.Error) {
+	outside := func(reason string) (Path, *wire.Error) {
+		return Path{}, &wire.Error{Code: wire.CodeBadRequest, Object: text, Message: reason}
 	}
 	text = strings.TrimSpace(text)
 	switch {
@@ -58,7 +58,7 @@ func parsePath(text string) (filePath, *wire.Error) {
 		case "..":
 			return outside("destination must stay inside /workspace")
 		default:
-			if len(name) > maxFileName { // before a parent is made for it
+			if len(name) > MaxFileName { // before a parent is made for it
 				return outside("destination has a name of more than 255 bytes")
 			}
 			names = append(names, name)
@@ -70,13 +70,13 @@ func parsePath(text string) (filePath, *wire.Error) {
 		}
 		names = names[1:]
 	}
-	return filePath{text: told(names), names: names}, nil
+	return Path{Text: PathText(names), Names: names}, nil
 }
 
-// told is a path as answers give it. White space at its end would be dropped
+// PathText is a path as answers give it. White space at its end would be dropped
 // on the way back, and the path lead to another file: it is kept from that by
 // a name that stands for nothing.
-func told(names []string) string {
+func PathText(names []string) string {
 	text := strings.Join(append([]string{"/workspace"}, names...), "/")
 	if strings.TrimSpace(text) != text {
 		return text + "/."

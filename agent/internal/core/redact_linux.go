@@ -1,4 +1,4 @@
-package agent
+package core
 
 import (
 	"errors"
@@ -12,33 +12,33 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// vault holds the values of the installed secrets. What it is asked to hide
+// Vault holds the values of the installed secrets. What it is asked to hide
 // stays hidden: values of an earlier set are still looked for in what began
 // while they were installed.
-type vault struct {
+type Vault struct {
 	mu      sync.Mutex
 	values  []string
 	version int // counts changes
 }
 
-// set replaces the values.
-func (v *vault) set(values []string) {
+// Set replaces the values.
+func (v *Vault) Set(values []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.values = values
 	v.version++
 }
 
-func (v *vault) get() (values []string, version int) {
+func (v *Vault) Get() (values []string, version int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.values, v.version
 }
 
-// secrets are the values that one request wants to be hidden, and those of
+// Redactor are the values that one request wants to be hidden, and those of
 // the vault, as they are now; and the request's rules for what else is.
-type secrets struct {
-	vault *vault
+type Redactor struct {
+	vault *Vault
 	extra []string
 	rules []redact.Rule
 
@@ -47,12 +47,12 @@ type secrets struct {
 	version int
 	set     *redact.Set
 	plain   *redact.Set                         // without rules
-	counts  map[*hidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
+	counts  map[*HidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
 	blocked string                              // the rule that ended an output first
 }
 
-// checkSecrets refuses values that leave no room for as many others.
-func checkSecrets(values []string) error {
+// CheckSecrets refuses values that leave no room for as many others.
+func CheckSecrets(values []string) error {
 	total := 0
 	for _, v := range values {
 		total += len(v)
@@ -67,13 +67,13 @@ func checkSecrets(values []string) error {
 	return err
 }
 
-// secrets begins to hide values, and what rules say. It refuses more of them
+// Redactor begins to hide values, and what rules say. It refuses more of them
 // than can be hidden, and rules that cannot be followed.
-func (box *sandbox) secrets(extra []string, rules ...wire.RedactRule) (*secrets, *wire.Error) {
-	if err := checkSecrets(extra); err != nil {
+func (box *Sandbox) Redactor(extra []string, rules ...wire.RedactRule) (*Redactor, *wire.Error) {
+	if err := CheckSecrets(extra); err != nil {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
 	}
-	s := &secrets{vault: &box.vault, extra: extra, version: -1}
+	s := &Redactor{vault: &box.Vault, extra: extra, version: -1}
 	for _, r := range rules {
 		s.rules = append(s.rules, redact.Rule(r))
 	}
@@ -98,10 +98,10 @@ func ruleError(err error) *wire.Error {
 }
 
 // current is the set to look for now, and its version.
-func (s *secrets) current() (*redact.Set, int) {
+func (s *Redactor) current() (*redact.Set, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	installed, version := s.vault.get()
+	installed, version := s.vault.Get()
 	if version == s.version {
 		return s.set, version
 	}
@@ -121,20 +121,20 @@ func (s *secrets) current() (*redact.Set, int) {
 	return set, version
 }
 
-// any says whether there is something to hide.
-func (s *secrets) any() bool {
+// Any says whether there is something to hide.
+func (s *Redactor) Any() bool {
 	set, _ := s.current()
 	return set != nil
 }
 
-// text hides in a whole text.
-func (s *secrets) text(text string) string {
+// Text hides in a whole text.
+func (s *Redactor) Text(text string) string {
 	set, _ := s.current()
 	return set.Text(text)
 }
 
-// onlyValues hides in a text what rules have seen already.
-func (s *secrets) onlyValues(text string) string {
+// OnlyValues hides in a text what rules have seen already.
+func (s *Redactor) OnlyValues(text string) string {
 	s.current()
 	s.mu.Lock()
 	plain := s.plain
@@ -142,9 +142,9 @@ func (s *secrets) onlyValues(text string) string {
 	return plain.Text(text)
 }
 
-// matches says how often rules have matched in all writers so far, and which
+// Matches says how often rules have matched in all writers so far, and which
 // one ended an output.
-func (s *secrets) matches() (wire.RedactCounts, string) {
+func (s *Redactor) Matches() (wire.RedactCounts, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var sum wire.RedactCounts
@@ -159,41 +159,41 @@ func (s *secrets) matches() (wire.RedactCounts, string) {
 	return sum, s.blocked
 }
 
-// writer hides the values in a stream. It must be closed.
-func (s *secrets) writer(dst io.Writer) *hidingWriter {
+// Writer hides the values in a stream. It must be closed.
+func (s *Redactor) Writer(dst io.Writer) *HidingWriter {
 	set, version := s.current()
-	return &hidingWriter{secrets: s, version: version, w: redact.NewWriter(set, dst)}
+	return &HidingWriter{secrets: s, version: version, W: redact.NewWriter(set, dst)}
 }
 
-// hidingWriter follows changes of the vault.
-type hidingWriter struct {
-	secrets *secrets
+// HidingWriter follows changes of the vault.
+type HidingWriter struct {
+	secrets *Redactor
 	version int
-	w       *redact.Writer
+	W       *redact.Writer
 	total   int64 // of matches that secrets know of
 }
 
-func (h *hidingWriter) Write(p []byte) (int, error) {
+func (h *HidingWriter) Write(p []byte) (int, error) {
 	if set, version := h.secrets.current(); version != h.version {
 		h.version = version
-		if err := h.w.Use(set); err != nil {
+		if err := h.W.Use(set); err != nil {
 			return 0, err
 		}
 	}
-	n, err := h.w.Write(p)
+	n, err := h.W.Write(p)
 	h.note()
 	return n, err
 }
 
-func (h *hidingWriter) Close() error {
-	err := h.w.Close()
+func (h *HidingWriter) Close() error {
+	err := h.W.Close()
 	h.note()
 	h.secrets.closed(h)
 	return err
 }
 
 // closed keeps a writer's counts, and not the writer.
-func (s *secrets) closed(h *hidingWriter) {
+func (s *Redactor) closed(h *HidingWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, n := range s.counts[h] {
@@ -206,37 +206,37 @@ func (s *secrets) closed(h *hidingWriter) {
 }
 
 // note lets secrets know of new matches.
-func (h *hidingWriter) note() {
-	total := h.w.Matches()
+func (h *HidingWriter) note() {
+	total := h.W.Matches()
 	if total == h.total {
 		return
 	}
 	h.total = total
 	counts := wire.RedactCounts{}
-	h.w.Counts(counts)
+	h.W.Counts(counts)
 	s := h.secrets
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts == nil {
-		s.counts = map[*hidingWriter]wire.RedactCounts{}
+		s.counts = map[*HidingWriter]wire.RedactCounts{}
 	}
 	s.counts[h] = counts
 	if s.blocked == "" {
-		s.blocked = h.w.Blocked()
+		s.blocked = h.W.Blocked()
 	}
 }
 
-// hidden is an error without the values of the vault and of extra, and what
+// HideError is an error without the values of the vault and of extra, and what
 // rules hide. Where those cannot be hidden, nothing else is told.
-func (box *sandbox) hidden(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
-	s, bad := box.secrets(extra, rules...)
+func (box *Sandbox) HideError(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
+	s, bad := box.Redactor(extra, rules...)
 	if bad != nil {
 		return bad
 	}
-	if !s.any() {
+	if !s.Any() {
 		return err
 	}
 	clean := *err
-	clean.Message, clean.Object = s.text(err.Message), s.text(err.Object)
+	clean.Message, clean.Object = s.Text(err.Message), s.Text(err.Object)
 	return &clean
 }

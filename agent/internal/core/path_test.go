@@ -1,4 +1,4 @@
-package agent
+package core
 
 import (
 	"slices"
@@ -19,28 +19,28 @@ func FuzzParsePath(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePath(text)
+		p, err := ParsePath(text)
 		if err != nil {
-			if err.Code != wire.CodeBadRequest || err.Message == "" || len(err.Object) > maxPath || p.names != nil {
+			if err.Code != wire.CodeBadRequest || err.Message == "" || len(err.Object) > maxPath || p.Names != nil {
 				t.Fatalf("%q: %#v, %#v", text, p, err)
 			}
 			return
 		}
-		for _, name := range p.names {
-			if name == "" || name == "." || name == ".." || len(name) > maxFileName || strings.ContainsAny(name, "/\x00") {
+		for _, name := range p.Names {
+			if name == "" || name == "." || name == ".." || len(name) > MaxFileName || strings.ContainsAny(name, "/\x00") {
 				t.Fatalf("%q has the name %q", text, name)
 			}
 		}
-		if want := strings.Join(append([]string{"/workspace"}, p.names...), "/"); p.text != want && p.text != want+"/." {
-			t.Fatalf("%q is told as %q, want %q", text, p.text, want)
+		if want := strings.Join(append([]string{"/workspace"}, p.Names...), "/"); p.Text != want && p.Text != want+"/." {
+			t.Fatalf("%q is told as %q, want %q", text, p.Text, want)
 		}
-		if !slices.Equal(append(slices.Clone(p.parent()), p.names[len(p.parent()):]...), p.names) || p.base() != "" && p.base() != p.names[len(p.names)-1] {
-			t.Fatalf("%q: %q in %q", text, p.base(), p.parent())
+		if !slices.Equal(append(slices.Clone(p.Parent()), p.Names[len(p.Parent()):]...), p.Names) || p.Base() != "" && p.Base() != p.Names[len(p.Names)-1] {
+			t.Fatalf("%q: %q in %q", text, p.Base(), p.Parent())
 		}
 		// A told path leads to the same file.
-		if again, err := parsePath(p.text); len(p.text) <= maxPath &&
-			(err != nil || again.text != p.text || !slices.Equal(again.names, p.names)) {
-			t.Fatalf("%q was told as %q, which is %#v, %v", text, p.text, again, err)
+		if again, err := ParsePath(p.Text); len(p.Text) <= maxPath &&
+			(err != nil || again.Text != p.Text || !slices.Equal(again.Names, p.Names)) {
+			t.Fatalf("%q was told as %q, which is %#v, %v", text, p.Text, again, err)
 		}
 	})
 }

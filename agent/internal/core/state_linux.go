@@ -1,6 +1,7 @@
-package agent
+package core
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -13,13 +14,13 @@ import (
 	"github.com/paddock-dev/paddock/internal/beneath"
 )
 
-// stateDir is a directory for the state of shells or services, which only the
+// StateDir is a directory for the state of shells or services, which only the
 // agent uses. It is opened when it is first needed.
-type stateDir func() (beneath.Dir, error)
+type StateDir func() (beneath.Dir, error)
 
-// dir is the directory, None where it cannot be had: shells and services go on
+// Dir is the directory, None where it cannot be had: shells and services go on
 // without.
-func (d stateDir) dir() beneath.Dir {
+func (d StateDir) Dir() beneath.Dir {
 	dir, err := d()
 	if err != nil {
 		return beneath.None
@@ -27,22 +28,22 @@ func (d stateDir) dir() beneath.Dir {
 	return dir
 }
 
-// stateAt is a directory that is open already.
-func stateAt(dir beneath.Dir) stateDir {
+// StateAt is a directory that is open already.
+func StateAt(dir beneath.Dir) StateDir {
 	return func() (beneath.Dir, error) { return dir, nil }
 }
 
-// openOnce opens a directory when it is first needed.
-func openOnce(path string) stateDir {
+// OpenOnce opens a directory when it is first needed.
+func OpenOnce(path string) StateDir {
 	return sync.OnceValues(func() (beneath.Dir, error) { return beneath.Open(path) })
 }
 
 // maxState bounds the file system of the agent's own state inside walls.
 const maxState = 256 << 20
 
-// hiddenState makes directories in a file system that nothing inside the
+// HiddenState makes directories in a file system that nothing inside the
 // walls can name: commands have the agent's identity there.
-func hiddenState(names ...string) []stateDir {
+func HiddenState(names ...string) []StateDir {
 	root := sync.OnceValues(func() (beneath.Dir, error) {
 		fd, err := confine.DetachedTmpfs(maxState)
 		if err != nil {
@@ -50,7 +51,7 @@ func hiddenState(names ...string) []stateDir {
 		}
 		return beneath.FromFD(fd), nil
 	})
-	dirs := make([]stateDir, len(names))
+	dirs := make([]StateDir, len(names))
 	for i, name := range names {
 		dirs[i] = sync.OnceValues(func() (beneath.Dir, error) {
 			at, err := root()
@@ -63,18 +64,18 @@ func hiddenState(names ...string) []stateDir {
 	return dirs
 }
 
-// stateBelow makes directories in one of the host's that commands cannot reach.
-func stateBelow(dir string, names ...string) []stateDir {
-	dirs := make([]stateDir, len(names))
+// StateBelow makes directories in one of the host's that commands cannot reach.
+func StateBelow(dir string, names ...string) []StateDir {
+	dirs := make([]StateDir, len(names))
 	for i, name := range names {
-		dirs[i] = sync.OnceValues(func() (beneath.Dir, error) { return openState(filepath.Join(dir, name)) })
+		dirs[i] = sync.OnceValues(func() (beneath.Dir, error) { return OpenState(filepath.Join(dir, name)) })
 	}
 	return dirs
 }
 
-// stateName says whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}: the
+// StateName says whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}: the
 // beginning of a file's name, and nothing else.
-func stateName(name string) bool {
+func StateName(name string) bool {
 	for i, c := range []byte(name) {
 		plain := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
 		if !plain && (i == 0 || c != '.' && c != '_' && c != '-') {
@@ -84,16 +85,16 @@ func stateName(name string) bool {
 	return name != "" && len(name) <= 64
 }
 
-// statePrefix begins the name of a file that is being written.
-const statePrefix = ".new-"
+// StatePrefix begins the name of a file that is being written.
+const StatePrefix = ".new-"
 
-// saveState replaces a small file, whole or not at all.
-func saveState(at stateDir, name string, text []byte) error {
+// SaveState replaces a small file, whole or not at all.
+func SaveState(at StateDir, name string, text []byte) error {
 	dir, err := at()
 	if err != nil {
 		return err
 	}
-	temp := hiddenName(statePrefix)
+	temp := HiddenName(StatePrefix)
 	f, err := dir.OpenFile(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -111,32 +112,19 @@ func saveState(at stateDir, name string, text []byte) error {
 	return err
 }
 
-// openWorkspace opens the workspace, and makes it where there is none. It may
-// be anybody's: what is in it is the clients'.
-func openWorkspace(path string) (beneath.Dir, error) {
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return beneath.Dir{}, fmt.Errorf("cannot make the workspace: %w", err)
-	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return beneath.Dir{}, rootError(path, err)
-	}
-	return beneath.FromFD(fd), nil
-}
-
-// openState opens a directory that only the agent uses, and makes it where
+// OpenState opens a directory that only the agent uses, and makes it where
 // there is none. What somebody else made could be watched, or changed.
-func openState(path string) (beneath.Dir, error) {
+func OpenState(path string) (beneath.Dir, error) {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = os.Mkdir(path, 0o700)
 	}
 	if err != nil && !os.IsExist(err) {
-		return beneath.Dir{}, withHint(fmt.Errorf("cannot make %s: %w", path, err), rootHint)
+		return beneath.Dir{}, WithHint(fmt.Errorf("cannot make %s: %w", path, err), rootHint)
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return beneath.Dir{}, rootError(path, err)
+		return beneath.Dir{}, RootError(path, err)
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && int(st.Uid) != os.Geteuid() {
@@ -147,17 +135,23 @@ func openState(path string) (beneath.Dir, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return beneath.Dir{}, rootError(path, err)
+		return beneath.Dir{}, RootError(path, err)
 	}
 	return beneath.FromFD(fd), nil
 }
 
-func rootError(path string, err error) error {
+func RootError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("it is no directory of its own (a symbolic link is none)")
 	}
-	return withHint(fmt.Errorf("cannot use %s: %w", path, err), rootHint)
+	return WithHint(fmt.Errorf("cannot use %s: %w", path, err), rootHint)
 }
 
 const rootHint = "name another directory: --workspace, --shell-root, --service-root and --secret-root; " +
 	"without these an ordinary user's agent keeps its state below $XDG_RUNTIME_DIR where that is set"
+
+// HiddenName is a name that nobody else uses, for what is being made.
+func HiddenName(prefix string) string { return prefix + rand.Text() }
+
+// NamesAtOnce is how many names of a directory are read at a time.
+const NamesAtOnce = 1024
