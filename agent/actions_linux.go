@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -22,19 +23,19 @@ func (a *Agent) table() map[string]handler {
 		wire.Hello.Name: plain(a.hello),
 		wire.Exec.Name:  (*Agent).answerExec,
 
-		wire.ExtractArchive.Name: upload("archive", a.files.extract),
-		wire.InstallSecrets.Name: upload("archive", a.secrets.install),
-		wire.ExportArchive.Name:  download(a.files.export),
+		wire.ExtractArchive.Name: upload("archive", a.files.Extract),
+		wire.InstallSecrets.Name: upload("archive", a.secrets.Install),
+		wire.ExportArchive.Name:  download(a.files.Export),
 
-		wire.ListWorkspace.Name:       plain(a.files.list),
-		wire.ReadWorkspaceFile.Name:   plain(a.files.readText),
-		wire.WriteWorkspaceFile.Name:  plain(a.files.writeText),
-		wire.DeleteWorkspacePath.Name: plain(a.files.delete),
-		wire.ReadFile.Name:            download(a.files.read),
-		wire.WriteFile.Name:           upload("content", a.files.write),
-		wire.Stat.Name:                plain(a.files.stat),
-		wire.Mkdir.Name:               plain(a.files.mkdir),
-		wire.Move.Name:                plain(a.files.move),
+		wire.ListWorkspace.Name:       plain(a.files.List),
+		wire.ReadWorkspaceFile.Name:   plain(a.files.ReadText),
+		wire.WriteWorkspaceFile.Name:  plain(a.files.WriteText),
+		wire.DeleteWorkspacePath.Name: plain(a.files.Delete),
+		wire.ReadFile.Name:            download(a.files.Read),
+		wire.WriteFile.Name:           upload("content", a.files.Write),
+		wire.Stat.Name:                plain(a.files.Stat),
+		wire.Mkdir.Name:               plain(a.files.Mkdir),
+		wire.Move.Name:                plain(a.files.Move),
 		wire.SearchFiles.Name: waiting(func(ctx context.Context, q *wire.SearchRequest) (*wire.SearchResult, error) {
 			return searchFiles(ctx, a.files, q)
 		}),
@@ -196,7 +197,7 @@ func (b *bodyReader) drain() bool {
 func download[Q, R any, P interface {
 	*R
 	BodySize() int64
-}](do func(*Q) (P, body, error)) handler {
+}](do func(*Q) (P, files.Body, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
@@ -211,15 +212,9 @@ func download[Q, R any, P interface {
 			return false
 		}
 		out := &bodyWriter{conn: c.conn, left: r.BodySize()}
-		err = body.send(out)
+		err = body.Send(out)
 		return err == nil && out.left == 0 && c.head.KeepAlive
 	}
-}
-
-// body is what follows a header.
-type body interface {
-	send(io.Writer) error
-	io.Closer
 }
 
 var errBodyTooLong = errors.New("the body is longer than its header says")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -28,8 +29,8 @@ const (
 // Agent serves the clients of one sandbox.
 type Agent struct {
 	*core.Sandbox
-	files    *workspace
-	secrets  *secretRoot
+	files    *files.Workspace
+	secrets  *files.Secrets
 	shells   *shells
 	sessions *sessions
 	services *services
@@ -46,7 +47,7 @@ type Agent struct {
 
 // newAgent makes an agent that commands of box, with the state of shells and
 // services in directories of their own.
-func newAgent(box *core.Sandbox, files *workspace, secrets *secretRoot, shellState, serviceState core.StateDir) *Agent {
+func newAgent(box *core.Sandbox, files *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
 	a := &Agent{Sandbox: box, files: files, secrets: secrets,
 		shells: newShells(box, shellState), sessions: newSessions(box), services: newServices(box, serviceState)}
 	a.actions = a.table()

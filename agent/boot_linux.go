@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -120,12 +121,12 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	if err != nil {
 		return nil, answer
 	}
-	files, werr := beneath.Open(boot.Plan.Workspace)
+	dir, werr := beneath.Open(boot.Plan.Workspace)
 	if werr != nil {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
 		return nil, answer
 	}
-	state, secrets := core.HiddenState("shells", "services"), secretPath
+	state, secrets := core.HiddenState("shells", "services"), files.SecretPath
 	if boot.Plan.Scratch != "" {
 		state = core.StateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
 		secrets = filepath.Join(boot.Plan.Scratch, confine.ScratchSecrets, "set")
@@ -138,13 +139,13 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		OwnPath:      true,
 		Limits:       boot.Plan.Rlimits,
 		Workspace:    boot.Plan.Workspace,
-		WorkspaceDir: files,
+		WorkspaceDir: dir,
 	}
-	a := newAgent(box, &workspace{dir: files, copies: map[string]string{}}, secretsAt(secrets, &box.Vault), state[0], state[1])
+	a := newAgent(box, &files.Workspace{Dir: dir, Copies: map[string]string{}}, files.SecretsAt(secrets, &box.Vault), state[0], state[1])
 	a.isolation = boot.Plan.Isolation(skipped)
 	for _, s := range boot.Plan.Setup {
 		if s.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(s.Do) && e.Object == s.Target }) {
-			a.files.copies[s.Target] = s.Source
+			a.files.Copies[s.Target] = s.Source
 		}
 	}
 	return a, answer

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
@@ -249,9 +250,9 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 	if g.Secrets != "" {
 		secrets = g.Secrets
 	}
-	root := secretsAt(secrets, &box.Vault)
-	root.shown = secrets
-	return newAgent(box, &workspace{dir: box.WorkspaceDir}, root, state[0], state[1]), nil
+	root := files.SecretsAt(secrets, &box.Vault)
+	root.Shown = secrets
+	return newAgent(box, &files.Workspace{Dir: box.WorkspaceDir}, root, state[0], state[1]), nil
 }
 
 // guestScratch makes a private directory for the agent's own files, in the

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/internal/search"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -26,27 +27,27 @@ const maxSearches = 2
 
 var searches = make(chan struct{}, maxSearches)
 
-func searchFiles(ctx context.Context, w *workspace, q *wire.SearchRequest) (*wire.SearchResult, error) {
+func searchFiles(ctx context.Context, w *files.Workspace, q *wire.SearchRequest) (*wire.SearchResult, error) {
 	s, err := compileSearch(q)
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.find(q.Path)
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
-	st, err := p.lstat()
+	defer p.Close()
+	st, err := p.Lstat()
 	if err != nil {
 		return nil, err
 	}
-	kind := typeOf(st)
+	kind := files.TypeOf(st)
 	switch kind {
 	case wire.TypeFile, wire.TypeDirectory:
 	case wire.TypeSymlink:
-		return nil, p.conflict("workspace search does not follow links: " + p.path.Text)
+		return nil, p.Conflict("workspace search does not follow links: " + p.Path.Text)
 	default:
-		return nil, unsupported(p.path)
+		return nil, files.Unsupported(p.Path)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.TimeoutMS)*time.Millisecond)
 	defer cancel()
@@ -56,11 +57,11 @@ func searchFiles(ctx context.Context, w *workspace, q *wire.SearchRequest) (*wir
 	case <-ctx.Done():
 		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("cannot search: %d searches are running", maxSearches)}
 	}
-	r, err := s.Run(ctx, searchDir{w.dir.FD()}, p.path.Names, kind == wire.TypeFile)
+	r, err := s.Run(ctx, searchDir{w.Dir.FD()}, p.Path.Names, kind == wire.TypeFile)
 	if err != nil {
-		return nil, core.FileError("search", p.path, err)
+		return nil, core.FileError("search", p.Path, err)
 	}
-	return searchResult(p.path, r), nil
+	return searchResult(p.Path, r), nil
 }
 
 // compileSearch checks a request.

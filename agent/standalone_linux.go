@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -89,22 +90,22 @@ func newStandalone(c Config) (*Agent, error) {
 	if c.Workspace, err = filepath.Abs(c.Workspace); err != nil {
 		return nil, err
 	}
-	files, err := openWorkspace(c.Workspace)
+	dir, err := openWorkspace(c.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	var state [3]beneath.Dir
-	for i, dir := range []*string{&c.ShellRoot, &c.ServiceRoot, &c.SecretRoot} {
-		if *dir, err = filepath.Abs(*dir); err != nil {
+	for i, root := range []*string{&c.ShellRoot, &c.ServiceRoot, &c.SecretRoot} {
+		if *root, err = filepath.Abs(*root); err != nil {
 			return nil, err
 		}
-		if state[i], err = core.OpenState(*dir); err != nil {
+		if state[i], err = core.OpenState(*root); err != nil {
 			return nil, err
 		}
 	}
 	sweepShells(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
-	secretsAt(c.SecretRoot, nil).sweep()
+	files.SecretsAt(c.SecretRoot, nil).Sweep()
 	s, failed := spawn.StartBareSpawner()
 	if failed != nil {
 		err := errors.New(failed.Cause)
@@ -119,9 +120,9 @@ func newStandalone(c Config) (*Agent, error) {
 		Trees:        s.Trees,
 		Env:          env,
 		Workspace:    c.Workspace,
-		WorkspaceDir: files,
+		WorkspaceDir: dir,
 	}
-	a := newAgent(box, &workspace{dir: files}, secretsAt(c.SecretRoot, &box.Vault), core.StateAt(state[0]), core.StateAt(state[1]))
+	a := newAgent(box, &files.Workspace{Dir: dir}, files.SecretsAt(c.SecretRoot, &box.Vault), core.StateAt(state[0]), core.StateAt(state[1]))
 	a.token, a.life = token, newLife()
 	return a, nil
 }

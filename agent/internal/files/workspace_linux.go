@@ -1,6 +1,7 @@
-package agent
+package files
 
 import (
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -20,41 +21,41 @@ const maxDepth = 512
 // permissions are the bits of a mode that a file made here may have.
 const permissions = 0o777
 
-// place is a name in an open directory of the workspace. The name is empty
+// Place is a name in an open directory of the workspace. The name is empty
 // for the workspace itself.
-type place struct {
+type Place struct {
 	dir  beneath.Dir
 	name string
-	path core.Path
+	Path core.Path
 }
 
 // maxArchive bounds an archive, in bytes as it is sent.
 const maxArchive = 8 << 30
 
-// workspace is the tree of files that clients read and change.
-type workspace struct {
-	dir     beneath.Dir
-	copies  map[string]string // of files in it, by path: commands have them instead
+// Workspace is the tree of files that clients read and change.
+type Workspace struct {
+	Dir     beneath.Dir
+	Copies  map[string]string // of files in it, by path: commands have them instead
 	staging sync.Mutex        // held while a stage is made
 }
 
-// find opens the directory that a path is in. It must be closed.
-func (w *workspace) find(path wire.Path) (*place, error) {
+// Find opens the directory that a path is in. It must be closed.
+func (w *Workspace) Find(path wire.Path) (*Place, error) {
 	p, werr := core.ParsePath(string(path))
 	if werr != nil {
 		return nil, werr
 	}
-	dir, err := w.parentOf(p, w.dir.Walk)
+	dir, err := w.parentOf(p, w.Dir.Walk)
 	if err != nil {
 		return nil, core.FileError("open", p, err)
 	}
-	return &place{dir, p.Base(), p}, nil
+	return &Place{dir, p.Base(), p}, nil
 }
 
 // parentOf opens the directory that a path is in, below the workspace by walk. Of a
 // file that commands have a copy of it is the copy's, which has the same name.
-func (w *workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
-	at, ok := w.copies[p.Text]
+func (w *Workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
+	at, ok := w.Copies[p.Text]
 	if !ok {
 		return walk(p.Parent())
 	}
@@ -66,20 +67,20 @@ func (w *workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir
 	return root.Walk(strings.Split(path.Dir(at)[1:], "/"))
 }
 
-func (p *place) close() { _ = p.dir.Close() }
+func (p *Place) Close() { _ = p.dir.Close() }
 
-// lstat looks at what is there, which must be something.
-func (p *place) lstat() (unix.Stat_t, error) {
+// Lstat looks at what is there, which must be something.
+func (p *Place) Lstat() (unix.Stat_t, error) {
 	st, err := p.dir.Lstat(p.name)
 	if err != nil {
-		return st, core.FileError("look at", p.path, err)
+		return st, core.FileError("look at", p.Path, err)
 	}
 	return st, nil
 }
 
 // open opens a regular file for reading.
-func (p *place) open() (*os.File, unix.Stat_t, error) {
-	st, err := p.lstat()
+func (p *Place) open() (*os.File, unix.Stat_t, error) {
+	st, err := p.Lstat()
 	if err != nil {
 		return nil, st, err
 	}
@@ -88,7 +89,7 @@ func (p *place) open() (*os.File, unix.Stat_t, error) {
 	}
 	f, err := p.dir.OpenFile(p.name, unix.O_RDONLY, 0)
 	if err != nil {
-		return nil, st, core.FileError("read", p.path, err)
+		return nil, st, core.FileError("read", p.Path, err)
 	}
 	// It may be another file by now.
 	if err = unix.Fstat(int(f.Fd()), &st); err == nil {
@@ -101,27 +102,27 @@ func (p *place) open() (*os.File, unix.Stat_t, error) {
 	return f, st, nil
 }
 
-func (p *place) onlyRegular(st unix.Stat_t) error {
-	switch typeOf(st) {
+func (p *Place) onlyRegular(st unix.Stat_t) error {
+	switch TypeOf(st) {
 	case wire.TypeFile:
 		return nil
 	case wire.TypeOther:
-		return unsupported(p.path)
+		return Unsupported(p.Path)
 	default:
-		return p.conflict("workspace file read only supports regular files")
+		return p.Conflict("workspace file read only supports regular files")
 	}
 }
 
-func unsupported(p core.Path) error {
+func Unsupported(p core.Path) error {
 	return &wire.Error{Code: wire.CodeConflict, Object: p.Text, Message: "unsupported workspace path type: " + p.Text}
 }
 
-func (p *place) conflict(text string) error {
-	return &wire.Error{Code: wire.CodeConflict, Object: p.path.Text, Message: text}
+func (p *Place) Conflict(text string) error {
+	return &wire.Error{Code: wire.CodeConflict, Object: p.Path.Text, Message: text}
 }
 
-// typeOf names the kind of a file as the protocol does.
-func typeOf(st unix.Stat_t) string {
+// TypeOf names the kind of a file as the protocol does.
+func TypeOf(st unix.Stat_t) string {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		return wire.TypeFile
@@ -145,4 +146,10 @@ func checkMode(mode *uint32) error {
 
 func timestamp(t unix.Timespec) string {
 	return time.Unix(t.Unix()).UTC().Format(time.RFC3339Nano)
+}
+
+// Body is what follows a header.
+type Body interface {
+	Send(io.Writer) error
+	io.Closer
 }

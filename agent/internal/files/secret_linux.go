@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// secretPath is where clients expect secrets, whatever it is called.
-	secretPath = "/run/pyro-secrets"
+	// SecretPath is where clients expect secrets, whatever it is called.
+	SecretPath = "/run/pyro-secrets"
 	// secretPrefix begins the name of a set that is being made.
 	secretPrefix = ".paddock-secrets-"
 	// maxSecretArchive bounds an archive of secrets, in bytes.
@@ -31,21 +31,21 @@ const (
 	maxSecret = 64 << 10
 )
 
-// secretRoot is the directory of secrets: a name in a directory that is open.
-type secretRoot struct {
+// Secrets is the directory of secrets: a name in a directory that is open.
+type Secrets struct {
 	parent func() (beneath.Dir, error)
 	name   string
-	// shown is where commands find it, empty for secretPath.
-	shown string
+	// Shown is where commands find it, empty for SecretPath.
+	Shown string
 
 	vault *core.Vault // of the values that are installed
 	lock  sync.Mutex  // held while one set takes the place of another
 }
 
-// install replaces the set of secrets. The new one is made whole beside
+// Install replaces the set of secrets. The new one is made whole beside
 // the old one, readable to the agent's own user alone from its first byte, and
 // then takes its place; what goes wrong before leaves the old one as it is.
-func (s *secretRoot) install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
+func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
 	if q.ArchiveSize > maxSecretArchive {
 		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
 	}
@@ -54,7 +54,7 @@ func (s *secretRoot) install(q *wire.InstallSecretsRequest, body io.Reader) (*wi
 		return nil, secretError(err)
 	}
 	defer n.close()
-	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.shown, secretPath))}
+	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.Shown, SecretPath))}
 	if r.EntryCount, err = unpack(body, n.take); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ type newSecrets struct {
 
 // begin makes an empty set beside the root; where that is a mount point, which
 // cannot be renamed, in it.
-func (s *secretRoot) begin() (*newSecrets, error) {
+func (s *Secrets) begin() (*newSecrets, error) {
 	parent, err := s.parent()
 	if err != nil {
 		return nil, err
@@ -123,10 +123,10 @@ func (s *secretRoot) begin() (*newSecrets, error) {
 	return n, nil
 }
 
-func (s *secretRoot) prefix() string { return secretPrefix + s.name + "-" }
+func (s *Secrets) prefix() string { return secretPrefix + s.name + "-" }
 
-// sweep removes sets that an agent was killed over, before another makes any.
-func (s *secretRoot) sweep() {
+// Sweep removes sets that an agent was killed over, before another makes any.
+func (s *Secrets) Sweep() {
 	parent, err := s.parent()
 	if err != nil {
 		return
@@ -138,7 +138,7 @@ func (s *secretRoot) sweep() {
 	}
 }
 
-func (s *secretRoot) sweepIn(dir beneath.Dir) {
+func (s *Secrets) sweepIn(dir beneath.Dir) {
 	names, err := sortedNames(dir, s.prefix(), core.NamesAtOnce)
 	if err != nil {
 		return
@@ -314,7 +314,7 @@ func (n *newSecrets) close() {
 	}
 }
 
-// secretsAt is a root by its path, of which all but the last name is trusted.
-func secretsAt(dir string, installed *core.Vault) *secretRoot {
-	return &secretRoot{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
+// SecretsAt is a root by its path, of which all but the last name is trusted.
+func SecretsAt(dir string, installed *core.Vault) *Secrets {
+	return &Secrets{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
 }

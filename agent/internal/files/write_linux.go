@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"errors"
@@ -21,14 +21,14 @@ const (
 	writePrefix = ".paddock-write-"
 )
 
-func (w *workspace) writeText(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFileResult, error) {
+func (w *Workspace) WriteText(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFileResult, error) {
 	if len(q.Text) > wire.MaxFileText {
 		return nil, core.BadField("text", fmt.Sprintf("text must be at most %d bytes when encoded as UTF-8", wire.MaxFileText))
 	}
 	return w.replace(q.Path, q.Mode, strings.NewReader(q.Text), int64(len(q.Text)))
 }
 
-func (w *workspace) write(q *wire.WriteFileRequest, body io.Reader) (*wire.WriteFileResult, error) {
+func (w *Workspace) Write(q *wire.WriteFileRequest, body io.Reader) (*wire.WriteFileResult, error) {
 	if q.ContentSize > maxArchive {
 		return nil, &wire.Error{Code: wire.CodeTooLarge, Object: "content_size", Message: fmt.Sprintf("content_size must be at most %d bytes", int64(maxArchive))}
 	}
@@ -37,7 +37,7 @@ func (w *workspace) write(q *wire.WriteFileRequest, body io.Reader) (*wire.Write
 
 // replace writes a file beside its place and then moves it there, so that
 // every reader sees the old content or the new one, whole.
-func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
+func (w *Workspace) replace(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
 	if err := checkMode(mode); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 	if len(p.Names) == 0 {
 		return nil, notRegular
 	}
-	dir, err := w.parentOf(p, func(names []string) (beneath.Dir, error) { return w.dir.MakeAll(names, defaultDirMode, nil) })
+	dir, err := w.parentOf(p, func(names []string) (beneath.Dir, error) { return w.Dir.MakeAll(names, defaultDirMode, nil) })
 	if err != nil {
 		return nil, core.FileError("write", p, err)
 	}
@@ -57,9 +57,9 @@ func (w *workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 	old, err := dir.Lstat(p.Base())
 	exists := err == nil
 	switch {
-	case exists && typeOf(old) == wire.TypeOther:
-		return nil, unsupported(p)
-	case exists && typeOf(old) != wire.TypeFile:
+	case exists && TypeOf(old) == wire.TypeOther:
+		return nil, Unsupported(p)
+	case exists && TypeOf(old) != wire.TypeFile:
 		return nil, notRegular
 	case !exists && !errors.Is(err, unix.ENOENT):
 		return nil, core.FileError("write", p, err)

@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"fmt"
@@ -10,24 +10,24 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-func (w *workspace) readText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
+func (w *Workspace) ReadText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
 	switch {
 	case q.MaxBytes <= 0:
 		return nil, core.BadField("max_bytes", "max_bytes must be positive")
 	case q.MaxBytes > wire.MaxFileText:
 		return nil, core.BadField("max_bytes", fmt.Sprintf("max_bytes must be at most %d bytes", wire.MaxFileText))
 	}
-	p, err := w.find(q.Path)
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
+	defer p.Close()
 	f, st, err := p.open()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	tooLarge := &wire.Error{Code: wire.CodeTooLarge, Object: p.path.Text,
+	tooLarge := &wire.Error{Code: wire.CodeTooLarge, Object: p.Path.Text,
 		Message: "workspace file exceeds the maximum supported size of " + strconv.FormatInt(q.MaxBytes, 10) + " bytes"}
 	if st.Size > q.MaxBytes {
 		return nil, tooLarge
@@ -36,11 +36,11 @@ func (w *workspace) readText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorksp
 	content, err := readUpTo(f, st.Size, q.MaxBytes+1)
 	switch {
 	case err != nil:
-		return nil, core.FileError("read", p.path, err)
+		return nil, core.FileError("read", p.Path, err)
 	case int64(len(content)) > q.MaxBytes:
 		return nil, tooLarge
 	}
-	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.path.Text), SizeBytes: int64(len(content)), ContentB64: content}, nil
+	return &wire.ReadWorkspaceFileResult{Path: wire.Path(p.Path.Text), SizeBytes: int64(len(content)), ContentB64: content}, nil
 }
 
 // readUpTo reads a file of an expected size, at most limit bytes of it.
@@ -62,18 +62,18 @@ func readUpTo(f *os.File, size, limit int64) ([]byte, error) {
 	}
 }
 
-func (w *workspace) read(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, error) {
+func (w *Workspace) Read(q *wire.ReadFileRequest) (*wire.ReadFileResult, Body, error) {
 	if q.Offset < 0 {
 		return nil, nil, core.BadField("offset", "offset must not be negative")
 	}
 	if q.Length != nil && *q.Length < 0 {
 		return nil, nil, core.BadField("length", "length must not be negative")
 	}
-	p, err := w.find(q.Path)
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer p.close()
+	defer p.Close()
 	f, st, err := p.open()
 	if err != nil {
 		return nil, nil, err
@@ -84,9 +84,9 @@ func (w *workspace) read(q *wire.ReadFileRequest) (*wire.ReadFileResult, body, e
 	}
 	if _, err := f.Seek(q.Offset, io.SeekStart); err != nil {
 		_ = f.Close()
-		return nil, nil, core.FileError("read", p.path, err)
+		return nil, nil, core.FileError("read", p.Path, err)
 	}
-	return &wire.ReadFileResult{Path: wire.Path(p.path.Text), SizeBytes: st.Size, Mode: st.Mode & permissions,
+	return &wire.ReadFileResult{Path: wire.Path(p.Path.Text), SizeBytes: st.Size, Mode: st.Mode & permissions,
 		ModifiedAt: timestamp(st.Mtim), ContentSize: size}, &fileBody{f, size}, nil
 }
 
@@ -96,6 +96,6 @@ type fileBody struct {
 	size int64
 }
 
-func (b *fileBody) send(w io.Writer) error {
+func (b *fileBody) Send(w io.Writer) error {
 	return core.CopyExactly(w, b.File, b.size)
 }

@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-func (w *workspace) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
+func (w *Workspace) Mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	if err := checkMode(q.Mode); err != nil {
 		return nil, err
 	}
@@ -20,7 +20,7 @@ func (w *workspace) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 		return nil, werr
 	}
 	created := false
-	dir, err := w.dir.MakeAll(p.Names, defaultDirMode, func(_ beneath.Dir, depth int) {
+	dir, err := w.Dir.MakeAll(p.Names, defaultDirMode, func(_ beneath.Dir, depth int) {
 		created = created || depth == len(p.Names)-1
 	})
 	if err != nil {
@@ -40,34 +40,34 @@ func (w *workspace) mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	return &wire.MkdirResult{Path: wire.Path(p.Text), Created: created}, nil
 }
 
-func (w *workspace) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
-	from, err := w.find(q.Path)
+func (w *Workspace) Move(q *wire.MoveRequest) (*wire.MoveResult, error) {
+	from, err := w.Find(q.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer from.close()
+	defer from.Close()
 	to, werr := core.ParsePath(string(q.Target))
 	if werr != nil {
 		return nil, werr
 	}
 	refuse := func(code wire.Code, text string) (*wire.MoveResult, error) {
-		return nil, &wire.Error{Code: code, Object: to.Text, Message: "cannot move " + from.path.Text + " to " + to.Text + ": " + text}
+		return nil, &wire.Error{Code: code, Object: to.Text, Message: "cannot move " + from.Path.Text + " to " + to.Text + ": " + text}
 	}
-	if _, err := from.lstat(); err != nil {
+	if _, err := from.Lstat(); err != nil {
 		return nil, err
 	}
-	switch n := len(from.path.Names); {
+	switch n := len(from.Path.Names); {
 	case n == 0 || len(to.Names) == 0:
 		return refuse(wire.CodeConflict, "the workspace itself stays where it is")
-	case len(to.Names) > n && slices.Equal(to.Names[:n], from.path.Names):
+	case len(to.Names) > n && slices.Equal(to.Names[:n], from.Path.Names):
 		return refuse(wire.CodeConflict, "a directory cannot be moved into itself")
 	}
-	dir, err := w.dir.MakeAll(to.Parent(), defaultDirMode, nil)
+	dir, err := w.Dir.MakeAll(to.Parent(), defaultDirMode, nil)
 	if err != nil {
 		return nil, core.FileError("move to", to, err)
 	}
 	defer dir.Close()
-	if st, err := dir.Lstat(to.Base()); err == nil && q.Replace && typeOf(st) == wire.TypeDirectory {
+	if st, err := dir.Lstat(to.Base()); err == nil && q.Replace && TypeOf(st) == wire.TypeDirectory {
 		return refuse(wire.CodeConflict, "a directory is there, and only files and links are replaced")
 	}
 	err = rename(from.dir, from.name, dir, to.Base(), q.Replace)
@@ -75,9 +75,9 @@ func (w *workspace) move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	case errors.Is(err, unix.EEXIST):
 		return refuse(wire.CodeExists, "something is there already")
 	case err != nil:
-		return nil, core.FileError("move", from.path, err)
+		return nil, core.FileError("move", from.Path, err)
 	}
-	return &wire.MoveResult{Path: wire.Path(from.path.Text), Target: wire.Path(to.Text)}, nil
+	return &wire.MoveResult{Path: wire.Path(from.Path.Text), Target: wire.Path(to.Text)}, nil
 }
 
 // rename renames, and replaces only where it may. Where a file system cannot
@@ -96,22 +96,22 @@ func rename(from beneath.Dir, name string, to beneath.Dir, target string, replac
 	return unix.Renameat(from.FD(), name, to.FD(), target)
 }
 
-func (w *workspace) delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
-	p, err := w.find(q.Path)
+func (w *Workspace) Delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
-	st, err := p.lstat()
+	defer p.Close()
+	st, err := p.Lstat()
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.DeleteResult{Path: wire.Path(p.path.Text), Deleted: true}
-	switch kind := typeOf(st); {
+	r := &wire.DeleteResult{Path: wire.Path(p.Path.Text), Deleted: true}
+	switch kind := TypeOf(st); {
 	case kind == wire.TypeOther && !q.Recursive:
-		return nil, unsupported(p.path)
+		return nil, Unsupported(p.Path)
 	case kind == wire.TypeDirectory && (!q.Recursive || p.name == ""):
-		return nil, p.conflict("workspace file delete does not support directories")
+		return nil, p.Conflict("workspace file delete does not support directories")
 	case kind == wire.TypeDirectory:
 		err = removeTree(p.dir, p.name, &r.Entries)
 	default:
@@ -119,7 +119,7 @@ func (w *workspace) delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 		err = unix.Unlinkat(p.dir.FD(), p.name, 0)
 	}
 	if err != nil {
-		return nil, core.FileError("delete", p.path, err)
+		return nil, core.FileError("delete", p.Path, err)
 	}
 	return r, nil
 }

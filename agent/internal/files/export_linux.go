@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"archive/tar"
@@ -20,22 +20,22 @@ import (
 // header is sent, in bytes, so that what vanishes meanwhile is left out.
 const smallExport = 4 << 20
 
-// export gives a path as a tar archive: what is below a directory, or
+// Export gives a path as a tar archive: what is below a directory, or
 // the one file or link that it is.
-func (w *workspace) export(q *wire.ExportRequest) (*wire.ExportResult, body, error) {
-	p, err := w.find(q.Path)
+func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, error) {
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer p.close()
-	st, err := p.lstat()
+	defer p.Close()
+	st, err := p.Lstat()
 	if err != nil {
 		return nil, nil, err
 	}
 	e := &export{}
-	switch typeOf(st) {
+	switch TypeOf(st) {
 	case wire.TypeOther:
-		return nil, nil, unsupported(p.path)
+		return nil, nil, Unsupported(p.Path)
 	case wire.TypeDirectory:
 		if e.root, err = p.dir.Walk(asNames(p.name)); err == nil {
 			err = e.collect(e.root, nil)
@@ -50,9 +50,9 @@ func (w *workspace) export(q *wire.ExportRequest) (*wire.ExportResult, body, err
 	}
 	if err != nil {
 		e.Close()
-		return nil, nil, exportError(p.path, err)
+		return nil, nil, exportError(p.Path, err)
 	}
-	return &wire.ExportResult{WorkspacePath: wire.Path(p.path.Text), ArtifactType: typeOf(st),
+	return &wire.ExportResult{WorkspacePath: wire.Path(p.Path.Text), ArtifactType: TypeOf(st),
 		ArchiveSize: e.size, EntryCount: int64(len(e.entries)), BytesWritten: e.bytes}, e, nil
 }
 
@@ -112,7 +112,7 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 		if err := e.add(dir, at, st); err != nil {
 			return err
 		}
-		if typeOf(st) != wire.TypeDirectory {
+		if TypeOf(st) != wire.TypeDirectory {
 			continue
 		}
 		below, err := dir.Walk([]string{name})
@@ -138,7 +138,7 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 	h := tar.Header{Name: strings.Join(at, "/"), Mode: int64(st.Mode & permissions), Uid: int(st.Uid), Gid: int(st.Gid),
 		ModTime: time.Unix(st.Mtim.Unix())}
-	switch typeOf(st) {
+	switch TypeOf(st) {
 	case wire.TypeFile:
 		if st.Size >= maxArchive-e.bytes {
 			return tooLarge("the directory is too large for one archive")
@@ -272,17 +272,17 @@ func (e *export) open(h *tar.Header) (*fileBody, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || typeOf(st) != wire.TypeFile {
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || TypeOf(st) != wire.TypeFile {
 		_ = f.Close()
 		return nil, errors.Join(errChanged, err)
 	}
 	return &fileBody{f, h.Size}, nil
 }
 
-// send writes the archive. A file that has vanished or shrunk since it was
+// Send writes the archive. A file that has vanished or shrunk since it was
 // measured ends it: nothing that could be sent instead would be true. One that
 // has grown is cut.
-func (e *export) send(to io.Writer) error {
+func (e *export) Send(to io.Writer) error {
 	if e.whole != nil {
 		_, err := to.Write(e.whole)
 		return err
@@ -301,7 +301,7 @@ func (e *export) send(to io.Writer) error {
 		if err != nil {
 			return err
 		}
-		err = f.send(w)
+		err = f.Send(w)
 		_ = f.Close()
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"errors"
@@ -28,11 +28,11 @@ type stage struct {
 
 // newStage makes a stage, once what the killed have left is removed. No other
 // may look meanwhile: a stage that is not locked yet looks like one of those.
-func (w *workspace) newStage() (*stage, error) {
+func (w *Workspace) newStage() (*stage, error) {
 	w.staging.Lock()
 	defer w.staging.Unlock()
-	sweepStages(w.dir)
-	return newStage(w.dir)
+	sweepStages(w.Dir)
+	return newStage(w.Dir)
 }
 
 func newStage(root beneath.Dir) (s *stage, err error) {
@@ -230,7 +230,7 @@ func (c *changes) put(one *change, dir beneath.Dir, base, kind string) error {
 	if err != unix.EEXIST {
 		return err
 	}
-	if st, err := dir.Lstat(base); err != nil || typeOf(st) != kind {
+	if st, err := dir.Lstat(base); err != nil || TypeOf(st) != kind {
 		return errors.Join(errOccupied, err)
 	}
 	if err := exchange(from, one.spare, dir.FD(), base); err != nil {
@@ -238,7 +238,7 @@ func (c *changes) put(one *change, dir beneath.Dir, base, kind string) error {
 	}
 	one.swap = true
 	var st unix.Stat_t // of what was there in the end
-	if err := unix.Fstatat(from, one.spare, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || typeOf(st) != kind {
+	if err := unix.Fstatat(from, one.spare, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || TypeOf(st) != kind {
 		_ = exchange(from, one.spare, dir.FD(), base)
 		return errOccupied
 	}

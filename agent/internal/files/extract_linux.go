@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// extract unpacks into the workspace, all of an archive or nothing.
+// Extract unpacks into the workspace, all of an archive or nothing.
 // The archive is read to its end first: the content of files goes to a hidden
 // directory, and every member is checked against the tree as it is and as the
 // members before it will have changed it. Only then is the tree touched, by
 // renaming, and what goes wrong there is undone.
-func (w *workspace) extract(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
+func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
 	dest, werr := core.ParsePath(string(q.Destination))
 	if werr != nil {
 		return nil, werr
@@ -44,7 +44,7 @@ func (w *workspace) extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 
 // extraction is an archive on its way into the tree.
 type extraction struct {
-	workspace *workspace
+	workspace *Workspace
 	dest      core.Path
 	there     beneath.Dir // the destination, None where it is still to be made
 	stage     *stage
@@ -69,10 +69,10 @@ type node struct {
 	stripped bool
 }
 
-func (w *workspace) newExtraction(dest core.Path) (*extraction, error) {
+func (w *Workspace) newExtraction(dest core.Path) (*extraction, error) {
 	x := &extraction{workspace: w, dest: dest, there: beneath.None}
 	x.tree = node{known: true, kind: wire.TypeDirectory}
-	dir, err := w.dir.Walk(dest.Names)
+	dir, err := w.Dir.Walk(dest.Names)
 	switch {
 	case err == nil:
 		x.there = dir
@@ -215,7 +215,7 @@ func (x *extraction) look(names []string) (string, error) {
 		defer dir.Close()
 		var st unix.Stat_t
 		if st, err = dir.Lstat(names[last]); err == nil {
-			return typeOf(st), nil
+			return TypeOf(st), nil
 		}
 	}
 	if errors.Is(err, unix.ENOENT) {
@@ -226,7 +226,7 @@ func (x *extraction) look(names []string) (string, error) {
 
 // apply changes the tree, or fails and leaves it as it was.
 func (x *extraction) apply() error {
-	changes := &changes{root: x.workspace.dir, stage: x.stage}
+	changes := &changes{root: x.workspace.Dir, stage: x.stage}
 	defer changes.close()
 	at := x.dest
 	err := changes.makeDir(at.Names)

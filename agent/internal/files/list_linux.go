@@ -1,4 +1,4 @@
-package agent
+package files
 
 import (
 	"encoding/base64"
@@ -25,7 +25,7 @@ const (
 	entryOverhead = 96
 )
 
-func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
+func (w *Workspace) List(q *wire.ListRequest) (*wire.ListResult, error) {
 	if q.Limit < 0 {
 		return nil, core.BadField("limit", "limit must not be negative")
 	}
@@ -33,29 +33,29 @@ func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	if err != nil {
 		return nil, core.BadField("cursor", "cursor is not one of an answer")
 	}
-	p, err := w.find(q.Path)
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
-	st, err := p.lstat()
+	defer p.Close()
+	st, err := p.Lstat()
 	if err != nil {
 		return nil, err
 	}
-	r := &wire.ListResult{Path: wire.Path(p.path.Text), ArtifactType: typeOf(st), Entries: []wire.Entry{}}
+	r := &wire.ListResult{Path: wire.Path(p.Path.Text), ArtifactType: TypeOf(st), Entries: []wire.Entry{}}
 	switch r.ArtifactType {
 	case wire.TypeOther:
-		return nil, unsupported(p.path)
+		return nil, Unsupported(p.Path)
 	case wire.TypeDirectory:
 	default:
-		e, err := describe(p.dir, p.name, wire.Path(p.path.Text), st)
+		e, err := describe(p.dir, p.name, wire.Path(p.Path.Text), st)
 		if err != nil {
-			return nil, core.FileError("list", p.path, err)
+			return nil, core.FileError("list", p.Path, err)
 		}
 		r.Entries = append(r.Entries, e)
 		return r, nil
 	}
-	l := &lister{result: r, root: p.path.Names, recursive: q.Recursive, limit: maxEntries, room: maxListing}
+	l := &lister{result: r, root: p.Path.Names, recursive: q.Recursive, limit: maxEntries, room: maxListing}
 	if q.Limit > 0 {
 		l.limit = int(min(q.Limit, maxEntries))
 	}
@@ -64,10 +64,10 @@ func (w *workspace) list(q *wire.ListRequest) (*wire.ListResult, error) {
 	}
 	dir, err := p.dir.Walk(asNames(p.name))
 	if err != nil {
-		return nil, core.FileError("open", p.path, err)
+		return nil, core.FileError("open", p.Path, err)
 	}
 	if err := l.list(dir, nil, len(l.after) > 0); err != nil && !errors.Is(err, errListed) {
-		return nil, core.FileError("list", p.path, err)
+		return nil, core.FileError("list", p.Path, err)
 	}
 	return r, nil
 }
@@ -156,7 +156,7 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 			return err
 		}
 	}
-	if !l.recursive || typeOf(st) != wire.TypeDirectory {
+	if !l.recursive || TypeOf(st) != wire.TypeDirectory {
 		return nil
 	}
 	below, err := dir.Walk([]string{name})
@@ -235,7 +235,7 @@ func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 
 // describe describes one name; a link is not followed.
 func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wire.Entry, error) {
-	e := wire.Entry{Path: path, ArtifactType: typeOf(st), SizeBytes: st.Size}
+	e := wire.Entry{Path: path, ArtifactType: TypeOf(st), SizeBytes: st.Size}
 	switch e.ArtifactType {
 	case wire.TypeDirectory:
 		e.SizeBytes = 0
@@ -250,19 +250,19 @@ func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wir
 	return e, nil
 }
 
-func (w *workspace) stat(q *wire.StatRequest) (*wire.StatResult, error) {
-	p, err := w.find(q.Path)
+func (w *Workspace) Stat(q *wire.StatRequest) (*wire.StatResult, error) {
+	p, err := w.Find(q.Path)
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
-	st, err := p.lstat()
+	defer p.Close()
+	st, err := p.Lstat()
 	if err != nil {
 		return nil, err
 	}
-	e, err := describe(p.dir, p.name, wire.Path(p.path.Text), st)
+	e, err := describe(p.dir, p.name, wire.Path(p.Path.Text), st)
 	if err != nil {
-		return nil, core.FileError("look at", p.path, err)
+		return nil, core.FileError("look at", p.Path, err)
 	}
 	return &wire.StatResult{Entry: e, Mode: st.Mode & permissions, UID: st.Uid, GID: st.Gid,
 		Links: uint64(st.Nlink), ModifiedAt: timestamp(st.Mtim)}, nil //nolint:unconvert // the type differs between architectures
