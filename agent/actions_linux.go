@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/search"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -37,7 +38,7 @@ func (a *Agent) table() map[string]handler {
 		wire.Mkdir.Name:               plain(a.files.Mkdir),
 		wire.Move.Name:                plain(a.files.Move),
 		wire.SearchFiles.Name: waiting(func(ctx context.Context, q *wire.SearchRequest) (*wire.SearchResult, error) {
-			return searchFiles(ctx, a.files, q)
+			return search.Files(ctx, a.files, q)
 		}),
 
 		wire.OpenShell.Name:   plain(a.shells.open),

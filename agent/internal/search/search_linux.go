@@ -1,4 +1,4 @@
-package agent
+package search
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ const maxSearches = 2
 
 var searches = make(chan struct{}, maxSearches)
 
-func searchFiles(ctx context.Context, w *files.Workspace, q *wire.SearchRequest) (*wire.SearchResult, error) {
+func Files(ctx context.Context, w *files.Workspace, q *wire.SearchRequest) (*wire.SearchResult, error) {
 	s, err := compileSearch(q)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func searchFiles(ctx context.Context, w *files.Workspace, q *wire.SearchRequest)
 	case <-ctx.Done():
 		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("cannot search: %d searches are running", maxSearches)}
 	}
-	r, err := s.Run(ctx, searchDir{w.Dir.FD()}, p.Path.Names, kind == wire.TypeFile)
+	r, err := s.Run(ctx, directory{w.Dir.FD()}, p.Path.Names, kind == wire.TypeFile)
 	if err != nil {
 		return nil, core.FileError("search", p.Path, err)
 	}
@@ -151,25 +151,25 @@ func readCursor(cursor string) (path []string, line int64, ok bool) {
 	return path, line, true
 }
 
-// searchDir is a directory that is searched, a plain descriptor. It speaks to
+// directory is a directory that is searched, a plain descriptor. It speaks to
 // the kernel itself: package os asks two questions more for each file.
-type searchDir struct{ fd int }
+type directory struct{ fd int }
 
-const searchFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
+const openFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
 
 // Dir opens a directory.
-func (d searchDir) Dir(name string) (search.Dir, error) {
-	fd, err := d.open(name, searchFlags|unix.O_DIRECTORY)
+func (d directory) Dir(name string) (search.Dir, error) {
+	fd, err := d.open(name, openFlags|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
-	return searchDir{fd}, nil
+	return directory{fd}, nil
 }
 
 // Open opens a regular file. What something is was seen before it is opened; it
 // may be another thing by now, which is not waited for.
-func (d searchDir) Open(name string) (search.File, error) {
-	fd, err := d.open(name, searchFlags)
+func (d directory) Open(name string) (search.File, error) {
+	fd, err := d.open(name, openFlags)
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +181,10 @@ func (d searchDir) Open(name string) (search.File, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	return searchFile(fd), nil
+	return regularFile(fd), nil
 }
 
-func (d searchDir) open(name string, flags int) (int, error) {
+func (d directory) open(name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat(d.fd, name, flags, 0)
 		switch err {
@@ -198,17 +198,17 @@ func (d searchDir) open(name string, flags int) (int, error) {
 }
 
 // Has says whether there is something of that name.
-func (d searchDir) Has(name string) bool {
+func (d directory) Has(name string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
 }
 
 // Close closes the handle.
-func (d searchDir) Close() error { return unix.Close(d.fd) }
+func (d directory) Close() error { return unix.Close(d.fd) }
 
 // List gives the first entries from a name on. It holds no more than a few times
 // as many as are asked for.
-func (d searchDir) List(from string, limit int) ([]search.Entry, error) {
+func (d directory) List(from string, limit int) ([]search.Entry, error) {
 	fd, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ var kinds = [16]search.Kind{unix.DT_REG: search.Regular, unix.DT_DIR: search.Dir
 
 // entries appends what a buffer of the kernel's holds (struct linux_dirent64)
 // whose names do not come before from.
-func (d searchDir) entries(found []string, buf []byte, from string) []string {
+func (d directory) entries(found []string, buf []byte, from string) []string {
 	const kindAt, nameAt = 18, 19
 	for len(buf) > nameAt {
 		size := int(binary.NativeEndian.Uint16(buf[kindAt-2:]))
@@ -268,7 +268,7 @@ func (d searchDir) entries(found []string, buf []byte, from string) []string {
 
 // kind asks for the kind of an entry where the file system does not tell it
 // with the name.
-func (d searchDir) kind(name string) byte {
+func (d directory) kind(name string) byte {
 	var st unix.Stat_t
 	if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return unix.DT_UNKNOWN
@@ -276,21 +276,21 @@ func (d searchDir) kind(name string) byte {
 	return byte(st.Mode & unix.S_IFMT >> 12)
 }
 
-// searchFile is a regular file, a plain descriptor.
-type searchFile int
+// regularFile is a regular file, a plain descriptor.
+type regularFile int
 
 // Read reads on.
-func (f searchFile) Read(p []byte) (int, error) {
+func (f regularFile) Read(p []byte) (int, error) {
 	return ended(func() (int, error) { return unix.Read(int(f), p) })
 }
 
 // ReadAt reads at a place.
-func (f searchFile) ReadAt(p []byte, at int64) (int, error) {
+func (f regularFile) ReadAt(p []byte, at int64) (int, error) {
 	return ended(func() (int, error) { return unix.Pread(int(f), p, at) })
 }
 
 // Close closes the file.
-func (f searchFile) Close() error { return unix.Close(int(f)) }
+func (f regularFile) Close() error { return unix.Close(int(f)) }
 
 // ended is a read whatever signals come, and io.EOF at the end.
 func ended(read func() (int, error)) (int, error) {
