@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -209,7 +210,7 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 		Build:    wire.Build,
 		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
-			MaxOutput: maxOutput, MaxConnections: maxConnections},
+			MaxOutput: exec.MaxOutput, MaxConnections: maxConnections},
 		Kill: a.Trees.Means(),
 	}
 	if a.life == nil { // there are walls
@@ -227,7 +228,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 		return a.reply(c, nil, werr) && !r.Stream
 	}
 	if r.Stream {
-		if werr := execStreamed(context.Background(), a.Sandbox, c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
+		if werr := exec.Stream(context.Background(), a.Sandbox, c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
 			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames
@@ -235,7 +236,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
 	stop := watch(c.conn, c.in, gone)
-	res, werr := execCaptured(ctx, a.Sandbox, &r)
+	res, werr := exec.Run(ctx, a.Sandbox, &r)
 	alive := stop()
 	if werr != nil {
 		return a.reply(c, nil, werr) && alive

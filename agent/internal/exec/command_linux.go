@@ -1,4 +1,4 @@
-package agent
+package exec
 
 import (
 	"math"
@@ -15,9 +15,9 @@ import (
 const (
 	// defaultTimeout is that of a command text that is not streamed.
 	defaultTimeout = 30 * time.Second
-	// defaultOutput and maxOutput bound a captured stream, in bytes.
+	// defaultOutput and MaxOutput bound a captured stream, in bytes.
 	defaultOutput = 1 << 20
-	maxOutput     = 8 << 20
+	MaxOutput     = 8 << 20
 )
 
 // checkExec refuses what no exec can be made of.
@@ -34,7 +34,7 @@ func checkExec(r *wire.ExecRequest) *wire.Error {
 		return bad("timeout_seconds", "timeout_seconds must be from 0 to 2147483647")
 	case r.MaxOutputBytes < 0:
 		return bad("max_output_bytes", "max_output_bytes must not be negative")
-	case !r.Stream && r.MaxOutputBytes > maxOutput:
+	case !r.Stream && r.MaxOutputBytes > MaxOutput:
 		return bad("max_output_bytes", "max_output_bytes must be at most 8388608 for captured output")
 	case r.TTY != nil && !r.Stream:
 		return bad("tty", "a terminal needs stream")
@@ -98,9 +98,9 @@ func directory(box *core.Sandbox, cwd string) string {
 	}
 }
 
-// timeout is how long a command may run, 0 for ever. What is less than a
+// Timeout is how long a command may run, 0 for ever. What is less than a
 // nanosecond is not for ever.
-func timeout(r *wire.ExecRequest) time.Duration {
+func Timeout(r *wire.ExecRequest) time.Duration {
 	if r.TimeoutSeconds != nil {
 		return time.Duration(math.Ceil(*r.TimeoutSeconds * float64(time.Second)))
 	}

@@ -1,4 +1,4 @@
-package agent
+package exec
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 	var expired <-chan time.Time
 	wanted, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if limit := timeout(x.request); limit > 0 {
+	if limit := Timeout(x.request); limit > 0 {
 		wanted, cancel = context.WithDeadline(wanted, x.process.Started.Add(limit))
 		defer cancel()
 		timer := time.NewTimer(limit - time.Since(x.process.Started))
@@ -206,8 +206,8 @@ func (x *run) signal(name string) error {
 	return x.box.SignalJob(x.process, sig)
 }
 
-// execCaptured runs a command and answers with its captured output.
-func execCaptured(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
+// Run runs a command and answers with its captured output.
+func Run(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
 	input := []byte(r.Stdin)
 	if r.Encoding == "base64" {
 		var err error
@@ -236,7 +236,7 @@ func execCaptured(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (
 	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated()
 	note := ""
 	if res.TimedOut {
-		note = "command timed out after " + strconv.FormatFloat(timeout(r).Seconds(), 'f', -1, 64) + "s"
+		note = "command timed out after " + strconv.FormatFloat(Timeout(r).Seconds(), 'f', -1, 64) + "s"
 	}
 	if res.Blocked != "" { // what was printed before the match is not told either
 		stdout, stderr = &capture{limit: limit}, &capture{limit: limit}

@@ -1,4 +1,4 @@
-package agent
+package exec
 
 import (
 	"bufio"
@@ -14,10 +14,10 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// execStreamed runs a command whose streams are frames on conn, but for the
+// Stream runs a command whose streams are frames on conn, but for the
 // outputs that the client has given. It returns
 // when the command has ended and its client has been told, or is gone.
-func execStreamed(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
+func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
 	x, werr := startRun(box, r, true, outputs)
 	if werr != nil {
 		return werr

@@ -1,4 +1,4 @@
-package agent
+package exec
 
 import (
 	"maps"
@@ -34,8 +34,8 @@ func TestCheckExec(t *testing.T) {
 		"too long a timeout":  {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(math.MaxInt32 + 1)}, "timeout_seconds", "from 0"},
 		"no number":           {wire.ExecRequest{Argv: argv, TimeoutSeconds: seconds(math.NaN())}, "timeout_seconds", "from 0"},
 		"negative output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: -1}, "max_output_bytes", "must not be negative"},
-		"all the output":      {wire.ExecRequest{Argv: argv, MaxOutputBytes: maxOutput}, "", ""},
-		"too much output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: maxOutput + 1}, "max_output_bytes", "at most 8388608"},
+		"all the output":      {wire.ExecRequest{Argv: argv, MaxOutputBytes: MaxOutput}, "", ""},
+		"too much output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: MaxOutput + 1}, "max_output_bytes", "at most 8388608"},
 		"streamed output":     {wire.ExecRequest{Argv: argv, MaxOutputBytes: 1 << 40, Stream: true}, "", ""},
 		"a terminal":          {wire.ExecRequest{Argv: argv, TTY: &wire.TTY{}, Stream: true}, "", ""},
 		"an unseen terminal":  {wire.ExecRequest{Argv: argv, TTY: &wire.TTY{}}, "tty", "needs stream"},
@@ -75,7 +75,7 @@ func TestTimeout(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := timeout(&tt.request); got != tt.want {
+			if got := Timeout(&tt.request); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
