@@ -41,13 +41,13 @@ func (a *Agent) table() map[string]handler {
 			return search.Files(ctx, a.files, q)
 		}),
 
-		wire.OpenShell.Name:   plain(a.shells.open),
-		wire.ReadShell.Name:   waiting(a.shells.read),
-		wire.WriteShell.Name:  plain(a.shells.write),
-		wire.SignalShell.Name: plain(a.shells.signal),
-		wire.ResizeShell.Name: plain(a.shells.resize),
-		wire.CloseShell.Name:  plain(a.shells.close),
-		wire.ListShells.Name:  plain(a.shells.list),
+		wire.OpenShell.Name:   plain(a.shells.Open),
+		wire.ReadShell.Name:   waiting(a.shells.Read),
+		wire.WriteShell.Name:  plain(a.shells.Write),
+		wire.SignalShell.Name: plain(a.shells.Signal),
+		wire.ResizeShell.Name: plain(a.shells.Resize),
+		wire.CloseShell.Name:  plain(a.shells.Close),
+		wire.ListShells.Name:  plain(a.shells.List),
 
 		wire.OpenSession.Name:      waiting(a.sessions.open),
 		wire.RunSession.Name:       waiting(a.sessions.run),

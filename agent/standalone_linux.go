@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/shell"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -103,7 +104,7 @@ func newStandalone(c Config) (*Agent, error) {
 			return nil, err
 		}
 	}
-	sweepShells(state[0])
+	shell.Sweep(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
 	files.SecretsAt(c.SecretRoot, nil).Sweep()
 	s, failed := spawn.StartBareSpawner()

@@ -1,4 +1,4 @@
-package agent
+package shell
 
 import (
 	"context"
@@ -31,12 +31,12 @@ var closeGrace = 5 * time.Second
 
 // shell is a shell on a terminal, and what it has printed.
 type shell struct {
-	table   *shells
+	table   *Table
 	box     *core.Sandbox
 	running string // its id in the registry
 	process *spawn.Process
 	stdio   *spawn.Stdio
-	input   *typist
+	input   *ptyInput
 	secrets *core.Redactor
 	ended   chan struct{} // closed when its whole tree and its output have ended
 
@@ -52,7 +52,7 @@ type shell struct {
 }
 
 // start starts what a checked request asks for.
-func (t *shells) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir beneath.Dir) (*shell, error) {
+func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir beneath.Dir) (*shell, error) {
 	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
 	if werr != nil {
 		return nil, werr
@@ -76,7 +76,7 @@ func (t *shells) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir b
 	sh := &shell{
 		table: t, box: t.box, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
 		running: t.box.Running.Add("shell", id, p),
-		input:   newTypist(s.Terminal),
+		input:   newPTYInput(s.Terminal),
 		output:  textRing{limit: keptOutput},
 		summary: wire.Shell{ShellID: id, Cwd: wire.Path(cwd.Text), Cols: q.Cols, Rows: q.Rows, State: "running", StartedAt: core.UnixTime(p.Started)},
 	}

@@ -1,4 +1,4 @@
-package agent
+package shell
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 // maxTyped is how much input may wait for a shell that does not read, in bytes.
 const maxTyped = 1 << 20
 
-// typist types into a terminal. It takes input at once and whole, or not at
+// ptyInput types into a terminal. It takes input at once and whole, or not at
 // all, so that a shell which does not read holds nobody up.
-type typist struct {
+type ptyInput struct {
 	terminal *os.File
 
 	mu     sync.Mutex
@@ -26,15 +26,15 @@ type typist struct {
 
 var errNoTerminal = errors.New("the terminal is closed")
 
-func newTypist(terminal *os.File) *typist {
-	t := &typist{terminal: terminal}
+func newPTYInput(terminal *os.File) *ptyInput {
+	t := &ptyInput{terminal: terminal}
 	t.wake = sync.NewCond(&t.mu)
 	go t.run()
 	return t
 }
 
 // put takes input. It fails with errNoTerminal, or where too much waits.
-func (t *typist) put(p []byte) error {
+func (t *ptyInput) put(p []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waiting := len(t.queue) + t.busy
@@ -53,7 +53,7 @@ func (t *typist) put(p []byte) error {
 }
 
 // run types until the terminal is closed.
-func (t *typist) run() {
+func (t *ptyInput) run() {
 	for {
 		t.mu.Lock()
 		t.busy = 0
@@ -74,7 +74,7 @@ func (t *typist) run() {
 }
 
 // close ends the typing; what still waits is lost with its shell.
-func (t *typist) close() {
+func (t *ptyInput) close() {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()

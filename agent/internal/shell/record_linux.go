@@ -1,4 +1,4 @@
-package agent
+package shell
 
 import (
 	"encoding/json"
@@ -41,9 +41,9 @@ func (s *shell) forget() {
 
 func recordName(id string) string { return id + ".json" }
 
-// sweepShells removes the records that an agent left which was killed: its
+// Sweep removes the records that an agent left which was killed: its
 // shells have ended with it. What is no record stays.
-func sweepShells(dir beneath.Dir) {
+func Sweep(dir beneath.Dir) {
 	f, err := dir.List()
 	if err != nil {
 		return

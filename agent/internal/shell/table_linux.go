@@ -1,4 +1,4 @@
-package agent
+package shell
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// shells are those that were opened and not closed yet.
-type shells struct {
+// Table are those that were opened and not closed yet.
+type Table struct {
 	box   *core.Sandbox
 	state core.StateDir // of records
 
@@ -27,9 +27,9 @@ type shells struct {
 	byID map[string]*shell // nil while one is being opened
 }
 
-// newShells makes a table of shells that keep their records in state.
-func newShells(box *core.Sandbox, state core.StateDir) *shells {
-	return &shells{box: box, state: state}
+// New makes a table of shells that keep their records in state.
+func New(box *core.Sandbox, state core.StateDir) *Table {
+	return &Table{box: box, state: state}
 }
 
 // shellID reads the id of a request.
@@ -41,7 +41,7 @@ func shellID(id string) (string, error) {
 }
 
 // take reserves an id for a shell that is being opened.
-func (t *shells) take(id string) error {
+func (t *Table) take(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, taken := t.byID[id]; taken {
@@ -58,7 +58,7 @@ func (t *shells) take(id string) error {
 }
 
 // put keeps the shell that has an id now, or frees the id where there is none.
-func (t *shells) put(id string, sh *shell) {
+func (t *Table) put(id string, sh *shell) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if sh == nil {
@@ -69,7 +69,7 @@ func (t *shells) put(id string, sh *shell) {
 }
 
 // find gives the shell that a request names.
-func (t *shells) find(name string) (*shell, error) {
+func (t *Table) find(name string) (*shell, error) {
 	id, err := shellID(name)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func noShell(id string) error {
 }
 
 // remove takes a shell out; only one of those who close it at once does.
-func (t *shells) remove(name string) (*shell, error) {
+func (t *Table) remove(name string) (*shell, error) {
 	sh, err := t.find(name)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (t *shells) remove(name string) (*shell, error) {
 	return sh, nil
 }
 
-func (t *shells) open(q *wire.OpenShellRequest) (*wire.Shell, error) {
+func (t *Table) Open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	id, err := shellID(q.ShellID)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (t *shells) open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 }
 
 // command is the interactive shell of a request: bash where there is one.
-func (t *shells) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
+func (t *Table) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
@@ -148,7 +148,7 @@ func (t *shells) command(q *wire.OpenShellRequest, dir string) (*clone.Command, 
 	return c, nil
 }
 
-func (t *shells) read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
+func (t *Table) Read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (t *shells) read(ctx context.Context, q *wire.ReadShellRequest) (*wire.Read
 	return sh.look(ctx, q), nil
 }
 
-func (t *shells) write(q *wire.WriteShellRequest) (*wire.WriteShellResult, error) {
+func (t *Table) Write(q *wire.WriteShellRequest) (*wire.WriteShellResult, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (s *shell) notRunning() error {
 // shellSignals are those that a shell's job can be sent.
 var shellSignals = map[string]unix.Signal{"HUP": unix.SIGHUP, "INT": unix.SIGINT, "TERM": unix.SIGTERM, "KILL": unix.SIGKILL}
 
-func (t *shells) signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, error) {
+func (t *Table) Signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, error) {
 	if _, err := shellID(q.ShellID); err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (t *shells) signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, er
 	return &wire.SignalShellResult{Shell: sh.describe(), Signal: name}, nil
 }
 
-func (t *shells) resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
+func (t *Table) Resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (t *shells) resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
-func (t *shells) close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
+func (t *Table) Close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
 	sh, err := t.remove(q.ShellID)
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (t *shells) close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
 	return r, nil
 }
 
-func (t *shells) list(*wire.ListShellsRequest) (*wire.ListShellsResult, error) {
+func (t *Table) List(*wire.ListShellsRequest) (*wire.ListShellsResult, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &wire.ListShellsResult{Shells: []wire.Shell{}}

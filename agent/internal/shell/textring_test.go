@@ -1,4 +1,4 @@
-package agent
+package shell
 
 import (
 	"math/rand/v2"
