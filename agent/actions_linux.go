@@ -49,12 +49,12 @@ func (a *Agent) table() map[string]handler {
 		wire.CloseShell.Name:  plain(a.shells.Close),
 		wire.ListShells.Name:  plain(a.shells.List),
 
-		wire.OpenSession.Name:      waiting(a.sessions.open),
-		wire.RunSession.Name:       waiting(a.sessions.run),
-		wire.InterruptSession.Name: plain(a.sessions.interrupt),
-		wire.RestartSession.Name:   waiting(a.sessions.restart),
-		wire.CloseSession.Name:     waiting(a.sessions.close),
-		wire.ListSessions.Name:     plain(a.sessions.list),
+		wire.OpenSession.Name:      waiting(a.sessions.Open),
+		wire.RunSession.Name:       waiting(a.sessions.Run),
+		wire.InterruptSession.Name: plain(a.sessions.Interrupt),
+		wire.RestartSession.Name:   waiting(a.sessions.Restart),
+		wire.CloseSession.Name:     waiting(a.sessions.Close),
+		wire.ListSessions.Name:     plain(a.sessions.List),
 
 		wire.StartService.Name:  plain(a.services.start),
 		wire.StatusService.Name: plain(a.services.status),

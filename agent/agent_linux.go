@@ -6,6 +6,7 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/session"
 	"github.com/paddock-dev/paddock/agent/internal/shell"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -33,7 +34,7 @@ type Agent struct {
 	files    *files.Workspace
 	secrets  *files.Secrets
 	shells   *shell.Table
-	sessions *sessions
+	sessions *session.Table
 	services *services
 	actions  map[string]handler // by name
 
@@ -50,7 +51,7 @@ type Agent struct {
 // services in directories of their own.
 func newAgent(box *core.Sandbox, files *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
 	a := &Agent{Sandbox: box, files: files, secrets: secrets,
-		shells: shell.New(box, shellState), sessions: newSessions(box), services: newServices(box, serviceState)}
+		shells: shell.New(box, shellState), sessions: session.New(box), services: newServices(box, serviceState)}
 	a.actions = a.table()
 	return a
 }

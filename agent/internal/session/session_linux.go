@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ type session struct {
 	stop    chan struct{} // gets one to interrupt the command that runs
 
 	mu      sync.Mutex
-	shell   *sessionShell // nil where the last one has ended and was buried
+	shell   *shell // nil where the last one has ended and was buried
 	summary wire.Session
 	busy    bool // a command runs
 }
@@ -72,11 +72,11 @@ func (s *session) start(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
-	c, werr := sessionCommand(s.box, q, s.box.RealPath(cwd))
+	c, werr := shellCommand(s.box, q, s.box.RealPath(cwd))
 	if werr != nil {
 		return werr
 	}
-	h, err := startSessionShell(s.box, q.SessionID, c, dir, s.secrets)
+	h, err := startShell(s.box, q.SessionID, c, dir, s.secrets)
 	if err != nil {
 		return core.StartError(c.Argv[0], c.Dir, err)
 	}
@@ -94,7 +94,7 @@ func (s *session) start(ctx context.Context) error {
 }
 
 // boot has the shell put its descriptors in place.
-func (h *sessionShell) boot(limit time.Duration) error {
+func (h *shell) boot(limit time.Duration) error {
 	word := h.expect()
 	_, _ = h.input.WriteString(bootLine(word))
 	timer := time.NewTimer(limit)
@@ -128,9 +128,9 @@ func describeStatus(status unix.WaitStatus) string {
 }
 
 // startup runs the startup commands, of which none may fail.
-func (s *session) startup(ctx context.Context, h *sessionShell) error {
+func (s *session) startup(ctx context.Context, h *shell) error {
 	for _, text := range s.request.StartupCommands {
-		rec := newRecord(s.request.MaxOutputLines, defaultSessionOutput, 0, "")
+		rec := newRecord(s.request.MaxOutputLines, defaultOutput, 0, "")
 		out, err := h.do(ctx, order{text: text, timeout: span(s.request.StartupTimeout), record: rec})
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []by
 	s.setBusy(true)
 	defer s.setBusy(false)
 	own := s.request
-	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultSessionOutput), q.MaxTailBytes, q.Encoding)
+	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultOutput), q.MaxTailBytes, q.Encoding)
 	out, err := h.do(ctx, order{text: q.Command, stdin: stdin, record: rec, stop: s.stop,
 		timeout: span(cmp.Or(q.Timeout, own.CommandTimeout))})
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *session) notRunning() error {
 
 // result tells how a command ended, and starts another shell where the
 // command has cost the session its own.
-func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
+func (s *session) result(ctx context.Context, h *shell, out ending, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
 	jobs := 0
 	if out.reported {
 		jobs = h.settleJobs()
@@ -236,7 +236,7 @@ func (s *session) result(ctx context.Context, h *sessionShell, out ending, rec *
 	h.output.begin(late) // lets go of what was held back
 	r := &wire.RunSessionResult{SessionID: s.request.SessionID, Encoding: q.Encoding, Output: rec.output(),
 		TimedOut: out.timedOut, Interrupted: out.interrupted, DurationUS: out.took.Microseconds(),
-		TotalLines: rec.totalLines, StdoutBytes: rec.total[sessionStdout], StderrBytes: rec.total[sessionStderr],
+		TotalLines: rec.totalLines, StdoutBytes: rec.total[stdoutStream], StderrBytes: rec.total[stderrStream],
 		TruncatedByLines: rec.byLines, TruncatedByBytes: rec.byBytes, Jobs: jobs,
 		RedactionMatches: rec.matches, Blocked: rec.blocked,
 		SurvivorsKilled: out.killed, DeathProved: out.proved, StateKept: out.reported, ShellEnded: !out.reported}
@@ -297,7 +297,7 @@ func (s *session) moved(cwd string) {
 
 // account fills in what was used, and returns which limits were met. What is short
 // takes little: it counts with what comes next.
-func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b core.Bounds) {
+func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 	group := h.process.Mark.Stats()
 	if h.ended() {
 		<-h.lives
@@ -335,7 +335,7 @@ func (s *session) account(h *sessionShell, r *wire.RunSessionResult) (b core.Bou
 
 // cpu is the processor time that the shell and what it has waited for took, or
 // its whole tree where a control group counts that.
-func (h *sessionShell) cpu(group cgroup.Stats) (user, system int64) {
+func (h *shell) cpu(group cgroup.Stats) (user, system int64) {
 	if h.ended() {
 		u := h.process.Usage
 		return u.Utime.Nano() / int64(time.Millisecond), u.Stime.Nano() / int64(time.Millisecond)
@@ -371,7 +371,7 @@ func (s *session) close(ctx context.Context) *wire.CloseSessionResult {
 }
 
 // leave asks the shell to end, and waits so long for it.
-func (h *sessionShell) leave(limit time.Duration) {
+func (h *shell) leave(limit time.Duration) {
 	_ = h.input.SetWriteDeadline(time.Now().Add(limit))
 	_, _ = h.input.WriteString("\\exit 0\n")
 	timer := time.NewTimer(limit)

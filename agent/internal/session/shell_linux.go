@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"bytes"
@@ -21,9 +21,9 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// sessionShell is one shell process of a session, and the descriptors that it
+// shell is one shell process of a session, and the descriptors that it
 // shares with the agent.
-type sessionShell struct {
+type shell struct {
 	box     *core.Sandbox
 	process *spawn.Process
 	running string   // its id in the registry
@@ -31,7 +31,7 @@ type sessionShell struct {
 	stdin   *os.File // memory, which it has at shellStdinFD
 	report  *tap
 	streams [2]*tap
-	output  *sessionOutput
+	output  *shellOutput
 	bash    bool
 	advises bool // it is busybox
 	state   carried
@@ -63,9 +63,9 @@ const wordSize = 12
 // command, in bytes; of more, the end is kept.
 const maxReport = 256 << 10
 
-// startSessionShell starts the shell of a session, which is not ready yet.
-func startSessionShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir, hidden *core.Redactor) (_ *sessionShell, err error) {
-	h := &sessionShell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &sessionOutput{secrets: hidden}}
+// startShell starts the shell of a session, which is not ready yet.
+func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir, hidden *core.Redactor) (_ *shell, err error) {
+	h := &shell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &shellOutput{secrets: hidden}}
 	h.output.begin(lateRecord())
 	s := &spawn.Stdio{}
 	var report *os.File
@@ -99,7 +99,7 @@ func startSessionShell(box *core.Sandbox, id string, c *clone.Command, dir benea
 // that the shell reads and its reports go over sockets: any process of the same
 // user can open a pipe once more by its name in /proc, and write to it, but not
 // a socket. Commands' own streams are pipes, since scripts open /dev/stdout.
-func (h *sessionShell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File, err error) {
+func (h *shell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File, err error) {
 	if given[givenInput], h.input, err = s.Socket(); err != nil {
 		return nil, err
 	}
@@ -149,13 +149,13 @@ func present(files ...*os.File) (list []*os.File) {
 }
 
 // listen begins to read what the shell says.
-func (h *sessionShell) listen(s *spawn.Stdio, report *os.File) (err error) {
+func (h *shell) listen(s *spawn.Stdio, report *os.File) (err error) {
 	if h.report, err = openTap(report, nil, h.hear); err != nil {
 		return err
 	}
 	for i, f := range []*os.File{s.Stdout, s.Stderr} {
 		take := func(p []byte) { h.output.take(i, p) }
-		if h.advises && i == sessionStderr {
+		if h.advises && i == stderrStream {
 			take = func(p []byte) { h.output.take(i, h.unadvised(p)) }
 		}
 		if h.streams[i], err = openTap(f, h.streams[0], take); err != nil {
@@ -171,7 +171,7 @@ func (h *sessionShell) listen(s *spawn.Stdio, report *os.File) (err error) {
 const advice = "\nUse \"exit\" to leave shell.\n"
 
 // unadvised removes that, and sends a line, which ends the row.
-func (h *sessionShell) unadvised(p []byte) []byte {
+func (h *shell) unadvised(p []byte) []byte {
 	if !bytes.Contains(p, []byte(advice)) {
 		return p
 	}
@@ -180,7 +180,7 @@ func (h *sessionShell) unadvised(p []byte) []byte {
 }
 
 // hear takes what the shell writes to its private descriptor.
-func (h *sessionShell) hear(p []byte) {
+func (h *shell) hear(p []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.written = append(h.written, p...); len(h.written) > maxReport {
@@ -195,7 +195,7 @@ func (h *sessionShell) hear(p []byte) {
 }
 
 // expect forgets what was written and waits for a report with another word.
-func (h *sessionShell) expect() (word string) {
+func (h *shell) expect() (word string) {
 	word = rand.Text()[:wordSize]
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -208,7 +208,7 @@ func (h *sessionShell) expect() (word string) {
 }
 
 // reported gives the report that is waited for, where it is there.
-func (h *sessionShell) reported() (shellReport, bool) {
+func (h *shell) reported() (shellReport, bool) {
 	h.report.drain()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,7 +216,7 @@ func (h *sessionShell) reported() (shellReport, bool) {
 }
 
 // await sees to the shell's end: of itself, then of its tree, then of its output.
-func (h *sessionShell) await() {
+func (h *shell) await() {
 	<-h.process.Done
 	h.killed, h.proved = h.box.Trees.Kill(h.process.Mark)
 	h.box.Running.Remove(h.running)
@@ -233,7 +233,7 @@ func (h *sessionShell) await() {
 }
 
 // release gives back what an ended shell held.
-func (h *sessionShell) release() {
+func (h *shell) release() {
 	<-h.lives
 	h.report.close()
 	for _, t := range h.streams {
@@ -243,14 +243,14 @@ func (h *sessionShell) release() {
 }
 
 // kill ends the shell and its tree.
-func (h *sessionShell) kill() {
+func (h *shell) kill() {
 	_, _ = h.box.Trees.Kill(h.process.Mark)
 	<-h.process.Done
 	<-h.lives
 }
 
 // ended says whether the shell's process has.
-func (h *sessionShell) ended() bool {
+func (h *shell) ended() bool {
 	select {
 	case <-h.process.Done:
 		return true
@@ -262,8 +262,8 @@ func (h *sessionShell) ended() bool {
 // ignoreEnd is busybox's option to go on at the end of its input.
 const ignoreEnd = "-I"
 
-// sessionCommand is the shell of a request: bash where there is one and none is named.
-func sessionCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
+// shellCommand is the shell of a request: bash where there is one and none is named.
+func shellCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
 		return nil, werr

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"bytes"
@@ -15,15 +15,15 @@ import (
 
 // Bounds of what is kept of a session's output, in bytes.
 const (
-	defaultSessionOutput = 1 << 20
+	defaultOutput = 1 << 20
 	// maxLate is of what background jobs print between two commands.
 	maxLate = 64 << 10
 )
 
 // The streams of a session, as indexes.
 const (
-	sessionStdout = iota
-	sessionStderr
+	stdoutStream = iota
+	stderrStream
 )
 
 var streamNames = [2]string{"stdout", "stderr"}
@@ -111,7 +111,7 @@ func (r *record) keep(stream int, p []byte) {
 func (r *record) output() []wire.SessionChunk {
 	chunks := r.chunks
 	if r.blocked != "" { // what was printed before the match is not told either
-		chunks = []recorded{{stream: sessionStdout, data: []byte(redact.BlockedText(r.blocked))}}
+		chunks = []recorded{{stream: stdoutStream, data: []byte(redact.BlockedText(r.blocked))}}
 	}
 	return r.encoded(chunks)
 }
@@ -149,9 +149,9 @@ func (r *record) text() string {
 	return b.String()
 }
 
-// sessionOutput is where a session's output goes: to the record of the command
+// shellOutput is where a session's output goes: to the record of the command
 // that runs, or to that of what comes between two.
-type sessionOutput struct {
+type shellOutput struct {
 	secrets *core.Redactor
 
 	mu       sync.Mutex
@@ -172,7 +172,7 @@ func (w recordWriter) Write(p []byte) (int, error) {
 }
 
 // begin starts another record and gives the one before, complete.
-func (o *sessionOutput) begin(next *record) *record {
+func (o *shellOutput) begin(next *record) *record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.rec
@@ -223,10 +223,10 @@ func (c *cleaning) tell(rec *record) {
 }
 
 // take takes what one stream has printed.
-func (o *sessionOutput) take(stream int, p []byte) {
+func (o *shellOutput) take(stream int, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.newlines > 0 && stream == sessionStderr && len(p) > 0 && p[0] == '\n' {
+	for o.newlines > 0 && stream == stderrStream && len(p) > 0 && p[0] == '\n' {
 		o.newlines--
 		p = p[1:]
 	}
@@ -235,14 +235,14 @@ func (o *sessionOutput) take(stream int, p []byte) {
 }
 
 // expectNewline drops the line feed with which a shell answers an interrupt.
-func (o *sessionOutput) expectNewline() {
+func (o *shellOutput) expectNewline() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.newlines++
 }
 
 // expectNone drops nothing from now on.
-func (o *sessionOutput) expectNone() {
+func (o *shellOutput) expectNone() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.newlines = 0

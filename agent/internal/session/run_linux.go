@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -52,7 +52,7 @@ type ending struct {
 
 // errand is an order on its way.
 type errand struct {
-	h        *sessionShell
+	h        *shell
 	out      ending
 	word     string
 	idle     chan error // tells that the shell reads lines again
@@ -63,7 +63,7 @@ type errand struct {
 }
 
 // do gives the shell an order and returns when it has ended.
-func (h *sessionShell) do(ctx context.Context, o order) (ending, error) {
+func (h *shell) do(ctx context.Context, o order) (ending, error) {
 	h.drain()
 	e := &errand{h: h, idle: make(chan error, 1), out: ending{proved: true}}
 	e.out.late = h.output.begin(o.record)
@@ -82,14 +82,14 @@ func (h *sessionShell) do(ctx context.Context, o order) (ending, error) {
 }
 
 // drain takes what the shell's pipes hold.
-func (h *sessionShell) drain() {
+func (h *shell) drain() {
 	for _, t := range h.streams {
 		t.drain()
 	}
 }
 
 // line is what hands an order over.
-func (h *sessionShell) line(o order, word string) (string, error) {
+func (h *shell) line(o order, word string) (string, error) {
 	withStdin := len(o.stdin) > 0
 	if withStdin {
 		if err := rewrite(h.stdin, o.stdin); err != nil {
@@ -262,7 +262,7 @@ func (e *errand) finish() {
 }
 
 // killOthers ends the processes of the shell's tree that began with the order.
-func (h *sessionShell) killOthers() (killed int, proved bool) {
+func (h *shell) killOthers() (killed int, proved bool) {
 	deadline := time.Now().Add(spawn.KillTimeout)
 	seen := map[int]bool{}
 	for time.Now().Before(deadline) {
@@ -294,7 +294,7 @@ func closeMembers(list []spawn.Member) {
 
 // others are the members of the tree but the shell; with old, those too that
 // were there before the order.
-func (h *sessionShell) others(old bool) (list []spawn.Member, unknown int, err error) {
+func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	found, unknown, err := h.box.Trees.Members(h.process.Mark)
 	for _, p := range found {
 		if p.PID == h.process.PID || !old && h.isOld(p.PID) {
@@ -306,14 +306,14 @@ func (h *sessionShell) others(old bool) (list []spawn.Member, unknown int, err e
 	return list, unknown, err
 }
 
-func (h *sessionShell) isOld(pid int) bool {
+func (h *shell) isOld(pid int) bool {
 	born, ok := h.old[pid]
 	return ok && born == h.box.Trees.Born(pid)
 }
 
 // settleJobs takes note of what lives on in the background. Where there was
 // nothing, and the kernel has made no process since, there is nothing to look for.
-func (h *sessionShell) settleJobs() (jobs int) {
+func (h *shell) settleJobs() (jobs int) {
 	last := h.box.Trees.LastPID()
 	if last != "" && last == h.lastPID {
 		return 0

@@ -1,4 +1,4 @@
-package agent
+package session
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 // maxStdin bounds the standard input of a command in a session, in bytes.
 const maxStdin = 8 << 20
 
-// sessions are those that were opened and not closed yet.
-type sessions struct {
+// Table are those that were opened and not closed yet.
+type Table struct {
 	box *core.Sandbox
 
 	mu    sync.Mutex
@@ -28,9 +28,9 @@ type sessions struct {
 	stops chan os.Signal      // tells of stopped shells while there is any session
 }
 
-func newSessions(box *core.Sandbox) *sessions { return &sessions{box: box} }
+func New(box *core.Sandbox) *Table { return &Table{box: box} }
 
-func (t *sessions) reserve(id string) error {
+func (t *Table) reserve(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, taken := t.byID[id]; taken {
@@ -52,7 +52,7 @@ func (t *sessions) reserve(id string) error {
 }
 
 // put keeps the session that has an id now, or frees the id where there is none.
-func (t *sessions) put(id string, one *session) {
+func (t *Table) put(id string, one *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one != nil {
@@ -66,7 +66,7 @@ func (t *sessions) put(id string, one *session) {
 	}
 }
 
-func (t *sessions) find(id string) (*session, error) {
+func (t *Table) find(id string) (*session, error) {
 	if id = strings.TrimSpace(id); id == "" {
 		return nil, core.BadField("session_id", "session_id is required")
 	}
@@ -79,7 +79,7 @@ func (t *sessions) find(id string) (*session, error) {
 }
 
 // remove takes a session out; only one of those who close it at once does.
-func (t *sessions) remove(id string) (*session, error) {
+func (t *Table) remove(id string) (*session, error) {
 	one, err := t.find(id)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (t *sessions) remove(id string) (*session, error) {
 	return one, nil
 }
 
-func (t *sessions) all() (list []*session) {
+func (t *Table) all() (list []*session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(t.byID)) {
@@ -105,7 +105,7 @@ func (t *sessions) all() (list []*session) {
 }
 
 // watchStops lets shells go on that have stopped themselves: nobody else can.
-func (t *sessions) watchStops(stops <-chan os.Signal) {
+func (t *Table) watchStops(stops <-chan os.Signal) {
 	for range stops {
 		for _, s := range t.all() {
 			s.mu.Lock()
@@ -160,7 +160,7 @@ func checkOutput(lines, size, least int64) error {
 	return nil
 }
 
-func (t *sessions) open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Session, error) {
+func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Session, error) {
 	if err := checkSession(q); err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (t *sessions) open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.
 	return s.describe(), nil
 }
 
-func (t *sessions) run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
+func (t *Table) Run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func checkRun(q *wire.RunSessionRequest) error {
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
 }
 
-func (t *sessions) interrupt(q *wire.SessionRequest) (*wire.InterruptSessionResult, error) {
+func (t *Table) Interrupt(q *wire.SessionRequest) (*wire.InterruptSessionResult, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
 		return nil, err
@@ -234,7 +234,7 @@ func (t *sessions) interrupt(q *wire.SessionRequest) (*wire.InterruptSessionResu
 	return &wire.InterruptSessionResult{SessionID: q.SessionID, Interrupted: s.busy}, nil
 }
 
-func (t *sessions) restart(ctx context.Context, q *wire.SessionRequest) (*wire.Session, error) {
+func (t *Table) Restart(ctx context.Context, q *wire.SessionRequest) (*wire.Session, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
 		return nil, err
@@ -253,8 +253,8 @@ func (t *sessions) restart(ctx context.Context, q *wire.SessionRequest) (*wire.S
 	return s.describe(), nil
 }
 
-// close ends a session. A command that runs in it is interrupted.
-func (t *sessions) close(ctx context.Context, q *wire.SessionRequest) (*wire.CloseSessionResult, error) {
+// Close ends a session. A command that runs in it is interrupted.
+func (t *Table) Close(ctx context.Context, q *wire.SessionRequest) (*wire.CloseSessionResult, error) {
 	s, err := t.remove(q.SessionID)
 	if err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (t *sessions) close(ctx context.Context, q *wire.SessionRequest) (*wire.Clo
 	return r, nil
 }
 
-func (t *sessions) list(*wire.ListSessionsRequest) (*wire.ListSessionsResult, error) {
+func (t *Table) List(*wire.ListSessionsRequest) (*wire.ListSessionsResult, error) {
 	r := &wire.ListSessionsResult{Sessions: []wire.Session{}}
 	for _, s := range t.all() {
 		r.Sessions = append(r.Sessions, *s.describe())
