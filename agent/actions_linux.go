@@ -56,11 +56,11 @@ func (a *Agent) table() map[string]handler {
 		wire.CloseSession.Name:     waiting(a.sessions.Close),
 		wire.ListSessions.Name:     plain(a.sessions.List),
 
-		wire.StartService.Name:  plain(a.services.start),
-		wire.StatusService.Name: plain(a.services.status),
-		wire.LogsService.Name:   plain(a.services.readLogs),
-		wire.StopService.Name:   plain(a.services.stop),
-		wire.ListServices.Name:  plain(a.services.list),
+		wire.StartService.Name:  plain(a.services.Start),
+		wire.StatusService.Name: plain(a.services.Status),
+		wire.LogsService.Name:   plain(a.services.Logs),
+		wire.StopService.Name:   plain(a.services.Stop),
+		wire.ListServices.Name:  plain(a.services.List),
 
 		wire.Usage.Name:    plain(a.usage),
 		wire.Signal.Name:   plain(a.SignalByID),

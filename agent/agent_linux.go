@@ -6,6 +6,7 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/service"
 	"github.com/paddock-dev/paddock/agent/internal/session"
 	"github.com/paddock-dev/paddock/agent/internal/shell"
 	"github.com/paddock-dev/paddock/policy"
@@ -35,7 +36,7 @@ type Agent struct {
 	secrets  *files.Secrets
 	shells   *shell.Table
 	sessions *session.Table
-	services *services
+	services *service.Table
 	actions  map[string]handler // by name
 
 	scratch     string // the private directory of a guest, empty where there is none
@@ -51,7 +52,7 @@ type Agent struct {
 // services in directories of their own.
 func newAgent(box *core.Sandbox, files *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
 	a := &Agent{Sandbox: box, files: files, secrets: secrets,
-		shells: shell.New(box, shellState), sessions: session.New(box), services: newServices(box, serviceState)}
+		shells: shell.New(box, shellState), sessions: session.New(box), services: service.New(box, serviceState)}
 	a.actions = a.table()
 	return a
 }

@@ -1,4 +1,4 @@
-package agent
+package service
 
 import (
 	"cmp"
@@ -16,24 +16,24 @@ import (
 const (
 	// maxServices is how many may run at a time.
 	maxServices = 64
-	// maxServiceRecords is how many are remembered, those that ended included;
+	// maxRecords is how many are remembered, those that ended included;
 	// the oldest of these are forgotten first, with their logs.
-	maxServiceRecords = 256
-	// serviceGrace is how long the tree of a service may take to end by itself.
-	serviceGrace = 5 * time.Second
+	maxRecords = 256
+	// endGrace is how long the tree of a service may take to end by itself.
+	endGrace = 5 * time.Second
 )
 
 // The states of a service.
 const (
-	serviceRunning = "running"
-	serviceExited  = "exited"  // by itself
-	serviceFailed  = "failed"  // before it was ready
-	serviceStopped = "stopped" // by stop_service
+	stateRunning = "running"
+	stateExited  = "exited"  // by itself
+	stateFailed  = "failed"  // before it was ready
+	stateStopped = "stopped" // by stop_service
 )
 
-// services are those that run and those that have. A record on disk that is
+// Table are those that run and those that have. A record on disk that is
 // not among them is of an earlier agent.
-type services struct {
+type Table struct {
 	box   *core.Sandbox
 	state core.StateDir // of records and logs
 	grace time.Duration
@@ -44,14 +44,14 @@ type services struct {
 	starting map[string]bool // names that are taken by a start under way
 }
 
-func newServices(box *core.Sandbox, state core.StateDir) *services {
-	return &services{box: box, state: state, grace: serviceGrace, byName: map[string]*service{}, starting: map[string]bool{}}
+func New(box *core.Sandbox, state core.StateDir) *Table {
+	return &Table{box: box, state: state, grace: endGrace, byName: map[string]*service{}, starting: map[string]bool{}}
 }
 
-func (t *services) dir() beneath.Dir { return t.state.Dir() }
+func (t *Table) dir() beneath.Dir { return t.state.Dir() }
 
-// serviceName checks a name, which becomes part of file names.
-func serviceName(name string) (string, error) {
+// checkName checks a name, which becomes part of file names.
+func checkName(name string) (string, error) {
 	switch name = strings.TrimSpace(name); {
 	case name == "":
 		return "", core.BadField("service_name", "service_name is required")
@@ -62,8 +62,8 @@ func serviceName(name string) (string, error) {
 }
 
 // find gives a service by a client's name for it.
-func (t *services) find(name string) (*service, error) {
-	name, err := serviceName(name)
+func (t *Table) find(name string) (*service, error) {
+	name, err := checkName(name)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (t *services) find(name string) (*service, error) {
 }
 
 // get is find for a checked name. The lock is held.
-func (t *services) get(name string) (*service, error) {
+func (t *Table) get(name string) (*service, error) {
 	if s := t.byName[name]; s != nil {
 		return s, nil
 	}
@@ -86,7 +86,7 @@ func (t *services) get(name string) (*service, error) {
 
 // claim takes a name for a service that is about to start, unless it is in
 // use. Two that start at once cannot both have it.
-func (t *services) claim(name string) error {
+func (t *Table) claim(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, err := t.get(name)
@@ -111,7 +111,7 @@ func (t *services) claim(name string) error {
 }
 
 // release ends a claim: with s the service runs, without one it does not.
-func (t *services) release(name string, s *service) {
+func (t *Table) release(name string, s *service) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.starting, name)
@@ -122,15 +122,15 @@ func (t *services) release(name string, s *service) {
 }
 
 // add puts a service in the place of an earlier one. The lock is held.
-func (t *services) add(s *service) {
+func (t *Table) add(s *service) {
 	t.last++
 	s.order = t.last
 	t.byName[s.name] = s
 }
 
 // evict forgets the oldest of those that have ended. The lock is held.
-func (t *services) evict() {
-	for len(t.byName) > maxServiceRecords {
+func (t *Table) evict() {
+	for len(t.byName) > maxRecords {
 		var oldest *service
 		for _, s := range t.byName {
 			if !t.starting[s.name] && (oldest == nil || s.order < oldest.order) && !s.alive() {
@@ -145,7 +145,7 @@ func (t *services) evict() {
 	}
 }
 
-func (t *services) status(q *wire.ServiceRequest) (*wire.Service, error) {
+func (t *Table) Status(q *wire.ServiceRequest) (*wire.Service, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (t *services) status(q *wire.ServiceRequest) (*wire.Service, error) {
 	return s.view(), nil
 }
 
-func (t *services) list(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
+func (t *Table) List(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
 	t.mu.Lock()
 	for _, name := range t.onDisk() {
 		_, _ = t.get(name) // an invalid record is told when it is asked for by name
@@ -172,7 +172,7 @@ func (t *services) list(*wire.ListServicesRequest) (*wire.ListServicesResult, er
 	return r, nil
 }
 
-func (t *services) readLogs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
+func (t *Table) Logs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {
 		return nil, err

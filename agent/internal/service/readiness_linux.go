@@ -1,4 +1,4 @@
-package agent
+package service
 
 import (
 	"bufio"
@@ -65,7 +65,7 @@ func isJSONObject(text []byte) bool {
 
 // parseReadiness refuses what could never become ready, before anything is
 // started. It gives nil for what is no object.
-func (t *services) parseReadiness(text json.RawMessage) (*readiness, error) {
+func (t *Table) parseReadiness(text json.RawMessage) (*readiness, error) {
 	if !isJSONObject(text) {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func readinessField(fields map[string]any, name string) (string, error) {
 	}
 }
 
-func (t *services) fileReadiness(r *readiness, fields map[string]any) error {
+func (t *Table) fileReadiness(r *readiness, fields map[string]any) error {
 	path, err := readinessField(fields, "path")
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func httpReadiness(r *readiness, fields map[string]any) error {
 	return nil
 }
 
-func (t *services) commandReadiness(r *readiness, fields map[string]any) error {
+func (t *Table) commandReadiness(r *readiness, fields map[string]any) error {
 	command, err := readinessField(fields, "command")
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (t *services) commandReadiness(r *readiness, fields map[string]any) error {
 
 // succeeds runs a command without input and output, and ends its whole tree
 // when it exits or ctx does.
-func (t *services) succeeds(ctx context.Context, c *clone.Command) bool {
+func (t *Table) succeeds(ctx context.Context, c *clone.Command) bool {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package agent
+package service
 
 import (
 	"bytes"
@@ -21,8 +21,8 @@ const maxRecord = 4 << 20
 // maxListed bounds how many names of the state directory are looked at.
 const maxListed = 4096
 
-// serviceRecord is a record as it is on disk.
-type serviceRecord struct {
+// record is a record as it is on disk.
+type record struct {
 	wire.Service
 	// Born is when the process began, in clock ticks since boot, and Mark the
 	// number of its namespace: with the process id they tell a process from a
@@ -34,12 +34,12 @@ type serviceRecord struct {
 }
 
 // load reads the record that an earlier agent left.
-func (t *services) load(name string) (*service, error) {
+func (t *Table) load(name string) (*service, error) {
 	text, err := t.readFile(name+".json", maxRecord)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &wire.Error{Code: wire.CodeNotFound, Object: name, Message: "service '" + name + "' does not exist"}
 	}
-	var r serviceRecord
+	var r record
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
@@ -52,9 +52,9 @@ func (t *services) load(name string) (*service, error) {
 	return &service{name: name, table: t, box: t.box, record: r, logs: t.oldLogs(name, r.Cut)}, nil
 }
 
-func (r *serviceRecord) valid(name string) bool {
+func (r *record) valid(name string) bool {
 	switch r.State {
-	case serviceRunning, serviceExited, serviceFailed, serviceStopped:
+	case stateRunning, stateExited, stateFailed, stateStopped:
 		return r.ServiceName == name
 	}
 	return false
@@ -75,7 +75,7 @@ func (s *service) save() {
 }
 
 // writeFile replaces a file by a whole one.
-func (t *services) writeFile(name string, text []byte) {
+func (t *Table) writeFile(name string, text []byte) {
 	if !t.dir().Valid() {
 		return
 	}
@@ -94,7 +94,7 @@ func (t *services) writeFile(name string, text []byte) {
 }
 
 // readFile reads a regular file of the state directory.
-func (t *services) readFile(name string, limit int64) ([]byte, error) {
+func (t *Table) readFile(name string, limit int64) ([]byte, error) {
 	if !t.dir().Valid() {
 		return nil, os.ErrNotExist
 	}
@@ -110,7 +110,7 @@ func (t *services) readFile(name string, limit int64) ([]byte, error) {
 }
 
 // ExitCode is what an earlier agent kept, nil where it could not.
-func (t *services) exitCode(name string) *int {
+func (t *Table) exitCode(name string) *int {
 	text, err := t.readFile(name+".status", 64)
 	if err != nil {
 		return nil
@@ -122,13 +122,13 @@ func (t *services) exitCode(name string) *int {
 	return &code
 }
 
-func (t *services) removeStatus(name string) {
+func (t *Table) removeStatus(name string) {
 	if t.dir().Valid() {
 		_ = unix.Unlinkat(t.dir().FD(), name+".status", 0)
 	}
 }
 
-func (t *services) removeFiles(name string) {
+func (t *Table) removeFiles(name string) {
 	if !t.dir().Valid() {
 		return
 	}
@@ -138,7 +138,7 @@ func (t *services) removeFiles(name string) {
 }
 
 // onDisk lists the names of which there are records.
-func (t *services) onDisk() (names []string) {
+func (t *Table) onDisk() (names []string) {
 	if !t.dir().Valid() {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (t *services) onDisk() (names []string) {
 	entries, _ := f.Readdirnames(maxListed)
 	for _, entry := range entries {
 		if name, ok := strings.CutSuffix(entry, ".json"); ok {
-			if clean, err := serviceName(name); err == nil && clean == name && len(names) < maxServiceRecords {
+			if clean, err := checkName(name); err == nil && clean == name && len(names) < maxRecords {
 				names = append(names, name)
 			}
 		}
@@ -159,7 +159,7 @@ func (t *services) onDisk() (names []string) {
 }
 
 // hideRecord hides secrets in what a client has written into a record.
-func hideRecord(r serviceRecord, hide func(string) string) serviceRecord {
+func hideRecord(r record, hide func(string) string) record {
 	r.Command, r.Cwd = hide(r.Command), wire.Path(hide(string(r.Cwd)))
 	if r.Readiness != nil {
 		var v any

@@ -1,4 +1,4 @@
-package agent
+package service
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// start checks all that can be checked, starts the command, and waits
+// Start checks all that can be checked, starts the command, and waits
 // until it is ready. A client that goes away changes nothing.
-func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
+func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
 		return nil, werr
 	}
-	name, err := serviceName(q.ServiceName)
+	name, err := checkName(q.ServiceName)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (t *services) start(q *wire.StartServiceRequest) (*wire.Service, error) {
 
 // command is what the spawner needs, standard streams aside, and the
 // handle of its directory, to be closed after its last use.
-func (t *services) command(command string, cwd core.Path, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
+func (t *Table) command(command string, cwd core.Path, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
 	if strings.IndexByte(command, 0) >= 0 {
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
 	}
@@ -88,7 +88,7 @@ func (t *services) command(command string, cwd core.Path, own map[string]string)
 }
 
 // spawn starts the process of a service and the pumps of its output.
-func (t *services) spawn(name string, program *clone.Command, hidden *core.Redactor) (*service, *wire.Error) {
+func (t *Table) spawn(name string, program *clone.Command, hidden *core.Redactor) (*service, *wire.Error) {
 	streams, err := spawn.NewPipes(false, nil)
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeStart, "cannot start the service: cannot make its standard streams: %v", err)
@@ -129,7 +129,7 @@ func (s *service) pump() {
 // begin makes the record.
 func (s *service) begin(command string, cwd core.Path, ready *readiness) {
 	pid, now := s.process.PID, core.UnixTime(s.process.Started)
-	r := serviceRecord{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.Text), State: serviceRunning, StartedAt: now, PID: &pid}}
+	r := record{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.Text), State: stateRunning, StartedAt: now, PID: &pid}}
 	if born := s.box.Trees.Born(pid); born != 0 {
 		r.Born, r.Mark = born, s.process.Mark.Number
 	}
@@ -151,7 +151,7 @@ const leastLook = 100 * time.Millisecond
 
 // awaitReady looks at the service until it is ready, its end begins or the
 // time is over, which ends it.
-func (t *services) awaitReady(s *service, ready *readiness, program *clone.Command, limit, interval time.Duration) {
+func (t *Table) awaitReady(s *service, ready *readiness, program *clone.Command, limit, interval time.Duration) {
 	deadline := time.Now().Add(limit)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -174,7 +174,7 @@ func (t *services) awaitReady(s *service, ready *readiness, program *clone.Comma
 			s.await()
 			return
 		case !time.Now().Before(deadline):
-			s.stop(serviceFailed, "readiness_timeout")
+			s.stop(stateFailed, "readiness_timeout")
 			s.await()
 			return
 		}

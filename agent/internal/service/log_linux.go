@@ -1,4 +1,4 @@
-package agent
+package service
 
 import (
 	"bytes"
@@ -26,12 +26,12 @@ const (
 )
 
 // newLogs makes empty logs.
-func (t *services) newLogs(name string) [2]*logFile {
+func (t *Table) newLogs(name string) [2]*logFile {
 	return [2]*logFile{newLogFile(t.dir(), name+".stdout"), newLogFile(t.dir(), name+".stderr")}
 }
 
 // oldLogs gives the logs that an earlier agent left.
-func (t *services) oldLogs(name string, cut [2]bool) [2]*logFile {
+func (t *Table) oldLogs(name string, cut [2]bool) [2]*logFile {
 	return [2]*logFile{{dir: t.dir(), name: name + ".stdout", cut: cut[0]}, {dir: t.dir(), name: name + ".stderr", cut: cut[1]}}
 }
 

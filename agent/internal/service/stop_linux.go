@@ -1,4 +1,4 @@
-package agent
+package service
 
 import (
 	"strconv"
@@ -16,7 +16,7 @@ import (
 // makes another.
 type service struct {
 	name    string
-	table   *services
+	table   *Table
 	box     *core.Sandbox
 	order   uint64 // the table's lock guards it
 	logs    [2]*logFile
@@ -31,7 +31,7 @@ type service struct {
 	ended    chan struct{} // closed when the record tells its end
 
 	mu            sync.Mutex
-	record        serviceRecord
+	record        record
 	state, reason string // that it will have been ended with
 	killed        int
 	proved        bool
@@ -87,7 +87,7 @@ func (s *service) finish() {
 	r.ExitCode = &code
 	r.EndedAt = core.Now()
 	switch {
-	case s.state == serviceStopped:
+	case s.state == stateStopped:
 		reason := "sigterm"
 		if s.killed > 0 {
 			reason = "sigkill"
@@ -97,9 +97,9 @@ func (s *service) finish() {
 		r.State, r.StopReason = s.state, &s.reason
 	case r.ReadyAt == nil:
 		reason := "process_exited_before_ready"
-		r.State, r.StopReason = serviceFailed, &reason
+		r.State, r.StopReason = stateFailed, &reason
 	default:
-		r.State = serviceExited
+		r.State = stateExited
 	}
 	s.table.writeFile(s.name+".status", []byte(strconv.Itoa(code)))
 	s.save()
@@ -185,7 +185,7 @@ func (s *service) hide(text string) string {
 	return hidden.OnlyValues(text)
 }
 
-func (t *services) stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
+func (t *Table) Stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (t *services) stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error)
 	if s.process == nil {
 		return s.stopOrphan()
 	}
-	s.stop(serviceStopped, "")
+	s.stop(stateStopped, "")
 	if !s.await() {
 		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot stop service '" + s.name + "': it cannot be killed"}
 	}
@@ -209,13 +209,13 @@ func (t *services) stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error)
 // that it does. The lock is held.
 func (s *service) refresh() bool {
 	r := &s.record
-	if r.State != serviceRunning {
+	if r.State != stateRunning {
 		return false
 	}
 	if r.PID != nil && s.box.Trees.Runs(*r.PID, r.Born, r.Mark) {
 		return true
 	}
-	r.State, r.EndedAt, r.ExitCode = serviceExited, core.Now(), s.table.exitCode(s.name)
+	r.State, r.EndedAt, r.ExitCode = stateExited, core.Now(), s.table.exitCode(s.name)
 	s.save()
 	return false
 }
@@ -248,7 +248,7 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	if killed > 0 {
 		reason = "sigkill"
 	}
-	s.record.State, s.record.StopReason, s.record.EndedAt = serviceStopped, &reason, core.Now()
+	s.record.State, s.record.StopReason, s.record.EndedAt = stateStopped, &reason, core.Now()
 	s.save()
 	s.mu.Unlock()
 	return &wire.StopServiceResult{Service: *s.view(), Killed: killed}, nil
