@@ -16,6 +16,7 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/exec"
+	"github.com/paddock-dev/paddock/agent/internal/listen"
 	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -35,8 +36,8 @@ func (a *Agent) serve(ln net.Listener) error {
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will be freed
 			continue
 		}
-		if l, ok := ln.(*listener); ok && l.check != nil {
-			if err := l.check(conn); err != nil {
+		if l, ok := ln.(*listen.Listener); ok && l.Check != nil {
+			if err := l.Check(conn); err != nil {
 				go refuseConn(conn, &wire.Error{Code: wire.CodeUnauthorized, Message: "cannot serve the connection: " + err.Error()})
 				continue
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,11 +16,15 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/listen"
 	"github.com/paddock-dev/paddock/agent/internal/shell"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
+
+// DefaultListen is where an agent serves that was told nothing else.
+const DefaultListen = "vsock://:5005"
 
 // ExitCannotStart is the exit status of an agent that could not start.
 const ExitCannotStart = 125
@@ -163,7 +166,7 @@ func (a *Agent) open(c Config) (err error) {
 		c.Listen = []string{DefaultListen}
 	}
 	for _, address := range c.Listen {
-		ln, err := listen(address, &listenOptions{hasToken: c.TokenFile != "", insecureLoopback: c.InsecureLoopback, vsockCIDs: c.VsockCIDs})
+		ln, err := listen.Open(address, &listen.Options{HasToken: c.TokenFile != "", InsecureLoopback: c.InsecureLoopback, VsockCIDs: c.VsockCIDs})
 		if err != nil {
 			return err
 		}
@@ -210,12 +213,6 @@ func readToken(path string) ([]byte, error) {
 		return nil, core.WithHint(fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > "+path)
 	}
 	return []byte(token), nil
-}
-
-// listener is what the agent serves on, with what it asks of who connects.
-type listener struct {
-	net.Listener
-	check func(net.Conn) error // nil where anybody may
 }
 
 // baseEnvironment is what commands of an agent without walls start with.

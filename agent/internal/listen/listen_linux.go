@@ -1,4 +1,4 @@
-package agent
+package listen
 
 import (
 	"errors"
@@ -16,20 +16,17 @@ import (
 	"github.com/paddock-dev/paddock/internal/stdiomux"
 )
 
-// DefaultListen is where an agent serves that was told nothing else.
-const DefaultListen = "vsock://:5005"
-
 const addressHint = "write vsock://[:PORT], virtio://PORT, unix:///PATH, tcp://HOST:PORT, fd://N or stdio"
 
-// listenOptions says who may connect.
-type listenOptions struct {
-	hasToken         bool     // each request must bring a token
-	insecureLoopback bool     // TCP on a loopback address may do without one
-	vsockCIDs        []uint32 // over vsock; none means the host and the hypervisor
+// Options says who may connect.
+type Options struct {
+	HasToken         bool     // each request must bring a token
+	InsecureLoopback bool     // TCP on a loopback address may do without one
+	VsockCIDs        []uint32 // over vsock; none means the host and the hypervisor
 }
 
-// listen opens one address.
-func listen(address string, c *listenOptions) (net.Listener, error) {
+// Open opens one address.
+func Open(address string, c *Options) (net.Listener, error) {
 	ln, err := listenAt(address, c)
 	var h core.Hinted
 	if err == nil || errors.As(err, &h) {
@@ -38,13 +35,13 @@ func listen(address string, c *listenOptions) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 }
 
-func listenAt(address string, c *listenOptions) (net.Listener, error) {
+func listenAt(address string, c *Options) (net.Listener, error) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	switch {
 	case address == "stdio":
 		return stdiomux.Listen(os.Stdin, os.Stdout)
 	case scheme == "vsock":
-		return listenVsock(rest, c.vsockCIDs)
+		return listenVsock(rest, c.VsockCIDs)
 	case scheme == "virtio":
 		return listenVirtio(rest)
 	case scheme == "unix":
@@ -72,7 +69,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, core.CauseOf(err)
 	}
-	return &listener{ln, checkPeer}, nil
+	return &Listener{ln, checkPeer}, nil
 }
 
 // removeStale removes a socket that nobody serves.
@@ -119,7 +116,7 @@ func checkPeer(conn net.Conn) error {
 
 // listenTCP wants a token, or the word of whoever starts the agent that every
 // user of the machine may do what the agent may.
-func listenTCP(address string, c *listenOptions) (net.Listener, error) {
+func listenTCP(address string, c *Options) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, core.WithHint(fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint)
 	}
@@ -137,15 +134,15 @@ func listenTCP(address string, c *listenOptions) (net.Listener, error) {
 	return ln, nil
 }
 
-func mayListen(addr *net.TCPAddr, c *listenOptions) error {
+func mayListen(addr *net.TCPAddr, c *Options) error {
 	ip, _ := netip.AddrFromSlice(addr.IP)
 	switch {
-	case c.hasToken:
+	case c.HasToken:
 		return nil
 	case !ip.Unmap().IsLoopback():
 		return core.WithHint(fmt.Errorf("cannot listen on tcp://%s: everybody who reaches it could run commands", addr),
 			"ask for a token: --token-file FILE")
-	case !c.insecureLoopback:
+	case !c.InsecureLoopback:
 		return core.WithHint(fmt.Errorf("cannot listen on tcp://%s: every user of this machine could run commands", addr),
 			"ask for a token with --token-file FILE, or allow it with --insecure-loopback")
 	}
@@ -153,7 +150,7 @@ func mayListen(addr *net.TCPAddr, c *listenOptions) error {
 }
 
 // inherit takes over a listening socket. Whoever made it decides who connects.
-func inherit(number string, c *listenOptions) (net.Listener, error) {
+func inherit(number string, c *Options) (net.Listener, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
 		return nil, core.WithHint(fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint)
@@ -182,4 +179,10 @@ func inherit(number string, c *listenOptions) (net.Listener, error) {
 		}
 	}
 	return ln, nil
+}
+
+// Listener is what the agent serves on, with what it asks of who connects.
+type Listener struct {
+	net.Listener
+	Check func(net.Conn) error // nil where anybody may
 }

@@ -1,4 +1,4 @@
-package agent
+package listen
 
 import (
 	"errors"
@@ -51,7 +51,7 @@ func listenVsock(text string, peers []uint32) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{ln, func(conn net.Conn) error {
+	return &Listener{ln, func(conn net.Conn) error {
 		peer := conn.RemoteAddr().(vsockAddr)
 		if !slices.Contains(peers, peer.CID) {
 			return fmt.Errorf("%s may not connect", peer)
