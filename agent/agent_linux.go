@@ -9,7 +9,9 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/service"
 	"github.com/paddock-dev/paddock/agent/internal/session"
 	"github.com/paddock-dev/paddock/agent/internal/shell"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Bounds of one agent.
@@ -48,11 +50,26 @@ type Agent struct {
 	life        *life      // of an agent on its own, nil inside walls
 }
 
-// newAgent makes an agent that commands of box, with the state of shells and
-// services in directories of their own.
-func newAgent(box *core.Sandbox, files *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
-	a := &Agent{Sandbox: box, files: files, secrets: secrets,
+// newAgent returns an agent that runs commands in box and keeps the state of
+// shells and services in the two directories.
+func newAgent(box *core.Sandbox, workspace *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
+	a := &Agent{Sandbox: box, files: workspace, secrets: secrets,
 		shells: shell.New(box, shellState), sessions: session.New(box), services: service.New(box, serviceState)}
 	a.actions = a.table()
 	return a
+}
+
+// usage returns what runs now, and what that and the agent itself use.
+func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
+	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.Trees.Own(), Sandbox: a.Spawner.Usage()}
+	res.Agent.Connections = a.connections.count()
+	for _, e := range a.Running.All() {
+		e.With(func(p *spawn.Process) {
+			t := wire.TreeUsage{ID: e.ID, Kind: e.Kind, Name: e.Name, PID: a.Trees.InnerPID(p.PID),
+				StartedAt: core.UnixTime(p.Started)}
+			a.Trees.Meter(p.Mark, &t)
+			res.Trees = append(res.Trees, t)
+		})
+	}
+	return res, nil
 }

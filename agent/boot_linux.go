@@ -116,7 +116,7 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = err
 		return nil, answer
 	}
-	s, skipped, err := spawn.StartSpawner(boot.Plan, fds)
+	s, skipped, err := spawn.Start(boot.Plan, fds)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
 		return nil, answer

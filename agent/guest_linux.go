@@ -163,7 +163,7 @@ func guestError(err error) *wire.Error {
 		return e
 	}
 	e = &wire.Error{Message: err.Error(), Code: wire.CodeFailed}
-	var h core.Hinted
+	var h core.HintError
 	if errors.As(err, &h) {
 		e.Hint = h.Hint
 	}
@@ -237,7 +237,7 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 		}
 		return nil, core.WithHint(fmt.Errorf("cannot use the workspace %s: %w", box.Workspace, core.CauseOf(err)), "the wall must show it under this path, and let it be changed")
 	}
-	if box.WorkspaceDir, err = openWorkspace(box.Workspace); err != nil {
+	if box.WorkspaceDir, err = core.OpenWorkspace(box.Workspace); err != nil {
 		return nil, err
 	}
 	state, secrets := core.StateBelow(scratch, "shells", "services"), filepath.Join(scratch, "secrets")
@@ -312,7 +312,7 @@ func startGuestSpawner(g *wire.Guest) (*spawn.Spawner, error) {
 			plan.Spawn = append(plan.Spawn, step)
 		}
 	}
-	s, _, failed := spawn.StartSpawner(plan, nil)
+	s, _, failed := spawn.Start(plan, nil)
 	if failed == nil {
 		s.Expendable, s.Capless = true, capless
 		return s, nil

@@ -74,7 +74,7 @@ func Standalone(c Config) int {
 // CannotStart reports on standard error why an agent did not start.
 func CannotStart(err error) {
 	fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\n", err)
-	if h, ok := err.(core.Hinted); ok { //nolint:errorlint // it is never wrapped
+	if h, ok := err.(core.HintError); ok { //nolint:errorlint // it is never wrapped
 		fmt.Fprintf(os.Stderr, "paddock-agent: hint: %s\n", h.Hint)
 	}
 }
@@ -94,7 +94,7 @@ func newStandalone(c Config) (*Agent, error) {
 	if c.Workspace, err = filepath.Abs(c.Workspace); err != nil {
 		return nil, err
 	}
-	dir, err := openWorkspace(c.Workspace)
+	dir, err := core.OpenWorkspace(c.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func newStandalone(c Config) (*Agent, error) {
 	shell.Sweep(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
 	files.SecretsAt(c.SecretRoot, nil).Sweep()
-	s, failed := spawn.StartBareSpawner()
+	s, failed := spawn.StartBare()
 	if failed != nil {
 		err := errors.New(failed.Cause)
 		if failed.Hint != "" {
@@ -262,17 +262,4 @@ func account(uid int) (name, home, shell string) {
 		break
 	}
 	return name, home, shell
-}
-
-// openWorkspace opens the workspace, and makes it where there is none. It may
-// be anybody's: what is in it is the clients'.
-func openWorkspace(path string) (beneath.Dir, error) {
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return beneath.Dir{}, fmt.Errorf("cannot make the workspace: %w", err)
-	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return beneath.Dir{}, core.RootError(path, err)
-	}
-	return beneath.FromFD(fd), nil
 }

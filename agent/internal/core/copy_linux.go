@@ -11,6 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 )
 
+// Buffers holds buffers of 256 KiB that copies share.
 var Buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
 
 // Drain copies src to its end or, once its deadline has passed, to where it

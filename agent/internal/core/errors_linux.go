@@ -57,6 +57,7 @@ func FileError(verb string, p Path, err error) error {
 	return e
 }
 
+// BadField returns the error of a request whose field name is not acceptable.
 func BadField(name, text string) error {
 	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
 }
@@ -70,11 +71,11 @@ func CauseOf(err error) error {
 	return err
 }
 
-// Hinted is an error with advice.
-type Hinted struct {
+// HintError is an error with advice.
+type HintError struct {
 	error
 	Hint string
 }
 
 // WithHint returns err with advice on what to do about it.
-func WithHint(err error, advice string) error { return Hinted{err, advice} }
+func WithHint(err error, advice string) error { return HintError{err, advice} }

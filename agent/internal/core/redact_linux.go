@@ -29,6 +29,7 @@ func (v *Vault) Set(values []string) {
 	v.version++
 }
 
+// Get returns the values, and a version that every Set changes.
 func (v *Vault) Get() (values []string, version int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -173,6 +174,7 @@ type HidingWriter struct {
 	total   int64 // of matches that secrets know of
 }
 
+// Write writes p without what is to be hidden, by the values of now.
 func (h *HidingWriter) Write(p []byte) (int, error) {
 	if set, version := h.secrets.current(); version != h.version {
 		h.version = version
@@ -185,6 +187,7 @@ func (h *HidingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Close writes what was held back for a value that might have begun.
 func (h *HidingWriter) Close() error {
 	err := h.W.Close()
 	h.note()

@@ -14,7 +14,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// signal sends to a command as run.signal says.
+// SignalJob sends a signal to the process group in the foreground of a command's
+// terminal, or to the command's own group where there is no terminal.
 func (box *Sandbox) SignalJob(p *spawn.Process, sig unix.Signal) error {
 	group := p.PID
 	if p.Terminal != nil {
@@ -25,6 +26,8 @@ func (box *Sandbox) SignalJob(p *spawn.Process, sig unix.Signal) error {
 	return box.Reaper.Signal(p, group, sig)
 }
 
+// SignalNumber returns the signal that a name stands for, with or without "SIG", 0
+// for an unknown one.
 func SignalNumber(name string) unix.Signal {
 	if len(name) < 3 || name[:3] != "SIG" {
 		name = "SIG" + name
@@ -125,6 +128,7 @@ func noSuch(id string) error {
 	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "no exec, shell or service has the id " + id}
 }
 
+// SignalByID sends a signal to what the registry knows by an id.
 func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
 	sig := SignalNumber(strings.ToUpper(strings.TrimSpace(q.Signal)))
 	if sig == 0 {
@@ -146,6 +150,7 @@ func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 	return &wire.SignalResult{ID: q.ID, Signal: unix.SignalName(sig)}, nil
 }
 
+// KillByID kills the whole tree of what the registry knows by an id.
 func (box *Sandbox) KillByID(q *wire.KillRequest) (*wire.KillResult, error) {
 	res := &wire.KillResult{ID: q.ID}
 	err := box.Running.withID(q.ID, func(p *spawn.Process) { res.Killed, res.DeathProved = box.Trees.Kill(p.Mark) })

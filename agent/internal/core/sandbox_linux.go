@@ -1,3 +1,6 @@
+// Package core holds what the agent's verbs share: the Sandbox that commands run
+// in, how a request's environment, directory and limits become a command, what is
+// hidden in output, the registry of what runs, paths, and typed errors.
 package core
 
 import (

@@ -112,6 +112,19 @@ func SaveState(at StateDir, name string, text []byte) error {
 	return err
 }
 
+// OpenWorkspace opens the workspace, and makes it where there is none. It may
+// be anybody's: what is in it is the clients'.
+func OpenWorkspace(path string) (beneath.Dir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return beneath.Dir{}, fmt.Errorf("cannot make the workspace: %w", err)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return beneath.Dir{}, rootError(path, err)
+	}
+	return beneath.FromFD(fd), nil
+}
+
 // OpenState opens a directory that only the agent uses, and makes it where
 // there is none. What somebody else made could be watched, or changed.
 func OpenState(path string) (beneath.Dir, error) {
@@ -124,7 +137,7 @@ func OpenState(path string) (beneath.Dir, error) {
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return beneath.Dir{}, RootError(path, err)
+		return beneath.Dir{}, rootError(path, err)
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && int(st.Uid) != os.Geteuid() {
@@ -135,12 +148,12 @@ func OpenState(path string) (beneath.Dir, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return beneath.Dir{}, RootError(path, err)
+		return beneath.Dir{}, rootError(path, err)
 	}
 	return beneath.FromFD(fd), nil
 }
 
-func RootError(path string, err error) error {
+func rootError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = fmt.Errorf("it is no directory of its own (a symbolic link is none)")
 	}

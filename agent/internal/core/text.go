@@ -155,6 +155,7 @@ func PyRepr(s string) string {
 // maxName bounds the name of an entry, in bytes.
 const maxName = 256
 
+// ShortName cuts a name that has more than maxName bytes, at a character.
 func ShortName(name string) string { return Shorten(name, maxName) }
 
 // Shorten cuts a text that has more than limit bytes, at a character.

@@ -15,9 +15,10 @@ import (
 const (
 	// defaultTimeout is that of a command text that is not streamed.
 	defaultTimeout = 30 * time.Second
-	// defaultOutput and MaxOutput bound a captured stream, in bytes.
+	// defaultOutput bounds a captured stream where the request says nothing, in bytes.
 	defaultOutput = 1 << 20
-	MaxOutput     = 8 << 20
+	// MaxOutput is the most that a request can ask for, in bytes.
+	MaxOutput = 8 << 20
 )
 
 // checkExec refuses what no exec can be made of.

@@ -1,3 +1,4 @@
+// Package exec runs one command: captured (Run) or streamed in frames (Stream).
 package exec
 
 import (

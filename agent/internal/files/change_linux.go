@@ -11,6 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// Mkdir makes a directory and the missing ones above it.
 func (w *Workspace) Mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	if err := checkMode(q.Mode); err != nil {
 		return nil, err
@@ -40,6 +41,8 @@ func (w *Workspace) Mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	return &wire.MkdirResult{Path: wire.Path(p.Text), Created: created}, nil
 }
 
+// Move renames a file or a directory, and replaces a file only where the request
+// allows it.
 func (w *Workspace) Move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	from, err := w.Find(q.Path)
 	if err != nil {
@@ -96,6 +99,7 @@ func rename(from beneath.Dir, name string, to beneath.Dir, target string, replac
 	return unix.Renameat(from.FD(), name, to.FD(), target)
 }
 
+// Delete removes a file, or a directory with all that is in it.
 func (w *Workspace) Delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 	p, err := w.Find(q.Path)
 	if err != nil {

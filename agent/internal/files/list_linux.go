@@ -25,6 +25,7 @@ const (
 	entryOverhead = 96
 )
 
+// List lists a directory, in order, as far as an answer has room.
 func (w *Workspace) List(q *wire.ListRequest) (*wire.ListResult, error) {
 	if q.Limit < 0 {
 		return nil, core.BadField("limit", "limit must not be negative")
@@ -250,6 +251,7 @@ func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wir
 	return e, nil
 }
 
+// Stat describes one file, without following a link.
 func (w *Workspace) Stat(q *wire.StatRequest) (*wire.StatResult, error) {
 	p, err := w.Find(q.Path)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
+// ReadText returns a whole file in one answer.
 func (w *Workspace) ReadText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorkspaceFileResult, error) {
 	switch {
 	case q.MaxBytes <= 0:
@@ -62,6 +63,7 @@ func readUpTo(f *os.File, size, limit int64) ([]byte, error) {
 	}
 }
 
+// Read returns a part of a file, as a body.
 func (w *Workspace) Read(q *wire.ReadFileRequest) (*wire.ReadFileResult, Body, error) {
 	if q.Offset < 0 {
 		return nil, nil, core.BadField("offset", "offset must not be negative")

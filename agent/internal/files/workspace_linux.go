@@ -1,3 +1,6 @@
+// Package files serves the workspace: reading, writing, listing, changing,
+// archives in both directions, and the directory of secrets, which comes as an
+// archive too. It walks paths name by name and follows no links.
 package files
 
 import (
@@ -67,9 +70,10 @@ func (w *Workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir
 	return root.Walk(strings.Split(path.Dir(at)[1:], "/"))
 }
 
+// Close closes the directory.
 func (p *Place) Close() { _ = p.dir.Close() }
 
-// Lstat looks at what is there, which must be something.
+// Lstat describes what is there, and fails where nothing is.
 func (p *Place) Lstat() (unix.Stat_t, error) {
 	st, err := p.dir.Lstat(p.name)
 	if err != nil {
@@ -113,15 +117,17 @@ func (p *Place) onlyRegular(st unix.Stat_t) error {
 	}
 }
 
+// Unsupported returns the error of a path that is no file, directory or link.
 func Unsupported(p core.Path) error {
 	return &wire.Error{Code: wire.CodeConflict, Object: p.Text, Message: "unsupported workspace path type: " + p.Text}
 }
 
+// Conflict returns the error of a path where something else is than is needed.
 func (p *Place) Conflict(text string) error {
 	return &wire.Error{Code: wire.CodeConflict, Object: p.Path.Text, Message: text}
 }
 
-// TypeOf names the kind of a file as the protocol does.
+// TypeOf returns the kind of a file as the protocol names it.
 func TypeOf(st unix.Stat_t) string {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:

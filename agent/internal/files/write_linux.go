@@ -21,6 +21,7 @@ const (
 	writePrefix = ".paddock-write-"
 )
 
+// WriteText replaces a file by the text of the request.
 func (w *Workspace) WriteText(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFileResult, error) {
 	if len(q.Text) > wire.MaxFileText {
 		return nil, core.BadField("text", fmt.Sprintf("text must be at most %d bytes when encoded as UTF-8", wire.MaxFileText))
@@ -28,6 +29,7 @@ func (w *Workspace) WriteText(q *wire.WriteWorkspaceFileRequest) (*wire.WriteFil
 	return w.replace(q.Path, q.Mode, strings.NewReader(q.Text), int64(len(q.Text)))
 }
 
+// Write replaces a file by the body of the request.
 func (w *Workspace) Write(q *wire.WriteFileRequest, body io.Reader) (*wire.WriteFileResult, error) {
 	if q.ContentSize > maxArchive {
 		return nil, &wire.Error{Code: wire.CodeTooLarge, Object: "content_size", Message: fmt.Sprintf("content_size must be at most %d bytes", int64(maxArchive))}

@@ -1,3 +1,5 @@
+// Package listen opens what an agent on its own serves on: vsock, a virtio serial
+// port, Unix and TCP sockets, an inherited descriptor, or standard input and output.
 package listen
 
 import (
@@ -28,7 +30,7 @@ type Options struct {
 // Open opens one address.
 func Open(address string, c *Options) (net.Listener, error) {
 	ln, err := listenAt(address, c)
-	var h core.Hinted
+	var h core.HintError
 	if err == nil || errors.As(err, &h) {
 		return ln, err
 	}

@@ -1,3 +1,5 @@
+// Package search serves search_files: it checks a request and runs the search
+// engine (internal/search) on the workspace.
 package search
 
 import (
@@ -27,6 +29,7 @@ const maxSearches = 2
 
 var searches = make(chan struct{}, maxSearches)
 
+// Files searches a file, or the files below a directory, of the workspace.
 func Files(ctx context.Context, w *files.Workspace, q *wire.SearchRequest) (*wire.SearchResult, error) {
 	s, err := compileSearch(q)
 	if err != nil {

@@ -185,6 +185,7 @@ func (s *service) hide(text string) string {
 	return hidden.OnlyValues(text)
 }
 
+// Stop ends a service and its whole tree, gently first, and waits for that.
 func (t *Table) Stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {
@@ -232,17 +233,7 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	if !running {
 		return &wire.StopServiceResult{Service: *s.view()}, nil
 	}
-	group := s.box.Trees.Group(pid)
-	signalAll(group, unix.SIGTERM)
-	deadline, killed := time.Now().Add(s.table.grace), 0
-	for _, p := range group {
-		if !spawn.AwaitPidfd(p.PIDFD, deadline) {
-			killed++
-			_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGKILL, nil, 0)
-			spawn.AwaitPidfd(p.PIDFD, time.Now().Add(spawn.KillTimeout))
-		}
-		unix.Close(p.PIDFD)
-	}
+	killed := s.box.Trees.StopGroup(pid, s.table.grace)
 	s.mu.Lock()
 	reason := "sigterm"
 	if killed > 0 {
@@ -252,10 +243,4 @@ func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	s.save()
 	s.mu.Unlock()
 	return &wire.StopServiceResult{Service: *s.view(), Killed: killed}, nil
-}
-
-func signalAll(processes []spawn.Member, sig unix.Signal) {
-	for _, p := range processes {
-		_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
-	}
 }

@@ -1,3 +1,6 @@
+// Package service serves commands that run in the background by name: they are
+// started, awaited until they are ready, logged, and stopped. Records and logs
+// outlive the agent.
 package service
 
 import (
@@ -44,6 +47,8 @@ type Table struct {
 	starting map[string]bool // names that are taken by a start under way
 }
 
+// New returns a table that keeps records and logs in state, those of an earlier
+// agent included.
 func New(box *core.Sandbox, state core.StateDir) *Table {
 	return &Table{box: box, state: state, grace: endGrace, byName: map[string]*service{}, starting: map[string]bool{}}
 }
@@ -145,6 +150,7 @@ func (t *Table) evict() {
 	}
 }
 
+// Status returns a service's record.
 func (t *Table) Status(q *wire.ServiceRequest) (*wire.Service, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {
@@ -153,6 +159,7 @@ func (t *Table) Status(q *wire.ServiceRequest) (*wire.Service, error) {
 	return s.view(), nil
 }
 
+// List returns the records of all services, by name.
 func (t *Table) List(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
 	t.mu.Lock()
 	for _, name := range t.onDisk() {
@@ -172,6 +179,7 @@ func (t *Table) List(*wire.ListServicesRequest) (*wire.ListServicesResult, error
 	return r, nil
 }
 
+// Logs returns the end of what a service has printed.
 func (t *Table) Logs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {

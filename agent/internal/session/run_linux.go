@@ -263,33 +263,7 @@ func (e *errand) finish() {
 
 // killOthers ends the processes of the shell's tree that began with the order.
 func (h *shell) killOthers() (killed int, proved bool) {
-	deadline := time.Now().Add(spawn.KillTimeout)
-	seen := map[int]bool{}
-	for time.Now().Before(deadline) {
-		found, unknown, err := h.others(false)
-		if err != nil || len(found) == 0 {
-			return len(seen), err == nil && unknown == 0
-		}
-		sig := unix.SIGKILL
-		if len(seen) > 0 && spawn.AnyNew(seen, found) {
-			sig = unix.SIGSTOP // the stopped make no others
-		}
-		for _, p := range found {
-			seen[p.PID] = true
-			_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
-		}
-		if sig == unix.SIGKILL {
-			spawn.AwaitEnd(found, deadline)
-		}
-		closeMembers(found)
-	}
-	return len(seen), false
-}
-
-func closeMembers(list []spawn.Member) {
-	for _, p := range list {
-		unix.Close(p.PIDFD)
-	}
+	return spawn.KillFound(func() ([]spawn.Member, int, error) { return h.others(false) }, func() {})
 }
 
 // others are the members of the tree but the shell; with old, those too that
@@ -319,7 +293,11 @@ func (h *shell) settleJobs() (jobs int) {
 		return 0
 	}
 	found, unknown, err := h.others(true)
-	defer closeMembers(found)
+	defer func() {
+		for _, p := range found {
+			unix.Close(p.PIDFD)
+		}
+	}()
 	h.old, h.lastPID = nil, ""
 	if len(found) == 0 && unknown == 0 && err == nil {
 		h.lastPID = last

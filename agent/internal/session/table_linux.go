@@ -1,3 +1,7 @@
+// Package session serves sessions: a shell that stays and runs one command after
+// another, with the state that each leaves to the next. script.go has what the
+// shell is told, shell_linux.go its process and channels, run_linux.go one command
+// from its line to its report, record.go what is kept of output.
 package session
 
 import (
@@ -28,6 +32,7 @@ type Table struct {
 	stops chan os.Signal      // tells of stopped shells while there is any session
 }
 
+// New returns a table without sessions.
 func New(box *core.Sandbox) *Table { return &Table{box: box} }
 
 func (t *Table) reserve(id string) error {
@@ -160,6 +165,7 @@ func checkOutput(lines, size, least int64) error {
 	return nil
 }
 
+// Open starts the shell of a new session and runs the startup commands in it.
 func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Session, error) {
 	if err := checkSession(q); err != nil {
 		return nil, err
@@ -182,6 +188,7 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 	return s.describe(), nil
 }
 
+// Run runs one command in a session, after those that were there before it.
 func (t *Table) Run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
@@ -218,6 +225,7 @@ func checkRun(q *wire.RunSessionRequest) error {
 	return checkOutput(q.MaxOutputLines, q.MaxOutputBytes, 0)
 }
 
+// Interrupt ends the command that runs in a session, and keeps the shell.
 func (t *Table) Interrupt(q *wire.SessionRequest) (*wire.InterruptSessionResult, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
@@ -234,6 +242,7 @@ func (t *Table) Interrupt(q *wire.SessionRequest) (*wire.InterruptSessionResult,
 	return &wire.InterruptSessionResult{SessionID: q.SessionID, Interrupted: s.busy}, nil
 }
 
+// Restart starts another shell in place of the session's, without its state.
 func (t *Table) Restart(ctx context.Context, q *wire.SessionRequest) (*wire.Session, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
@@ -275,6 +284,7 @@ func (t *Table) Close(ctx context.Context, q *wire.SessionRequest) (*wire.CloseS
 	return r, nil
 }
 
+// List returns all sessions, by id.
 func (t *Table) List(*wire.ListSessionsRequest) (*wire.ListSessionsResult, error) {
 	r := &wire.ListSessionsResult{Sessions: []wire.Session{}}
 	for _, s := range t.all() {

@@ -1,3 +1,5 @@
+// Package shell serves interactive shells, each on a terminal of its own, whose
+// output is kept and read by position.
 package shell
 
 import (
@@ -102,6 +104,7 @@ func (t *Table) remove(name string) (*shell, error) {
 	return sh, nil
 }
 
+// Open starts a shell on a terminal of its own.
 func (t *Table) Open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	id, err := shellID(q.ShellID)
 	if err != nil {
@@ -148,6 +151,8 @@ func (t *Table) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *
 	return c, nil
 }
 
+// Read returns output from a cursor on, and waits for some where the request says
+// so.
 func (t *Table) Read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
@@ -159,6 +164,7 @@ func (t *Table) Read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadS
 	return sh.look(ctx, q), nil
 }
 
+// Write types into a shell's terminal.
 func (t *Table) Write(q *wire.WriteShellRequest) (*wire.WriteShellResult, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
@@ -190,6 +196,7 @@ func (s *shell) notRunning() error {
 // shellSignals are those that a shell's job can be sent.
 var shellSignals = map[string]unix.Signal{"HUP": unix.SIGHUP, "INT": unix.SIGINT, "TERM": unix.SIGTERM, "KILL": unix.SIGKILL}
 
+// Signal sends a signal to the job in the foreground of a shell.
 func (t *Table) Signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, error) {
 	if _, err := shellID(q.ShellID); err != nil {
 		return nil, err
@@ -209,6 +216,7 @@ func (t *Table) Signal(q *wire.SignalShellRequest) (*wire.SignalShellResult, err
 	return &wire.SignalShellResult{Shell: sh.describe(), Signal: name}, nil
 }
 
+// Resize changes the size of a shell's terminal.
 func (t *Table) Resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
@@ -228,6 +236,7 @@ func (t *Table) Resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
+// Close ends a shell and its whole tree, gently first.
 func (t *Table) Close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
 	sh, err := t.remove(q.ShellID)
 	if err != nil {
@@ -239,6 +248,7 @@ func (t *Table) Close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
 	return r, nil
 }
 
+// List returns all shells, by id, those that have ended included.
 func (t *Table) List(*wire.ListShellsRequest) (*wire.ListShellsResult, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -133,15 +133,15 @@ func (t *Trees) whose(pid int, r *Reaper) *Process {
 }
 
 // whose climbs to the agent's own child, a command or an orphan, above a process.
-func (f *treeIndex) whose(pid int) *Process {
-	f.reaper.mu.Lock()
-	defer f.reaper.mu.Unlock()
+func (x *treeIndex) whose(pid int) *Process {
+	x.reaper.mu.Lock()
+	defer x.reaper.mu.Unlock()
 	const deepest = 64
 	for range deepest {
-		if p := f.reaper.procs[pid]; p != nil {
+		if p := x.reaper.procs[pid]; p != nil {
 			return p
 		}
-		s, err := readStat(f.proc, pid)
+		s, err := readStat(x.proc, pid)
 		if err != nil {
 			return nil
 		}
@@ -149,8 +149,8 @@ func (f *treeIndex) whose(pid int) *Process {
 			pid = s.ppid
 			continue
 		}
-		owner, _ := f.attribute(s)
-		for _, p := range f.reaper.procs {
+		owner, _ := x.attribute(s)
+		for _, p := range x.reaper.procs {
 			if owner != nil && p.Mark.tree == owner {
 				return p
 			}

@@ -74,7 +74,7 @@ func (g *treeGroup) remove() {
 }
 
 // Stats is what the tree used, empty where there is no group.
-func (m mark) Stats() (s cgroup.Stats) {
+func (m Mark) Stats() (s cgroup.Stats) {
 	if m.group == nil {
 		return s
 	}

@@ -3,6 +3,7 @@ package spawn
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,24 +29,24 @@ const orphanGrace = 100 * time.Millisecond
 //
 // It is no proof against a process with the privilege to have itself adopted
 // elsewhere, by entering a pid namespace of others (setns), or to raise the
-// limits that brand it; nor against one that asks another program on the
+// limits that tag it; nor against one that asks another program on the
 // machine to start something. Walls are for that.
 type treeIndex struct {
 	reaper    *Reaper
 	proc      int
 	spawner   int  // the thread that clones, and so has the commands as children
 	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
-	brand     rlimitTag
+	tag       rlimitTag
 	open      []*processTree // by age; the reaper's lock guards it
 }
 
-// processTree is what a tree is known by.
+// processTree holds what a command's tree is known by.
 type processTree struct {
-	family *treeIndex
+	index  *treeIndex
 	all    bool   // every descendant of the agent
 	pid    int    // of the command, which also is the number of its session
 	ino    uint64 // of its UTS namespace, 0 where it has none of its own
-	number uint64 // of its brand, 0 where it has none
+	number uint64 // of its tag, 0 where it has none
 	born   uint64 // not after the command, in clock ticks since boot
 	proved bool   // the last look found none of it
 	ended  bool   // nobody asks for it any more, and some of it may live on
@@ -54,113 +55,113 @@ type processTree struct {
 // newTreeIndex is for a process that has started nothing yet. Children that it
 // has all the same are no business of the agent, which only buries them.
 func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
-	f := &treeIndex{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, brand: newRlimitTag()}
-	pids, err := f.ownChildren()
+	x := &treeIndex{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, tag: newRlimitTag()}
+	pids, err := x.ownChildren()
 	for _, pid := range pids {
-		f.strangers = true
+		x.strangers = true
 		r.procs[pid] = &Process{PID: pid, Done: make(chan struct{})}
 	}
-	return f, err
+	return x, err
 }
 
-// everything is the lineage of all that runs.
-func (f *treeIndex) everything() *processTree { return &processTree{family: f, all: true} }
+// everything returns the tree of all that runs.
+func (x *treeIndex) everything() *processTree { return &processTree{index: x, all: true} }
 
-// close gives up a lineage. What may live on stays known, so that it is not
+// close gives up a tree. What may live on stays known, so that it is not
 // taken for another's.
-func (l *processTree) close() {
-	f := l.family
-	f.reaper.mu.Lock()
-	defer f.reaper.mu.Unlock()
-	l.ended = true
-	f.forget(func(o *processTree) bool { return o == l && l.proved })
+func (t *processTree) close() {
+	x := t.index
+	x.reaper.mu.Lock()
+	defer x.reaper.mu.Unlock()
+	t.ended = true
+	x.forget(func(o *processTree) bool { return o == t && t.proved })
 }
 
-// forget drops ended lineages. The reaper's lock is held.
-func (f *treeIndex) forget(gone func(*processTree) bool) {
-	kept := f.open[:0]
-	for _, l := range f.open {
-		if !l.ended || !gone(l) {
-			kept = append(kept, l)
+// forget drops ended trees. The reaper's lock is held.
+func (x *treeIndex) forget(gone func(*processTree) bool) {
+	kept := x.open[:0]
+	for _, t := range x.open {
+		if !t.ended || !gone(t) {
+			kept = append(kept, t)
 		}
 	}
-	clear(f.open[len(kept):])
-	f.open = kept
+	clear(x.open[len(kept):])
+	x.open = kept
 }
 
 // members lists the living processes of a tree, and how many there are of
 // which any might belong to it. It is none of both only where that is proved;
 // a list that is not empty may miss what was born meanwhile.
-func (f *treeIndex) members(l *processTree) (found []Member, unknown int, err error) {
+func (x *treeIndex) members(t *processTree) (found []Member, unknown int, err error) {
 	deadline := time.Now().Add(orphanGrace)
 	for {
-		found, unknown, err = f.children(l)
+		found, unknown, err = x.children(t)
 		if err != nil || len(found) > 0 || unknown == 0 || time.Now().After(deadline) {
 			break
 		}
 		time.Sleep(time.Millisecond) // most that tell nothing are about to end, or to begin
 	}
 	for i := 0; i < len(found); i++ { // it grows
-		found = append(found, f.below(found[i])...)
+		found = append(found, x.below(found[i])...)
 	}
 	return found, unknown, err
 }
 
 // children gives the agent's own children that are of a tree.
-func (f *treeIndex) children(l *processTree) (found []Member, unknown int, err error) {
-	f.reaper.mu.Lock()
-	defer f.reaper.mu.Unlock()
-	l.proved = false
-	orphans, alone, err := f.orphans(l)
+func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err error) {
+	x.reaper.mu.Lock()
+	defer x.reaper.mu.Unlock()
+	t.proved = false
+	orphans, alone, err := x.orphans(t)
 	if err != nil {
 		return nil, 0, err
 	}
-	if f.leads(l) {
-		orphans = append(orphans, stat{pid: l.pid, session: l.pid})
+	if x.leads(t) {
+		orphans = append(orphans, stat{pid: t.pid, session: t.pid})
 	}
 	known := map[*processTree]bool{}
 	for _, o := range orphans {
-		owner, doubt := f.attribute(o)
+		owner, doubt := x.attribute(o)
 		for _, c := range append(doubt, owner) {
 			known[c] = true
 		}
 		switch {
-		case l.all, owner == l:
+		case t.all, owner == t:
 			pidfd, err := unix.PidfdOpen(o.pid, 0)
 			if err != nil {
 				unknown++ // it cannot have gone
 				continue
 			}
 			found = append(found, Member{o.pid, pidfd})
-		case contains(doubt, l):
+		case slices.Contains(doubt, t):
 			unknown++
 		}
 	}
-	f.forget(func(o *processTree) bool { return alone || !known[o] })
-	l.proved = len(found) == 0 && unknown == 0
+	x.forget(func(o *processTree) bool { return alone || !known[o] })
+	t.proved = len(found) == 0 && unknown == 0
 	return found, unknown, nil
 }
 
-// orphans gives the agent's children that are no commands or, for the lineage
+// orphans gives the agent's children that are no commands or, for the tree
 // of all, commands too; alone says that there is no child at all. The dead are
 // buried first, and none is twice: so what is left lives, or is the leader of
 // threads that do.
-func (f *treeIndex) orphans(l *processTree) (found []stat, alone bool, err error) {
+func (x *treeIndex) orphans(t *processTree) (found []stat, alone bool, err error) {
 	for range 3 {
-		if f.reaper.buryAll() {
+		if x.reaper.buryAll() {
 			return nil, true, nil
 		}
-		pids, err := f.ownChildren()
+		pids, err := x.ownChildren()
 		if err != nil {
 			return nil, false, err
 		}
 		found = found[:0]
 		dead := false
 		for _, pid := range pids {
-			if p := f.reaper.procs[pid]; p != nil && (!l.all || p.Mark.tree == nil) {
+			if p := x.reaper.procs[pid]; p != nil && (!t.all || p.Mark.tree == nil) {
 				continue
 			}
-			s, err := readStat(f.proc, pid)
+			s, err := readStat(x.proc, pid)
 			if err != nil {
 				return nil, false, err
 			}
@@ -177,29 +178,29 @@ func (f *treeIndex) orphans(l *processTree) (found []stat, alone bool, err error
 // ownChildren lists the agent's children. Orphans go to its first thread.
 // Commands, and what they make with CLONE_PARENT, are the spawner's; no other
 // thread makes any.
-func (f *treeIndex) ownChildren() ([]int, error) {
+func (x *treeIndex) ownChildren() ([]int, error) {
 	own := strconv.Itoa(os.Getpid()) + "/task/"
-	pids, err := readChildren(f.proc, own+strconv.Itoa(os.Getpid()))
+	pids, err := readChildren(x.proc, own+strconv.Itoa(os.Getpid()))
 	if errors.Is(err, unix.ENOENT) {
-		return f.childrenByScan(os.Getpid())
+		return x.childrenByScan(os.Getpid())
 	}
-	if err != nil || f.spawner == os.Getpid() {
+	if err != nil || x.spawner == os.Getpid() {
 		return pids, err
 	}
-	more, err := readChildren(f.proc, own+strconv.Itoa(f.spawner))
+	more, err := readChildren(x.proc, own+strconv.Itoa(x.spawner))
 	return append(pids, more...), err
 }
 
 // below gives the children of a member, each pinned while it certainly was one.
-func (f *treeIndex) below(parent Member) (found []Member) {
-	for _, pid := range f.childrenOf(parent.PID) {
+func (x *treeIndex) below(parent Member) (found []Member) {
+	for _, pid := range x.childrenOf(parent.PID) {
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // gone meanwhile; what it left is found in the next round
 		}
 		// Numbers are used again. Whoever lives after the look had its number
 		// during the look as well.
-		s, err := readStat(f.proc, pid)
+		s, err := readStat(x.proc, pid)
 		if err != nil || s.ppid != parent.PID || !lives(pidfd) || !lives(parent.PIDFD) {
 			unix.Close(pidfd)
 			continue
@@ -209,12 +210,12 @@ func (f *treeIndex) below(parent Member) (found []Member) {
 	return found
 }
 
-func (f *treeIndex) childrenOf(pid int) (found []int) {
-	tids, _ := listNumbers(f.proc, strconv.Itoa(pid)+"/task")
+func (x *treeIndex) childrenOf(pid int) (found []int) {
+	tids, _ := listNumbers(x.proc, strconv.Itoa(pid)+"/task")
 	for _, tid := range tids {
-		pids, err := readChildren(f.proc, strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid))
+		pids, err := readChildren(x.proc, strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid))
 		if errors.Is(err, unix.ENOENT) {
-			if found, err = f.childrenByScan(pid); err == nil {
+			if found, err = x.childrenByScan(pid); err == nil {
 				return found
 			}
 		}
@@ -224,10 +225,10 @@ func (f *treeIndex) childrenOf(pid int) (found []int) {
 }
 
 // childrenByScan is for kernels without lists of children.
-func (f *treeIndex) childrenByScan(parent int) (found []int, err error) {
-	pids, err := listNumbers(f.proc, ".")
+func (x *treeIndex) childrenByScan(parent int) (found []int, err error) {
+	pids, err := listNumbers(x.proc, ".")
 	for _, pid := range pids {
-		if s, err := readStat(f.proc, pid); err == nil && s.ppid == parent {
+		if s, err := readStat(x.proc, pid); err == nil && s.ppid == parent {
 			found = append(found, pid)
 		}
 	}
@@ -236,39 +237,30 @@ func (f *treeIndex) childrenByScan(parent int) (found []int, err error) {
 
 func lives(pidfd int) bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
 
-func contains(list []*processTree, l *processTree) bool {
-	for _, o := range list {
-		if o == l {
-			return true
-		}
+// begin returns the tree of a command that is about to be cloned.
+func (x *treeIndex) begin(ino uint64, c *clone.Command, number uint64) *processTree {
+	t := &processTree{index: x, ino: ino, born: ticksSinceBoot()}
+	if x.tag.put(c, number) {
+		t.number = number
 	}
-	return false
-}
-
-// begin makes the lineage of a command that is about to be cloned.
-func (f *treeIndex) begin(ino uint64, c *clone.Command, number uint64) *processTree {
-	l := &processTree{family: f, ino: ino, born: ticksSinceBoot()}
-	if f.brand.put(c, number) {
-		l.number = number
-	}
-	return l
+	return t
 }
 
 // attribute says whose an orphan is, whose end it must not outlive, and of
 // which other trees it may be all the same: while it lives, none of those is
 // proved to be dead. Whatever a process can choose by itself proves nothing.
-func (f *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {
-	if l := ofSession(f.open, o); l != nil && f.leads(l) {
-		return l, nil // the number is in use: no other's
+func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {
+	if t := ofSession(x.open, o); t != nil && x.leads(t) {
+		return t, nil // the number is in use: no other's
 	}
-	may, sure := f.candidates(o)
+	may, sure := x.candidates(o)
 	owner = ofSession(may, o)
-	if owner == nil && len(may) == 1 && (sure || !f.strangers) {
+	if owner == nil && len(may) == 1 && (sure || !x.strangers) {
 		owner = may[0] // nobody else was there to make it
 	}
-	named := f.named(o.pid)
+	named := x.named(o.pid)
 	switch {
-	case owner == nil && f.brand.locks == 0 && named != nil:
+	case owner == nil && x.tag.locks == 0 && named != nil:
 		return named, nil // there is nothing surer
 	case owner == nil:
 		return named, may
@@ -278,21 +270,21 @@ func (f *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree)
 	return owner, doubt
 }
 
-// candidates gives the lineages that an orphan may be of, by its birth and its
-// brand; sure says that the brand has had its say.
-func (f *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
-	first, last, sure := f.brand.read(f.proc, o.pid)
+// candidates returns the trees that an orphan may be of, by its birth and its
+// tag; sure reports that the tag was read.
+func (x *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
+	first, last, sure := x.tag.read(x.proc, o.pid)
 	var older []*processTree
-	for _, l := range f.open {
-		if l.born > o.born {
+	for _, t := range x.open {
+		if t.born > o.born {
 			continue
 		}
-		older = append(older, l)
-		if l.number == 0 || first <= l.number && l.number <= last {
-			may = append(may, l)
+		older = append(older, t)
+		if t.number == 0 || first <= t.number && t.number <= last {
+			may = append(may, t)
 		}
 	}
-	if !sure || len(may) == 0 { // the brand says nothing, or what cannot be
+	if !sure || len(may) == 0 { // the tag says nothing, or what cannot be
 		return older, false
 	}
 	return may, true
@@ -302,29 +294,29 @@ func (f *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
 // group. The young come first: numbers of the dead are used again.
 func ofSession(may []*processTree, o stat) *processTree {
 	for i := len(may) - 1; i >= 0; i-- {
-		if l := may[i]; l.pid == o.session || l.pid == o.group {
-			return l
+		if t := may[i]; t.pid == o.session || t.pid == o.group {
+			return t
 		}
 	}
 	return nil
 }
 
-// leads says whether the command of a lineage has not ended.
-func (f *treeIndex) leads(l *processTree) bool {
-	p := f.reaper.procs[l.pid]
-	return p != nil && p.Mark.tree == l
+// leads reports whether the command of a tree still runs.
+func (x *treeIndex) leads(t *processTree) bool {
+	p := x.reaper.procs[t.pid]
+	return p != nil && p.Mark.tree == t
 }
 
-// named finds the lineage whose namespace a process is in. It takes privilege
+// named returns the tree whose namespace a process is in. It takes privilege
 // to leave that, or to enter another's.
-func (f *treeIndex) named(pid int) *processTree {
-	ino, err := namespaceOf(f.proc, strconv.Itoa(pid))
+func (x *treeIndex) named(pid int) *processTree {
+	ino, err := namespaceOf(x.proc, strconv.Itoa(pid))
 	if err != nil {
 		return nil
 	}
-	for i := len(f.open) - 1; i >= 0; i-- {
-		if l := f.open[i]; l.ino != 0 && l.ino == ino {
-			return l
+	for i := len(x.open) - 1; i >= 0; i-- {
+		if t := x.open[i]; t.ino != 0 && t.ino == ino {
+			return t
 		}
 	}
 	return nil

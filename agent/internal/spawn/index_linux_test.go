@@ -75,7 +75,7 @@ func TestChildrenByScan(t *testing.T) {
 	}
 }
 
-// An orphan is whose its session, its brand or the absence of others says.
+// An orphan is whose its session, its tag or the absence of others says.
 func TestAttribute(t *testing.T) {
 	f := &treeIndex{proc: openProc(t), reaper: &Reaper{procs: map[int]*Process{}}}
 	pid := sleeper(t)

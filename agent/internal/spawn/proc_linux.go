@@ -27,7 +27,7 @@ func (r RawReader) Read(p []byte) (int, error) {
 	}
 }
 
-// stat is what the family needs of a process's stat file.
+// stat is what the agent needs of a process's stat file.
 type stat struct {
 	pid                  int
 	state                byte

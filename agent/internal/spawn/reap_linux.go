@@ -41,7 +41,7 @@ func (r *Reaper) adopt(p *Process, spawn func() (int, error)) error {
 	r.procs[pid] = p
 	if l := p.Mark.tree; l != nil {
 		l.pid = pid
-		l.family.open = append(l.family.open, l)
+		l.index.open = append(l.index.open, l)
 	}
 	select {
 	case r.born <- struct{}{}:

@@ -24,17 +24,17 @@ import (
 type rlimitTag struct{ locks, time uint64 }
 
 const (
-	// brandTrees is how many trees can be told apart.
-	brandTrees = 1 << 32
-	// brandTop is the highest limit that is used. It stays clear of what means
-	// "unlimited", which a process may have that was never branded.
-	brandTop = 1 << 62
+	// maxTagged is how many trees can be told apart.
+	maxTagged = 1 << 32
+	// topTag is the highest limit that is used. It stays clear of what means
+	// "unlimited", which a process may have that was never tagged.
+	topTag = 1 << 62
 )
 
 // newRlimitTag finds out what the agent has, and whether it may change it.
 func newRlimitTag() rlimitTag {
 	b := rlimitTag{topLimit(unix.RLIMIT_LOCKS), topLimit(unix.RLIMIT_RTTIME)}
-	if min(b.locks, b.time) < 2*brandTrees {
+	if min(b.locks, b.time) < 2*maxTagged {
 		return rlimitTag{}
 	}
 	return b
@@ -46,22 +46,22 @@ func topLimit(resource int) uint64 {
 	if unix.Prlimit(0, resource, nil, &had) != nil {
 		return 0
 	}
-	lower := unix.Rlimit{Cur: min(had.Cur, brandTop), Max: had.Max} // which can be taken back
+	lower := unix.Rlimit{Cur: min(had.Cur, topTag), Max: had.Max} // which can be taken back
 	if unix.Prlimit(0, resource, &lower, nil) != nil || unix.Prlimit(0, resource, &had, nil) != nil {
 		return 0
 	}
-	return min(had.Max, brandTop)
+	return min(had.Max, topTag)
 }
 
-// put brands a command, and reports whether it has.
+// put tags a command, and reports whether it could.
 func (b rlimitTag) put(c *clone.Command, number uint64) bool {
-	if b.locks == 0 || number >= brandTrees {
+	if b.locks == 0 || number >= maxTagged {
 		return false
 	}
 	limits := slices.DeleteFunc(slices.Clone(c.Rlimits), func(l clone.Rlimit) bool {
 		return l.Resource == unix.RLIMIT_LOCKS || l.Resource == unix.RLIMIT_RTTIME // of an earlier start
 	})
-	locks, time := b.locks-brandTrees+number, b.time-number
+	locks, time := b.locks-maxTagged+number, b.time-number
 	c.Rlimits = append(limits,
 		clone.Rlimit{Resource: unix.RLIMIT_LOCKS, Limit: unix.Rlimit{Cur: locks, Max: locks}},
 		clone.Rlimit{Resource: unix.RLIMIT_RTTIME, Limit: unix.Rlimit{Cur: time, Max: time}})
@@ -79,7 +79,7 @@ func (b rlimitTag) read(proc, pid int) (first, last uint64, ok bool) {
 	if locks >= b.locks || time >= b.time { // raised, or never set
 		return 0, 0, false
 	}
-	if base := b.locks - brandTrees; locks > base {
+	if base := b.locks - maxTagged; locks > base {
 		first = locks - base
 	}
 	last = b.time - time

@@ -9,12 +9,12 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// branded is a process of the tree of a number.
-func branded(t *testing.T, b rlimitTag, number uint64) (pid int) {
+// tagged starts a process of the tree of a number.
+func tagged(t *testing.T, b rlimitTag, number uint64) (pid int) {
 	t.Helper()
 	var c clone.Command
 	if pid = sleeper(t); !b.put(&c, number) {
-		t.Fatalf("%+v brands nothing with %d", b, number)
+		t.Fatalf("%+v tags nothing with %d", b, number)
 	}
 	for _, l := range c.Rlimits {
 		if err := unix.Prlimit(pid, l.Resource, &l.Limit, nil); err != nil {
@@ -40,7 +40,7 @@ func lower(t *testing.T, pid int, locks, time uint64) {
 }
 
 // A process says of which trees it may be, its own always among them.
-func TestBrand(t *testing.T) {
+func TestRlimitTag(t *testing.T) {
 	b, proc := newRlimitTag(), openProc(t)
 	for name, tt := range map[string]struct {
 		number, locks, time uint64 // what is taken off
@@ -48,33 +48,33 @@ func TestBrand(t *testing.T) {
 	}{
 		"untouched":       {7, 0, 0, 7, 7},
 		"the first tree":  {1, 0, 0, 1, 1},
-		"the last tree":   {brandTrees - 1, 0, 0, brandTrees - 1, brandTrees - 1},
+		"the last tree":   {maxTagged - 1, 0, 0, maxTagged - 1, maxTagged - 1},
 		"for an older":    {7, 3, 0, 4, 7},
 		"for a younger":   {7, 0, 3, 7, 10},
 		"for all":         {7, 1 << 40, 1 << 40, 0, 7 + 1<<40},
-		"for all of them": {7, 7, brandTrees, 0, 7 + brandTrees},
+		"for all of them": {7, 7, maxTagged, 0, 7 + maxTagged},
 	} {
-		pid := branded(t, b, tt.number)
+		pid := tagged(t, b, tt.number)
 		lower(t, pid, tt.locks, tt.time)
 		if first, last, ok := b.read(proc, pid); first != tt.first || last != tt.last || !ok {
 			t.Errorf("%s: %d to %d, %v", name, first, last, ok)
 		}
 	}
 	if first, last, ok := b.read(proc, sleeper(t)); ok {
-		t.Errorf("a process without a brand: %d to %d", first, last)
+		t.Errorf("a process without a tag: %d to %d", first, last)
 	}
 	if _, _, ok := b.read(proc, 1<<30); ok {
-		t.Error("nobody has a brand")
+		t.Error("nobody has a tag")
 	}
 	var c clone.Command
-	if b.put(&c, brandTrees) || (rlimitTag{}).put(&c, 1) || len(c.Rlimits) > 0 {
-		t.Errorf("a brand that there is not: %+v", c.Rlimits)
+	if b.put(&c, maxTagged) || (rlimitTag{}).put(&c, 1) || len(c.Rlimits) > 0 {
+		t.Errorf("a tag that there is not: %+v", c.Rlimits)
 	}
 }
 
 // A command that is started twice is of the second tree, and what it shares
 // with others stays as it is.
-func TestBrandAgain(t *testing.T) {
+func TestRlimitTagAgain(t *testing.T) {
 	b := newRlimitTag()
 	own := []clone.Rlimit{{Resource: unix.RLIMIT_CPU, Limit: unix.Rlimit{Cur: 1, Max: 1}}}
 	c := clone.Command{Rlimits: own}
@@ -87,10 +87,10 @@ func TestBrandAgain(t *testing.T) {
 	}
 }
 
-// A process is its brand's, whatever else it says; where the brand says
+// A process is its tag's, whatever else it says; where the tag says
 // little, it casts doubt on all that it may be of.
-func TestAttributeByBrand(t *testing.T) {
-	f := &treeIndex{proc: openProc(t), reaper: &Reaper{procs: map[int]*Process{}}, brand: newRlimitTag(), strangers: true}
+func TestAttributeByTag(t *testing.T) {
+	f := &treeIndex{proc: openProc(t), reaper: &Reaper{procs: map[int]*Process{}}, tag: newRlimitTag(), strangers: true}
 	var here unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/uts", &here); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestAttributeByBrand(t *testing.T) {
 	for name, tt := range map[string]struct {
 		locks, time uint64 // what is taken off
 		session     int
-		ino         uint64 // of the forged lineage
+		ino         uint64 // of the forged tree
 		owner       *processTree
 		doubt       []*processTree
 	}{
@@ -111,9 +111,9 @@ func TestAttributeByBrand(t *testing.T) {
 		"lowered":             {locks: 1, doubt: []*processTree{own, forged}},
 		"lowered to nothing":  {locks: 1 << 40, time: 1 << 40, doubt: []*processTree{own, forged, last}},
 		"lowered, a session":  {locks: 1, session: 20, owner: forged},
-		"all but the brand":   {locks: 1, ino: here.Ino, owner: forged, doubt: []*processTree{own, forged}},
+		"all but the tag":     {locks: 1, ino: here.Ino, owner: forged, doubt: []*processTree{own, forged}},
 	} {
-		pid := branded(t, f.brand, 3)
+		pid := tagged(t, f.tag, 3)
 		lower(t, pid, tt.locks, tt.time)
 		forged.ino, f.open = tt.ino, []*processTree{own, forged, last}
 		owner, doubt := f.attribute(stat{pid: pid, session: tt.session, born: 200})

@@ -1,3 +1,9 @@
+// Package spawn starts processes, finds all that descend from them, and ends it.
+//
+// A command is cloned from one confined thread (Spawner). Every command starts
+// with a mark that its descendants cannot shed, by which Trees finds the whole
+// tree: a UTS namespace, and where there are no walls also what treeIndex knows.
+// The Reaper collects exit statuses. The package knows nothing of requests.
 package spawn
 
 import (
@@ -46,7 +52,7 @@ type spawnReply struct {
 // Process is a running command.
 type Process struct {
 	PID     int
-	Mark    mark
+	Mark    Mark
 	Started time.Time
 	Done    chan struct{} // closed once status and usage are set
 	Status  unix.WaitStatus
@@ -135,8 +141,8 @@ func (s *Spawner) clone(c *clone.Command, group *treeGroup) (*Process, *clone.Ch
 }
 
 // mark gives the command that is cloned next a mark of its own.
-func (s *Spawner) mark(c *clone.Command) (mark, error) {
-	m := mark{fd: -1}
+func (s *Spawner) mark(c *clone.Command) (Mark, error) {
+	m := Mark{fd: -1}
 	if !s.Trees.unmarked {
 		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
 			return m, os.NewSyscallError("unshare", err)

@@ -12,18 +12,18 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// StartSpawner applies the plan on a thread of its own, which stays the one
+// Start applies the plan on a thread of its own, which stays the one
 // that commands are cloned from.
-func StartSpawner(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confine.Error) {
+func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confine.Error) {
 	type outcome struct {
 		s       *Spawner
 		skipped []*confine.Error
 		err     *confine.Error
 	}
 	ready := make(chan outcome)
-	build, begin := newSpawner, func(spawner func()) { go spawner() }
+	build, begin := setUp, func(spawner func()) { go spawner() }
 	if len(plan.Namespaces) == 0 {
-		build, begin = newBareSpawner, besideLeader
+		build, begin = setUpBare, besideLeader
 	}
 	begin(func() {
 		runtime.LockOSThread() // never unlocked: the thread is confined for good
@@ -65,8 +65,8 @@ func ShowsSelf() bool {
 	return err == nil && self == strconv.Itoa(os.Getpid())
 }
 
-// newSpawner applies the plan to the calling thread.
-func newSpawner(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.Error) {
+// setUp applies the plan to the calling thread.
+func setUp(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.Error) {
 	files := map[string]int{}
 	for i, name := range plan.Files {
 		files[name] = fds[i]
@@ -111,8 +111,8 @@ func newSpawner(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *con
 	return s, applier.Skipped, nil
 }
 
-// newBareSpawner is newSpawner for a plan without namespaces.
-func newBareSpawner(plan *confine.Plan, _ []int) (*Spawner, []*confine.Error, *confine.Error) {
+// setUpBare is setUp for a plan without namespaces.
+func setUpBare(plan *confine.Plan, _ []int) (*Spawner, []*confine.Error, *confine.Error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, nil, &confine.Error{Stage: "setup", Op: "prctl", Object: "PR_SET_CHILD_SUBREAPER", Cause: err.Error()}
 	}
@@ -174,9 +174,9 @@ func procError(err error) *confine.Error {
 	return e
 }
 
-// StartBareSpawner starts the spawner of an agent without walls: what it
+// StartBare starts the spawner of an agent without walls: what it
 // clones has the agent's own identity and namespaces, but for the mark.
-func StartBareSpawner() (*Spawner, *confine.Error) {
+func StartBare() (*Spawner, *confine.Error) {
 	type outcome struct {
 		s   *Spawner
 		err *confine.Error

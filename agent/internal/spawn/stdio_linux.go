@@ -41,6 +41,7 @@ type Stdio struct {
 	Terminal       *os.File // is stdin and stdout at once
 }
 
+// CloseChild closes the child's ends.
 func (s *Stdio) CloseChild() {
 	for _, fd := range s.owned {
 		_ = unix.Close(fd)
@@ -49,6 +50,7 @@ func (s *Stdio) CloseChild() {
 	CloseFiles(s.Given)
 }
 
+// CloseAll closes both the child's ends and the agent's.
 func (s *Stdio) CloseAll() {
 	s.CloseChild()
 	for _, f := range []*os.File{s.Stdin, s.Stdout, s.Stderr} {
@@ -194,6 +196,7 @@ func Foreground(terminal *os.File) int {
 	return group
 }
 
+// CloseFiles closes all of files.
 func CloseFiles(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()

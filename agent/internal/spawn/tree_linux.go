@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -36,10 +37,10 @@ type Trees struct {
 func (t *Trees) Walled() bool { return t.index == nil }
 
 // Everything returns a mark that all descendants of an agent without walls have.
-func (t *Trees) Everything() mark { return mark{fd: -1, tree: t.index.everything()} }
+func (t *Trees) Everything() Mark { return Mark{fd: -1, tree: t.index.everything()} }
 
-// Means says by what a tree's members are known. What the kernel keeps for the
-// agent is the surest.
+// Means returns how a tree's members are recognized: wire.KillMark or, where the
+// agent may not make namespaces, the weaker wire.KillDescendants.
 func (t *Trees) Means() string {
 	if t.unmarked {
 		return wire.KillDescendants
@@ -47,17 +48,18 @@ func (t *Trees) Means() string {
 	return wire.KillMark
 }
 
-// mark is the UTS namespace of one command's tree. The open handle keeps its
-// number from being given to another. Without walls there is a lineage as
+// Mark is the UTS namespace of one command's tree. The open handle keeps its
+// number from being given to another. Without walls there is a processTree as
 // well, and where the agent may not make namespaces nothing else.
-type mark struct {
+type Mark struct {
 	fd     int // -1 where there is none
 	Number uint64
 	tree   *processTree
 	group  *treeGroup // nil where there are no control groups
 }
 
-func (m mark) Close() {
+// Close gives up the mark: its tree cannot be found any more.
+func (m Mark) Close() {
 	if m.group != nil {
 		m.group.remove()
 	}
@@ -70,18 +72,18 @@ func (m mark) Close() {
 }
 
 // ownMark is the mark that the thread tid of this process carries.
-func (t *Trees) ownMark(tid int) (mark, error) {
+func (t *Trees) ownMark(tid int) (Mark, error) {
 	path := fmt.Sprintf("%d/task/%d/ns/uts", os.Getpid(), tid)
 	fd, err := unix.Openat(t.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return mark{}, &os.PathError{Op: "open", Path: path, Err: err}
+		return Mark{}, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
-		return mark{}, os.NewSyscallError("fstat", err)
+		return Mark{}, os.NewSyscallError("fstat", err)
 	}
-	return mark{fd: fd, Number: st.Ino}, nil
+	return Mark{fd: fd, Number: st.Ino}, nil
 }
 
 // Member is a process of a tree, pinned by a pidfd.
@@ -92,7 +94,7 @@ type Member struct {
 
 // Members lists the living processes of a tree. unknown counts processes that
 // did not let their mark be read, of which any might belong to it.
-func (t *Trees) Members(m mark) (found []Member, unknown int, err error) {
+func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 	if t.index != nil {
 		return t.index.members(m.tree)
 	}
@@ -125,9 +127,9 @@ func (t *Trees) Members(m mark) (found []Member, unknown int, err error) {
 
 // look is carries with patience: a process whose program nobody may read
 // hides its mark while it exits. What has ended is in no tree.
-func (t *Trees) look(pid, pidfd int, m mark, deadline time.Time) (bool, error) {
+func (t *Trees) look(pid, pidfd int, m Mark, deadline time.Time) (bool, error) {
 	marked, err := t.carries(pid, m)
-	if err == nil || AwaitPidfd(pidfd, deadline) {
+	if err == nil || awaitPidfd(pidfd, deadline) {
 		return marked, nil
 	}
 	return t.carries(pid, m)
@@ -136,7 +138,7 @@ func (t *Trees) look(pid, pidfd int, m mark, deadline time.Time) (bool, error) {
 // carries reports whether a living thread of pid has the mark. The leader of
 // a process may have exited while other threads go on, so a leader without
 // namespaces says nothing about them.
-func (t *Trees) carries(pid int, m mark) (bool, error) {
+func (t *Trees) carries(pid int, m Mark) (bool, error) {
 	base := strconv.Itoa(pid)
 	ino, err := t.namespace(base)
 	if err == nil {
@@ -165,11 +167,21 @@ func (t *Trees) list(dir string) ([]int, error) { return listNumbers(t.proc, dir
 // Kill ends every process of a tree and returns when none is left: how many
 // there were, and whether their end is proved. It is not proved when a
 // process could not be looked at, or outlived KillTimeout.
-func (t *Trees) Kill(m mark) (killed int, proved bool) {
+func (t *Trees) Kill(m Mark) (killed int, proved bool) {
+	return KillFound(func() ([]Member, int, error) { return t.Members(m) }, func() {
+		if m.group != nil {
+			_ = m.group.Kill() // whatever is born meanwhile is meant, too
+		}
+	})
+}
+
+// KillFound is Kill for the processes that find returns, which it closes. Before
+// each round it calls before.
+func KillFound(find func() (found []Member, unknown int, err error), before func()) (killed int, proved bool) {
 	deadline := time.Now().Add(KillTimeout)
 	seen := map[int]bool{}
 	for round := 0; time.Now().Before(deadline); round++ {
-		found, unknown, err := t.Members(m)
+		found, unknown, err := find()
 		if err != nil {
 			return len(seen), false
 		}
@@ -180,18 +192,20 @@ func (t *Trees) Kill(m mark) (killed int, proved bool) {
 		// killed: the stopped make no others, and hold the places that a
 		// limit on processes leaves, so each round finds fewer new ones.
 		sig := unix.SIGKILL
-		if round > 0 && AnyNew(seen, found) {
+		if round > 0 && slices.ContainsFunc(found, func(p Member) bool { return !seen[p.PID] }) {
 			sig = unix.SIGSTOP
 		}
-		if m.group != nil {
-			_ = m.group.Kill() // whatever is born meanwhile is meant, too
-		}
+		before()
 		for _, p := range found {
 			seen[p.PID] = true
 			_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
 		}
 		if sig == unix.SIGKILL {
-			AwaitEnd(found, deadline)
+			// Briefly: more may have been made since these were found.
+			limit := time.Now().Add(min(time.Until(deadline), 200*time.Millisecond))
+			for _, p := range found {
+				awaitPidfd(p.PIDFD, limit)
+			}
 		}
 		for _, p := range found {
 			unix.Close(p.PIDFD)
@@ -201,7 +215,7 @@ func (t *Trees) Kill(m mark) (killed int, proved bool) {
 }
 
 // Signal sends to every process of a tree that is found at one look.
-func (t *Trees) Signal(m mark, sig unix.Signal) {
+func (t *Trees) Signal(m Mark, sig unix.Signal) {
 	found, _, _ := t.Members(m)
 	for _, p := range found {
 		_ = unix.PidfdSendSignal(p.PIDFD, sig, nil, 0)
@@ -211,11 +225,11 @@ func (t *Trees) Signal(m mark, sig unix.Signal) {
 
 // Await waits until a tree is empty, or until the deadline, and reports
 // whether it is proved to be.
-func (t *Trees) Await(m mark, deadline time.Time) bool {
+func (t *Trees) Await(m Mark, deadline time.Time) bool {
 	for {
 		found, unknown, err := t.Members(m)
 		for _, p := range found {
-			AwaitPidfd(p.PIDFD, deadline)
+			awaitPidfd(p.PIDFD, deadline)
 			unix.Close(p.PIDFD)
 		}
 		if err != nil || len(found) == 0 {
@@ -227,27 +241,8 @@ func (t *Trees) Await(m mark, deadline time.Time) bool {
 	}
 }
 
-func AnyNew(seen map[int]bool, found []Member) bool {
-	for _, p := range found {
-		if !seen[p.PID] {
-			return true
-		}
-	}
-	return false
-}
-
-// AwaitEnd waits until the killed processes have ended, briefly: more may
-// have been made since they were found.
-func AwaitEnd(killed []Member, deadline time.Time) {
-	until := min(time.Until(deadline), 200*time.Millisecond)
-	limit := time.Now().Add(until)
-	for _, p := range killed {
-		AwaitPidfd(p.PIDFD, limit)
-	}
-}
-
-// AwaitPidfd waits for a process to end and reports whether it has.
-func AwaitPidfd(pidfd int, deadline time.Time) bool {
+// awaitPidfd waits for a process to end and reports whether it has.
+func awaitPidfd(pidfd int, deadline time.Time) bool {
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for {
 		left := max(0, time.Until(deadline))
@@ -260,7 +255,7 @@ func AwaitPidfd(pidfd int, deadline time.Time) bool {
 
 // Count says how many processes a tree has, and whether every process let
 // itself be looked at.
-func (t *Trees) Count(m mark) (n int, proved bool) {
+func (t *Trees) Count(m Mark) (n int, proved bool) {
 	found, unknown, err := t.Members(m)
 	for _, p := range found {
 		unix.Close(p.PIDFD)
@@ -293,9 +288,38 @@ func (t *Trees) Runs(pid int, born, mark uint64) bool {
 	return err == nil && ino == mark
 }
 
-// Group lists the processes of a process group. Each is looked at after its
+// LastPID is the number of the process that was made last where the agent
+// lives, "" where that cannot be read.
+func (t *Trees) LastPID() string {
+	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// StopGroup ends the processes of a process group, gently first for grace, and
+// returns how many it had to kill.
+func (t *Trees) StopGroup(id int, grace time.Duration) (killed int) {
+	group := t.group(id)
+	for _, p := range group {
+		_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGTERM, nil, 0)
+	}
+	deadline := time.Now().Add(grace)
+	for _, p := range group {
+		if !awaitPidfd(p.PIDFD, deadline) {
+			killed++
+			_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGKILL, nil, 0)
+			awaitPidfd(p.PIDFD, time.Now().Add(KillTimeout))
+		}
+		unix.Close(p.PIDFD)
+	}
+	return killed
+}
+
+// group lists the processes of a process group. Each is looked at after its
 // pidfd is there, so that what is signalled is what was looked at.
-func (t *Trees) Group(id int) (found []Member) {
+func (t *Trees) group(id int) (found []Member) {
 	pids, _ := t.pids()
 	for _, pid := range pids {
 		pidfd, err := unix.PidfdOpen(pid, 0)
@@ -309,14 +333,4 @@ func (t *Trees) Group(id int) (found []Member) {
 		found = append(found, Member{pid, pidfd})
 	}
 	return found
-}
-
-// LastPID is the number of the process that was made last where the agent
-// lives, "" where that cannot be read.
-func (t *Trees) LastPID() string {
-	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }

@@ -49,10 +49,12 @@ type PeakSampler struct {
 }
 
 const (
+	// FirstLook is how long a command runs before it is looked at.
 	FirstLook    = 4 * time.Millisecond
 	lookInterval = 250 * time.Millisecond // at the most
 )
 
+// SamplePeak begins to watch how much memory a command takes.
 func (t *Trees) SamplePeak(p *Process) *PeakSampler {
 	s := &PeakSampler{trees: t, pid: p.PID, interval: FirstLook}
 	s.mu.Lock()
@@ -141,7 +143,7 @@ func (t *Trees) Own() wire.AgentUsage {
 
 // Meter adds up what the members of a tree take. A process that ends
 // meanwhile counts with nothing, and the tree as complete all the same.
-func (t *Trees) Meter(m mark, u *wire.TreeUsage) {
+func (t *Trees) Meter(m Mark, u *wire.TreeUsage) {
 	found, unknown, err := t.Members(m)
 	u.Complete = err == nil && unknown == 0
 	var user, system, resident uint64
