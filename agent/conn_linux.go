@@ -229,7 +229,11 @@ func (a *Agent) answerExec(c *conversation) bool {
 		return a.reply(c, nil, werr) && !r.Stream
 	}
 	if r.Stream {
-		if werr := exec.Stream(context.Background(), a.Sandbox, c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
+		var outputs []*os.File
+		if len(r.Pass) > 0 {
+			outputs = c.brought.files
+		}
+		if werr := exec.Stream(context.Background(), a.Sandbox, c.conn, c.in, &r, outputs); werr != nil {
 			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames

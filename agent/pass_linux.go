@@ -95,14 +95,6 @@ type passed struct {
 	excess bool
 }
 
-// outputs are those that a checked request wants the command to have.
-func (p *passed) outputs(r *wire.ExecRequest) []*os.File {
-	if len(r.Pass) == 0 {
-		return nil
-	}
-	return p.files
-}
-
 // close may be called again.
 func (p *passed) close() { spawn.CloseFiles(p.files) }
 

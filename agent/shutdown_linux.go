@@ -19,8 +19,6 @@ type life struct {
 	result    wire.ShutdownResult // of the once
 }
 
-func newLife() *life { return &life{ending: make(chan struct{})} }
-
 // close stops accepting; sockets in the file system go with it.
 func (l *life) close() {
 	for _, ln := range l.listeners {

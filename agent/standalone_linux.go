@@ -127,7 +127,7 @@ func newStandalone(c Config) (*Agent, error) {
 		WorkspaceDir: dir,
 	}
 	a := newAgent(box, &files.Workspace{Dir: dir}, files.SecretsAt(c.SecretRoot, &box.Vault), core.StateAt(state[0]), core.StateAt(state[1]))
-	a.token, a.life = token, newLife()
+	a.token, a.life = token, &life{ending: make(chan struct{})}
 	return a, nil
 }
 

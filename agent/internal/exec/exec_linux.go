@@ -4,7 +4,6 @@ package exec
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -195,16 +194,6 @@ func (x *run) settle(res *wire.ExecResult) {
 	if res.Denials = x.box.Denials(p, b); res.TimedOut {
 		res.Denials = append(res.Denials, wire.Denial{Layer: "limit", Rule: "timeout", Hint: "give it more time: --timeout"})
 	}
-}
-
-// SignalJob sends a signal as a terminal would: to the job in the foreground, or
-// to the command's own group where there is no terminal.
-func (x *run) signal(name string) error {
-	sig := core.SignalNumber(name)
-	if sig == 0 {
-		return errors.New("unknown signal " + strconv.Quote(name))
-	}
-	return x.box.SignalJob(x.process, sig)
 }
 
 // Run runs a command and answers with its captured output.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
@@ -112,7 +113,11 @@ func (s *stream) control(c wire.Control) {
 	case "close_stdin":
 		s.input.end()
 	case "signal":
-		err = s.run.signal(c.Signal)
+		if sig := core.SignalNumber(c.Signal); sig == 0 {
+			err = errors.New("unknown signal " + strconv.Quote(c.Signal))
+		} else {
+			err = s.run.box.SignalJob(s.run.process, sig)
+		}
 	case "resize":
 		if t := s.run.stdio.Terminal; t != nil {
 			err = spawn.Resize(t, wire.TTY{Rows: c.Rows, Cols: c.Cols})

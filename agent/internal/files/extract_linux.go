@@ -140,20 +140,15 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 	case wire.TypeSymlink:
 		staged, err = x.stage.link(m.link)
 	}
-	if err != nil {
-		return x.stagingError(err)
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno): // of the file system that is to hold it
+		return core.FileError("unpack into", x.dest, err)
+	case err != nil:
+		return badArchive(err)
 	}
 	x.plan(m, path, staged)
 	return nil
-}
-
-// stagingError is of the archive, or of the file system that is to hold it.
-func (x *extraction) stagingError(err error) error {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return core.FileError("unpack into", x.dest, err)
-	}
-	return badArchive(err)
 }
 
 // plan notes what a member will change.

@@ -264,10 +264,17 @@ func (n *newSecrets) installWithin() error {
 	if err != nil {
 		return err
 	}
+	// What was in the place of a secret goes to the set, so that it can come back.
+	move := func(from, to beneath.Dir, name string) error {
+		if slices.Contains(old, name) {
+			return exchange(n.dir.FD(), name, n.root.FD(), name) // which is its own reverse
+		}
+		return unix.Renameat(from.FD(), name, to.FD(), name)
+	}
 	for i, name := range names {
-		if err := n.swap(name, slices.Contains(old, name)); err != nil {
+		if err := move(n.dir, n.root, name); err != nil {
 			for _, name := range names[:i] {
-				_ = n.swapBack(name, slices.Contains(old, name))
+				_ = move(n.root, n.dir, name)
 			}
 			return err
 		}
@@ -280,21 +287,6 @@ func (n *newSecrets) installWithin() error {
 		}
 	}
 	return nil
-}
-
-// swap puts one secret in its place, and what was there into the set.
-func (n *newSecrets) swap(name string, there bool) error {
-	if there {
-		return exchange(n.dir.FD(), name, n.root.FD(), name)
-	}
-	return unix.Renameat(n.dir.FD(), name, n.root.FD(), name)
-}
-
-func (n *newSecrets) swapBack(name string, there bool) error {
-	if there {
-		return exchange(n.dir.FD(), name, n.root.FD(), name)
-	}
-	return unix.Renameat(n.root.FD(), name, n.dir.FD(), name)
 }
 
 // removeAny removes whatever has a name.

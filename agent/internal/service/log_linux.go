@@ -25,16 +25,6 @@ const (
 	maxLogAnswer = 6 << 20
 )
 
-// newLogs makes empty logs.
-func (t *Table) newLogs(name string) [2]*logFile {
-	return [2]*logFile{newLogFile(t.dir(), name+".stdout"), newLogFile(t.dir(), name+".stderr")}
-}
-
-// oldLogs gives the logs that an earlier agent left.
-func (t *Table) oldLogs(name string, cut [2]bool) [2]*logFile {
-	return [2]*logFile{{dir: t.dir(), name: name + ".stdout", cut: cut[0]}, {dir: t.dir(), name: name + ".stderr", cut: cut[1]}}
-}
-
 // logFile is the end of what a service or a shell has printed. Writes to it do
 // not fail: what cannot be kept is dropped.
 type logFile struct {

@@ -49,7 +49,11 @@ func (t *Table) load(name string) (*service, error) {
 	if !isJSONObject(r.Readiness) {
 		r.Readiness = nil
 	}
-	return &service{name: name, table: t, box: t.box, record: r, logs: t.oldLogs(name, r.Cut)}, nil
+	logs := [2]*logFile{ // which an earlier agent left
+		{dir: t.dir(), name: name + ".stdout", cut: r.Cut[0]},
+		{dir: t.dir(), name: name + ".stderr", cut: r.Cut[1]},
+	}
+	return &service{name: name, table: t, box: t.box, record: r, logs: logs}, nil
 }
 
 func (r *record) valid(name string) bool {
@@ -58,11 +62,6 @@ func (r *record) valid(name string) bool {
 		return r.ServiceName == name
 	}
 	return false
-}
-
-func isNotFound(err error) bool {
-	var werr *wire.Error
-	return errors.As(err, &werr) && werr.Code == wire.CodeNotFound
 }
 
 // save writes the record, as well as it can: a service does not depend on it.

@@ -62,7 +62,9 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	t.release(name, s)
 	go s.watch()
 	if ready != nil {
-		t.awaitReady(s, ready, program, waitLimit(q.ReadyTimeoutSeconds), waitInterval(q.ReadyIntervalMS))
+		limit := time.Duration(min(max(0, q.ReadyTimeoutSeconds), math.MaxInt32) * float64(time.Second))
+		interval := time.Duration(min(max(1, q.ReadyIntervalMS), math.MaxInt32)) * time.Millisecond
+		s.awaitReady(ready, program, limit, interval)
 	}
 	return s.view(), nil
 }
@@ -104,7 +106,7 @@ func (t *Table) spawn(name string, program *clone.Command, hidden *core.Redactor
 	s := &service{
 		name: name, table: t, box: t.box, process: p, stdio: streams, secrets: hidden,
 		id:   t.box.Running.Add("service", name, p),
-		logs: t.newLogs(name), drained: make(chan struct{}),
+		logs: [2]*logFile{newLogFile(t.dir(), name+".stdout"), newLogFile(t.dir(), name+".stderr")}, drained: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go s.pump()
@@ -151,7 +153,7 @@ const leastLook = 100 * time.Millisecond
 
 // awaitReady looks at the service until it is ready, its end begins or the
 // time is over, which ends it.
-func (t *Table) awaitReady(s *service, ready *readiness, program *clone.Command, limit, interval time.Duration) {
+func (s *service) awaitReady(ready *readiness, program *clone.Command, limit, interval time.Duration) {
 	deadline := time.Now().Add(limit)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -183,13 +185,4 @@ func (t *Table) awaitReady(s *service, ready *readiness, program *clone.Command,
 		case <-time.After(min(interval, max(0, time.Until(deadline)))):
 		}
 	}
-}
-
-// waitLimit is ready_timeout_seconds, of which less than nothing is nothing.
-func waitLimit(seconds float64) time.Duration {
-	return time.Duration(min(max(0, seconds), math.MaxInt32) * float64(time.Second))
-}
-
-func waitInterval(ms int64) time.Duration {
-	return time.Duration(min(max(1, ms), math.MaxInt32)) * time.Millisecond
 }

@@ -5,6 +5,7 @@ package service
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -95,7 +96,8 @@ func (t *Table) claim(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, err := t.get(name)
-	if err != nil && !isNotFound(err) {
+	var werr *wire.Error
+	if err != nil && !(errors.As(err, &werr) && werr.Code == wire.CodeNotFound) {
 		return err
 	}
 	if t.starting[name] || s != nil && s.alive() {

@@ -198,7 +198,9 @@ func (e *errand) asks() (over bool) {
 	}
 	if e.attempts++; e.attempts > maxAttempts {
 		e.out.broken = true
-		e.h.kill()
+		_, _ = e.h.box.Trees.Kill(e.h.process.Mark)
+		<-e.h.process.Done
+		<-e.h.lives
 		return true
 	}
 	line := otherReport(e.word)
@@ -271,18 +273,14 @@ func (h *shell) killOthers() (killed int, proved bool) {
 func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	found, unknown, err := h.box.Trees.Members(h.process.Mark)
 	for _, p := range found {
-		if p.PID == h.process.PID || !old && h.isOld(p.PID) {
+		born, known := h.old[p.PID]
+		if p.PID == h.process.PID || !old && known && born == h.box.Trees.Born(p.PID) {
 			unix.Close(p.PIDFD)
 			continue
 		}
 		list = append(list, p)
 	}
 	return list, unknown, err
-}
-
-func (h *shell) isOld(pid int) bool {
-	born, ok := h.old[pid]
-	return ok && born == h.box.Trees.Born(pid)
 }
 
 // settleJobs takes note of what lives on in the background. Where there was

@@ -192,7 +192,9 @@ func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []by
 	s.mu.Unlock()
 	if h == nil || h.ended() {
 		s.bury(false)
-		return nil, s.notRunning()
+		id := s.request.SessionID
+		return nil, &wire.Error{Code: wire.CodeConflict, Object: id, Message: "session " + id + " is not running: its shell has ended",
+			Hint: "restart it, which starts a new shell without the state of the old one"}
 	}
 	select {
 	case <-s.stop:
@@ -217,12 +219,6 @@ func (s *session) setBusy(busy bool) {
 	if busy {
 		s.summary.Commands++
 	}
-}
-
-func (s *session) notRunning() error {
-	id := s.request.SessionID
-	return &wire.Error{Code: wire.CodeConflict, Object: id, Message: "session " + id + " is not running: its shell has ended",
-		Hint: "restart it, which starts a new shell without the state of the old one"}
 }
 
 // result tells how a command ended, and starts another shell where the
@@ -253,7 +249,9 @@ func (s *session) result(ctx context.Context, h *shell, out ending, rec *record,
 	}
 	if out.reported {
 		r.ExitCode = h.state.status
-		s.moved(h.cwd)
+		s.mu.Lock()
+		s.summary.Cwd = wire.Path(core.Shorten(h.cwd, unix.PathMax))
+		s.mu.Unlock()
 	} else {
 		r.ExitCode = spawn.ExitCode(h.process.Status)
 		if h.process.Status.Signaled() {
@@ -286,13 +284,6 @@ func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.summary.Restarts++
-}
-
-// moved takes note of the shell's directory, in the protocol's words.
-func (s *session) moved(cwd string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.summary.Cwd = wire.Path(core.Shorten(cwd, unix.PathMax))
 }
 
 // account fills in what was used, and returns which limits were met. What is short

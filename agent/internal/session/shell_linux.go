@@ -241,13 +241,6 @@ func (h *shell) release() {
 	spawn.CloseFiles(present(h.input, h.stdin))
 }
 
-// kill ends the shell and its tree.
-func (h *shell) kill() {
-	_, _ = h.box.Trees.Kill(h.process.Mark)
-	<-h.process.Done
-	<-h.lives
-}
-
 // ended says whether the shell's process has.
 func (h *shell) ended() bool {
 	select {

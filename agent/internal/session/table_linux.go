@@ -123,14 +123,6 @@ func (t *Table) watchStops(stops <-chan os.Signal) {
 	}
 }
 
-// firstWord is the first of an argument list, "" where there is none.
-func firstWord(argv []string) string {
-	if len(argv) == 0 {
-		return ""
-	}
-	return argv[0]
-}
-
 // checkSession refuses what no session can be made of.
 func checkSession(q *wire.OpenSessionRequest) error {
 	q.SessionID = strings.TrimSpace(q.SessionID)
@@ -139,7 +131,7 @@ func checkSession(q *wire.OpenSessionRequest) error {
 		return core.BadField("session_id", "session_id is required")
 	case !core.StateName(q.SessionID):
 		return core.BadField("session_id", "session_id is invalid")
-	case q.ShellCommand != nil && firstWord(q.ShellCommand) == "":
+	case q.ShellCommand != nil && (len(q.ShellCommand) == 0 || q.ShellCommand[0] == ""):
 		return core.BadField("shell_command", "Shell command must contain at least one argument.")
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {

@@ -47,16 +47,6 @@ type (
 	}
 )
 
-// supervise starts a watcher on a listener's descriptor.
-func supervise(fd int, plan *confine.Plan, t *Trees, r *Reaper) error {
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return err
-	}
-	w := &watcher{file: os.NewFile(uintptr(fd), "denials"), options: plan.FilterOptions(), trees: t, reaper: r, left: maxRefusals}
-	go w.run()
-	return nil
-}
-
 func (w *watcher) run() {
 	defer w.file.Close()
 	raw, err := w.file.SyscallConn()

@@ -64,9 +64,6 @@ func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
 	return x, err
 }
 
-// everything returns the tree of all that runs.
-func (x *treeIndex) everything() *processTree { return &processTree{index: x, all: true} }
-
 // close gives up a tree. What may live on stays known, so that it is not
 // taken for another's.
 func (t *processTree) close() {

@@ -152,14 +152,16 @@ func openGroups(a *confine.Applier, plan *confine.Plan) (*groups, *confine.Error
 	return g, nil
 }
 
-// supervise takes word of what commands are refused.
+// supervise starts to watch what the commands' filter refuses.
 func (s *Spawner) supervise(a *confine.Applier, plan *confine.Plan) *confine.Error {
 	if a.Listener == 0 {
 		return nil
 	}
-	if err := supervise(a.Listener, plan, s.Trees, s.Reaper); err != nil {
+	if err := unix.SetNonblock(a.Listener, true); err != nil {
 		return &confine.Error{Stage: "spawn", Op: "seccomp", Object: "listener", Cause: err.Error()}
 	}
+	w := &watcher{file: os.NewFile(uintptr(a.Listener), "denials"), options: plan.FilterOptions(), trees: s.Trees, reaper: s.Reaper, left: maxRefusals}
+	go w.run()
 	return nil
 }
 

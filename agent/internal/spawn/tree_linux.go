@@ -37,7 +37,7 @@ type Trees struct {
 func (t *Trees) Walled() bool { return t.index == nil }
 
 // Everything returns a mark that all descendants of an agent without walls have.
-func (t *Trees) Everything() Mark { return Mark{fd: -1, tree: t.index.everything()} }
+func (t *Trees) Everything() Mark { return Mark{fd: -1, tree: &processTree{index: t.index, all: true}} }
 
 // Means returns how a tree's members are recognized: wire.KillMark or, where the
 // agent may not make namespaces, the weaker wire.KillDescendants.
