@@ -18,7 +18,7 @@ import (
 // handler serves one request and reports whether the connection stays open.
 type handler func(a *Agent, c *conversation) bool
 
-// table is the table of actions: every request is one of these.
+// table returns the table of actions: every request is one of these.
 func (a *Agent) table() map[string]handler {
 	return map[string]handler{
 		wire.Hello.Name: plain(a.hello),
@@ -237,7 +237,7 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// refuse answers a request that is none, after which nothing on the
+// refuse answers an invalid request, after which nothing on the
 // connection can be relied on.
 func (a *Agent) refuse(c *conversation, err error) bool {
 	_ = say(c.conn, a.typed(c, err))
@@ -252,7 +252,7 @@ func (a *Agent) reply(c *conversation, result any, err error) bool {
 	return say(c.conn, result) == nil && c.head.KeepAlive
 }
 
-// typed gives an error as it crosses the wire.
+// typed returns the error as it crosses the wire, without what is to be hidden.
 func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	var werr *wire.Error
 	if !errors.As(err, &werr) {

@@ -179,7 +179,7 @@ func say(conn net.Conn, v any) error {
 // maxErrorText bounds what an error tells of a request, in bytes.
 const maxErrorText = 64 << 10
 
-// clipped is an error that is not much longer than what it is about.
+// clipped returns an error that is not much longer than what it is about.
 func clipped(e *wire.Error) *wire.Error {
 	if max(len(e.Message), len(e.Object)) <= maxErrorText {
 		return e

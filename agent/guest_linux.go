@@ -256,7 +256,7 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 }
 
 // guestScratch makes a private directory for the agent's own files, in the
-// first place that lets it. Empty: there is none.
+// first place that lets it. It returns "" where none does.
 func guestScratch(state string) string {
 	places := []string{state}
 	if state == "" {
@@ -344,7 +344,7 @@ func (a *Agent) beGuest(ln net.Listener) int {
 	return a.endTrees()
 }
 
-// kernelFiles is the step that keeps commands from writing below /proc and
+// kernelFiles returns the step that keeps commands from writing below /proc and
 // /sys. The files there ask who somebody is, not what capabilities they have:
 // who is root on the host, and nothing more, may write what the kernel executes.
 // Landlock has no exceptions, so everything else is named.

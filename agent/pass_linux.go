@@ -71,7 +71,7 @@ func (p *passage) keep(oob []byte, cut bool) {
 	}
 }
 
-// take gives the descriptors that came with a request.
+// take returns the descriptors that came with a request.
 func (p *passage) take() *passed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +122,7 @@ func (p *passed) check(r *wire.ExecRequest) *wire.Error {
 	return nil
 }
 
-// unfit says why a file cannot be a command's output, "" where it can. What is
+// unfit returns why a file cannot be a command's output, "" where it can. What is
 // no pipe might give a command more than a place to write.
 func unfit(f *os.File) (reason string) {
 	raw, err := f.SyscallConn()

@@ -23,7 +23,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// DefaultListen is where an agent serves that was told nothing else.
+// DefaultListen is where an agent serves without --listen.
 const DefaultListen = "vsock://:5005"
 
 // ExitCannotStart is the exit status of an agent that could not start.
@@ -54,7 +54,8 @@ type Config struct {
 	Init bool
 }
 
-// Standalone serves until it is told to end. It returns the exit status.
+// Standalone serves until a signal, a client or a listener ends it. It returns the
+// exit status.
 func Standalone(c Config) int {
 	a, err := newStandalone(c)
 	if err == nil {
@@ -215,7 +216,7 @@ func readToken(path string) ([]byte, error) {
 	return []byte(token), nil
 }
 
-// baseEnvironment is what commands of an agent without walls start with.
+// baseEnvironment returns what commands of an agent without walls start with.
 // Nothing of the agent's own environment reaches them.
 func baseEnvironment(extra []string) (map[string]string, error) {
 	env := map[string]string{
@@ -234,7 +235,7 @@ func baseEnvironment(extra []string) (map[string]string, error) {
 	return env, nil
 }
 
-// account is what the machine's own list of users says of a uid. Users from
+// account returns the name, home and shell of a uid by /etc/passwd. Users from
 // elsewhere need --env.
 func account(uid int) (name, home, shell string) {
 	name, home, shell = strconv.Itoa(uid), "/", "/bin/sh"

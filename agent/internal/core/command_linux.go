@@ -13,7 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// CommandEnv is what a request adds to the base environment, by the portable
+// CommandEnv returns what a request adds to the base environment, by the portable
 // names that the contract allows.
 func CommandEnv(env map[string]string) (map[string]string, *wire.Error) {
 	clean := make(map[string]string, len(env))
@@ -47,7 +47,7 @@ func envError(text string) *wire.Error {
 // maxEnvName is the length of a name in a request's environment.
 const maxEnvName = 64
 
-// portableName says whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
+// portableName reports whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
 func portableName(name string) bool {
 	for i, c := range []byte(name) {
 		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -68,7 +68,7 @@ func (box *Sandbox) ShellArgv(text string, env []string) []string {
 	return []string{"/bin/sh", "-lc", text}
 }
 
-// BaseEnv is the base environment of a command in dir, with what its request
+// BaseEnv returns the base environment of a command in dir, with what its request
 // lays over it.
 func (box *Sandbox) BaseEnv(dir string, own map[string]string) map[string]string {
 	env := maps.Clone(box.Env)
@@ -77,7 +77,7 @@ func (box *Sandbox) BaseEnv(dir string, own map[string]string) map[string]string
 	return env
 }
 
-// SearchPath is where programs are looked for: the system's default where the
+// SearchPath returns where programs are looked for: the system's default where the
 // environment has no PATH at all.
 func SearchPath(env map[string]string) string {
 	if p, ok := env["PATH"]; ok {
@@ -118,7 +118,7 @@ func LookPath(name, pathVar, dir string) (string, *wire.Error) {
 // softOpenFiles is the usual soft limit; programs that need more raise it themselves.
 const softOpenFiles = 1024
 
-// Rlimits are a command's limits: the stricter of what the plan says for all
+// Rlimits returns a command's limits: the stricter of what the plan says for all
 // of them and what the request says for this one.
 func (box *Sandbox) Rlimits(l *wire.Limits) []clone.Rlimit {
 	var open unix.Rlimit
@@ -155,7 +155,7 @@ func (box *Sandbox) Rlimits(l *wire.Limits) []clone.Rlimit {
 	return limits
 }
 
-// strictest is the least of the values that are not 0.
+// strictest returns the least of the values that are not 0.
 func strictest(values ...uint64) (least uint64) {
 	for _, v := range values {
 		if v != 0 && (least == 0 || v < least) {
@@ -179,7 +179,7 @@ func (box *Sandbox) WorkingDirectory(text string) (Path, beneath.Dir, error) {
 	return p, dir, nil
 }
 
-// AsList is an environment as a program gets it.
+// AsList returns an environment as a program gets it.
 func AsList(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for k, v := range env {

@@ -36,7 +36,8 @@ func StartError(name, dir string, err error) *wire.Error {
 	return e
 }
 
-// FileError is a failed operation on a path as it crosses the wire.
+// FileError returns the error of a failed operation on a path, as it crosses the
+// wire.
 func FileError(verb string, p Path, err error) error {
 	var link *beneath.LinkError
 	var errno unix.Errno
@@ -62,7 +63,8 @@ func BadField(name, text string) error {
 	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
 }
 
-// CauseOf is an error without what the caller says anyway.
+// CauseOf returns the errno of an error where it has one, without the operation
+// and the path, which the caller names anyway.
 func CauseOf(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

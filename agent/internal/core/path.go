@@ -19,7 +19,7 @@ type Path struct {
 	Names []string // below the workspace; none is the workspace itself
 }
 
-// Base is the last name, "" for the workspace itself.
+// Base returns the last name, "" for the workspace itself.
 func (p Path) Base() string {
 	if len(p.Names) == 0 {
 		return ""
@@ -27,7 +27,7 @@ func (p Path) Base() string {
 	return p.Names[len(p.Names)-1]
 }
 
-// Parent gives the names of the directory that p is in.
+// Parent returns the names of the directory that p is in.
 func (p Path) Parent() []string { return p.Names[:max(0, len(p.Names)-1)] }
 
 // ParsePath reads a path of the protocol: absolute below /workspace, or
@@ -73,7 +73,7 @@ func ParsePath(text string) (Path, *wire.Error) {
 	return Path{Text: PathText(names), Names: names}, nil
 }
 
-// PathText is a path as answers give it. White space at its end would be dropped
+// PathText returns a path as answers give it. White space at its end would be dropped
 // on the way back, and the path lead to another file: it is kept from that by
 // a name that stands for nothing.
 func PathText(names []string) string {

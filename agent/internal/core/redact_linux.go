@@ -85,7 +85,7 @@ func (box *Sandbox) Redactor(extra []string, rules ...wire.RedactRule) (*Redacto
 	return s, nil
 }
 
-// ruleError says which rule of a request cannot be followed.
+// ruleError returns which rule of a request cannot be followed.
 func ruleError(err error) *wire.Error {
 	object := "redaction"
 	var bad *redact.RuleError
@@ -98,7 +98,7 @@ func ruleError(err error) *wire.Error {
 	return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot redact: " + err.Error()}
 }
 
-// current is the set to look for now, and its version.
+// current returns the set to look for now, and its version.
 func (s *Redactor) current() (*redact.Set, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Redactor) current() (*redact.Set, int) {
 	return set, version
 }
 
-// Any says whether there is something to hide.
+// Any reports whether there is something to hide.
 func (s *Redactor) Any() bool {
 	set, _ := s.current()
 	return set != nil
@@ -143,7 +143,7 @@ func (s *Redactor) OnlyValues(text string) string {
 	return plain.Text(text)
 }
 
-// Matches says how often rules have matched in all writers so far, and which
+// Matches returns how often rules have matched in all writers so far, and which
 // one ended an output.
 func (s *Redactor) Matches() (wire.RedactCounts, string) {
 	s.mu.Lock()
@@ -229,7 +229,7 @@ func (h *HidingWriter) note() {
 	}
 }
 
-// HideError is an error without the values of the vault and of extra, and what
+// HideError returns an error without the values of the vault and of extra, and what
 // rules hide. Where those cannot be hidden, nothing else is told.
 func (box *Sandbox) HideError(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
 	s, bad := box.Redactor(extra, rules...)

@@ -38,7 +38,7 @@ type Sandbox struct {
 	Vault        Vault
 }
 
-// RealPath is a path of the protocol as commands know it.
+// RealPath returns a path of the protocol as commands know it.
 func (box *Sandbox) RealPath(p Path) string {
 	return strings.Join(append([]string{strings.TrimRight(box.Workspace, "/")}, p.Names...), "/")
 }
@@ -60,7 +60,7 @@ type Bounds struct {
 	Ended        bool        // the agent has killed it
 }
 
-// Denials are what the tree of a process was refused since the last call: by the
+// Denials returns what the tree of a process was refused since the last call: by the
 // filter, and by limits. Refusals by mounts and Landlock are nowhere to be seen, so
 // the list is never complete.
 func (box *Sandbox) Denials(p *spawn.Process, b Bounds) []wire.Denial {

@@ -18,7 +18,7 @@ import (
 // agent uses. It is opened when it is first needed.
 type StateDir func() (beneath.Dir, error)
 
-// Dir is the directory, None where it cannot be had: shells and services go on
+// Dir returns the directory, None where it cannot be had: shells and services go on
 // without.
 func (d StateDir) Dir() beneath.Dir {
 	dir, err := d()
@@ -28,7 +28,7 @@ func (d StateDir) Dir() beneath.Dir {
 	return dir
 }
 
-// StateAt is a directory that is open already.
+// StateAt returns a directory that is open already.
 func StateAt(dir beneath.Dir) StateDir {
 	return func() (beneath.Dir, error) { return dir, nil }
 }
@@ -73,7 +73,7 @@ func StateBelow(dir string, names ...string) []StateDir {
 	return dirs
 }
 
-// StateName says whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}: the
+// StateName reports whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}: the
 // beginning of a file's name, and nothing else.
 func StateName(name string) bool {
 	for i, c := range []byte(name) {
@@ -163,7 +163,7 @@ func rootError(path string, err error) error {
 const rootHint = "name another directory: --workspace, --shell-root, --service-root and --secret-root; " +
 	"without these an ordinary user's agent keeps its state below $XDG_RUNTIME_DIR where that is set"
 
-// HiddenName is a name that nobody else uses, for what is being made.
+// HiddenName returns a name that nobody else uses, for what is being made.
 func HiddenName(prefix string) string { return prefix + rand.Text() }
 
 // NamesAtOnce is how many names of a directory are read at a time.

@@ -64,7 +64,7 @@ func (d *Decoder) Close() error {
 	return err
 }
 
-// subpart is how many of p's bytes are the beginning of a character that goes
+// subpart returns how many of p's bytes are the beginning of a character that goes
 // on otherwise; 1 where none begins.
 func subpart(p []byte) int {
 	need, low, high := 0, byte(0x80), byte(0xbf)

@@ -47,7 +47,7 @@ func (c *capture) Write(p []byte) (int, error) {
 
 func (c *capture) truncated() bool { return c.total > int64(len(c.head)+len(c.tail)) }
 
-// text is what was kept, with note behind it. A character that the cut split
+// text returns what was kept, with note behind it. A character that the cut split
 // is dropped, not turned into garbage; invalid bytes elsewhere become U+FFFD.
 func (c *capture) text(encoding, note string) string {
 	tail := slices.Concat(c.tail[c.next:], c.tail[:c.next])

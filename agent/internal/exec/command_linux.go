@@ -72,7 +72,7 @@ func command(box *core.Sandbox, r *wire.ExecRequest) (*clone.Command, *wire.Erro
 	return c, err
 }
 
-// environment is a command's whole environment.
+// environment returns a command's whole environment.
 func environment(box *core.Sandbox, r *wire.ExecRequest, dir string) (map[string]string, *wire.Error) {
 	if r.ClearEnv {
 		return r.Env, core.CheckEnv(r.Env)
@@ -84,7 +84,7 @@ func environment(box *core.Sandbox, r *wire.ExecRequest, dir string) (map[string
 	return box.BaseEnv(dir, own), nil
 }
 
-// directory is where a command runs. What is below /workspace in the request
+// directory returns where a command runs. What is below /workspace in the request
 // is in the workspace, whatever that is called.
 func directory(box *core.Sandbox, cwd string) string {
 	switch clean := path.Clean("/" + cwd); {
@@ -99,7 +99,7 @@ func directory(box *core.Sandbox, cwd string) string {
 	}
 }
 
-// Timeout is how long a command may run, 0 for ever. What is less than a
+// Timeout returns how long a command may run, 0 for ever. What is less than a
 // nanosecond is not for ever.
 func Timeout(r *wire.ExecRequest) time.Duration {
 	if r.TimeoutSeconds != nil {

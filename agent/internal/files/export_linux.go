@@ -20,7 +20,7 @@ import (
 // header is sent, in bytes, so that what vanishes meanwhile is left out.
 const smallExport = 4 << 20
 
-// Export gives a path as a tar archive: what is below a directory, or
+// Export returns a path as a tar archive: what is below a directory, or
 // the one file or link that it is.
 func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, error) {
 	p, err := w.Find(q.Path)

@@ -162,7 +162,7 @@ func (x *extraction) plan(m *tarMember, path []*node, staged string) {
 	x.members, x.staged = append(x.members, m), append(x.staged, staged)
 }
 
-// find gives the nodes on a path, each with what is or will be there.
+// find returns the nodes on a path, each with what is or will be there.
 func (x *extraction) find(names []string) ([]*node, error) {
 	path := make([]*node, len(names))
 	above := &x.tree
@@ -193,7 +193,7 @@ func (x *extraction) find(names []string) ([]*node, error) {
 	return path, nil
 }
 
-// at is a path below the destination, as errors tell it.
+// at returns a path below the destination, as errors tell it.
 func (x *extraction) at(names []string) core.Path {
 	all := slices.Concat(x.dest.Names, names)
 	return core.Path{Text: core.PathText(all), Names: all}

@@ -73,7 +73,7 @@ func (w *Workspace) List(q *wire.ListRequest) (*wire.ListResult, error) {
 	return r, nil
 }
 
-// asNames is a walk of one name, or of none where it is empty.
+// asNames returns a walk of one name, or of none where it is empty.
 func asNames(name string) []string {
 	if name == "" {
 		return nil
@@ -97,7 +97,7 @@ var (
 	errTooDeep = fmt.Errorf("it is deeper than %d levels", maxDepth)
 )
 
-// tooDeep says what it is that is too deep to be followed.
+// tooDeep names what is too deep to be followed.
 func tooDeep(at []string) error {
 	return fmt.Errorf("%s in it is deeper than %d levels: delete it, or ask for what is beside it", at[0], maxDepth)
 }
@@ -188,7 +188,7 @@ func (l *lister) take(e wire.Entry, at []string) error {
 	return nil
 }
 
-// jsonSize is at least what a text takes as JSON.
+// jsonSize returns at least what a text takes as JSON.
 func jsonSize(s string) int {
 	n := len(s)
 	for i := range len(s) {
@@ -201,7 +201,7 @@ func jsonSize(s string) int {
 	return n
 }
 
-// sortedNames gives the first limit names of a directory from a name on, in
+// sortedNames returns the first limit names of a directory from a name on, in
 // the order of their bytes. It holds no more than a few times as many.
 func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 	f, err := dir.List()

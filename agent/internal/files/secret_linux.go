@@ -150,7 +150,7 @@ func (s *Secrets) sweepIn(dir beneath.Dir) {
 	}
 }
 
-// mounted says whether something is mounted at a name (statx(2)).
+// mounted reports whether something is mounted at a name (statx(2)).
 func mounted(dir beneath.Dir, name string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(dir.FD(), name, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
@@ -235,7 +235,7 @@ func (n *newSecrets) install() error {
 	return err // what was there has the set's name now, and is removed
 }
 
-// replace is install for a root that is not there, or where two directories
+// replace does what install does for a root that is not there, or where two directories
 // cannot change places at once.
 func (n *newSecrets) replace() error {
 	fd, aside := n.in.FD(), n.name+".old"
@@ -306,7 +306,8 @@ func (n *newSecrets) close() {
 	}
 }
 
-// SecretsAt is a root by its path, of which all but the last name is trusted.
+// SecretsAt returns the directory of secrets at a path, of which all but the last
+// name is trusted.
 func SecretsAt(dir string, installed *core.Vault) *Secrets {
 	return &Secrets{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
 }

@@ -144,7 +144,7 @@ type change struct {
 	swap  bool   // something was replaced
 }
 
-// open gives the directory that a path is in, and makes it.
+// open returns the directory that a path is in, and makes it.
 func (c *changes) open(names []string) (beneath.Dir, error) {
 	parents := names[:len(names)-1]
 	if path := strings.Join(parents, "/"); !c.opened || path != c.path {
@@ -208,7 +208,7 @@ func (c *changes) place(staged string, names []string, m *tarMember) error {
 
 var errOccupied = errors.New("something else is there")
 
-// source is the directory that a change's spare is in.
+// source returns the directory that a change's spare is in.
 func (c *changes) source(one *change, dir beneath.Dir) int {
 	if one.local {
 		return dir.FD()

@@ -87,7 +87,7 @@ func (v *virtio) Accept() (net.Conn, error) {
 	}
 }
 
-// current gives the host of now, and makes ready for one where there is none.
+// current returns the host that is connected, and gets ready for one where none is.
 func (v *virtio) current() (*stdiomux.Listener, *virtioLink, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,7 +116,7 @@ func (v *virtio) Close() error {
 	return v.host.Close()
 }
 
-// Addr is the name of the port.
+// Addr returns the name of the port.
 func (v *virtio) Addr() net.Addr { return v.addr }
 
 type virtioAddr string

@@ -104,7 +104,7 @@ func (v *vsock) Accept() (net.Conn, error) {
 // Close ends a waiting Accept as well.
 func (v *vsock) Close() error { return v.file.Close() }
 
-// Addr is the address that it listens on.
+// Addr returns the address that it listens on.
 func (v *vsock) Addr() net.Addr { return v.addr }
 
 type vsockConn struct {
@@ -112,10 +112,10 @@ type vsockConn struct {
 	local, remote vsockAddr
 }
 
-// LocalAddr is this side's address.
+// LocalAddr returns this side's address.
 func (c *vsockConn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is the peer's address.
+// RemoteAddr returns the peer's address.
 func (c *vsockConn) RemoteAddr() net.Addr { return c.remote }
 
 type vsockAddr struct{ CID, Port uint32 }

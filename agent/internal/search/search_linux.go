@@ -112,7 +112,7 @@ func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 	return s, nil
 }
 
-// searchResult is a result as it crosses the wire.
+// searchResult returns a result as it crosses the wire.
 func searchResult(at core.Path, r *search.Result) *wire.SearchResult {
 	out := &wire.SearchResult{
 		Path: wire.Path(at.Text), Files: []wire.FoundFile{}, Matches: r.Matches, Searched: r.Searched, Binary: r.Binary,
@@ -200,7 +200,7 @@ func (d directory) open(name string, flags int) (int, error) {
 	}
 }
 
-// Has says whether there is something of that name.
+// Has reports whether there is something of that name.
 func (d directory) Has(name string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
@@ -209,7 +209,7 @@ func (d directory) Has(name string) bool {
 // Close closes the handle.
 func (d directory) Close() error { return unix.Close(d.fd) }
 
-// List gives the first entries from a name on. It holds no more than a few times
+// List returns the first entries from a name on. It holds no more than a few times
 // as many as are asked for.
 func (d directory) List(from string, limit int) ([]search.Entry, error) {
 	fd, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
@@ -295,7 +295,7 @@ func (f regularFile) ReadAt(p []byte, at int64) (int, error) {
 // Close closes the file.
 func (f regularFile) Close() error { return unix.Close(int(f)) }
 
-// ended is a read whatever signals come, and io.EOF at the end.
+// ended calls read again after a signal, and returns io.EOF where it reads nothing.
 func ended(read func() (int, error)) (int, error) {
 	for {
 		n, err := read()

@@ -161,7 +161,7 @@ func tail(r io.ReaderAt, size int64, lines *int64) (string, bool, error) {
 	return string(kept), start > 0 || len(kept) < len(text), nil
 }
 
-// lastLines gives the last n lines, of which the very last may have no end.
+// lastLines returns the last n lines, of which the very last may have no end.
 func lastLines(text []byte, n int64) []byte {
 	end := len(bytes.TrimSuffix(text, []byte{'\n'}))
 	for ; n > 0; n-- {
@@ -172,7 +172,7 @@ func lastLines(text []byte, n int64) []byte {
 	return text[end+1:]
 }
 
-// fitting gives the end of a text that has room in an answer.
+// fitting returns the end of a text that has room in an answer.
 func fitting(text []byte) []byte {
 	room := maxLogAnswer
 	at := len(text)

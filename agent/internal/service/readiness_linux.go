@@ -57,7 +57,7 @@ func (r *readiness) unused() *wire.Error {
 	return &wire.Error{Code: wire.CodeConflict, Object: "readiness", Message: "cannot start the service: " + r.answers + " is answered already"}
 }
 
-// isJSONObject says whether valid JSON is an object.
+// isJSONObject reports whether valid JSON is an object.
 func isJSONObject(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) > 0 && text[0] == '{'
@@ -98,7 +98,7 @@ func (t *Table) parseReadiness(text json.RawMessage) (*readiness, error) {
 	return r, err
 }
 
-// readinessField gives a field as a text. A number stands for its digits.
+// readinessField returns a field as text. A number stands for its digits.
 func readinessField(fields map[string]any, name string) (string, error) {
 	switch v := fields[name].(type) {
 	case string:

@@ -69,7 +69,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	return s.view(), nil
 }
 
-// command is what the spawner needs, standard streams aside, and the
+// command returns what the spawner needs, standard streams aside, and the
 // handle of its directory, to be closed after its last use.
 func (t *Table) command(command string, cwd core.Path, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
 	if strings.IndexByte(command, 0) >= 0 {

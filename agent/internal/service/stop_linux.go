@@ -145,7 +145,7 @@ func (s *service) await() bool {
 	}
 }
 
-// alive says whether the service has not ended, or not provably.
+// alive reports whether the service has not ended, or not provably.
 func (s *service) alive() bool {
 	if s.process == nil {
 		s.mu.Lock()
@@ -160,7 +160,7 @@ func (s *service) alive() bool {
 	}
 }
 
-// view is the record, as clients may see it.
+// view returns the record, as clients may see it.
 func (s *service) view() *wire.Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()

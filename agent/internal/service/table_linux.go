@@ -67,7 +67,7 @@ func checkName(name string) (string, error) {
 	return name, nil
 }
 
-// find gives a service by a client's name for it.
+// find returns the service of a name as a client has written it.
 func (t *Table) find(name string) (*service, error) {
 	name, err := checkName(name)
 	if err != nil {

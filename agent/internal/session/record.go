@@ -107,7 +107,7 @@ func (r *record) keep(stream int, p []byte) {
 	r.chunks[last].data = append(r.chunks[last].data, p...)
 }
 
-// output is what was kept, as it crosses the wire.
+// output returns what was kept, as it crosses the wire.
 func (r *record) output() []wire.SessionChunk {
 	chunks := r.chunks
 	if r.blocked != "" { // what was printed before the match is not told either
@@ -116,7 +116,7 @@ func (r *record) output() []wire.SessionChunk {
 	return r.encoded(chunks)
 }
 
-// end is the tail, as it crosses the wire, and how much is missing before it.
+// end returns the tail, as it crosses the wire, and how much is missing before it.
 func (r *record) end() (list []wire.SessionChunk, omitted int64) {
 	if r.blocked != "" {
 		return nil, 0
@@ -137,7 +137,7 @@ func (r *record) encoded(chunks []recorded) []wire.SessionChunk {
 	return list
 }
 
-// text is what was kept of both streams, for people.
+// text returns what was kept of both streams, for people.
 func (r *record) text() string {
 	if r.blocked != "" {
 		return redact.BlockedText(r.blocked)
@@ -248,7 +248,7 @@ func (o *shellOutput) expectNone() {
 	o.newlines = 0
 }
 
-// newRecord is one within the bounds of a command.
+// newRecord returns an empty record with the bounds of a command.
 func newRecord(lines, size, tail int64, encoding string) *record {
 	return &record{maxLines: lines, maxBytes: size, maxTail: tail, base64: encoding == "base64"}
 }

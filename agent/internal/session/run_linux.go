@@ -88,7 +88,7 @@ func (h *shell) drain() {
 	}
 }
 
-// line is what hands an order over.
+// line returns the line that hands an order over to the shell.
 func (h *shell) line(o order, word string) (string, error) {
 	withStdin := len(o.stdin) > 0
 	if withStdin {
@@ -268,7 +268,7 @@ func (h *shell) killOthers() (killed int, proved bool) {
 	return spawn.KillFound(func() ([]spawn.Member, int, error) { return h.others(false) }, func() {})
 }
 
-// others are the members of the tree but the shell; with old, those too that
+// others returns the members of the tree but the shell; with old, those too that
 // were there before the order.
 func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	found, unknown, err := h.box.Trees.Members(h.process.Mark)

@@ -112,14 +112,14 @@ const (
 	bashEnd   = `PS1= PS2=; [[ $- == *e* ]] || \builtin eval \) 2>&-; `
 )
 
-// bashReport is the same as a line, which takes out traps: those can only be
+// bashReport returns a line that reports, and takes out traps: those can only be
 // seen there.
 func bashReport(word string) string {
 	return withWord(`{ \builtin printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
 		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n@.\n'; `+bashForget+bashEnd+`} >&`+shellReportFD+` 2>&`+shellReportFD+"\n", word)
 }
 
-// mayTrap says whether a command may set traps, also by another that it reads.
+// mayTrap reports whether a command may set traps, also by another that it reads.
 func mayTrap(command string) bool { return trapping.MatchString(command) }
 
 var trapping = regexp.MustCompile(`trap|source|(^|[\s;&|({])\.\s`)
@@ -221,7 +221,7 @@ func parseTraps(text string) (traps string) {
 	return ""
 }
 
-// quotedEnd is where a word ends that began with a single quote, before text.
+// quotedEnd returns where a word ends that began with a single quote, before text.
 func quotedEnd(text string) int {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\'' {

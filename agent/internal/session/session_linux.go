@@ -32,10 +32,10 @@ type session struct {
 	busy    bool // a command runs
 }
 
-// span is a checked timeout.
+// span converts a checked timeout, which is in seconds.
 func span(s float64) time.Duration { return time.Duration(math.Ceil(s * float64(time.Second))) }
 
-// describe is the summary, as it is now.
+// describe returns the summary, as it is now.
 func (s *session) describe() *wire.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *session) startup(ctx context.Context, h *shell) error {
 	return nil
 }
 
-// startupHint is why a startup command has failed, as far as it can be seen.
+// startupHint returns why a startup command has failed, as far as it can be seen.
 func startupHint(out ending, limit float64, rec *record) string {
 	if out.timedOut {
 		return "it took longer than " + span(limit).String() + ", the startup timeout"
@@ -324,7 +324,7 @@ func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 	return b
 }
 
-// cpu is the processor time that the shell and what it has waited for took, or
+// cpu returns the processor time that the shell and what it has waited for took, or
 // its whole tree where a control group counts that.
 func (h *shell) cpu(group cgroup.Stats) (user, system int64) {
 	if h.ended() {
@@ -373,7 +373,7 @@ func (h *shell) leave(limit time.Duration) {
 	}
 }
 
-// decodeStdin is a command's standard input.
+// decodeStdin returns a command's standard input.
 func decodeStdin(q *wire.RunSessionRequest) ([]byte, error) {
 	if q.Encoding != "base64" {
 		return []byte(q.Stdin), nil

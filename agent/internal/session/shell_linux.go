@@ -137,7 +137,7 @@ func above(given []int, dir int) (high []int, err error) {
 	return high, nil
 }
 
-// present are the files that are there.
+// present returns those files that are not nil.
 func present(files ...*os.File) (list []*os.File) {
 	for _, f := range files {
 		if f != nil {
@@ -206,7 +206,7 @@ func (h *shell) expect() (word string) {
 	return word
 }
 
-// reported gives the report that is waited for, where it is there.
+// reported returns the report that is waited for, where it is there.
 func (h *shell) reported() (shellReport, bool) {
 	h.report.drain()
 	h.mu.Lock()
@@ -241,7 +241,7 @@ func (h *shell) release() {
 	spawn.CloseFiles(present(h.input, h.stdin))
 }
 
-// ended says whether the shell's process has.
+// ended reports whether the shell's process has.
 func (h *shell) ended() bool {
 	select {
 	case <-h.process.Done:
@@ -254,7 +254,7 @@ func (h *shell) ended() bool {
 // ignoreEnd is busybox's option to go on at the end of its input.
 const ignoreEnd = "-I"
 
-// shellCommand is the shell of a request: bash where there is one and none is named.
+// shellCommand returns the shell of a request: bash where there is one and none is named.
 func shellCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {

@@ -56,7 +56,7 @@ func (t *Table) reserve(id string) error {
 	return nil
 }
 
-// put keeps the session that has an id now, or frees the id where there is none.
+// put stores the session of an id, or frees the id where one is nil.
 func (t *Table) put(id string, one *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +271,7 @@ func (t *Table) Close(ctx context.Context, q *wire.SessionRequest) (*wire.CloseS
 	ctx = context.WithoutCancel(ctx) // what has begun to end ends
 	_ = s.take(ctx)
 	r := s.close(ctx)
-	s.give() // who has waited is told that it is over
+	s.give() // whoever has waited finds the session closed
 	t.put(s.request.SessionID, nil)
 	return r, nil
 }

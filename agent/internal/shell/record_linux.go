@@ -66,7 +66,7 @@ func Sweep(dir beneath.Dir) {
 	}
 }
 
-// isShellRecord says whether a file is what save writes.
+// isShellRecord reports whether a file is what save writes.
 func isShellRecord(dir beneath.Dir, name string) bool {
 	id, ok := strings.CutSuffix(name, ".json")
 	if !ok || !core.StateName(id) {

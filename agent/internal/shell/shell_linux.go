@@ -138,7 +138,7 @@ func (s *shell) await(drained <-chan struct{}) {
 	close(s.ended)
 }
 
-// told is the summary without what is to be hidden. s.mu is held.
+// told returns the summary without what is to be hidden. s.mu is held.
 func (s *shell) told() wire.Shell {
 	r := s.summary
 	r.RedactionMatches, r.Blocked = s.secrets.Matches()
@@ -146,14 +146,14 @@ func (s *shell) told() wire.Shell {
 	return r
 }
 
-// describe is the summary, as it is now.
+// describe returns the summary, as it is now.
 func (s *shell) describe() wire.Shell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.told()
 }
 
-// isRunning says whether its own process has not ended.
+// isRunning reports whether its own process has not ended.
 func (s *shell) isRunning() bool {
 	select {
 	case <-s.process.Done:
@@ -163,7 +163,7 @@ func (s *shell) isRunning() bool {
 	}
 }
 
-// look gives output from a cursor on. Where there is none yet it waits.
+// look returns output from a cursor on. Where there is none yet it waits.
 func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadShellResult {
 	if q.WaitMS > 0 {
 		wait := min(time.Duration(min(q.WaitMS, maxShellWait.Milliseconds()))*time.Millisecond, maxShellWait)
@@ -225,7 +225,7 @@ func (s *shell) close() *wire.CloseShellResult {
 		_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGKILL)
 		select {
 		case <-s.ended:
-		case <-time.After(2 * spawn.KillTimeout): // it cannot be killed, and so is told
+		case <-time.After(2 * spawn.KillTimeout): // it cannot be killed, and the result says so
 		}
 	}
 	s.mu.Lock()

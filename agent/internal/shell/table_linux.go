@@ -59,7 +59,7 @@ func (t *Table) take(id string) error {
 	return nil
 }
 
-// put keeps the shell that has an id now, or frees the id where there is none.
+// put stores the shell of an id, or frees the id where sh is nil.
 func (t *Table) put(id string, sh *shell) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +70,7 @@ func (t *Table) put(id string, sh *shell) {
 	t.byID[id] = sh
 }
 
-// find gives the shell that a request names.
+// find returns the shell that a request names.
 func (t *Table) find(name string) (*shell, error) {
 	id, err := shellID(name)
 	if err != nil {
@@ -133,7 +133,7 @@ func (t *Table) Open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
-// command is the interactive shell of a request: bash where there is one.
+// command returns the interactive shell of a request: bash where there is one.
 func (t *Table) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {

@@ -49,7 +49,7 @@ func (r *textRing) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// fresh is memory for a chunk: that of the one that was dropped last, or as
+// fresh returns memory for a chunk: that of the one that was dropped last, or as
 // much as a text of n bytes needs.
 func (r *textRing) fresh(n int) []byte {
 	if spare := r.spare; spare != nil {
@@ -59,7 +59,7 @@ func (r *textRing) fresh(n int) []byte {
 	return make([]byte, 0, min(chunkSize, max(n, 256)))
 }
 
-// whole is how many of p's first bytes, at most n, are whole characters.
+// whole returns how many of p's first bytes, at most n, are whole characters.
 func whole(p []byte, n int) int {
 	if n >= len(p) {
 		return len(p)
@@ -70,7 +70,7 @@ func whole(p []byte, n int) int {
 	return n
 }
 
-// start is the position of the first character that is kept.
+// start returns the position of the first character that is kept.
 func (r *textRing) start() int64 {
 	if len(r.chunks) == 0 {
 		return r.end
@@ -78,7 +78,7 @@ func (r *textRing) start() int64 {
 	return r.chunks[0].first
 }
 
-// read gives at most limit characters from a position on, and the position of
+// read returns at most limit characters from a position on, and the position of
 // the first of them, which is the nearest that is kept.
 func (r *textRing) read(from, limit int64) (text string, at int64) {
 	at = min(max(from, r.start()), r.end)
@@ -98,7 +98,7 @@ func (r *textRing) read(from, limit int64) (text string, at int64) {
 	return b.String(), at
 }
 
-// offset is where character n begins.
+// offset returns the byte at which character n begins.
 func offset(text []byte, n int64) int {
 	at := 0
 	for ; n > 0; n-- {

@@ -12,7 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// watcher is told of what the commands' filter refuses (seccomp_unotify(2)):
+// watcher hears what the commands' filter refuses (seccomp_unotify(2)):
 // it answers with the errno of the rule, and notes the refusal for the tree
 // that it came from. It never lets a call through.
 type watcher struct {
@@ -89,7 +89,7 @@ func (w *watcher) note(n *notification) unix.Errno {
 	return r.Errno
 }
 
-// denialHint says what to do about a refusal or, where there is nothing to do,
+// denialHint returns what to do about a refusal or, where there is nothing to do,
 // why it is one.
 func denialHint(r confine.Refusal) string {
 	switch r.Group {
@@ -103,7 +103,7 @@ func denialHint(r confine.Refusal) string {
 	return r.Why
 }
 
-// whose is the command that a process descends from, nil where that is not known.
+// whose returns the command that a process descends from, nil where that is not known.
 func (t *Trees) whose(pid int, r *Reaper) *Process {
 	if t.index == nil {
 		ino, err := t.namespace(strconv.Itoa(pid))
@@ -170,7 +170,7 @@ func (d *denials) add(denial wire.Denial) {
 	}
 }
 
-// Take gives the refusals since it was called before.
+// Take returns the refusals since it was called before.
 func (d *denials) Take() []wire.Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()

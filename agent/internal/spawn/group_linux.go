@@ -53,7 +53,7 @@ func (g *groups) next() (*treeGroup, error) {
 	return &treeGroup{child, g, g.waited()}, nil
 }
 
-// waited is how long all commands together have waited for processor time
+// waited returns how long all commands together have waited for processor time
 // because of the limit, which the kernel counts where the limit is.
 func (g *groups) waited() time.Duration {
 	if !g.slowed {
@@ -73,7 +73,7 @@ func (g *treeGroup) remove() {
 	_ = g.Close()
 }
 
-// Stats is what the tree used, empty where there is no group.
+// Stats returns what the tree used, empty where there is no group.
 func (m Mark) Stats() (s cgroup.Stats) {
 	if m.group == nil {
 		return s

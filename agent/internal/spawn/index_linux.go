@@ -52,7 +52,7 @@ type processTree struct {
 	ended  bool   // nobody asks for it any more, and some of it may live on
 }
 
-// newTreeIndex is for a process that has started nothing yet. Children that it
+// newTreeIndex returns the index of a process that has started nothing yet. Children that it
 // has all the same are no business of the agent, which only buries them.
 func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
 	x := &treeIndex{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, tag: newRlimitTag()}
@@ -104,7 +104,7 @@ func (x *treeIndex) members(t *processTree) (found []Member, unknown int, err er
 	return found, unknown, err
 }
 
-// children gives the agent's own children that are of a tree.
+// children returns the agent's own children that are of a tree.
 func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err error) {
 	x.reaper.mu.Lock()
 	defer x.reaper.mu.Unlock()
@@ -139,7 +139,7 @@ func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err e
 	return found, unknown, nil
 }
 
-// orphans gives the agent's children that are no commands or, for the tree
+// orphans returns the agent's children that are no commands or, for the tree
 // of all, commands too; alone says that there is no child at all. The dead are
 // buried first, and none is twice: so what is left lives, or is the leader of
 // threads that do.
@@ -188,7 +188,7 @@ func (x *treeIndex) ownChildren() ([]int, error) {
 	return append(pids, more...), err
 }
 
-// below gives the children of a member, each pinned while it certainly was one.
+// below returns the children of a member, each pinned while it certainly was one.
 func (x *treeIndex) below(parent Member) (found []Member) {
 	for _, pid := range x.childrenOf(parent.PID) {
 		pidfd, err := unix.PidfdOpen(pid, 0)
@@ -221,7 +221,7 @@ func (x *treeIndex) childrenOf(pid int) (found []int) {
 	return found
 }
 
-// childrenByScan is for kernels without lists of children.
+// childrenByScan finds children where the kernel has no lists of them.
 func (x *treeIndex) childrenByScan(parent int) (found []int, err error) {
 	pids, err := listNumbers(x.proc, ".")
 	for _, pid := range pids {
@@ -243,7 +243,7 @@ func (x *treeIndex) begin(ino uint64, c *clone.Command, number uint64) *processT
 	return t
 }
 
-// attribute says whose an orphan is, whose end it must not outlive, and of
+// attribute returns whose an orphan is, whose end it must not outlive, and of
 // which other trees it may be all the same: while it lives, none of those is
 // proved to be dead. Whatever a process can choose by itself proves nothing.
 func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {

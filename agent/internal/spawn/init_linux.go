@@ -72,7 +72,7 @@ func (i *inner) await() error {
 	return nil
 }
 
-// initProgram is a whole ELF executable: one header, one loadable segment,
+// initProgram returns a whole ELF executable: one header, one loadable segment,
 // and initCode, which for each architecture does
 //
 //	prctl(PR_SET_DUMPABLE, 0)

@@ -104,7 +104,7 @@ func namespaceOf(proc int, task string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// listNumbers gives the numeric entries of a directory below proc.
+// listNumbers returns the numeric entries of a directory below proc.
 func listNumbers(proc int, dir string) ([]int, error) {
 	fd, err := unix.Openat(proc, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -40,7 +40,8 @@ func newRlimitTag() rlimitTag {
 	return b
 }
 
-// topLimit is below what the agent itself may have, 0 where it cannot be set.
+// topLimit returns the highest value that a tag may use of a limit, 0 where the
+// agent cannot set that.
 func topLimit(resource int) uint64 {
 	var had unix.Rlimit
 	if unix.Prlimit(0, resource, nil, &had) != nil {
@@ -68,7 +69,7 @@ func (b rlimitTag) put(c *clone.Command, number uint64) bool {
 	return true
 }
 
-// read gives the numbers of the trees that a process may be of, the last
+// read returns the numbers of the trees that a process may be of, the last
 // included; ok is false where its limits say nothing.
 func (b rlimitTag) read(proc, pid int) (first, last uint64, ok bool) {
 	text, err := readFileAt(proc, strconv.Itoa(pid)+"/limits", 16<<10)

@@ -223,7 +223,8 @@ func (s *Spawner) expend(p *Process) {
 	}
 }
 
-// ExitCode is a status as the protocol tells it.
+// ExitCode returns a status as the protocol has it: minus the signal where one
+// ended the process.
 func ExitCode(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return -int(status.Signal())

@@ -181,7 +181,7 @@ func Resize(terminal *os.File, size wire.TTY) error {
 	return err
 }
 
-// Foreground is the process group that has the terminal, 0 where none does.
+// Foreground returns the process group that has the terminal, 0 where none does.
 func Foreground(terminal *os.File) int {
 	raw, err := terminal.SyscallConn()
 	if err != nil {

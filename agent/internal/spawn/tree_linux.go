@@ -71,7 +71,7 @@ func (m Mark) Close() {
 	}
 }
 
-// ownMark is the mark that the thread tid of this process carries.
+// ownMark returns the mark that the thread tid of this process carries.
 func (t *Trees) ownMark(tid int) (Mark, error) {
 	path := fmt.Sprintf("%d/task/%d/ns/uts", os.Getpid(), tid)
 	fd, err := unix.Openat(t.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -253,7 +253,7 @@ func awaitPidfd(pidfd int, deadline time.Time) bool {
 	}
 }
 
-// Count says how many processes a tree has, and whether every process let
+// Count returns how many processes a tree has, and whether every process let
 // itself be looked at.
 func (t *Trees) Count(m Mark) (n int, proved bool) {
 	found, unknown, err := t.Members(m)
@@ -288,7 +288,7 @@ func (t *Trees) Runs(pid int, born, mark uint64) bool {
 	return err == nil && ino == mark
 }
 
-// LastPID is the number of the process that was made last where the agent
+// LastPID returns the number of the process that was made last where the agent
 // lives, "" where that cannot be read.
 func (t *Trees) LastPID() string {
 	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)

@@ -83,7 +83,7 @@ func (s *PeakSampler) stop() int64 {
 	return s.peak
 }
 
-// Peak is the largest resident set of one process of the command, in bytes,
+// Peak returns the largest resident set of one process of the command, in bytes,
 // and how it is known; 0 and "" where the command was too short to be seen.
 func (t *Trees) Peak(s *PeakSampler, p *Process) (int64, string) {
 	sampled := s.stop()
@@ -172,7 +172,7 @@ func millis(ticks uint64) int64 { return int64(ticks * (1000 / ticksPerSecond)) 
 
 func pages(n uint64) int64 { return int64(n) * int64(os.Getpagesize()) }
 
-// InnerPID is a process's pid as itself sees it, 0 where that is not known.
+// InnerPID returns a process's pid as itself sees it, 0 where that is not known.
 func (t *Trees) InnerPID(pid int) int {
 	text, err := readFileAt(t.proc, strconv.Itoa(pid)+"/status", 64<<10)
 	if err != nil {
