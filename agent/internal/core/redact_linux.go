@@ -36,8 +36,8 @@ func (v *Vault) Get() (values []string, version int) {
 	return v.values, v.version
 }
 
-// Redactor are the values that one request wants to be hidden, and those of
-// the vault, as they are now; and the request's rules for what else is.
+// Redactor hides what one request must not show: the values that the request
+// names, those of the vault as they are at the moment, and what its rules match.
 type Redactor struct {
 	vault *Vault
 	extra []string
@@ -68,8 +68,8 @@ func CheckSecrets(values []string) error {
 	return err
 }
 
-// Redactor begins to hide values, and what rules say. It refuses more of them
-// than can be hidden, and rules that cannot be followed.
+// Redactor returns what hides values, and what rules match. It refuses more values
+// than can be hidden, and invalid rules.
 func (box *Sandbox) Redactor(extra []string, rules ...wire.RedactRule) (*Redactor, *wire.Error) {
 	if err := CheckSecrets(extra); err != nil {
 		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
@@ -160,38 +160,39 @@ func (s *Redactor) Matches() (wire.RedactCounts, string) {
 	return sum, s.blocked
 }
 
-// Writer hides the values in a stream. It must be closed.
+// Writer returns a writer that hides the values in a stream. It must be closed.
 func (s *Redactor) Writer(dst io.Writer) *HidingWriter {
 	set, version := s.current()
-	return &HidingWriter{secrets: s, version: version, W: redact.NewWriter(set, dst)}
+	return &HidingWriter{redactor: s, version: version, Writer: redact.NewWriter(set, dst)}
 }
 
-// HidingWriter follows changes of the vault.
+// HidingWriter writes a stream without the values of a Redactor, and follows
+// changes of the vault.
 type HidingWriter struct {
-	secrets *Redactor
-	version int
-	W       *redact.Writer
-	total   int64 // of matches that secrets know of
+	redactor *Redactor
+	version  int
+	Writer   *redact.Writer
+	total    int64 // of matches that the redactor counts already
 }
 
 // Write writes p without what is to be hidden, by the values of now.
 func (h *HidingWriter) Write(p []byte) (int, error) {
-	if set, version := h.secrets.current(); version != h.version {
+	if set, version := h.redactor.current(); version != h.version {
 		h.version = version
-		if err := h.W.Use(set); err != nil {
+		if err := h.Writer.Use(set); err != nil {
 			return 0, err
 		}
 	}
-	n, err := h.W.Write(p)
+	n, err := h.Writer.Write(p)
 	h.note()
 	return n, err
 }
 
 // Close writes what was held back for a value that might have begun.
 func (h *HidingWriter) Close() error {
-	err := h.W.Close()
+	err := h.Writer.Close()
 	h.note()
-	h.secrets.closed(h)
+	h.redactor.closed(h)
 	return err
 }
 
@@ -208,16 +209,16 @@ func (s *Redactor) closed(h *HidingWriter) {
 	delete(s.counts, h)
 }
 
-// note lets secrets know of new matches.
+// note adds new matches to the redactor's counts.
 func (h *HidingWriter) note() {
-	total := h.W.Matches()
+	total := h.Writer.Matches()
 	if total == h.total {
 		return
 	}
 	h.total = total
 	counts := wire.RedactCounts{}
-	h.W.Counts(counts)
-	s := h.secrets
+	h.Writer.Counts(counts)
+	s := h.redactor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts == nil {
@@ -225,7 +226,7 @@ func (h *HidingWriter) note() {
 	}
 	s.counts[h] = counts
 	if s.blocked == "" {
-		s.blocked = h.W.Blocked()
+		s.blocked = h.Writer.Blocked()
 	}
 }
 

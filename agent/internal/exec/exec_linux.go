@@ -21,16 +21,16 @@ import (
 // run is one exec from its clone to its result, shared by captured and
 // streamed execs.
 type run struct {
-	box     *core.Sandbox
-	id      string
-	request *wire.ExecRequest
-	process *spawn.Process
-	stdio   *spawn.Stdio
-	peak    *spawn.PeakSampler
-	used    cgroup.Stats // by the whole tree, where its group counts
-	secrets *core.Redactor
-	sinks   []*os.File    // of the client, for outputs that must pass the agent
-	drained chan struct{} // closed when both outputs have ended
+	box      *core.Sandbox
+	id       string
+	request  *wire.ExecRequest
+	process  *spawn.Process
+	stdio    *spawn.Stdio
+	peak     *spawn.PeakSampler
+	used     cgroup.Stats // by the whole tree, where its group counts
+	redactor *core.Redactor
+	sinks    []*os.File    // of the client, for outputs that must pass the agent
+	drained  chan struct{} // closed when both outputs have ended
 	// abandoned is closed when the client has gone or the time is up: then a
 	// sink is not waited for.
 	abandoned chan struct{}
@@ -74,7 +74,7 @@ func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []
 	}
 	p.Terminal = s.Terminal
 	return &run{box: box, id: box.Running.Add("exec", hidden.Text(c.Argv[0]), p), request: r, process: p, stdio: s,
-		peak: box.Trees.SamplePeak(p), secrets: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
+		peak: box.Trees.SamplePeak(p), redactor: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
 // finish waits for the command's end, by itself, by its timeout or by ctx,
@@ -186,7 +186,7 @@ func (x *run) settle(res *wire.ExecResult) {
 	res.SystemCPUMS = p.Usage.Stime.Nano() / int64(time.Millisecond)
 	res.PeakMemoryBytes, res.PeakMemorySource = x.box.Trees.Peak(x.peak, p)
 	accountGroup(res, x.used)
-	res.RedactionMatches, res.Blocked = x.secrets.Matches()
+	res.RedactionMatches, res.Blocked = x.redactor.Matches()
 	b := core.Bounds{Ended: res.TimedOut, OOMKilled: res.OOMKilled, ForksRefused: x.used.Pids != nil && x.used.Pids.Refused > 0}
 	if x.request.Limits != nil {
 		b.Asked = *x.request.Limits

@@ -24,7 +24,7 @@ func (x *run) pump(stdout, stderr io.Writer) {
 	for i, src := range []*os.File{x.stdio.Stdout, x.stdio.Stderr} {
 		if src != nil {
 			wg.Go(func() {
-				hiding := x.secrets.Writer(sinks[i])
+				hiding := x.redactor.Writer(sinks[i])
 				core.Drain(hiding, src)
 				_ = hiding.Close()
 			})

@@ -104,7 +104,7 @@ func (t *Table) spawn(name string, program *clone.Command, hidden *core.Redactor
 		return nil, core.StartError(c.Argv[0], c.Dir, err)
 	}
 	s := &service{
-		name: name, table: t, box: t.box, process: p, stdio: streams, secrets: hidden,
+		name: name, table: t, box: t.box, process: p, stdio: streams, redactor: hidden,
 		id:   t.box.Running.Add("service", name, p),
 		logs: [2]*logFile{newLogFile(t.dir(), name+".stdout"), newLogFile(t.dir(), name+".stderr")}, drained: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
@@ -119,7 +119,7 @@ func (s *service) pump() {
 	var wg sync.WaitGroup
 	for i, src := range []*os.File{s.stdio.Stdout, s.stdio.Stderr} {
 		wg.Go(func() {
-			hiding := s.secrets.Writer(s.logs[i])
+			hiding := s.redactor.Writer(s.logs[i])
 			core.Drain(hiding, src)
 			_ = hiding.Close()
 		})
@@ -142,7 +142,7 @@ func (s *service) begin(command string, cwd core.Path, ready *readiness) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record = hideRecord(r, s.secrets.Text)
+	s.record = hideRecord(r, s.redactor.Text)
 	s.table.removeStatus(s.name)
 	s.save()
 }

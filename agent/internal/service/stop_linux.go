@@ -15,12 +15,12 @@ import (
 // service is one life of a service, from its start to its end. Its next start
 // makes another.
 type service struct {
-	name    string
-	table   *Table
-	box     *core.Sandbox
-	order   uint64 // the table's lock guards it
-	logs    [2]*logFile
-	secrets *core.Redactor // nil where an earlier agent started it
+	name     string
+	table    *Table
+	box      *core.Sandbox
+	order    uint64 // the table's lock guards it
+	logs     [2]*logFile
+	redactor *core.Redactor // nil where an earlier agent started it
 
 	process *spawn.Process // likewise, and all that follows
 	id      string
@@ -167,7 +167,7 @@ func (s *service) view() *wire.Service {
 	if s.process == nil {
 		s.refresh()
 	}
-	hidden := s.secrets
+	hidden := s.redactor
 	if hidden == nil {
 		hidden, _ = s.box.Redactor(nil)
 	}
@@ -178,7 +178,7 @@ func (s *service) view() *wire.Service {
 
 // hide hides secrets in what the service has printed, and rules have seen.
 func (s *service) hide(text string) string {
-	hidden := s.secrets
+	hidden := s.redactor
 	if hidden == nil {
 		hidden, _ = s.box.Redactor(nil)
 	}

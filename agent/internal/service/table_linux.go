@@ -97,7 +97,7 @@ func (t *Table) claim(name string) error {
 	defer t.mu.Unlock()
 	s, err := t.get(name)
 	var werr *wire.Error
-	if err != nil && !(errors.As(err, &werr) && werr.Code == wire.CodeNotFound) {
+	if err != nil && (!errors.As(err, &werr) || werr.Code != wire.CodeNotFound) {
 		return err
 	}
 	if t.starting[name] || s != nil && s.alive() {

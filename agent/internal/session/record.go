@@ -152,7 +152,7 @@ func (r *record) text() string {
 // shellOutput is where a session's output goes: to the record of the command
 // that runs, or to that of what comes between two.
 type shellOutput struct {
-	secrets *core.Redactor
+	redactor *core.Redactor
 
 	mu       sync.Mutex
 	rec      *record
@@ -190,7 +190,7 @@ func (o *shellOutput) begin(next *record) *record {
 			text = &core.Decoder{Dst: w}
 			w = text
 		}
-		o.writers[stream] = &cleaning{HidingWriter: o.secrets.Writer(w), text: text}
+		o.writers[stream] = &cleaning{HidingWriter: o.redactor.Writer(w), text: text}
 	}
 	return before
 }
@@ -212,14 +212,14 @@ func (c *cleaning) Close() error {
 
 // tell has a record know what rules did to a stream of it.
 func (c *cleaning) tell(rec *record) {
-	if c.W.Matches() == 0 {
+	if c.Writer.Matches() == 0 {
 		return
 	}
 	if rec.matches == nil {
 		rec.matches = wire.RedactCounts{}
 	}
-	c.W.Counts(rec.matches)
-	rec.blocked = cmp.Or(rec.blocked, c.W.Blocked())
+	c.Writer.Counts(rec.matches)
+	rec.blocked = cmp.Or(rec.blocked, c.Writer.Blocked())
 }
 
 // take takes what one stream has printed.

@@ -20,11 +20,11 @@ import (
 
 // session is one shell at a time, and what it was opened with.
 type session struct {
-	box     *core.Sandbox
-	request *wire.OpenSessionRequest
-	secrets *core.Redactor
-	turn    chan struct{} // holds one token while nobody uses the shell
-	stop    chan struct{} // gets one to interrupt the command that runs
+	box      *core.Sandbox
+	request  *wire.OpenSessionRequest
+	redactor *core.Redactor
+	turn     chan struct{} // holds one token while nobody uses the shell
+	stop     chan struct{} // gets one to interrupt the command that runs
 
 	mu      sync.Mutex
 	shell   *shell // nil where the last one has ended and was buried
@@ -40,7 +40,7 @@ func (s *session) describe() *wire.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.summary
-	r.Cwd = wire.Path(s.secrets.Text(string(r.Cwd)))
+	r.Cwd = wire.Path(s.redactor.Text(string(r.Cwd)))
 	switch {
 	case s.shell == nil || s.shell.ended():
 		r.State = "ended"
@@ -76,7 +76,7 @@ func (s *session) start(ctx context.Context) error {
 	if werr != nil {
 		return werr
 	}
-	h, err := startShell(s.box, q.SessionID, c, dir, s.secrets)
+	h, err := startShell(s.box, q.SessionID, c, dir, s.redactor)
 	if err != nil {
 		return core.StartError(c.Argv[0], c.Dir, err)
 	}
@@ -277,7 +277,7 @@ func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 		r.Note = "the shell could not be spoken to any more, and was killed with all its state"
 	}
 	if err := s.start(context.WithoutCancel(ctx)); err != nil {
-		r.Note += "; no other could be started: " + s.secrets.Text(err.Error())
+		r.Note += "; no other could be started: " + s.redactor.Text(err.Error())
 		return
 	}
 	r.ShellEnded, r.Restarted = false, true

@@ -64,7 +64,7 @@ const maxReport = 256 << 10
 
 // startShell starts the shell of a session, which is not ready yet.
 func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir, hidden *core.Redactor) (_ *shell, err error) {
-	h := &shell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &shellOutput{secrets: hidden}}
+	h := &shell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &shellOutput{redactor: hidden}}
 	h.output.begin(lateRecord())
 	s := &spawn.Stdio{}
 	var report *os.File

@@ -131,7 +131,7 @@ func checkSession(q *wire.OpenSessionRequest) error {
 		return core.BadField("session_id", "session_id is required")
 	case !core.StateName(q.SessionID):
 		return core.BadField("session_id", "session_id is invalid")
-	case q.ShellCommand != nil && (len(q.ShellCommand) == 0 || q.ShellCommand[0] == ""):
+	case q.ShellCommand != nil && len(q.ShellCommand) == 0, len(q.ShellCommand) > 0 && q.ShellCommand[0] == "":
 		return core.BadField("shell_command", "Shell command must contain at least one argument.")
 	}
 	for _, text := range slices.Concat(q.ShellCommand, q.StartupCommands, q.ShutdownCommands) {
@@ -169,7 +169,7 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 	if err := t.reserve(q.SessionID); err != nil {
 		return nil, err
 	}
-	s := &session{box: t.box, request: q, secrets: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
+	s := &session{box: t.box, request: q, redactor: hidden, turn: make(chan struct{}, 1), stop: make(chan struct{}, 1)}
 	s.summary = wire.Session{SessionID: q.SessionID, ShellCommand: q.ShellCommand, StartedAt: *core.Now()}
 	if err := s.start(ctx); err != nil {
 		t.put(q.SessionID, nil)

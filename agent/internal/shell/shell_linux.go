@@ -31,14 +31,14 @@ var closeGrace = 5 * time.Second
 
 // shell is a shell on a terminal, and what it has printed.
 type shell struct {
-	table   *Table
-	box     *core.Sandbox
-	running string // its id in the registry
-	process *spawn.Process
-	stdio   *spawn.Stdio
-	input   *ptyInput
-	secrets *core.Redactor
-	ended   chan struct{} // closed when its whole tree and its output have ended
+	table    *Table
+	box      *core.Sandbox
+	running  string // its id in the registry
+	process  *spawn.Process
+	stdio    *spawn.Stdio
+	input    *ptyInput
+	redactor *core.Redactor
+	ended    chan struct{} // closed when its whole tree and its output have ended
 
 	saving    sync.Mutex // held while the record is written
 	forgotten bool       // there is to be none any more
@@ -74,7 +74,7 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 	}
 	p.Terminal = s.Terminal
 	sh := &shell{
-		table: t, box: t.box, process: p, stdio: s, secrets: hidden, ended: make(chan struct{}),
+		table: t, box: t.box, process: p, stdio: s, redactor: hidden, ended: make(chan struct{}),
 		running: t.box.Running.Add("shell", id, p),
 		input:   newPTYInput(s.Terminal),
 		output:  textRing{limit: keptOutput},
@@ -91,7 +91,7 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 func (s *shell) read(drained chan<- struct{}) {
 	defer close(drained)
 	text := &core.Decoder{Dst: s}
-	hiding := s.secrets.Writer(text)
+	hiding := s.redactor.Writer(text)
 	core.Drain(hiding, s.stdio.Terminal)
 	_ = hiding.Close()
 	_ = text.Close()
@@ -141,8 +141,8 @@ func (s *shell) await(drained <-chan struct{}) {
 // told returns the summary without what is to be hidden. s.mu is held.
 func (s *shell) told() wire.Shell {
 	r := s.summary
-	r.RedactionMatches, r.Blocked = s.secrets.Matches()
-	r.Cwd = wire.Path(s.secrets.Text(string(r.Cwd)))
+	r.RedactionMatches, r.Blocked = s.redactor.Matches()
+	r.Cwd = wire.Path(s.redactor.Text(string(r.Cwd)))
 	return r
 }
 
