@@ -50,18 +50,14 @@ func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, err
 	}
 	if err != nil {
 		e.Close()
-		return nil, nil, exportError(p.Path, err)
+		var werr *wire.Error
+		if errors.As(err, &werr) {
+			return nil, nil, werr
+		}
+		return nil, nil, core.FileError("export", p.Path, err)
 	}
 	return &wire.ExportResult{WorkspacePath: wire.Path(p.Path.Text), ArtifactType: TypeOf(st),
 		ArchiveSize: e.size, EntryCount: int64(len(e.entries)), BytesWritten: e.bytes}, e, nil
-}
-
-func exportError(p core.Path, err error) error {
-	var werr *wire.Error
-	if errors.As(err, &werr) {
-		return werr
-	}
-	return core.FileError("export", p, err)
 }
 
 // export is an archive on its way out.

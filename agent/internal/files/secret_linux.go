@@ -165,7 +165,10 @@ func (n *newSecrets) take(m *tarMember, content io.Reader) error {
 	var err error
 	switch {
 	case m.kind == wire.TypeDirectory:
-		err = n.makeDir(m.names)
+		var dir beneath.Dir
+		if dir, err = n.dir.MakeAll(m.names, 0o700, nil); err == nil {
+			err = dir.Close()
+		}
 	case m.kind == wire.TypeFile:
 		err = n.file(m, content)
 	case m.kind == wire.TypeSymlink || m.hard:
@@ -181,14 +184,6 @@ func (n *newSecrets) take(m *tarMember, content io.Reader) error {
 		return badArchive(err)
 	}
 	return nil
-}
-
-func (n *newSecrets) makeDir(names []string) error {
-	dir, err := n.dir.MakeAll(names, 0o700, nil)
-	if err != nil {
-		return err
-	}
-	return dir.Close()
 }
 
 func (n *newSecrets) file(m *tarMember, content io.Reader) error {

@@ -28,14 +28,11 @@ type stage struct {
 
 // newStage makes a stage, once what the killed have left is removed. No other
 // may look meanwhile: a stage that is not locked yet looks like one of those.
-func (w *Workspace) newStage() (*stage, error) {
+func (w *Workspace) newStage() (s *stage, err error) {
 	w.staging.Lock()
 	defer w.staging.Unlock()
-	sweepStages(w.Dir)
-	return newStage(w.Dir)
-}
-
-func newStage(root beneath.Dir) (s *stage, err error) {
+	root := w.Dir
+	sweepStages(root)
 	s = &stage{root: root, name: core.HiddenName(stagePrefix), dir: beneath.None}
 	if err := unix.Mkdirat(root.FD(), s.name, 0o700); err != nil {
 		return nil, err
