@@ -9,57 +9,64 @@ import (
 	"net"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/search"
 	"github.com/paddock-dev/paddock/wire"
 )
 
 // handler serves one request and reports whether the connection stays open.
 type handler func(a *Agent, c *conversation) bool
 
-// handlers is the table of actions: every request is one of these.
-var handlers = map[string]handler{
-	wire.Hello.Name: plain((*Agent).hello),
-	wire.Exec.Name:  (*Agent).answerExec,
+// table returns the table of actions: every request is one of these.
+func (a *Agent) table() map[string]handler {
+	return map[string]handler{
+		wire.Hello.Name: plain(a.hello),
+		wire.Exec.Name:  (*Agent).answerExec,
 
-	wire.ExtractArchive.Name: upload("archive", (*Agent).extractArchive),
-	wire.InstallSecrets.Name: upload("archive", (*Agent).installSecrets),
-	wire.ExportArchive.Name:  download((*Agent).exportArchive),
+		wire.ExtractArchive.Name: upload("archive", a.files.Extract),
+		wire.InstallSecrets.Name: upload("archive", a.secrets.Install),
+		wire.ExportArchive.Name:  download(a.files.Export),
 
-	wire.ListWorkspace.Name:       plain((*Agent).listWorkspace),
-	wire.ReadWorkspaceFile.Name:   plain((*Agent).readWorkspaceFile),
-	wire.WriteWorkspaceFile.Name:  plain((*Agent).writeWorkspaceFile),
-	wire.DeleteWorkspacePath.Name: plain((*Agent).deletePath),
-	wire.ReadFile.Name:            download((*Agent).readFile),
-	wire.WriteFile.Name:           upload("content", (*Agent).writeFile),
-	wire.Stat.Name:                plain((*Agent).stat),
-	wire.Mkdir.Name:               plain((*Agent).mkdir),
-	wire.Move.Name:                plain((*Agent).move),
-	wire.SearchFiles.Name:         waiting((*Agent).searchFiles),
+		wire.ListWorkspace.Name:       plain(a.files.List),
+		wire.ReadWorkspaceFile.Name:   plain(a.files.ReadText),
+		wire.WriteWorkspaceFile.Name:  plain(a.files.WriteText),
+		wire.DeleteWorkspacePath.Name: plain(a.files.Delete),
+		wire.ReadFile.Name:            download(a.files.Read),
+		wire.WriteFile.Name:           upload("content", a.files.Write),
+		wire.Stat.Name:                plain(a.files.Stat),
+		wire.Mkdir.Name:               plain(a.files.Mkdir),
+		wire.Move.Name:                plain(a.files.Move),
+		wire.SearchFiles.Name: waiting(func(ctx context.Context, q *wire.SearchRequest) (*wire.SearchResult, error) {
+			return search.Files(ctx, a.files, q)
+		}),
 
-	wire.OpenShell.Name:   plain((*Agent).openShell),
-	wire.ReadShell.Name:   waiting((*Agent).readShell),
-	wire.WriteShell.Name:  plain((*Agent).writeShell),
-	wire.SignalShell.Name: plain((*Agent).signalShell),
-	wire.ResizeShell.Name: plain((*Agent).resizeShell),
-	wire.CloseShell.Name:  plain((*Agent).closeShell),
-	wire.ListShells.Name:  plain((*Agent).listShells),
+		wire.OpenShell.Name:   plain(a.shells.Open),
+		wire.ReadShell.Name:   waiting(a.shells.Read),
+		wire.WriteShell.Name:  plain(a.shells.Write),
+		wire.SignalShell.Name: plain(a.shells.Signal),
+		wire.ResizeShell.Name: plain(a.shells.Resize),
+		wire.CloseShell.Name:  plain(a.shells.Close),
+		wire.ListShells.Name:  plain(a.shells.List),
 
-	wire.OpenSession.Name:      waiting((*Agent).openSession),
-	wire.RunSession.Name:       waiting((*Agent).runSession),
-	wire.InterruptSession.Name: plain((*Agent).interruptSession),
-	wire.RestartSession.Name:   waiting((*Agent).restartSession),
-	wire.CloseSession.Name:     waiting((*Agent).closeSession),
-	wire.ListSessions.Name:     plain((*Agent).listSessions),
+		wire.OpenSession.Name:      waiting(a.sessions.Open),
+		wire.RunSession.Name:       waiting(a.sessions.Run),
+		wire.InterruptSession.Name: plain(a.sessions.Interrupt),
+		wire.RestartSession.Name:   waiting(a.sessions.Restart),
+		wire.CloseSession.Name:     waiting(a.sessions.Close),
+		wire.ListSessions.Name:     plain(a.sessions.List),
 
-	wire.StartService.Name:  plain((*Agent).startService),
-	wire.StatusService.Name: plain((*Agent).statusService),
-	wire.LogsService.Name:   plain((*Agent).logsService),
-	wire.StopService.Name:   plain((*Agent).stopService),
-	wire.ListServices.Name:  plain((*Agent).listServices),
+		wire.StartService.Name:  plain(a.services.Start),
+		wire.StatusService.Name: plain(a.services.Status),
+		wire.LogsService.Name:   plain(a.services.Logs),
+		wire.StopService.Name:   plain(a.services.Stop),
+		wire.ListServices.Name:  plain(a.services.List),
 
-	wire.Usage.Name:    plain((*Agent).usage),
-	wire.Signal.Name:   plain((*Agent).signalByID),
-	wire.Kill.Name:     plain((*Agent).killByID),
-	wire.Shutdown.Name: plain((*Agent).shutdown),
+		wire.Usage.Name:    plain(a.usage),
+		wire.Signal.Name:   plain(a.SignalByID),
+		wire.Kill.Name:     plain(a.KillByID),
+		wire.Shutdown.Name: plain(a.shutdown),
+	}
 }
 
 // conversation is one connection and the request that is being served on it.
@@ -81,13 +88,13 @@ const stallTimeout = 60 * time.Second
 const maxDrain = 1 << 30
 
 // plain serves an action of one line in and one out.
-func plain[Q, R any](do func(*Agent, *Q) (*R, error)) handler {
+func plain[Q, R any](do func(*Q) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
-		r, err := do(a, q)
+		r, err := do(q)
 		return a.reply(c, r, err)
 	}
 }
@@ -98,7 +105,7 @@ const watchAfter = time.Millisecond
 
 // waiting is plain for an action that may take long: its context ends when
 // the client has gone.
-func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler {
+func waiting[Q, R any](do func(context.Context, *Q) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
@@ -108,7 +115,7 @@ func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler
 		defer gone()
 		watched := make(chan func() bool, 1)
 		later := time.AfterFunc(watchAfter, func() { watched <- watch(c.conn, c.in, gone) })
-		r, err := do(a, ctx, q)
+		r, err := do(ctx, q)
 		alive := later.Stop() || (<-watched)()
 		return a.reply(c, r, err) && alive
 	}
@@ -119,7 +126,7 @@ func waiting[Q, R any](do func(*Agent, context.Context, *Q) (*R, error)) handler
 func upload[Q, R any, P interface {
 	*Q
 	BodySize() int64
-}](name string, do func(*Agent, *Q, io.Reader) (*R, error)) handler {
+}](name string, do func(*Q, io.Reader) (*R, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := P(new(Q))
 		if err := a.decode(c, q); err != nil {
@@ -129,7 +136,7 @@ func upload[Q, R any, P interface {
 			return a.refuse(c, &wire.Error{Code: wire.CodeBadRequest, Object: name + "_size", Message: name + "_size must not be negative"})
 		}
 		body := &bodyReader{c: c, name: name, left: q.BodySize()}
-		r, err := do(a, (*Q)(q), body)
+		r, err := do((*Q)(q), body)
 		again := a.reply(c, r, err)
 		if half, ok := c.conn.(interface{ CloseWrite() error }); ok && !again {
 			_ = half.CloseWrite() // a client that waits for the end gets it, whatever it leaves unsent
@@ -174,8 +181,8 @@ func (b *bodyReader) drain() bool {
 		return true
 	}
 	b.wait = refusedTimeout
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := core.Buffers.Get().(*[]byte)
+	defer core.Buffers.Put(buf)
 	deadline := time.Now().Add(stallTimeout)
 	for read := 0; b.left > 0 && b.err == nil && read < maxDrain && time.Now().Before(deadline); {
 		n, _ := b.Read(*buf)
@@ -191,13 +198,13 @@ func (b *bodyReader) drain() bool {
 func download[Q, R any, P interface {
 	*R
 	BodySize() int64
-}](do func(*Agent, *Q) (P, body, error)) handler {
+}](do func(*Q) (P, files.Body, error)) handler {
 	return func(a *Agent, c *conversation) bool {
 		q := new(Q)
 		if err := a.decode(c, q); err != nil {
 			return a.refuse(c, err)
 		}
-		r, body, err := do(a, q)
+		r, body, err := do(q)
 		if err != nil {
 			return a.reply(c, r, err)
 		}
@@ -206,15 +213,9 @@ func download[Q, R any, P interface {
 			return false
 		}
 		out := &bodyWriter{conn: c.conn, left: r.BodySize()}
-		err = body.send(out)
+		err = body.Send(out)
 		return err == nil && out.left == 0 && c.head.KeepAlive
 	}
-}
-
-// body is what follows a header.
-type body interface {
-	send(io.Writer) error
-	io.Closer
 }
 
 var errBodyTooLong = errors.New("the body is longer than its header says")
@@ -236,7 +237,7 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// refuse answers a request that is none, after which nothing on the
+// refuse answers an invalid request, after which nothing on the
 // connection can be relied on.
 func (a *Agent) refuse(c *conversation, err error) bool {
 	_ = say(c.conn, a.typed(c, err))
@@ -251,11 +252,11 @@ func (a *Agent) reply(c *conversation, result any, err error) bool {
 	return say(c.conn, result) == nil && c.head.KeepAlive
 }
 
-// typed gives an error as it crosses the wire.
+// typed returns the error as it crosses the wire, without what is to be hidden.
 func (a *Agent) typed(c *conversation, err error) *wire.Error {
 	var werr *wire.Error
 	if !errors.As(err, &werr) {
 		werr = wire.Errorf(wire.CodeInternal, "%v", err)
 	}
-	return a.hidden(c.hide, c.rules, werr)
+	return a.HideError(c.hide, c.rules, werr)
 }

@@ -1,13 +1,17 @@
 package agent
 
 import (
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/service"
+	"github.com/paddock-dev/paddock/agent/internal/session"
+	"github.com/paddock-dev/paddock/agent/internal/shell"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/policy"
+	"github.com/paddock-dev/paddock/wire"
 )
 
 // Bounds of one agent.
@@ -21,64 +25,51 @@ const (
 	requestTimeout = 30 * time.Second
 	// idleTimeout is how long a kept-alive connection may stay silent.
 	idleTimeout = 5 * time.Minute
-	// outputGrace is how long a command's output is awaited after its exit,
-	// while a process that it left behind still holds the pipe.
-	outputGrace = 100 * time.Millisecond
-	// exitGrace is how long a look at all processes waits for those that hide
-	// their marks, because most such are about to end.
-	exitGrace = 20 * time.Millisecond
 	// endGrace is how long what runs may take to end when the agent is to end.
 	endGrace = 5 * time.Second
 	// lastWords is how long answers may take to leave when the agent ends.
 	lastWords = 2 * time.Second
-	// orphanGrace is how long an agent without walls waits for orphans that
-	// do not tell whose they are, while they may be of the tree in question.
-	orphanGrace = 100 * time.Millisecond
-	// killTimeout bounds the hunt for a tree's last process.
-	killTimeout = 5 * time.Second
-	// defaultTimeout is that of a command text that is not streamed.
-	defaultTimeout = 30 * time.Second
-	// defaultOutput and maxOutput bound a captured stream, in bytes.
-	defaultOutput = 1 << 20
-	maxOutput     = 8 << 20
-	// maxArchive bounds an archive, in bytes as it is sent.
-	maxArchive = 8 << 30
 )
 
-// Agent runs commands for the clients of one sandbox.
+// Agent serves the clients of one sandbox.
 type Agent struct {
-	spawner *spawner
-	reaper  *reaper
-	trees   *trees
-	env     map[string]string
-	// ownPath says that PATH was chosen for what is visible behind these walls, and
-	// is not what the files of login shells say.
-	ownPath bool
-	limits  confine.Rlimits // of each process of every command
-	// addressSpace is one more of them, in bytes.
-	addressSpace uint64
-	scratch      string            // the private directory of a guest, empty where there is none
-	workspace    string            // its path, as commands know it
-	files        beneath.Dir       // the same, as the agent reaches it
-	copies       map[string]string // of files in it, by path: commands have them instead
-	running      registry
-	shells       shells
-	sessions     sessions
-	services     *services
-	shellState   stateDir
-	secretRoot   *secretRoot
-	staging      sync.Mutex // held while a stage is made
-	secretLock   sync.Mutex // held while one set of secrets takes the place of another
-	vault        vault
-	isolation    policy.Isolation
-	connections  connections
-	room         lineRoom
-	decoding     sync.Mutex // held while a long request line is decoded
-	token        []byte     // that requests must bring, nil where none is asked for
-	life         *life      // of an agent on its own, nil inside walls
+	*core.Sandbox
+	files    *files.Workspace
+	secrets  *files.Secrets
+	shells   *shell.Table
+	sessions *session.Table
+	services *service.Table
+	actions  map[string]handler // by name
+
+	scratch     string // the private directory of a guest, empty where there is none
+	isolation   policy.Isolation
+	connections connections
+	room        lineRoom
+	decoding    sync.Mutex // held while a long request line is decoded
+	token       []byte     // that requests must bring, nil where none is asked for
+	life        *life      // of an agent on its own, nil inside walls
 }
 
-// real is a path of the protocol as commands know it.
-func (a *Agent) real(p filePath) string {
-	return strings.Join(append([]string{strings.TrimRight(a.workspace, "/")}, p.names...), "/")
+// newAgent returns an agent that runs commands in box and keeps the state of
+// shells and services in the two directories.
+func newAgent(box *core.Sandbox, workspace *files.Workspace, secrets *files.Secrets, shellState, serviceState core.StateDir) *Agent {
+	a := &Agent{Sandbox: box, files: workspace, secrets: secrets,
+		shells: shell.New(box, shellState), sessions: session.New(box), services: service.New(box, serviceState)}
+	a.actions = a.table()
+	return a
+}
+
+// usage returns what runs now, and what that and the agent itself use.
+func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
+	res := &wire.UsageResult{Trees: []wire.TreeUsage{}, Agent: a.Trees.Own(), Sandbox: a.Spawner.Usage()}
+	res.Agent.Connections = a.connections.count()
+	for _, e := range a.Running.All() {
+		e.With(func(p *spawn.Process) {
+			t := wire.TreeUsage{ID: e.ID, Kind: e.Kind, Name: e.Name, PID: a.Trees.InnerPID(p.PID),
+				StartedAt: core.UnixTime(p.Started)}
+			a.Trees.Meter(p.Mark, &t)
+			res.Trees = append(res.Trees, t)
+		})
+	}
+	return res, nil
 }

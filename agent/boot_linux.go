@@ -14,6 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
@@ -67,7 +70,7 @@ func readBoot(control int) (*confine.Boot, []int, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
-	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), rawReader(control)))
+	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), spawn.RawReader(control)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
 	}
@@ -105,23 +108,6 @@ func readFiles(control int) (files []int, first []byte, err error) {
 	}
 }
 
-// rawReader reads a blocking descriptor by plain system calls.
-type rawReader int
-
-func (r rawReader) Read(p []byte) (int, error) {
-	for {
-		switch n, err := unix.Read(int(r), p); {
-		case err == unix.EINTR:
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
-}
-
 // start builds the sandbox around this process and starts the parts that
 // serve it.
 func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
@@ -130,39 +116,36 @@ func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 		answer.Failed = err
 		return nil, answer
 	}
-	s, skipped, err := startSpawner(boot.Plan, fds)
+	s, skipped, err := spawn.Start(boot.Plan, fds)
 	answer.Skipped, answer.Failed = skipped, err
 	if err != nil {
 		return nil, answer
 	}
-	files, werr := beneath.Open(boot.Plan.Workspace)
+	dir, werr := beneath.Open(boot.Plan.Workspace)
 	if werr != nil {
 		answer.Failed = &confine.Error{Stage: "setup", Op: "open", Object: boot.Plan.Workspace, Cause: werr.Error()}
 		return nil, answer
 	}
-	state, secrets := hiddenState("shells", "services"), secretPath
+	state, secrets := core.HiddenState("shells", "services"), files.SecretPath
 	if boot.Plan.Scratch != "" {
-		state = stateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
+		state = core.StateBelow(filepath.Join(boot.Plan.Scratch, confine.ScratchState), "shells", "services")
 		secrets = filepath.Join(boot.Plan.Scratch, confine.ScratchSecrets, "set")
 	}
-	a := &Agent{
-		files:      files,
-		shellState: state[0],
-		services:   newServices(state[1]),
-		secretRoot: secretsAt(secrets),
-		spawner:    s,
-		reaper:     s.reaper,
-		trees:      s.trees,
-		env:        boot.Plan.Env,
-		ownPath:    true,
-		limits:     boot.Plan.Rlimits,
-		workspace:  boot.Plan.Workspace,
-		isolation:  boot.Plan.Isolation(skipped),
-		copies:     map[string]string{},
+	box := &core.Sandbox{
+		Spawner:      s,
+		Reaper:       s.Reaper,
+		Trees:        s.Trees,
+		Env:          boot.Plan.Env,
+		OwnPath:      true,
+		Limits:       boot.Plan.Rlimits,
+		Workspace:    boot.Plan.Workspace,
+		WorkspaceDir: dir,
 	}
+	a := newAgent(box, &files.Workspace{Dir: dir, Copies: map[string]string{}}, files.SecretsAt(secrets, &box.Vault), state[0], state[1])
+	a.isolation = boot.Plan.Isolation(skipped)
 	for _, s := range boot.Plan.Setup {
 		if s.Do == confine.OpOwnCopy && !slices.ContainsFunc(skipped, func(e *confine.Error) bool { return e.Op == string(s.Do) && e.Object == s.Target }) {
-			a.copies[s.Target] = s.Source
+			a.files.Copies[s.Target] = s.Source
 		}
 	}
 	return a, answer
@@ -192,13 +175,13 @@ func (a *Agent) await(control io.Reader) int {
 	gone := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
-		if a.trees.family == nil {
+		if a.Trees.Walled() {
 			os.Exit(0)
 		}
 		close(gone)
 	}()
 	select {
-	case <-a.reaper.initGone:
+	case <-a.Reaper.InitGone:
 		fmt.Fprintln(os.Stderr, "paddock-agent: the commands' init has ended")
 		return 1
 	case <-gone:
@@ -209,10 +192,10 @@ func (a *Agent) await(control io.Reader) int {
 // endTrees ends all that the agent has started where the kernel does not, and
 // returns the exit status that says whether it is proved.
 func (a *Agent) endTrees() int {
-	a.reaper.close()
-	everything := mark{fd: -1, lineage: a.trees.family.everything()}
+	a.Reaper.Close()
+	everything := a.Trees.Everything()
 	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, proved := a.trees.kill(everything); proved {
+		if _, proved := a.Trees.Kill(everything); proved {
 			return 0
 		}
 	}
@@ -222,50 +205,3 @@ func (a *Agent) endTrees() int {
 // tidyTime bounds how long an agent without namespaces hunts what it started,
 // once nobody needs it any more.
 const tidyTime = 8 * time.Second
-
-// startSpawner applies the plan on a thread of its own, which stays the one
-// that commands are cloned from.
-func startSpawner(plan *confine.Plan, files []int) (*spawner, []*confine.Error, *confine.Error) {
-	type outcome struct {
-		s       *spawner
-		skipped []*confine.Error
-		err     *confine.Error
-	}
-	ready := make(chan outcome)
-	build, begin := newSpawner, func(spawner func()) { go spawner() }
-	if len(plan.Namespaces) == 0 {
-		build, begin = newBareSpawner, besideLeader
-	}
-	begin(func() {
-		runtime.LockOSThread() // never unlocked: the thread is confined for good
-		s, skipped, err := build(plan, files)
-		ready <- outcome{s, skipped, err}
-		if err == nil {
-			s.run()
-		}
-	})
-	o := <-ready
-	return o.s, o.skipped, o.err
-}
-
-// besideLeader runs f on a goroutine of its own that the process's first
-// thread, its leader, does not run. A signal to many processes at once, by
-// kill(-1) say, is allowed or not by their leaders: commands must not share
-// a Landlock domain with the agent's.
-func besideLeader(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		began := make(chan struct{})
-		go func() {
-			runtime.LockOSThread()
-			close(began)
-			f()
-		}()
-		<-began
-		runtime.UnlockOSThread()
-	}()
-}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paddock-dev/paddock/agent"
+	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -108,7 +108,7 @@ func TestConformExecTimeout(t *testing.T) {
 // Thirty seconds are too long for a test, so this one looks inside.
 func TestConformExecDefaultTimeout(t *testing.T) {
 	conform(t)
-	if got := agent.ExecTimeout(&wire.ExecRequest{Command: "sleep 60"}); got != 30*time.Second {
+	if got := exec.Timeout(&wire.ExecRequest{Command: "sleep 60"}); got != 30*time.Second {
 		t.Errorf("a command has %v", got)
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/exec"
+	"github.com/paddock-dev/paddock/agent/internal/listen"
 	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -33,8 +36,8 @@ func (a *Agent) serve(ln net.Listener) error {
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will be freed
 			continue
 		}
-		if l, ok := ln.(*listener); ok && l.check != nil {
-			if err := l.check(conn); err != nil {
+		if l, ok := ln.(*listen.Listener); ok && l.Check != nil {
+			if err := l.Check(conn); err != nil {
 				go refuseConn(conn, &wire.Error{Code: wire.CodeUnauthorized, Message: "cannot serve the connection: " + err.Error()})
 				continue
 			}
@@ -143,9 +146,9 @@ func (a *Agent) answer(c *conversation) bool {
 	if !a.authorized(c.head.Token) {
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong"})
 	}
-	serve, ok := handlers[c.head.Action]
+	serve, ok := a.actions[c.head.Action]
 	if !ok {
-		name := shortName(c.head.Action)
+		name := core.ShortName(c.head.Action)
 		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
 	}
 	return serve(a, c)
@@ -176,13 +179,13 @@ func say(conn net.Conn, v any) error {
 // maxErrorText bounds what an error tells of a request, in bytes.
 const maxErrorText = 64 << 10
 
-// clipped is an error that is not much longer than what it is about.
+// clipped returns an error that is not much longer than what it is about.
 func clipped(e *wire.Error) *wire.Error {
 	if max(len(e.Message), len(e.Object)) <= maxErrorText {
 		return e
 	}
 	short := *e
-	short.Message, short.Object = shorten(e.Message, maxErrorText), shorten(e.Object, maxErrorText)
+	short.Message, short.Object = core.Shorten(e.Message, maxErrorText), core.Shorten(e.Object, maxErrorText)
 	return &short
 }
 
@@ -208,8 +211,8 @@ func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
 		Build:    wire.Build,
 		Features: wire.Features(),
 		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
-			MaxOutput: maxOutput, MaxConnections: maxConnections},
-		Kill: a.trees.means(),
+			MaxOutput: exec.MaxOutput, MaxConnections: maxConnections},
+		Kill: a.Trees.Means(),
 	}
 	if a.life == nil { // there are walls
 		r.Isolation = a.isolation
@@ -226,7 +229,11 @@ func (a *Agent) answerExec(c *conversation) bool {
 		return a.reply(c, nil, werr) && !r.Stream
 	}
 	if r.Stream {
-		if werr := a.execStreamed(context.Background(), c.conn, c.in, &r, c.brought.outputs(&r)); werr != nil {
+		var outputs []*os.File
+		if len(r.Pass) > 0 {
+			outputs = c.brought.files
+		}
+		if werr := exec.Stream(context.Background(), a.Sandbox, c.conn, c.in, &r, outputs); werr != nil {
 			_ = say(c.conn, a.typed(c, werr))
 		}
 		return false // what follows may be frames
@@ -234,7 +241,7 @@ func (a *Agent) answerExec(c *conversation) bool {
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
 	stop := watch(c.conn, c.in, gone)
-	res, werr := a.execCaptured(ctx, &r)
+	res, werr := exec.Run(ctx, a.Sandbox, &r)
 	alive := stop()
 	if werr != nil {
 		return a.reply(c, nil, werr) && alive

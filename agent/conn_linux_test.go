@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -21,7 +23,7 @@ func overPipe(t *testing.T, client func(t *testing.T, conn net.Conn, answers *bu
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			a := &Agent{trees: &trees{}}
+			a := newAgent(&core.Sandbox{Trees: &spawn.Trees{}}, nil, nil, nil, nil)
 			a.connections.admit(there)
 			a.converse(there)
 		}()

@@ -47,7 +47,7 @@ func (c *connections) admit(conn net.Conn) (refused net.Conn) {
 	return refused
 }
 
-// begin says that a whole request has come. It reports false for a connection
+// begin notes that a whole request has come. It reports false for a connection
 // that has just had to make room.
 func (c *connections) begin(conn net.Conn) bool {
 	c.mu.Lock()
@@ -64,7 +64,7 @@ func (c *connections) begin(conn net.Conn) bool {
 	return true
 }
 
-// done says that the request has been answered, and the next is awaited.
+// done notes that the request has been answered, and the next is awaited.
 func (c *connections) done(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *connections) giveBack() {
 	}
 }
 
-// leave says that a connection has ended.
+// leave notes that a connection has ended.
 func (c *connections) leave(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

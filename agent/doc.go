@@ -3,11 +3,12 @@
 //
 // # Shape
 //
-// [Main] boots the sandbox from the plan that a backend hands over, then
-// serves. One duty, one file: boot (apply the plan), spawner (the one thread
-// that commands are cloned from), inner (the init of the commands' pid
-// namespace), reap (exit statuses), tree (finding and killing whole process
-// trees), exec, stream, stdin, output, capture, terminal, conn, usage.
+// [Main] boots the sandbox from the plan that a backend hands over, then serves
+// connections. This package has the three lives of an agent (boot, guest,
+// standalone), the connection and the table of actions; each action is a method
+// of one of the inner packages: exec, shell, session, service, files, search.
+// They share core (the sandbox that commands run in), which stands on spawn (how
+// processes are started, found and ended). Imports run in this one direction.
 //
 // # Two pid namespaces
 //
@@ -30,8 +31,8 @@
 // [Standalone] is the life of an agent that nobody built walls for: in a
 // virtual machine, in a container, or as an ordinary process. It opens its own
 // listeners, has directories of its own, and is the subreaper of its commands,
-// which is how it finds and ends whole trees (see family). The rest is the
-// same code.
+// which is how it finds and ends whole trees (treeIndex in package spawn). The rest
+// is the same code.
 //
 // # Limits
 //

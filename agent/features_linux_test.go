@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -23,7 +25,8 @@ func TestFeatures(t *testing.T) {
 		"services": {"start_service", "status_service", "logs_service", "stop_service", "list_services"},
 		"usage":    {"usage"}, "signal": {"signal"}, "kill": {"kill"},
 	}
-	hello, err := (&Agent{trees: &trees{}}).hello(&wire.HelloRequest{})
+	a := newAgent(&core.Sandbox{Trees: &spawn.Trees{}}, nil, nil, nil, nil)
+	hello, err := a.hello(&wire.HelloRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +37,12 @@ func TestFeatures(t *testing.T) {
 		}
 		for _, action := range actions[name] {
 			have[action] = true
-			if handlers[action] == nil {
+			if a.actions[action] == nil {
 				t.Errorf("the agent has no action %s for the feature %s", action, name)
 			}
 		}
 	}
-	for _, action := range slices.Sorted(maps.Keys(handlers)) {
+	for _, action := range slices.Sorted(maps.Keys(a.actions)) {
 		if !have[action] && !slices.Contains(ofAgent, action) {
 			t.Errorf("no feature of %s has the action %s", strings.Join(hello.Features, ", "), action)
 		}

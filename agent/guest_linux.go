@@ -9,11 +9,15 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
@@ -58,9 +62,9 @@ func Guest(uploaded string) int {
 	if failed != nil {
 		ready.Failed = guestError(failed)
 	} else {
-		defer a.removeScratch()
-		keepThreads(g.Threads)
-		ready.Workspace, ready.Seccomp = a.workspace, a.isolation.Seccomp
+		defer removeScratch(a.scratch)
+		spawn.KeepThreads(g.Threads)
+		ready.Workspace, ready.Seccomp = a.Workspace, a.isolation.Seccomp
 	}
 	if text, err := ready.AnswerLine(g.Nonce); err != nil {
 		return ExitCannotStart
@@ -105,7 +109,7 @@ type ahead struct {
 func guestStreams() (in, out *os.File, err error) {
 	for i, file := range []**os.File{&in, &out} {
 		if _, err := unix.IoctlGetTermios(i, unix.TCGETS); err == nil {
-			return nil, nil, hinted{errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say"}
+			return nil, nil, core.WithHint(errors.New("standard input or output is a terminal, which changes what passes"), "let the wall give a plain pipe: without -t, say")
 		}
 		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -133,7 +137,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	g, err := wire.DecodeGuest(line)
 	switch {
 	case err == nil && g.Build != "" && wire.Build != "" && g.Build != wire.Build:
-		return g, hinted{fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease}
+		return g, core.WithHint(fmt.Errorf("the host side is build %s, this agent %s", g.Build, wire.Build), sameRelease)
 	case err == nil:
 		return g, nil
 	}
@@ -147,7 +151,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	}
 	err = fmt.Errorf("cannot read the guest's line: %w", err)
 	if head.Build != wire.Build {
-		err = hinted{fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease}
+		err = core.WithHint(fmt.Errorf("the host side is build %s, this agent %s", head.Build, wire.Build), sameRelease)
 	}
 	return &wire.Guest{Nonce: head.Nonce}, err
 }
@@ -159,9 +163,9 @@ func guestError(err error) *wire.Error {
 		return e
 	}
 	e = &wire.Error{Message: err.Error(), Code: wire.CodeFailed}
-	var h hinted
+	var h core.HintError
 	if errors.As(err, &h) {
-		e.Hint = h.hint
+		e.Hint = h.Hint
 	}
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -178,8 +182,8 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing
 		return nil, err
 	}
-	if _, err := nothing(); err != nil {
-		return nil, hinted{fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices"}
+	if _, err := spawn.DevNull(); err != nil {
+		return nil, core.WithHint(fmt.Errorf("cannot open %s, with which commands begin: %w", os.DevNull, err), "the wall must show a /dev with the usual devices")
 	}
 	env, err := baseEnvironment(nil)
 	if err != nil {
@@ -188,67 +192,71 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	for name, value := range g.Env {
 		env[name] = value
 	}
-	if werr := checkEnv(g.Env); werr != nil {
+	if werr := core.CheckEnv(g.Env); werr != nil {
 		return nil, werr
 	}
 	r := g.Rlimits
-	a := &Agent{env: env, ownPath: true, addressSpace: r.AddressSpace,
-		limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
+	box := &core.Sandbox{Env: env, OwnPath: true, AddressSpace: r.AddressSpace,
+		Limits: confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}}
+	var isolation policy.Isolation
 	if len(g.Isolation) > 0 {
-		if err := json.Unmarshal(g.Isolation, &a.isolation); err != nil {
+		if err := json.Unmarshal(g.Isolation, &isolation); err != nil {
 			return nil, fmt.Errorf("cannot read what isolates it: %w", err)
 		}
 	}
-	a.isolation.Seccomp = g.Seccomp
-	a.scratch = guestScratch(g.State)
-	if err := a.openGuestWorkspace(g); err != nil {
-		a.removeScratch()
+	isolation.Seccomp = g.Seccomp
+	scratch := guestScratch(g.State)
+	a, err := openGuest(g, box, scratch)
+	if err != nil {
+		removeScratch(scratch)
 		return nil, err
 	}
-	if a.spawner, err = startGuestSpawner(g); err != nil {
-		a.removeScratch()
+	if box.Spawner, err = startGuestSpawner(g); err != nil {
+		removeScratch(scratch)
 		return nil, err
 	}
-	a.reaper, a.trees = a.spawner.reaper, a.spawner.trees
+	box.Reaper, box.Trees = box.Spawner.Reaper, box.Spawner.Trees
+	a.isolation, a.scratch = isolation, scratch
 	return a, nil
 }
 
-// openGuestWorkspace opens the workspace and the places of the agent's own.
-func (a *Agent) openGuestWorkspace(g *wire.Guest) (err error) {
-	a.workspace = g.Workspace
-	if a.workspace == "" {
-		if a.scratch == "" {
-			return hinted{errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace"}
+// openGuest opens the workspace and the places of the agent's own, below scratch
+// where there is one.
+func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err error) {
+	box.Workspace = g.Workspace
+	if box.Workspace == "" {
+		if scratch == "" {
+			return nil, core.WithHint(errors.New("there is no directory in which a workspace could be made"), "name one: wrapper.workspace, --wrapper-workspace")
 		}
-		a.workspace = filepath.Join(a.scratch, "workspace")
+		box.Workspace = filepath.Join(scratch, "workspace")
 		g.MakeWorkspace = true
 	}
-	if st, err := os.Stat(a.workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
+	if st, err := os.Stat(box.Workspace); !g.MakeWorkspace && (err != nil || !st.IsDir()) {
 		if err == nil {
 			err = unix.ENOTDIR
 		}
-		return hinted{fmt.Errorf("cannot use the workspace %s: %w", a.workspace, causeOf(err)), "the wall must show it under this path, and let it be changed"}
+		return nil, core.WithHint(fmt.Errorf("cannot use the workspace %s: %w", box.Workspace, core.CauseOf(err)), "the wall must show it under this path, and let it be changed")
 	}
-	if a.files, err = openWorkspace(a.workspace); err != nil {
-		return err
+	if box.WorkspaceDir, err = core.OpenWorkspace(box.Workspace); err != nil {
+		return nil, err
 	}
-	state, secrets := stateBelow(a.scratch, "shells", "services"), filepath.Join(a.scratch, "secrets")
-	if a.scratch == "" {
+	state, secrets := core.StateBelow(scratch, "shells", "services"), filepath.Join(scratch, "secrets")
+	if scratch == "" {
 		none := func() (beneath.Dir, error) {
 			return beneath.None, errors.New("there is no directory that can be written to")
 		}
-		state, secrets = []stateDir{none, none}, "/nonexistent/paddock-secrets"
+		state, secrets = []core.StateDir{none, none}, "/nonexistent/paddock-secrets"
 	}
 	if g.Secrets != "" {
 		secrets = g.Secrets
 	}
-	a.shellState, a.services, a.secretRoot = state[0], newServices(state[1]), secretsAt(secrets)
-	a.secretRoot.shown = secrets
-	return nil
+	root := files.SecretsAt(secrets, &box.Vault)
+	root.Shown = secrets
+	return newAgent(box, &files.Workspace{Dir: box.WorkspaceDir}, root, state[0], state[1]), nil
 }
 
 // guestScratch makes a private directory for the agent's own files, in the
-// first place that lets it. Empty: there is none.
+// first place that lets it. It returns "" where none does.
 func guestScratch(state string) string {
 	places := []string{state}
 	if state == "" {
@@ -266,16 +274,16 @@ func guestScratch(state string) string {
 }
 
 // removeScratch removes the agent's own files.
-func (a *Agent) removeScratch() {
-	if a.scratch != "" {
-		_ = os.RemoveAll(a.scratch)
+func removeScratch(dir string) {
+	if dir != "" {
+		_ = os.RemoveAll(dir)
 	}
 }
 
 // startGuestSpawner starts the spawner of commands: no set-id program gives
 // them anything, they hold no capabilities, and a filter takes from them what
 // work does not need.
-func startGuestSpawner(g *wire.Guest) (*spawner, error) {
+func startGuestSpawner(g *wire.Guest) (*spawn.Spawner, error) {
 	profile, capless := g.Seccomp, g.Seccomp != wire.NoFilter && !g.KeepCapabilities
 	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
 	if profile != wire.NoFilter {
@@ -304,9 +312,9 @@ func startGuestSpawner(g *wire.Guest) (*spawner, error) {
 			plan.Spawn = append(plan.Spawn, step)
 		}
 	}
-	s, _, failed := startSpawner(plan, nil)
+	s, _, failed := spawn.Start(plan, nil)
 	if failed == nil {
-		s.expendable, s.capless = true, capless
+		s.Expendable, s.Capless = true, capless
 		return s, nil
 	}
 	err := fmt.Errorf("cannot start commands: %s", failed.Cause)
@@ -314,7 +322,7 @@ func startGuestSpawner(g *wire.Guest) (*spawner, error) {
 		err = fmt.Errorf("cannot confine commands: %s: %w", failed.Op, unix.Errno(failed.Errno))
 	}
 	if failed.Hint != "" {
-		err = hinted{err, failed.Hint}
+		err = core.WithHint(err, failed.Hint)
 	}
 	return nil, err
 }
@@ -334,4 +342,24 @@ func (a *Agent) beGuest(ln net.Listener) int {
 	case <-gone:
 	}
 	return a.endTrees()
+}
+
+// kernelFiles returns the step that keeps commands from writing below /proc and
+// /sys. The files there ask who somebody is, not what capabilities they have:
+// who is root on the host, and nothing more, may write what the kernel executes.
+// Landlock has no exceptions, so everything else is named.
+func kernelFiles() (confine.Step, error) {
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return confine.Step{}, fmt.Errorf("cannot keep commands from the kernel's files: %w", err)
+	}
+	rules := []confine.PathRule{{Path: "/", Access: confine.AccessExec}}
+	for _, e := range entries {
+		name := path.Join("/", e.Name())
+		if info, err := os.Stat(name); err != nil || name == "/proc" || name == "/sys" || !info.IsDir() {
+			continue
+		}
+		rules = append(rules, confine.PathRule{Path: name, Access: confine.AccessAll})
+	}
+	return confine.Step{Do: confine.OpLandlock, Rules: rules}, nil
 }

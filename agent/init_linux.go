@@ -3,9 +3,10 @@ package agent
 import (
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 )
 
 // mountMissing mounts what programs expect of a machine, where it is not
@@ -16,7 +17,7 @@ func mountMissing() error {
 		flags              uintptr
 		missing            func(path string) bool
 	}{
-		{"/proc", "proc", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, func(string) bool { return !showsSelf() }},
+		{"/proc", "proc", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, func(string) bool { return !spawn.ShowsSelf() }},
 		{"/sys", "sysfs", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, isEmpty},
 		{"/dev", "devtmpfs", "mode=0755", unix.MS_NOSUID, lacks("null")},
 		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,gid=5", unix.MS_NOSUID | unix.MS_NOEXEC, lacks("ptmx")},
@@ -33,12 +34,6 @@ func mountMissing() error {
 		}
 	}
 	return nil
-}
-
-// showsSelf reports whether /proc is of this process's pid namespace.
-func showsSelf() bool {
-	self, err := os.Readlink("/proc/self")
-	return err == nil && self == strconv.Itoa(os.Getpid())
 }
 
 func isEmpty(path string) bool {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -70,7 +71,7 @@ func (p *passage) keep(oob []byte, cut bool) {
 	}
 }
 
-// take gives the descriptors that came with a request.
+// take returns the descriptors that came with a request.
 func (p *passage) take() *passed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,22 +95,8 @@ type passed struct {
 	excess bool
 }
 
-// outputs are those that a checked request wants the command to have.
-func (p *passed) outputs(r *wire.ExecRequest) []*os.File {
-	if len(r.Pass) == 0 {
-		return nil
-	}
-	return p.files
-}
-
 // close may be called again.
-func (p *passed) close() { closeFiles(p.files) }
-
-func closeFiles(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
+func (p *passed) close() { spawn.CloseFiles(p.files) }
 
 // check refuses descriptors that do not fit the request, or that a command
 // should not have as its output.
@@ -135,7 +122,7 @@ func (p *passed) check(r *wire.ExecRequest) *wire.Error {
 	return nil
 }
 
-// unfit says why a file cannot be a command's output, "" where it can. What is
+// unfit returns why a file cannot be a command's output, "" where it can. What is
 // no pipe might give a command more than a place to write.
 func unfit(f *os.File) (reason string) {
 	raw, err := f.SyscallConn()

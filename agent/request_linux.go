@@ -150,7 +150,7 @@ func (r *lineRoom) tryTake(n int) (freed <-chan struct{}) {
 	return r.freed
 }
 
-// give gives room back, also to the machine where it was much.
+// give returns room, also to the machine where it was much.
 func (r *lineRoom) give(n int) {
 	if n == 0 {
 		return

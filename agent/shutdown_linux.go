@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -17,8 +18,6 @@ type life struct {
 	once      sync.Once
 	result    wire.ShutdownResult // of the once
 }
-
-func newLife() *life { return &life{ending: make(chan struct{})} }
 
 // close stops accepting; sockets in the file system go with it.
 func (l *life) close() {
@@ -43,7 +42,7 @@ func (a *Agent) end() wire.ShutdownResult {
 	a.life.once.Do(func() {
 		close(a.life.ending)
 		a.life.close()
-		a.reaper.close()
+		a.Reaper.Close()
 		a.life.result = a.endAll()
 	})
 	return a.life.result
@@ -51,23 +50,23 @@ func (a *Agent) end() wire.ShutdownResult {
 
 // endAll ends every descendant of the agent, registered or left behind.
 func (a *Agent) endAll() (res wire.ShutdownResult) {
-	all := mark{fd: -1, lineage: a.trees.family.everything()}
-	for _, e := range a.running.all() {
-		if e.kind == "shell" { // interactive shells ignore TERM
-			e.with(func(p *process) { _ = a.reaper.signal(p, p.pid, unix.SIGHUP) })
+	all := a.Trees.Everything()
+	for _, e := range a.Running.All() {
+		if e.Kind == "shell" { // interactive shells ignore TERM
+			e.With(func(p *spawn.Process) { _ = a.Reaper.Signal(p, p.PID, unix.SIGHUP) })
 		}
 	}
 	deadline := time.Now().Add(endGrace)
-	asked, _, _ := a.trees.members(all)
+	asked, _, _ := a.Trees.Members(all)
 	for _, p := range asked {
-		_ = unix.PidfdSendSignal(p.pidfd, unix.SIGTERM, nil, 0)
-		_ = unix.PidfdSendSignal(p.pidfd, unix.SIGCONT, nil, 0) // what is stopped cannot end
-		unix.Close(p.pidfd)
+		_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGTERM, nil, 0)
+		_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGCONT, nil, 0) // what is stopped cannot end
+		unix.Close(p.PIDFD)
 	}
-	if a.trees.await(all, deadline) {
+	if a.Trees.Await(all, deadline) {
 		res.DeathProved = true
 		return res
 	}
-	res.Killed, res.DeathProved = a.trees.kill(all)
+	res.Killed, res.DeathProved = a.Trees.Kill(all)
 	return res
 }

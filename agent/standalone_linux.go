@@ -1,19 +1,30 @@
 package agent
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/files"
+	"github.com/paddock-dev/paddock/agent/internal/listen"
+	"github.com/paddock-dev/paddock/agent/internal/shell"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
+
+// DefaultListen is where an agent serves without --listen.
+const DefaultListen = "vsock://:5005"
 
 // ExitCannotStart is the exit status of an agent that could not start.
 const ExitCannotStart = 125
@@ -43,13 +54,8 @@ type Config struct {
 	Init bool
 }
 
-// hinted is an error with advice.
-type hinted struct {
-	error
-	hint string
-}
-
-// Standalone serves until it is told to end. It returns the exit status.
+// Standalone serves until a signal, a client or a listener ends it. It returns the
+// exit status.
 func Standalone(c Config) int {
 	a, err := newStandalone(c)
 	if err == nil {
@@ -69,8 +75,8 @@ func Standalone(c Config) int {
 // CannotStart reports on standard error why an agent did not start.
 func CannotStart(err error) {
 	fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\n", err)
-	if h, ok := err.(hinted); ok { //nolint:errorlint // it is never wrapped
-		fmt.Fprintf(os.Stderr, "paddock-agent: hint: %s\n", h.hint)
+	if h, ok := err.(core.HintError); ok { //nolint:errorlint // it is never wrapped
+		fmt.Fprintf(os.Stderr, "paddock-agent: hint: %s\n", h.Hint)
 	}
 }
 
@@ -89,48 +95,49 @@ func newStandalone(c Config) (*Agent, error) {
 	if c.Workspace, err = filepath.Abs(c.Workspace); err != nil {
 		return nil, err
 	}
-	files, err := openWorkspace(c.Workspace)
+	dir, err := core.OpenWorkspace(c.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	var state [3]beneath.Dir
-	for i, dir := range []*string{&c.ShellRoot, &c.ServiceRoot, &c.SecretRoot} {
-		if *dir, err = filepath.Abs(*dir); err != nil {
+	for i, root := range []*string{&c.ShellRoot, &c.ServiceRoot, &c.SecretRoot} {
+		if *root, err = filepath.Abs(*root); err != nil {
 			return nil, err
 		}
-		if state[i], err = openState(*dir); err != nil {
+		if state[i], err = core.OpenState(*root); err != nil {
 			return nil, err
 		}
 	}
-	sweepShells(state[0])
+	shell.Sweep(state[0])
 	_ = state[2].Close() // each set of secrets is another directory
-	secrets := secretsAt(c.SecretRoot)
-	secrets.sweep()
-	s, err := startBareSpawner()
-	if err != nil {
+	files.SecretsAt(c.SecretRoot, nil).Sweep()
+	s, failed := spawn.StartBare()
+	if failed != nil {
+		err := errors.New(failed.Cause)
+		if failed.Hint != "" {
+			err = core.WithHint(err, failed.Hint)
+		}
 		return nil, err
 	}
-	return &Agent{
-		shellState: stateAt(state[0]),
-		secretRoot: secretsAt(c.SecretRoot),
-		spawner:    s,
-		reaper:     s.reaper,
-		trees:      s.trees,
-		env:        env,
-		token:      token,
-		workspace:  c.Workspace,
-		files:      files,
-		life:       newLife(),
-		services:   newServices(stateAt(state[1])),
-	}, nil
+	box := &core.Sandbox{
+		Spawner:      s,
+		Reaper:       s.Reaper,
+		Trees:        s.Trees,
+		Env:          env,
+		Workspace:    c.Workspace,
+		WorkspaceDir: dir,
+	}
+	a := newAgent(box, &files.Workspace{Dir: dir}, files.SecretsAt(c.SecretRoot, &box.Vault), core.StateAt(state[0]), core.StateAt(state[1]))
+	a.token, a.life = token, &life{ending: make(chan struct{})}
+	return a, nil
 }
 
 // settle makes the process one that an agent can be.
 func settle(asInit bool) error {
 	if asInit {
 		if os.Getpid() != 1 {
-			return hinted{fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
-				"start it as the machine's init (init=… on the kernel's command line), or leave --init out"}
+			return core.WithHint(fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
+				"start it as the machine's init (init=… on the kernel's command line), or leave --init out")
 		}
 		if err := mountMissing(); err != nil {
 			return err
@@ -149,51 +156,6 @@ func settle(asInit bool) error {
 	return nil
 }
 
-// startBareSpawner starts the spawner of an agent without walls: what it
-// clones has the agent's own identity and namespaces, but for the mark.
-func startBareSpawner() (*spawner, error) {
-	type outcome struct {
-		s   *spawner
-		err error
-	}
-	ready := make(chan outcome)
-	go func() {
-		runtime.LockOSThread() // never unlocked: it changes its namespaces, and commands die with it
-		s, err := bareSpawner()
-		ready <- outcome{s, err}
-		if err == nil {
-			s.run()
-		}
-	}()
-	o := <-ready
-	return o.s, o.err
-}
-
-// bareSpawner makes the calling thread one that commands without namespaces
-// are cloned from.
-func bareSpawner() (*spawner, error) {
-	proc, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, hinted{fmt.Errorf("cannot open /proc: %w", err), "mount a proc of this pid namespace at /proc"}
-	}
-	if !showsSelf() {
-		return nil, hinted{fmt.Errorf("/proc shows the processes of another pid namespace"), "mount a proc of this one at /proc, or use --init"}
-	}
-	r := newReaper(0)
-	f, err := newFamily(r, proc, unix.Gettid())
-	if err != nil {
-		return nil, fmt.Errorf("cannot list children: %w", err)
-	}
-	go r.run()
-	return &spawner{
-		requests: make(chan spawnRequest),
-		reaper:   r,
-		trees:    &trees{proc: proc, family: f, unmarked: unix.Unshare(unix.CLONE_NEWUTS) != nil},
-		tid:      unix.Gettid(),
-		bare:     true,
-	}, nil
-}
-
 // open opens the listeners, all or none.
 func (a *Agent) open(c Config) (err error) {
 	defer func() {
@@ -205,7 +167,7 @@ func (a *Agent) open(c Config) (err error) {
 		c.Listen = []string{DefaultListen}
 	}
 	for _, address := range c.Listen {
-		ln, err := listen(address, &c)
+		ln, err := listen.Open(address, &listen.Options{HasToken: c.TokenFile != "", InsecureLoopback: c.InsecureLoopback, VsockCIDs: c.VsockCIDs})
 		if err != nil {
 			return err
 		}
@@ -249,13 +211,56 @@ func readToken(path string) ([]byte, error) {
 	}
 	token := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if token == "" {
-		return nil, hinted{fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > " + path}
+		return nil, core.WithHint(fmt.Errorf("the token in %s is empty", path), "head -c 32 /dev/urandom | base64 > "+path)
 	}
 	return []byte(token), nil
 }
 
-// listener is what the agent serves on, with what it asks of who connects.
-type listener struct {
-	net.Listener
-	check func(net.Conn) error // nil where anybody may
+// baseEnvironment returns what commands of an agent without walls start with.
+// Nothing of the agent's own environment reaches them.
+func baseEnvironment(extra []string) (map[string]string, error) {
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LANG": "C.UTF-8",
+	}
+	env["USER"], env["HOME"], env["SHELL"] = account(os.Geteuid())
+	env["LOGNAME"] = env["USER"]
+	for _, text := range extra {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" || strings.IndexByte(text, 0) >= 0 {
+			return nil, core.WithHint(fmt.Errorf("%q is no environment variable", text), "write --env NAME=VALUE")
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+// account returns the name, home and shell of a uid by /etc/passwd. Users from
+// elsewhere need --env.
+func account(uid int) (name, home, shell string) {
+	name, home, shell = strconv.Itoa(uid), "/", "/bin/sh"
+	if uid == 0 {
+		name, home = "root", "/root"
+	}
+	file, err := os.Open("/etc/passwd")
+	if err != nil {
+		return name, home, shell
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(io.LimitReader(file, 1<<20))
+	for lines.Scan() {
+		f := strings.Split(lines.Text(), ":")
+		if len(f) != 7 || f[2] != strconv.Itoa(uid) || f[0] == "" {
+			continue
+		}
+		name = f[0]
+		if f[5] != "" {
+			home = f[5]
+		}
+		if f[6] != "" {
+			shell = f[6]
+		}
+		break
+	}
+	return name, home, shell
 }

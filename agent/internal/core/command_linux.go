@@ -1,0 +1,190 @@
+package core
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// CommandEnv returns what a request adds to the base environment, by the portable
+// names that the contract allows.
+func CommandEnv(env map[string]string) (map[string]string, *wire.Error) {
+	clean := make(map[string]string, len(env))
+	for name, value := range env {
+		name = strings.TrimSpace(name)
+		switch {
+		case name == "":
+			return nil, envError("secret name is required")
+		case !portableName(name):
+			return nil, envError("secret name is invalid")
+		}
+		clean[name] = value
+	}
+	return clean, CheckEnv(clean)
+}
+
+// CheckEnv refuses what no program can be given.
+func CheckEnv(env map[string]string) *wire.Error {
+	for name, value := range env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.IndexByte(value, 0) >= 0 {
+			return envError("cannot run the command: the environment has an impossible name or value")
+		}
+	}
+	return nil
+}
+
+func envError(text string) *wire.Error {
+	return &wire.Error{Code: wire.CodeBadRequest, Object: "env", Message: text}
+}
+
+// maxEnvName is the length of a name in a request's environment.
+const maxEnvName = 64
+
+// portableName reports whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
+func portableName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || c < '0' || '9' < c) {
+			return false
+		}
+	}
+	return len(name) <= maxEnvName
+}
+
+// ShellArgv runs shell text with an environment by a login shell, as the contract has
+// it. Where PATH is our own the files of such shells do not take it away.
+func (box *Sandbox) ShellArgv(text string, env []string) []string {
+	i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
+	if box.OwnPath && i >= 0 {
+		text = "PATH='" + strings.ReplaceAll(env[i][len("PATH="):], "'", `'\''`) + "'; " + text
+	}
+	return []string{"/bin/sh", "-lc", text}
+}
+
+// BaseEnv returns the base environment of a command in dir, with what its request
+// lays over it.
+func (box *Sandbox) BaseEnv(dir string, own map[string]string) map[string]string {
+	env := maps.Clone(box.Env)
+	env["PWD"] = dir
+	maps.Copy(env, own)
+	return env
+}
+
+// SearchPath returns where programs are looked for: the system's default where the
+// environment has no PATH at all.
+func SearchPath(env map[string]string) string {
+	if p, ok := env["PATH"]; ok {
+		return p
+	}
+	return "/bin:/usr/bin"
+}
+
+// LookPath finds a program as execvp(3) does, but in the command's own PATH
+// and relative to its own directory.
+func LookPath(name, pathVar, dir string) (string, *wire.Error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	failed := unix.ENOENT
+	for _, entry := range strings.Split(pathVar, ":") {
+		candidate := path.Join(entry, name)
+		if !path.IsAbs(candidate) {
+			candidate = path.Join(dir, candidate)
+		}
+		var st unix.Stat_t
+		if unix.Stat(candidate, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			continue
+		}
+		if unix.Faccessat(unix.AT_FDCWD, candidate, unix.X_OK, unix.AT_EACCESS) == nil {
+			return candidate, nil
+		}
+		failed = unix.EACCES
+	}
+	if failed == unix.EACCES {
+		return "", StartError(name, dir, &clone.Error{Stage: clone.StageExec, Errno: failed})
+	}
+	return "", &wire.Error{Code: wire.CodeNotFound, Object: name, Errno: int(failed),
+		Message: "cannot run " + name + ": not found in the sandbox's PATH",
+		Hint:    "what a sandbox does not show, it does not find: make more visible with --ro (see paddock plan)"}
+}
+
+// softOpenFiles is the usual soft limit; programs that need more raise it themselves.
+const softOpenFiles = 1024
+
+// Rlimits returns a command's limits: the stricter of what the plan says for all
+// of them and what the request says for this one.
+func (box *Sandbox) Rlimits(l *wire.Limits) []clone.Rlimit {
+	var open unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &open)
+	open.Cur = min(softOpenFiles, open.Max)
+	limits := []clone.Rlimit{{Resource: unix.RLIMIT_CORE}}
+	set := func(resource int, values ...uint64) {
+		value := strictest(values...)
+		if value == 0 {
+			return
+		}
+		var now unix.Rlimit
+		_ = unix.Getrlimit(resource, &now)
+		value = min(value, now.Max) // a limit that is lower already stays
+		hard := value
+		if resource == unix.RLIMIT_CPU && value < now.Max {
+			hard++ // SIGXCPU at the soft limit tells a command why, SIGKILL ends it a second later
+		}
+		limits = append(limits, clone.Rlimit{Resource: resource, Limit: unix.Rlimit{Cur: value, Max: hard}})
+	}
+	if l == nil {
+		l = &wire.Limits{}
+	}
+	all := box.Limits
+	if l.OpenFiles == 0 && all.OpenFiles == 0 {
+		limits = append(limits, clone.Rlimit{Resource: unix.RLIMIT_NOFILE, Limit: open})
+	}
+	set(unix.RLIMIT_NOFILE, all.OpenFiles, l.OpenFiles)
+	set(unix.RLIMIT_CPU, all.CPUSeconds, l.CPUSeconds)
+	set(unix.RLIMIT_FSIZE, all.FileSize, l.FileSizeBytes)
+	set(unix.RLIMIT_NPROC, all.Processes, l.Processes)
+	set(unix.RLIMIT_DATA, all.Data)
+	set(unix.RLIMIT_AS, box.AddressSpace)
+	return limits
+}
+
+// strictest returns the least of the values that are not 0.
+func strictest(values ...uint64) (least uint64) {
+	for _, v := range values {
+		if v != 0 && (least == 0 || v < least) {
+			least = v
+		}
+	}
+	return least
+}
+
+// WorkingDirectory opens the cwd of a shell: what begins there begins in what
+// was found, whatever takes its place meanwhile.
+func (box *Sandbox) WorkingDirectory(text string) (Path, beneath.Dir, error) {
+	p, werr := ParsePath(text)
+	if werr != nil {
+		return p, beneath.None, werr
+	}
+	dir, err := box.WorkspaceDir.Walk(p.Names)
+	if err != nil {
+		return p, beneath.None, FileError("open", p, err)
+	}
+	return p, dir, nil
+}
+
+// AsList returns an environment as a program gets it.
+func AsList(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for k, v := range env {
+		list = append(list, k+"="+v)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,83 @@
+package core
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/internal/clone"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// StartError types a failed clone by what the caller can do about it.
+func StartError(name, dir string, err error) *wire.Error {
+	e := &wire.Error{Code: wire.CodeStart, Object: name, Message: "cannot run " + name + ": " + err.Error()}
+	var failed *clone.Error
+	if !errors.As(err, &failed) {
+		return e
+	}
+	e.Errno = int(failed.Errno)
+	switch {
+	case failed.Stage == clone.StageDir:
+		e.Code, e.Object = wire.CodeBadCwd, dir
+		e.Message = "cannot use " + dir + " as working directory: " + failed.Errno.Error()
+		e.Hint = "it is a path inside the sandbox, where the workspace is /workspace"
+	case failed.Stage != clone.StageExec:
+	case failed.Errno == unix.ENOENT || failed.Errno == unix.ENOTDIR:
+		e.Code, e.Message = wire.CodeNotFound, "cannot run "+name+": "+failed.Errno.Error()
+		e.Hint = "the file, or the interpreter that its first line names, is not visible in the sandbox"
+	case failed.Errno == unix.E2BIG:
+		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": its arguments and environment are larger than the kernel takes"
+	default:
+		e.Code, e.Message = wire.CodeNotExecutable, "cannot run "+name+": "+failed.Errno.Error()
+	}
+	return e
+}
+
+// FileError returns the error of a failed operation on a path, as it crosses the
+// wire.
+func FileError(verb string, p Path, err error) error {
+	var link *beneath.LinkError
+	var errno unix.Errno
+	_ = errors.As(err, &errno)
+	e := &wire.Error{Code: wire.CodeFailed, Object: p.Text, Errno: int(errno)}
+	switch {
+	case errors.As(err, &link) && link.Link:
+		e.Code, e.Message = wire.CodeConflict, "workspace path would traverse through a symlinked parent: "+p.Text
+	case errno == unix.ENOENT, link != nil && verb == "open":
+		e.Code, e.Message = wire.CodeNotFound, "workspace path does not exist: "+p.Text
+	case link != nil:
+		e.Code, e.Message = wire.CodeConflict, "cannot "+verb+" "+p.Text+": a parent is not a directory"
+	case errno != 0:
+		e.Message = "cannot " + verb + " " + p.Text + ": " + errno.Error()
+	default:
+		e.Message = "cannot " + verb + " " + p.Text + ": " + err.Error()
+	}
+	return e
+}
+
+// BadField returns the error of a request whose field name is not acceptable.
+func BadField(name, text string) error {
+	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
+}
+
+// CauseOf returns the errno of an error where it has one, without the operation
+// and the path, which the caller names anyway.
+func CauseOf(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// HintError is an error with advice.
+type HintError struct {
+	error
+	Hint string
+}
+
+// WithHint returns err with advice on what to do about it.
+func WithHint(err error, advice string) error { return HintError{err, advice} }

@@ -1,0 +1,246 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Vault holds the values of the installed secrets. What it is asked to hide
+// stays hidden: values of an earlier set are still looked for in what began
+// while they were installed.
+type Vault struct {
+	mu      sync.Mutex
+	values  []string
+	version int // counts changes
+}
+
+// Set replaces the values.
+func (v *Vault) Set(values []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.values = values
+	v.version++
+}
+
+// Get returns the values, and a version that every Set changes.
+func (v *Vault) Get() (values []string, version int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.values, v.version
+}
+
+// Redactor hides what one request must not show: the values that the request
+// names, those of the vault as they are at the moment, and what its rules match.
+type Redactor struct {
+	vault *Vault
+	extra []string
+	rules []redact.Rule
+
+	mu      sync.Mutex
+	values  []string // that ever were
+	version int
+	set     *redact.Set
+	plain   *redact.Set                         // without rules
+	counts  map[*HidingWriter]wire.RedactCounts // of writers; nil stands for those that are closed
+	blocked string                              // the rule that ended an output first
+}
+
+// CheckSecrets refuses values that leave no room for as many others.
+func CheckSecrets(values []string) error {
+	total := 0
+	for _, v := range values {
+		total += len(v)
+	}
+	switch {
+	case len(values) > redact.MaxValues/2:
+		return fmt.Errorf("there are more than %d values to redact", redact.MaxValues/2)
+	case total > redact.MaxTotal/2:
+		return fmt.Errorf("the values to redact have more than %d bytes", redact.MaxTotal/2)
+	}
+	_, err := redact.NewSet(values)
+	return err
+}
+
+// Redactor returns what hides values, and what rules match. It refuses more values
+// than can be hidden, and invalid rules.
+func (box *Sandbox) Redactor(extra []string, rules ...wire.RedactRule) (*Redactor, *wire.Error) {
+	if err := CheckSecrets(extra); err != nil {
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "redact_values", Message: "cannot redact: " + err.Error()}
+	}
+	s := &Redactor{vault: &box.Vault, extra: extra, version: -1}
+	for _, r := range rules {
+		s.rules = append(s.rules, redact.Rule(r))
+	}
+	if err := redact.CheckRules(s.rules); err != nil {
+		return nil, ruleError(err)
+	}
+	s.current()
+	return s, nil
+}
+
+// ruleError returns which rule of a request cannot be followed.
+func ruleError(err error) *wire.Error {
+	object := "redaction"
+	var bad *redact.RuleError
+	if errors.As(err, &bad) {
+		object += "[" + strconv.Itoa(bad.Index) + "]"
+		if bad.Field != "" {
+			object += "." + bad.Field
+		}
+	}
+	return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot redact: " + err.Error()}
+}
+
+// current returns the set to look for now, and its version.
+func (s *Redactor) current() (*redact.Set, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	installed, version := s.vault.Get()
+	if version == s.version {
+		return s.set, version
+	}
+	values := slices.Concat(s.extra, s.values, installed)
+	slices.Sort(values)
+	values = slices.Compact(values)
+	plain, err := redact.NewSet(values)
+	if err != nil { // too many were installed by and by: those of now have room
+		values = slices.Concat(s.extra, installed)
+		plain, _ = redact.NewSet(values)
+	}
+	set := plain
+	if len(s.rules) > 0 {
+		set, _ = redact.NewSet(values, s.rules...) // both have been checked
+	}
+	s.values, s.version, s.set, s.plain = values, version, set, plain
+	return set, version
+}
+
+// Any reports whether there is something to hide.
+func (s *Redactor) Any() bool {
+	set, _ := s.current()
+	return set != nil
+}
+
+// Text hides in a whole text.
+func (s *Redactor) Text(text string) string {
+	set, _ := s.current()
+	return set.Text(text)
+}
+
+// OnlyValues hides in a text what rules have seen already.
+func (s *Redactor) OnlyValues(text string) string {
+	s.current()
+	s.mu.Lock()
+	plain := s.plain
+	s.mu.Unlock()
+	return plain.Text(text)
+}
+
+// Matches returns how often rules have matched in all writers so far, and which
+// one ended an output.
+func (s *Redactor) Matches() (wire.RedactCounts, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum wire.RedactCounts
+	for _, counts := range s.counts {
+		for name, n := range counts {
+			if sum == nil {
+				sum = wire.RedactCounts{}
+			}
+			sum[name] += n
+		}
+	}
+	return sum, s.blocked
+}
+
+// Writer returns a writer that hides the values in a stream. It must be closed.
+func (s *Redactor) Writer(dst io.Writer) *HidingWriter {
+	set, version := s.current()
+	return &HidingWriter{redactor: s, version: version, Writer: redact.NewWriter(set, dst)}
+}
+
+// HidingWriter writes a stream without the values of a Redactor, and follows
+// changes of the vault.
+type HidingWriter struct {
+	redactor *Redactor
+	version  int
+	Writer   *redact.Writer
+	total    int64 // of matches that the redactor counts already
+}
+
+// Write writes p without what is to be hidden, by the values of now.
+func (h *HidingWriter) Write(p []byte) (int, error) {
+	if set, version := h.redactor.current(); version != h.version {
+		h.version = version
+		if err := h.Writer.Use(set); err != nil {
+			return 0, err
+		}
+	}
+	n, err := h.Writer.Write(p)
+	h.note()
+	return n, err
+}
+
+// Close writes what was held back for a value that might have begun.
+func (h *HidingWriter) Close() error {
+	err := h.Writer.Close()
+	h.note()
+	h.redactor.closed(h)
+	return err
+}
+
+// closed keeps a writer's counts, and not the writer.
+func (s *Redactor) closed(h *HidingWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, n := range s.counts[h] {
+		if s.counts[nil] == nil {
+			s.counts[nil] = wire.RedactCounts{}
+		}
+		s.counts[nil][name] += n
+	}
+	delete(s.counts, h)
+}
+
+// note adds new matches to the redactor's counts.
+func (h *HidingWriter) note() {
+	total := h.Writer.Matches()
+	if total == h.total {
+		return
+	}
+	h.total = total
+	counts := wire.RedactCounts{}
+	h.Writer.Counts(counts)
+	s := h.redactor
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts == nil {
+		s.counts = map[*HidingWriter]wire.RedactCounts{}
+	}
+	s.counts[h] = counts
+	if s.blocked == "" {
+		s.blocked = h.Writer.Blocked()
+	}
+}
+
+// HideError returns an error without the values of the vault and of extra, and what
+// rules hide. Where those cannot be hidden, nothing else is told.
+func (box *Sandbox) HideError(extra []string, rules wire.RedactRules, err *wire.Error) *wire.Error {
+	s, bad := box.Redactor(extra, rules...)
+	if bad != nil {
+		return bad
+	}
+	if !s.Any() {
+		return err
+	}
+	clean := *err
+	clean.Message, clean.Object = s.Text(err.Message), s.Text(err.Object)
+	return &clean
+}

@@ -1,0 +1,161 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// SignalJob sends a signal to the process group in the foreground of a command's
+// terminal, or to the command's own group where there is no terminal.
+func (box *Sandbox) SignalJob(p *spawn.Process, sig unix.Signal) error {
+	group := p.PID
+	if p.Terminal != nil {
+		if g := spawn.Foreground(p.Terminal); g > 0 {
+			group = g
+		}
+	}
+	return box.Reaper.Signal(p, group, sig)
+}
+
+// SignalNumber returns the signal that a name stands for, with or without "SIG", 0
+// for an unknown one.
+func SignalNumber(name string) unix.Signal {
+	if len(name) < 3 || name[:3] != "SIG" {
+		name = "SIG" + name
+	}
+	return unix.SignalNum(name)
+}
+
+// registry holds what runs: execs, shells and services, by an id that is
+// given once.
+type registry struct {
+	mu      sync.Mutex
+	last    uint64
+	entries map[string]*entry
+}
+
+// entry is one running exec, shell or service.
+type entry struct {
+	ID, Kind, Name string
+	order          uint64
+	process        *spawn.Process
+
+	// inUse is held by those who deal with the tree, so that its mark is not
+	// closed meanwhile.
+	inUse sync.RWMutex
+	gone  bool
+}
+
+// Add registers what has just been started: an "exec", a "shell" or a
+// "service". Whoever adds must remove, before the process's mark is closed.
+func (r *registry) Add(kind, name string, p *spawn.Process) (id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.entries == nil {
+		r.entries = map[string]*entry{}
+	}
+	r.last++
+	prefix := kind[:1]
+	if kind != "exec" {
+		prefix = kind[:2] // shell and service begin alike
+	}
+	id = prefix + strconv.FormatUint(r.last, 10)
+	r.entries[id] = &entry{ID: id, Kind: kind, Name: ShortName(name), order: r.last, process: p}
+	return id
+}
+
+// Remove takes an entry out, and returns once nobody deals with its tree.
+func (r *registry) Remove(id string) {
+	r.mu.Lock()
+	e := r.entries[id]
+	delete(r.entries, id)
+	r.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.inUse.Lock()
+	defer e.inUse.Unlock()
+	e.gone = true
+}
+
+// All lists the entries by age.
+func (r *registry) All() []*entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*entry, 0, len(r.entries))
+	for _, e := range r.entries {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.order, b.order) })
+	return list
+}
+
+// With calls do while the tree of an entry is certainly there to be dealt
+// with, and reports whether it was.
+func (e *entry) With(do func(*spawn.Process)) bool {
+	e.inUse.RLock()
+	defer e.inUse.RUnlock()
+	if !e.gone {
+		do(e.process)
+	}
+	return !e.gone
+}
+
+// withID is with for an id.
+func (r *registry) withID(id string, do func(*spawn.Process)) error {
+	if id = strings.TrimSpace(id); id == "" {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: "id", Message: "id is required"}
+	}
+	r.mu.Lock()
+	e := r.entries[id]
+	r.mu.Unlock()
+	if e == nil || !e.With(do) {
+		return noSuch(id)
+	}
+	return nil
+}
+
+func noSuch(id string) error {
+	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "no exec, shell or service has the id " + id}
+}
+
+// SignalByID sends a signal to what the registry knows by an id.
+func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
+	sig := SignalNumber(strings.ToUpper(strings.TrimSpace(q.Signal)))
+	if sig == 0 {
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: "signal", Message: "unknown signal " + strconv.Quote(q.Signal)}
+	}
+	var failed error
+	if err := box.Running.withID(q.ID, func(p *spawn.Process) { failed = box.SignalJob(p, sig) }); err != nil {
+		return nil, err
+	}
+	var errno unix.Errno
+	switch {
+	case errors.Is(failed, unix.ESRCH):
+		return nil, noSuch(q.ID) // it has ended, and its end is being told
+	case errors.As(failed, &errno):
+		return nil, &wire.Error{Code: wire.CodeFailed, Object: q.ID, Errno: int(errno), Message: "cannot signal " + q.ID + ": " + errno.Error()}
+	case failed != nil:
+		return nil, failed
+	}
+	return &wire.SignalResult{ID: q.ID, Signal: unix.SignalName(sig)}, nil
+}
+
+// KillByID kills the whole tree of what the registry knows by an id.
+func (box *Sandbox) KillByID(q *wire.KillRequest) (*wire.KillResult, error) {
+	res := &wire.KillResult{ID: q.ID}
+	err := box.Running.withID(q.ID, func(p *spawn.Process) { res.Killed, res.DeathProved = box.Trees.Kill(p.Mark) })
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}

@@ -1,0 +1,93 @@
+package exec
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/spawn"
+)
+
+// pump copies both outputs until they end. Write errors of a sink do not stop
+// it: a command must not block because nobody listens any more.
+func (x *run) pump(stdout, stderr io.Writer) {
+	sinks := []io.Writer{stdout, stderr}
+	var turn sync.Mutex
+	for i, f := range x.sinks {
+		sinks[i] = &sink{f, &turn, x.abandoned}
+	}
+	var wg sync.WaitGroup
+	for i, src := range []*os.File{x.stdio.Stdout, x.stdio.Stderr} {
+		if src != nil {
+			wg.Go(func() {
+				hiding := x.redactor.Writer(sinks[i])
+				core.Drain(hiding, src)
+				_ = hiding.Close()
+			})
+		}
+	}
+	wg.Wait()
+	spawn.CloseFiles(x.sinks)
+	close(x.drained)
+}
+
+// sink is a pipe of the client's for an output that must pass the agent. Its
+// reader may never read, and whether a write waits is not the agent's to set:
+// the description is shared. So it waits for room, and writes no more than
+// fits; once the client is not to be waited for any more, what has no room is
+// dropped.
+type sink struct {
+	pipe      *os.File
+	turn      *sync.Mutex // two sinks may be one pipe
+	abandoned <-chan struct{}
+}
+
+const (
+	// sinkPart is how much fits into a pipe that has any room, in bytes.
+	sinkPart = 4096
+	// sinkLook is how often a sink without room is thought of again, in ms.
+	sinkLook = 50
+)
+
+var errAbandoned = errors.New("the client is not waited for any more")
+
+// Write writes all of p, unless the pipe's reader is gone or abandoned.
+func (s *sink) Write(p []byte) (written int, err error) {
+	for written < len(p) {
+		n, err := s.put(p[written:min(len(p), written+sinkPart)])
+		if err != nil {
+			return written, err
+		}
+		if written += n; n > 0 {
+			continue
+		}
+		select {
+		case <-s.abandoned:
+			return written, errAbandoned
+		default:
+			s.room(sinkLook)
+		}
+	}
+	return written, nil
+}
+
+// put writes a part where there is room, none where there is not.
+func (s *sink) put(part []byte) (int, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if !s.room(0) {
+		return 0, nil
+	}
+	return s.pipe.Write(part)
+}
+
+// room waits for room, so many ms at the most. A pipe without a reader has it.
+func (s *sink) room(ms int) bool {
+	fds := []unix.PollFd{{Fd: int32(s.pipe.Fd()), Events: unix.POLLOUT}}
+	n, _ := unix.Poll(fds, ms)
+	return n > 0
+}

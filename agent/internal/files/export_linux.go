@@ -1,0 +1,307 @@
+package files
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// smallExport is up to which size an archive is made in memory before its
+// header is sent, in bytes, so that what vanishes meanwhile is left out.
+const smallExport = 4 << 20
+
+// Export returns a path as a tar archive: what is below a directory, or
+// the one file or link that it is.
+func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, error) {
+	p, err := w.Find(q.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer p.Close()
+	st, err := p.Lstat()
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &export{}
+	switch TypeOf(st) {
+	case wire.TypeOther:
+		return nil, nil, Unsupported(p.Path)
+	case wire.TypeDirectory:
+		if e.root, err = p.dir.Walk(asNames(p.name)); err == nil {
+			err = e.collect(e.root, nil)
+		}
+	default:
+		if e.root, err = p.dir.Dup(); err == nil {
+			err = e.add(e.root, []string{p.name}, st)
+		}
+	}
+	if err == nil {
+		err = e.measure()
+	}
+	if err != nil {
+		e.Close()
+		var werr *wire.Error
+		if errors.As(err, &werr) {
+			return nil, nil, werr
+		}
+		return nil, nil, core.FileError("export", p.Path, err)
+	}
+	return &wire.ExportResult{WorkspacePath: wire.Path(p.Path.Text), ArtifactType: TypeOf(st),
+		ArchiveSize: e.size, EntryCount: int64(len(e.entries)), BytesWritten: e.bytes}, e, nil
+}
+
+// export is an archive on its way out.
+type export struct {
+	root    beneath.Dir
+	entries []tar.Header
+	names   int    // bytes of names
+	size    int64  // of the archive
+	bytes   int64  // of regular files
+	whole   []byte // the archive, where it is small
+
+	// The directory of the last file, which the next one often shares.
+	parent beneath.Dir
+	path   string
+	opened bool
+}
+
+// Close closes what the export has open.
+func (e *export) Close() error {
+	if e.opened {
+		_ = e.parent.Close()
+		e.opened = false
+	}
+	return e.root.Close()
+}
+
+// collect notes what is in a directory and below, siblings by name.
+func (e *export) collect(dir beneath.Dir, above []string) error {
+	if len(above) > maxDepth {
+		return tooDeep(above)
+	}
+	names, err := sortedNames(dir, "", maxMembers+1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if len(above) == 0 && strings.HasPrefix(name, stagePrefix) {
+			continue // an import under way
+		}
+		st, err := dir.Lstat(name)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		at := append(above[:len(above):len(above)], name)
+		if err := e.add(dir, at, st); err != nil {
+			return err
+		}
+		if TypeOf(st) != wire.TypeDirectory {
+			continue
+		}
+		below, err := dir.Walk([]string{name})
+		var link *beneath.LinkError
+		if errors.Is(err, unix.ENOENT) || errors.As(err, &link) {
+			continue // it was a directory
+		}
+		if err != nil {
+			return err
+		}
+		err = e.collect(below, at)
+		_ = below.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add notes an entry. What is no file, directory or link is left out. Hard
+// links become copies, and owners have numbers only: names and links across
+// archives mean nothing elsewhere.
+func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
+	h := tar.Header{Name: strings.Join(at, "/"), Mode: int64(st.Mode & permissions), Uid: int(st.Uid), Gid: int(st.Gid),
+		ModTime: time.Unix(st.Mtim.Unix())}
+	switch TypeOf(st) {
+	case wire.TypeFile:
+		if st.Size >= maxArchive-e.bytes {
+			return tooLarge("the directory is too large for one archive")
+		}
+		h.Typeflag, h.Size = tar.TypeReg, st.Size
+		e.bytes += st.Size
+	case wire.TypeDirectory:
+		h.Typeflag = tar.TypeDir
+		h.Name += "/"
+	case wire.TypeSymlink:
+		target, err := dir.Readlink(at[len(at)-1])
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+			return nil // it is no link any more
+		}
+		if err != nil {
+			return err
+		}
+		h.Typeflag, h.Linkname = tar.TypeSymlink, target
+	default:
+		return nil
+	}
+	if strings.TrimSpace(strings.TrimRight(h.Name, "/")) != strings.TrimRight(h.Name, "/") {
+		h.PAXRecords = map[string]string{exactName: "exact"}
+	}
+	if e.names += len(h.Name) + len(h.Linkname); e.names > maxNames || len(e.entries) == maxMembers {
+		return tooLarge("the directory has too many entries for one archive")
+	}
+	e.entries = append(e.entries, h)
+	return nil
+}
+
+// measure finds out how long the archive will be, and makes a small one.
+func (e *export) measure() error {
+	if e.bytes+int64(len(e.entries))*maxHeader <= smallExport {
+		return e.make()
+	}
+	headers := &counter{}
+	w := tar.NewWriter(headers)
+	for _, h := range e.entries {
+		e.size += (h.Size + tarBlock - 1) / tarBlock * tarBlock
+		h.Size = 0 // below maxArchive a header is as long whatever the size
+		if err := w.WriteHeader(&h); err != nil {
+			return err
+		}
+	}
+	err := w.Close()
+	e.size += headers.n
+	return err
+}
+
+// maxHeader is about what an entry takes beside its content, in bytes: with a
+// long name it has two headers.
+const maxHeader = 3 * tarBlock
+
+// counter counts what is written.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// make makes the archive in memory, of what is still there.
+func (e *export) make() error {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	kept := e.entries[:0]
+	e.bytes = 0
+	for _, h := range e.entries {
+		var content []byte
+		if h.Typeflag == tar.TypeReg {
+			var err error
+			content, err = e.content(&h)
+			if errors.Is(err, errChanged) || errors.Is(err, unix.ENOENT) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			h.Size = int64(len(content))
+			e.bytes += h.Size
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			return err
+		}
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+		kept = append(kept, h)
+	}
+	err := w.Close()
+	e.entries, e.whole, e.size = kept, b.Bytes(), int64(b.Len())
+	return err
+}
+
+// content reads a small file, and no more of it than there was.
+func (e *export) content(h *tar.Header) ([]byte, error) {
+	f, err := e.open(h)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readUpTo(f.File, h.Size, h.Size)
+}
+
+var errChanged = errors.New("it is no regular file any more")
+
+// open opens the file of an entry.
+func (e *export) open(h *tar.Header) (*fileBody, error) {
+	names := strings.Split(h.Name, "/")
+	last := len(names) - 1
+	if path := strings.Join(names[:last], "/"); !e.opened || path != e.path {
+		dir, err := e.root.Walk(names[:last])
+		if err != nil {
+			var link *beneath.LinkError
+			if errors.As(err, &link) {
+				err = errChanged
+			}
+			return nil, err
+		}
+		if e.opened {
+			_ = e.parent.Close()
+		}
+		e.parent, e.path, e.opened = dir, path, true
+	}
+	f, err := e.parent.OpenFile(names[last], unix.O_RDONLY, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || TypeOf(st) != wire.TypeFile {
+		_ = f.Close()
+		return nil, errors.Join(errChanged, err)
+	}
+	return &fileBody{f, h.Size}, nil
+}
+
+// Send writes the archive. A file that has vanished or shrunk since it was
+// measured ends it: nothing that could be sent instead would be true. One that
+// has grown is cut.
+func (e *export) Send(to io.Writer) error {
+	if e.whole != nil {
+		_, err := to.Write(e.whole)
+		return err
+	}
+	out := bufio.NewWriterSize(to, archiveBuffer)
+	w := tar.NewWriter(out)
+	for i := range e.entries {
+		h := &e.entries[i]
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		if h.Typeflag != tar.TypeReg || h.Size == 0 {
+			continue
+		}
+		f, err := e.open(h)
+		if err != nil {
+			return err
+		}
+		err = f.Send(w)
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.Close(), out.Flush())
+}

@@ -1,0 +1,247 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Extract unpacks into the workspace, all of an archive or nothing.
+// The archive is read to its end first: the content of files goes to a hidden
+// directory, and every member is checked against the tree as it is and as the
+// members before it will have changed it. Only then is the tree touched, by
+// renaming, and what goes wrong there is undone.
+func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
+	dest, werr := core.ParsePath(string(q.Destination))
+	if werr != nil {
+		return nil, werr
+	}
+	if q.ArchiveSize > maxArchive {
+		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", int64(maxArchive)))
+	}
+	x, err := w.newExtraction(dest)
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	r := &wire.ExtractResult{Destination: wire.Path(dest.Text)}
+	if r.EntryCount, err = unpack(body, x.take); err != nil {
+		return nil, err
+	}
+	r.BytesWritten = x.bytes
+	if err := x.apply(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// extraction is an archive on its way into the tree.
+type extraction struct {
+	workspace *Workspace
+	dest      core.Path
+	there     beneath.Dir // the destination, None where it is still to be made
+	stage     *stage
+	bytes     int64
+
+	members []*tarMember
+	staged  []string // for each member its name in the stage, "" for a directory
+	// tree is what is below the destination, as far as it was looked up or
+	// will have been changed by members.
+	tree  node
+	nodes int
+}
+
+// node is a path below the destination.
+type node struct {
+	known bool
+	kind  string // of what is there, "" for nothing
+	below map[string]*node
+	// member is what the archive calls it, "" where it is not of the archive;
+	// stripped says that this has lost white space.
+	member   string
+	stripped bool
+}
+
+func (w *Workspace) newExtraction(dest core.Path) (*extraction, error) {
+	x := &extraction{workspace: w, dest: dest, there: beneath.None}
+	x.tree = node{known: true, kind: wire.TypeDirectory}
+	dir, err := w.Dir.Walk(dest.Names)
+	switch {
+	case err == nil:
+		x.there = dir
+	case !errors.Is(err, unix.ENOENT):
+		return nil, core.FileError("unpack into", dest, err)
+	}
+	if x.stage, err = w.newStage(); err != nil {
+		x.close()
+		return nil, core.FileError("unpack into", dest, err)
+	}
+	return x, nil
+}
+
+func (x *extraction) close() {
+	if x.there.Valid() {
+		_ = x.there.Close()
+	}
+	if x.stage != nil {
+		x.stage.remove()
+	}
+}
+
+// take checks a member, and stages its content.
+func (x *extraction) take(m *tarMember, content io.Reader) error {
+	refuse := func(text string) error {
+		return &wire.Error{Code: wire.CodeConflict, Object: m.name, Message: text + ": " + m.name}
+	}
+	path, err := x.find(m.names)
+	if err != nil {
+		return err
+	}
+	inside := false // of something that is no directory
+	for _, n := range path[:len(path)-1] {
+		if n.kind == wire.TypeSymlink {
+			return refuse("archive member would traverse through a symlinked path")
+		}
+		inside = inside || n.kind != "" && n.kind != wire.TypeDirectory
+	}
+	if m.kind == wire.TypeSymlink {
+		if err := m.checkLink(); err != nil {
+			return err
+		}
+	}
+	last := path[len(path)-1]
+	kind := last.kind
+	switch free := kind == "" || kind == m.kind; {
+	case m.hard:
+		return refuse("hard links are not allowed in workspace archives")
+	case m.kind == wire.TypeOther:
+		return refuse("unsupported archive member type")
+	case inside:
+		return refuse("archive member would be inside of a file")
+	case last.member != "" && last.member != m.name && (last.stripped || m.stripped):
+		return refuse("archive members have one path without their white space")
+	case !free:
+		return refuse(m.kind + " conflicts with existing path")
+	case m.kind == wire.TypeFile && m.size > maxInflated-x.bytes: // sparse ones are large for free
+		return tooLarge("archive is too large once it is unpacked")
+	}
+	staged := ""
+	switch m.kind {
+	case wire.TypeFile:
+		staged, err = x.stage.file(content, m.size, m.mode)
+		x.bytes += m.size
+	case wire.TypeSymlink:
+		staged, err = x.stage.link(m.link)
+	}
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno): // of the file system that is to hold it
+		return core.FileError("unpack into", x.dest, err)
+	case err != nil:
+		return badArchive(err)
+	}
+	x.plan(m, path, staged)
+	return nil
+}
+
+// plan notes what a member will change.
+func (x *extraction) plan(m *tarMember, path []*node, staged string) {
+	for _, n := range path {
+		n.kind = wire.TypeDirectory
+	}
+	last := path[len(path)-1]
+	last.kind, last.member, last.stripped = m.kind, m.name, m.stripped
+	m.link = "" // is staged
+	x.members, x.staged = append(x.members, m), append(x.staged, staged)
+}
+
+// find returns the nodes on a path, each with what is or will be there.
+func (x *extraction) find(names []string) ([]*node, error) {
+	path := make([]*node, len(names))
+	above := &x.tree
+	for i, name := range names {
+		n := above.below[name]
+		if n == nil {
+			if x.nodes++; x.nodes > maxMembers {
+				return nil, tooLarge("archive has too many members")
+			}
+			n = &node{}
+			if above.below == nil {
+				above.below = map[string]*node{}
+			}
+			above.below[name] = n
+		}
+		if !n.known {
+			if above.kind == wire.TypeDirectory { // else nothing can be there
+				kind, err := x.look(names[:i+1])
+				if err != nil {
+					return nil, core.FileError("look at", x.at(names[:i+1]), err)
+				}
+				n.kind = kind
+			}
+			n.known = true
+		}
+		path[i], above = n, n
+	}
+	return path, nil
+}
+
+// at returns a path below the destination, as errors tell it.
+func (x *extraction) at(names []string) core.Path {
+	all := slices.Concat(x.dest.Names, names)
+	return core.Path{Text: core.PathText(all), Names: all}
+}
+
+// look is what is at a path now.
+func (x *extraction) look(names []string) (string, error) {
+	if !x.there.Valid() {
+		return "", nil
+	}
+	last := len(names) - 1
+	dir, err := x.there.Walk(names[:last])
+	if err == nil {
+		defer dir.Close()
+		var st unix.Stat_t
+		if st, err = dir.Lstat(names[last]); err == nil {
+			return TypeOf(st), nil
+		}
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return "", nil
+	}
+	return "", err
+}
+
+// apply changes the tree, or fails and leaves it as it was.
+func (x *extraction) apply() error {
+	changes := &changes{root: x.workspace.Dir, stage: x.stage}
+	defer changes.close()
+	at := x.dest
+	err := changes.makeDir(at.Names)
+	for i := 0; i < len(x.members) && err == nil; i++ {
+		m := x.members[i]
+		at = x.at(m.names)
+		if m.kind == wire.TypeDirectory {
+			err = changes.makeDir(at.Names)
+		} else {
+			err = changes.place(x.staged[i], at.Names, m)
+		}
+	}
+	if err == nil {
+		changes.commit()
+		return nil
+	}
+	changes.undo()
+	var werr *wire.Error
+	if errors.As(err, &werr) {
+		return werr
+	}
+	return core.FileError("unpack", at, err)
+}

@@ -1,0 +1,308 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+const (
+	// SecretPath is where clients expect secrets, whatever it is called.
+	SecretPath = "/run/pyro-secrets"
+	// secretPrefix begins the name of a set that is being made.
+	secretPrefix = ".paddock-secrets-"
+	// maxSecretArchive bounds an archive of secrets, in bytes.
+	maxSecretArchive = 16 << 20
+	// minSecret and maxSecret bound what is redacted, in bytes: shorter values
+	// would be found everywhere, and longer ones are files rather than values.
+	minSecret = 4
+	maxSecret = 64 << 10
+)
+
+// Secrets is the directory of secrets: a name in a directory that is open.
+type Secrets struct {
+	parent func() (beneath.Dir, error)
+	name   string
+	// Shown is where commands find it, empty for SecretPath.
+	Shown string
+
+	vault *core.Vault // of the values that are installed
+	lock  sync.Mutex  // held while one set takes the place of another
+}
+
+// Install replaces the set of secrets. The new one is made whole beside
+// the old one, readable to the agent's own user alone from its first byte, and
+// then takes its place; what goes wrong before leaves the old one as it is.
+func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
+	if q.ArchiveSize > maxSecretArchive {
+		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
+	}
+	n, err := s.begin()
+	if err != nil {
+		return nil, secretError(err)
+	}
+	defer n.close()
+	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.Shown, SecretPath))}
+	if r.EntryCount, err = unpack(body, n.take); err != nil {
+		return nil, err
+	}
+	r.BytesWritten = n.bytes
+	if err := core.CheckSecrets(n.values); err != nil {
+		return nil, tooLarge("cannot redact the secrets: " + err.Error())
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	// Hidden first, readable then.
+	old, _ := s.vault.Get()
+	s.vault.Set(n.values)
+	if err := n.install(); err != nil {
+		s.vault.Set(slices.Concat(old, n.values)) // whatever is there stays hidden
+		return nil, secretError(err)
+	}
+	return r, nil
+}
+
+func secretError(err error) error {
+	var werr *wire.Error
+	if errors.As(err, &werr) {
+		return werr
+	}
+	e := wire.Errorf(wire.CodeFailed, "cannot install the secrets: %v", err)
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		e.Errno = int(errno)
+	}
+	return e
+}
+
+// newSecrets is a set that is being made.
+type newSecrets struct {
+	in     beneath.Dir // where it is made
+	root   beneath.Dir // the root itself where sets are made in it, else None
+	base   string      // of the root
+	name   string      // of the set
+	dir    beneath.Dir
+	bytes  int64
+	values []string
+}
+
+// begin makes an empty set beside the root; where that is a mount point, which
+// cannot be renamed, in it.
+func (s *Secrets) begin() (*newSecrets, error) {
+	parent, err := s.parent()
+	if err != nil {
+		return nil, err
+	}
+	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: core.HiddenName(s.prefix())}
+	if root, err := parent.Walk([]string{s.name}); err == nil {
+		if mounted(parent, s.name) {
+			n.in, n.root = root, root
+		} else {
+			_ = root.Close()
+		}
+	}
+	if err = unix.Mkdirat(n.in.FD(), n.name, 0o700); err == nil {
+		n.dir, err = n.in.Walk([]string{n.name})
+	}
+	if err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (s *Secrets) prefix() string { return secretPrefix + s.name + "-" }
+
+// Sweep removes sets that an agent was killed over, before another makes any.
+func (s *Secrets) Sweep() {
+	parent, err := s.parent()
+	if err != nil {
+		return
+	}
+	s.sweepIn(parent)
+	if root, err := parent.Walk([]string{s.name}); err == nil {
+		s.sweepIn(root)
+		_ = root.Close()
+	}
+}
+
+func (s *Secrets) sweepIn(dir beneath.Dir) {
+	names, err := sortedNames(dir, s.prefix(), core.NamesAtOnce)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, s.prefix()) {
+			_ = removeAny(dir, name)
+		}
+	}
+}
+
+// mounted reports whether something is mounted at a name (statx(2)).
+func mounted(dir beneath.Dir, name string) bool {
+	var st unix.Statx_t
+	err := unix.Statx(dir.FD(), name, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
+	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// take writes a member.
+func (n *newSecrets) take(m *tarMember, content io.Reader) error {
+	refuse := func(text string) error {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: text + ": " + m.name}
+	}
+	var err error
+	switch {
+	case m.kind == wire.TypeDirectory:
+		var dir beneath.Dir
+		if dir, err = n.dir.MakeAll(m.names, 0o700, nil); err == nil {
+			err = dir.Close()
+		}
+	case m.kind == wire.TypeFile:
+		err = n.file(m, content)
+	case m.kind == wire.TypeSymlink || m.hard:
+		return refuse("secret archive may not contain links")
+	default:
+		return refuse("unsupported secret archive member type")
+	}
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno):
+		return secretError(err)
+	case err != nil:
+		return badArchive(err)
+	}
+	return nil
+}
+
+func (n *newSecrets) file(m *tarMember, content io.Reader) error {
+	dir, err := n.dir.MakeAll(m.names[:len(m.names)-1], 0o700, nil)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if m.size > maxSecretArchive-n.bytes {
+		return tooLarge("archive is too large once it is unpacked")
+	}
+	name := m.names[len(m.names)-1]
+	if err := unix.Unlinkat(dir.FD(), name, 0); err != nil && err != unix.ENOENT { // a later member replaces an earlier one
+		return err
+	}
+	f, err := dir.OpenFile(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	var value bytes.Buffer
+	if m.size <= maxSecret {
+		content = io.TeeReader(content, &value)
+	}
+	if err := errors.Join(core.CopyExactly(f, content, m.size), f.Close()); err != nil {
+		return err
+	}
+	n.bytes += m.size
+	text := bytes.TrimSuffix(bytes.TrimSuffix(value.Bytes(), []byte("\n")), []byte("\r"))
+	if len(text) >= minSecret {
+		n.values = append(n.values, string(text))
+	}
+	return nil
+}
+
+// install puts the set in the root's place.
+func (n *newSecrets) install() error {
+	if n.root.Valid() {
+		return n.installWithin()
+	}
+	err := unix.Renameat2(n.in.FD(), n.name, n.in.FD(), n.base, unix.RENAME_EXCHANGE)
+	if err == unix.ENOENT || err == unix.EINVAL || err == unix.ENOSYS {
+		return n.replace()
+	}
+	return err // what was there has the set's name now, and is removed
+}
+
+// replace does what install does for a root that is not there, or where two directories
+// cannot change places at once.
+func (n *newSecrets) replace() error {
+	fd, aside := n.in.FD(), n.name+".old"
+	err := unix.Renameat(fd, n.base, fd, aside)
+	if err == unix.ENOENT {
+		return unix.Renameat(fd, n.name, fd, n.base)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Renameat(fd, n.name, fd, n.base); err != nil {
+		_ = unix.Renameat(fd, aside, fd, n.base)
+		return err
+	}
+	return unix.Renameat(fd, aside, fd, n.name)
+}
+
+// installWithin replaces the content of a root that cannot be renamed: each
+// secret at once, but not all of them together.
+func (n *newSecrets) installWithin() error {
+	names, err := sortedNames(n.dir, "", maxMembers)
+	if err != nil {
+		return err
+	}
+	old, err := sortedNames(n.root, "", maxMembers)
+	if err != nil {
+		return err
+	}
+	// What was in the place of a secret goes to the set, so that it can come back.
+	move := func(from, to beneath.Dir, name string) error {
+		if slices.Contains(old, name) {
+			return exchange(n.dir.FD(), name, n.root.FD(), name) // which is its own reverse
+		}
+		return unix.Renameat(from.FD(), name, to.FD(), name)
+	}
+	for i, name := range names {
+		if err := move(n.dir, n.root, name); err != nil {
+			for _, name := range names[:i] {
+				_ = move(n.root, n.dir, name)
+			}
+			return err
+		}
+	}
+	for _, name := range old {
+		if name != n.name && !slices.Contains(names, name) {
+			if err := removeAny(n.root, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeAny removes whatever has a name.
+func removeAny(dir beneath.Dir, name string) error {
+	return (&removal{top: beneath.None, count: new(int64)}).entry(dir, name, -1)
+}
+
+// close removes what is left under the set's name: the old set, or the one
+// that was not installed.
+func (n *newSecrets) close() {
+	if n.dir.Valid() {
+		_ = n.dir.Close()
+	}
+	_ = removeAny(n.in, n.name)
+	if n.root.Valid() {
+		_ = n.root.Close()
+	}
+}
+
+// SecretsAt returns the directory of secrets at a path, of which all but the last
+// name is trusted.
+func SecretsAt(dir string, installed *core.Vault) *Secrets {
+	return &Secrets{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
+}

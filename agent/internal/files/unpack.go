@@ -1,0 +1,265 @@
+package files
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Bounds of an archive that is unpacked.
+const (
+	// maxInflated bounds an archive once it is decompressed, in bytes.
+	maxInflated = 64 << 30
+	// maxMembers and maxNames bound what has to be remembered of it: members,
+	// and the bytes of their names.
+	maxMembers = 1 << 18
+	maxNames   = 64 << 20
+	// maxDictionary bounds the memory that the first block of an xz stream
+	// asks for, in bytes; xz -9 takes as much.
+	maxDictionary = 64 << 20
+	// maxPadding bounds what follows a compressed archive's end, in bytes.
+	maxPadding = 16 << 20
+)
+
+const (
+	archiveBuffer = 256 << 10
+	tarBlock      = 512 // an archive consists of such, in bytes
+)
+
+// openArchive finds out how an archive is compressed and reads it.
+func openArchive(r io.Reader) (*inflated, error) {
+	br := bufio.NewReaderSize(r, archiveBuffer)
+	head, err := br.Peek(32)
+	if len(head) == 0 {
+		return nil, badArchive(err)
+	}
+	var plain io.Reader = br
+	err = nil // a short archive is one for its reader to refuse
+	switch {
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
+		plain, err = gzip.NewReader(br)
+	case bytes.HasPrefix(head, []byte("BZh")):
+		plain = bzip2.NewReader(br)
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		if err = checkDictionary(head); err == nil {
+			plain, err = xz.NewReader(br)
+		}
+	}
+	if err != nil {
+		return nil, badArchive(err)
+	}
+	return &inflated{r: plain}, nil
+}
+
+// badArchive tells what is wrong with an archive. An error of who sends it
+// stays that.
+func badArchive(err error) error {
+	var werr *wire.Error
+	if errors.As(err, &werr) {
+		return werr
+	}
+	return core.BadField("archive", "cannot read the archive: "+err.Error())
+}
+
+func tooLarge(text string) error {
+	return &wire.Error{Code: wire.CodeTooLarge, Object: "archive", Message: text}
+}
+
+// inflated fails where an archive becomes larger than it may.
+type inflated struct {
+	r    io.Reader
+	read int64
+}
+
+func (i *inflated) Read(p []byte) (int, error) {
+	if i.read >= maxInflated {
+		return 0, tooLarge("archive is too large once it is decompressed")
+	}
+	n, err := i.r.Read(p)
+	i.read += int64(n)
+	return n, err
+}
+
+// finish reads a compressed archive to its end, where its checksum is. What
+// follows that is none of the archive's.
+func (i *inflated) finish() error {
+	if _, plain := i.r.(*bufio.Reader); plain {
+		return nil
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(i, maxPadding+1))
+	switch {
+	case errors.Is(err, gzip.ErrHeader):
+		return nil
+	case err == nil && n > maxPadding:
+		return tooLarge("archive has too much behind its end")
+	}
+	return err
+}
+
+// checkDictionary looks at how much memory the first block of an xz stream
+// asks for (The .xz File Format, sections 3.1 and 5.3.1).
+func checkDictionary(head []byte) error {
+	const streamHeader = 12
+	if len(head) < streamHeader+6 {
+		return io.ErrUnexpectedEOF
+	}
+	flags, rest := head[streamHeader+1], head[streamHeader+2:]
+	for _, present := range []byte{0x40, 0x80} { // the block's sizes
+		if flags&present != 0 {
+			_, n := binary.Uvarint(rest)
+			rest = rest[max(n, 0):]
+		}
+	}
+	if len(rest) < 3 || rest[0] != 0x21 || rest[1] != 1 { // not LZMA2 alone
+		return nil // the reader says what it thinks of that
+	}
+	bits := rest[2] & 0x3f
+	if size := int64(2|bits&1) << (bits/2 + 11); size > maxDictionary {
+		return tooLarge("archive needs too much memory to be decompressed")
+	}
+	return nil
+}
+
+// tarMember is a member of an archive that may be unpacked, as far as can be told
+// without a look at where it goes.
+type tarMember struct {
+	name  string   // as the archive has it
+	names []string // below the destination
+	kind  string   // wire.TypeFile, …; TypeOther is refused later
+	// stripped says that name has white space at an end that names lack.
+	stripped bool
+	link     string // the target of a symbolic link
+	hard     bool   // it is a hard link, which is refused later, too
+	size     int64
+	mode     uint32
+}
+
+// exactName is in the records of a member whose name is to be kept as it is,
+// with white space at its ends. Other programs overlook it.
+const exactName = "PADDOCK.name"
+
+// newMember checks the name and the link of a member.
+func newMember(h *tar.Header) (*tarMember, error) {
+	m := &tarMember{name: strings.TrimRight(h.Name, "/"), size: h.Size, mode: defaultFileMode, link: h.Linkname}
+	if h.Mode&0o111 != 0 {
+		m.mode = defaultDirMode // the same bits, for a program
+	}
+	refuse := func(text string) (*tarMember, error) {
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: text + ": " + m.name}
+	}
+	clean := m.name
+	if h.PAXRecords[exactName] != "exact" {
+		clean = strings.TrimSpace(m.name)
+		m.stripped = clean != m.name
+	}
+	var ok bool
+	m.names, ok = beneath.Clean(clean)
+	switch {
+	case clean == "":
+		return nil, core.BadField("archive", "archive member path is empty")
+	case clean[0] == '/':
+		return refuse("absolute archive member paths are not allowed")
+	case ok && len(m.names) == 0:
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "unsafe archive member path: " + m.name,
+			Hint: "archive what is in the directory, not the directory itself: tar -c *, not tar -c ."}
+	case !ok:
+		return refuse("unsafe archive member path")
+	case len(m.names) > maxDepth || slices.ContainsFunc(m.names, func(name string) bool { return len(name) > core.MaxFileName }):
+		return refuse("archive member path is too long")
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeRegA, tar.TypeCont, tar.TypeGNUSparse: //nolint:staticcheck // old archives have TypeRegA
+		m.kind = wire.TypeFile
+	case tar.TypeDir:
+		m.kind = wire.TypeDirectory
+	case tar.TypeSymlink:
+		m.kind = wire.TypeSymlink
+	default:
+		m.kind, m.hard = wire.TypeOther, h.Typeflag == tar.TypeLink
+	}
+	return m, nil
+}
+
+// checkLink refuses a link that leads out of the destination, or might.
+func (m *tarMember) checkLink() error {
+	name := strings.Join(m.names, "/")
+	escapes := &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "symlink " + name + " escapes the workspace"}
+	target := strings.TrimSpace(m.link)
+	switch _, ok := beneath.Clean(target); {
+	case target == "":
+		return &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: "symlink " + name + " has an empty target"}
+	case target[0] == '/' || !ok:
+		return escapes
+	}
+	return nil
+}
+
+// unpack reads an archive, and what follows it in the body.
+func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
+	in, err := openArchive(body)
+	if err != nil {
+		return 0, err
+	}
+	if count, err = eachMember(tar.NewReader(in), do); err != nil {
+		return 0, err
+	}
+	if in.read%tarBlock != 0 {
+		return 0, badArchive(io.ErrUnexpectedEOF)
+	}
+	if err := in.finish(); err != nil {
+		return 0, badArchive(err)
+	}
+	// A client that announced more than it sends may have meant more.
+	buf := core.Buffers.Get().(*[]byte)
+	defer core.Buffers.Put(buf)
+	for err == nil {
+		_, err = body.Read(*buf)
+	}
+	if !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return count, nil
+}
+
+// eachMember reads an archive to its end.
+func eachMember(tr *tar.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
+	names := 0
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return count, nil
+		}
+		if err != nil {
+			return count, badArchive(err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		if count++; count > maxMembers {
+			return count, tooLarge("archive has too many members")
+		}
+		if names += len(h.Name) + len(h.Linkname); names > maxNames {
+			return count, tooLarge("archive has too many names")
+		}
+		m, err := newMember(h)
+		if err == nil {
+			err = do(m, tr)
+		}
+		if err != nil {
+			return count, err
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package listen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/stdiomux"
+)
+
+// virtioPorts is where the kernel tells how the host has named its ports.
+// Links of these names would need udev.
+const virtioPorts = "/sys/class/virtio-ports"
+
+// listenVirtio takes many connections over one virtio-serial port. Whoever
+// holds its other end is the host.
+func listenVirtio(name string) (net.Listener, error) {
+	path, err := virtioPort(name)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), path)
+	raw, err := file.SyscallConn()
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &virtio{addr: virtioAddr(name), file: file, raw: raw}, nil
+}
+
+// virtioPort finds the device of a port.
+func virtioPort(name string) (string, error) {
+	files, _ := filepath.Glob(virtioPorts + "/*/name")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && name != "" && string(bytes.TrimSpace(text)) == name {
+			return "/dev/" + filepath.Base(filepath.Dir(file)), nil
+		}
+	}
+	return "", core.WithHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
+		"the names of its ports are in "+virtioPorts+"/*/name")
+}
+
+// virtio serves one host after the other: when one hangs up its connections
+// end, and the next finds a new beginning.
+type virtio struct {
+	addr virtioAddr
+	file *os.File
+	raw  syscall.RawConn
+
+	mu     sync.Mutex
+	closed bool
+	link   *virtioLink        // to the host of now
+	host   *stdiomux.Listener // its connections
+}
+
+// Accept waits for a connection, of whichever host.
+func (v *virtio) Accept() (net.Conn, error) {
+	for {
+		host, link, err := v.current()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := host.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return conn, err
+		}
+		<-link.ended
+		if link.err != nil { // not the host has gone, the port has
+			return nil, link.err
+		}
+	}
+}
+
+// current returns the host that is connected, and gets ready for one where none is.
+func (v *virtio) current() (*stdiomux.Listener, *virtioLink, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil, nil, net.ErrClosed
+	}
+	if v.link == nil || v.link.closed.Load() {
+		link := &virtioLink{v: v, ended: make(chan struct{})}
+		host, err := stdiomux.Listen(link, link)
+		if err != nil {
+			return nil, nil, err
+		}
+		v.link, v.host = link, host
+	}
+	return v.host, v.link, nil
+}
+
+// Close lets no more connections in; those that are open go on.
+func (v *virtio) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	if v.host == nil {
+		return nil
+	}
+	return v.host.Close()
+}
+
+// Addr returns the name of the port.
+func (v *virtio) Addr() net.Addr { return v.addr }
+
+type virtioAddr string
+
+// Network is "virtio".
+func (virtioAddr) Network() string { return "virtio" }
+
+// String is the name of the port.
+func (a virtioAddr) String() string { return string(a) }
+
+// virtioLink is the port from a host's first byte to its hanging up.
+type virtioLink struct {
+	v      *virtio
+	begun  atomic.Bool // a host is there: it has said something
+	left   atomic.Bool // it has hung up
+	closed atomic.Bool
+	using  sync.RWMutex  // held, to read, while the port is in use
+	ended  chan struct{} // closed when it is in use no more
+	err    error         // of the port; to be read once ended
+}
+
+// Read waits for bytes. A port whose other end nobody holds gives none, at
+// once: before the first byte that is no end.
+func (l *virtioLink) Read(b []byte) (n int, err error) {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	if l.closed.Load() {
+		return 0, io.EOF
+	}
+	stopped := l.v.raw.Read(func(fd uintptr) bool {
+		n, err = unix.Read(int(fd), b)
+		return !errors.Is(err, unix.EAGAIN) && (n != 0 || err != nil || l.begun.Load())
+	})
+	switch {
+	case stopped != nil:
+		return 0, io.EOF
+	case n == 0 && err == nil:
+		l.left.Store(true)
+		return 0, io.EOF
+	case err != nil:
+		l.err = err
+		return 0, err
+	}
+	l.begun.Store(true)
+	return n, nil
+}
+
+// Write waits for room. Where nobody is it would wait for ever.
+func (l *virtioLink) Write(b []byte) (int, error) {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	if l.closed.Load() || !l.begun.Load() {
+		return 0, io.ErrClosedPipe
+	}
+	return l.v.file.Write(b)
+}
+
+// Close ends what waits, and leaves the port to the next link. A host that is
+// still there is another one than before, or talks nonsense, and is told so.
+func (l *virtioLink) Close() error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	_ = l.v.file.SetDeadline(time.Now())
+	l.using.Lock()
+	defer l.using.Unlock()
+	defer close(l.ended)
+	if l.begun.Load() && !l.left.Load() {
+		_ = l.v.raw.Control(func(fd uintptr) { _, _ = unix.Write(int(fd), stdiomux.Broken) })
+	}
+	return l.v.file.SetDeadline(time.Time{})
+}

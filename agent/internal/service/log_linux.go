@@ -1,0 +1,194 @@
+package service
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/beneath"
+)
+
+// Bounds of one stream's log, in bytes. A log holds up to twice of what it
+// keeps when it drops its beginning.
+const (
+	keepOnDisk = 4 << 20
+	// maxLogRead is how much of a log is read at once.
+	maxLogRead = 4 << 20
+	// maxLogAnswer bounds the text of one stream as JSON: two of them and a
+	// record have room in a line.
+	maxLogAnswer = 6 << 20
+)
+
+// logFile is the end of what a service or a shell has printed. Writes to it do
+// not fail: what cannot be kept is dropped.
+type logFile struct {
+	dir  beneath.Dir
+	name string
+
+	mu   sync.Mutex
+	f    *os.File // nil once it is closed, and where it could not be made
+	size int64
+	cut  bool // something was dropped
+}
+
+// newLogFile makes a log, in the place of what has its name.
+func newLogFile(dir beneath.Dir, name string) *logFile {
+	l := &logFile{dir: dir, name: name}
+	if err := l.replace(nil); err != nil {
+		_ = unix.Unlinkat(dir.FD(), name, 0) // it is of an earlier service
+		l.cut = true
+	}
+	return l
+}
+
+// replace puts a file with only that content in the log's place.
+func (l *logFile) replace(content []byte) error {
+	temp := core.HiddenName(".log-")
+	f, err := l.dir.OpenFile(temp, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = unix.Renameat(l.dir.FD(), temp, l.dir.FD(), l.name)
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = unix.Unlinkat(l.dir.FD(), temp, 0)
+		return err
+	}
+	if l.f != nil {
+		_ = l.f.Close()
+	}
+	l.f, l.size = f, int64(len(content))
+	return nil
+}
+
+// Write appends.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil || l.size+int64(len(p)) > 2*keepOnDisk && l.shorten() != nil {
+		l.cut = l.cut || len(p) > 0
+		return len(p), nil
+	}
+	n, err := l.f.Write(p)
+	l.size += int64(n)
+	l.cut = l.cut || err != nil // the disk is full
+	return len(p), nil
+}
+
+// shorten drops the beginning.
+func (l *logFile) shorten() error {
+	content := make([]byte, min(l.size, keepOnDisk))
+	n, err := l.f.ReadAt(content, l.size-int64(len(content)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	content = content[:n]
+	if i := bytes.IndexByte(content, '\n'); i >= 0 {
+		content = content[i+1:] // whole lines
+	}
+	l.cut = true
+	return l.replace(content)
+}
+
+func (l *logFile) close() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f != nil {
+		_ = l.f.Close()
+		l.f = nil
+	}
+	return l.cut
+}
+
+func (l *logFile) tail(lines *int64) (string, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.f
+	if f == nil {
+		var err error
+		f, err = l.dir.OpenFile(l.name, unix.O_RDONLY, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return "", l.cut, nil
+		}
+		if err != nil {
+			return "", false, err
+		}
+		defer f.Close()
+	}
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return "", false, errors.Join(err, errors.New("it is no regular file"))
+	}
+	text, more, err := tail(f, st.Size(), lines)
+	return text, more || l.cut, err
+}
+
+// tail reads the last lines, and reports whether there was more.
+func tail(r io.ReaderAt, size int64, lines *int64) (string, bool, error) {
+	if lines != nil && *lines == 0 {
+		return "", size > 0, nil
+	}
+	start, limit := size, max(0, size-maxLogRead)
+	var text []byte
+	for start > limit {
+		step := min(64<<10, start-limit)
+		if lines == nil {
+			step = start - limit
+		}
+		chunk := make([]byte, step)
+		n, err := r.ReadAt(chunk, start-step)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", false, err
+		}
+		start -= step
+		text = append(chunk[:n], text...)
+		if lines != nil && int64(bytes.Count(text, []byte{'\n'})) > *lines {
+			break
+		}
+	}
+	kept := fitting(text)
+	if lines != nil {
+		kept = lastLines(kept, *lines)
+	}
+	return string(kept), start > 0 || len(kept) < len(text), nil
+}
+
+// lastLines returns the last n lines, of which the very last may have no end.
+func lastLines(text []byte, n int64) []byte {
+	end := len(bytes.TrimSuffix(text, []byte{'\n'}))
+	for ; n > 0; n-- {
+		if end = bytes.LastIndexByte(text[:end], '\n'); end < 0 {
+			return text
+		}
+	}
+	return text[end+1:]
+}
+
+// fitting returns the end of a text that has room in an answer.
+func fitting(text []byte) []byte {
+	room := maxLogAnswer
+	at := len(text)
+	for at > 0 {
+		c, n := utf8.DecodeLastRune(text[:at])
+		cost := n
+		switch {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			cost = 2
+		case c < ' ', c == '<', c == '>', c == '&', c == 0x7f, c == utf8.RuneError, c == 0x2028, c == 0x2029:
+			cost = 6 // \uXXXX
+		}
+		if room -= cost; room < 0 {
+			break
+		}
+		at -= n
+	}
+	return text[at:]
+}

@@ -1,0 +1,308 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// Bounds of what is kept of a session's output, in bytes.
+const (
+	defaultOutput = 1 << 20
+	// maxLate is of what background jobs print between two commands.
+	maxLate = 64 << 10
+)
+
+// The streams of a session, as indexes.
+const (
+	stdoutStream = iota
+	stderrStream
+)
+
+var streamNames = [2]string{"stdout", "stderr"}
+
+// record keeps the beginning of two streams in the order in which they came,
+// within bounds of lines and bytes, and counts all of them.
+type record struct {
+	maxLines, maxBytes int64 // no bound of lines is 0
+	maxTail            int64 // of what the bounds have cut
+	base64             bool
+
+	kept       int64
+	totalLines int64
+	total      [2]int64
+	inLine     [2]bool
+	drop       [2]bool // the rest of the line
+	byLines    bool
+	byBytes    bool
+	chunks     []recorded
+	tail       recordTail
+	matches    wire.RedactCounts // of rules; complete with the record
+	blocked    string            // the rule that ended it
+}
+
+type recorded struct {
+	stream int
+	data   []byte
+}
+
+// write takes what one stream has printed.
+func (r *record) write(stream int, p []byte) {
+	for len(p) > 0 {
+		if !r.inLine[stream] {
+			r.inLine[stream] = true
+			r.totalLines++
+			if r.drop[stream] = r.maxLines > 0 && r.totalLines > r.maxLines; r.drop[stream] {
+				r.byLines = true
+			}
+		}
+		line := p
+		if i := bytes.IndexByte(p, '\n'); i >= 0 {
+			line, r.inLine[stream] = p[:i+1], false
+		}
+		if r.drop[stream] {
+			r.tail.add(stream, line, r.maxTail)
+		} else {
+			r.keep(stream, line)
+		}
+		p = p[len(line):]
+	}
+}
+
+// keep keeps what there is room for, and no part of a character.
+func (r *record) keep(stream int, p []byte) {
+	if room := r.maxBytes - r.kept; r.byBytes || int64(len(p)) > room {
+		if r.byBytes || room < 0 {
+			r.tail.add(stream, p, r.maxTail)
+			return
+		}
+		r.byBytes = true
+		whole := p
+		if p = p[:room]; !r.base64 {
+			p = core.TrimPartialEnd(p)
+		}
+		defer r.tail.add(stream, whole[len(p):], r.maxTail)
+	}
+	if len(p) == 0 {
+		return
+	}
+	r.kept += int64(len(p))
+	last := len(r.chunks) - 1
+	if len(r.chunks) >= wire.MaxSessionChunks { // each stream goes on in its last piece
+		for last > 0 && r.chunks[last].stream != stream {
+			last--
+		}
+	}
+	if last < 0 || r.chunks[last].stream != stream && len(r.chunks) < wire.MaxSessionChunks {
+		r.chunks = append(r.chunks, recorded{stream: stream})
+		last = len(r.chunks) - 1
+	}
+	r.chunks[last].data = append(r.chunks[last].data, p...)
+}
+
+// output returns what was kept, as it crosses the wire.
+func (r *record) output() []wire.SessionChunk {
+	chunks := r.chunks
+	if r.blocked != "" { // what was printed before the match is not told either
+		chunks = []recorded{{stream: stdoutStream, data: []byte(redact.BlockedText(r.blocked))}}
+	}
+	return r.encoded(chunks)
+}
+
+// end returns the tail, as it crosses the wire, and how much is missing before it.
+func (r *record) end() (list []wire.SessionChunk, omitted int64) {
+	if r.blocked != "" {
+		return nil, 0
+	}
+	r.tail.trim(r.maxTail, !r.base64)
+	return r.encoded(r.tail.chunks), r.tail.dropped
+}
+
+func (r *record) encoded(chunks []recorded) []wire.SessionChunk {
+	list := make([]wire.SessionChunk, 0, len(chunks))
+	for _, c := range chunks {
+		text := string(c.data)
+		if r.base64 {
+			text = base64.StdEncoding.EncodeToString(c.data)
+		}
+		list = append(list, wire.SessionChunk{Stream: streamNames[c.stream], Data: text})
+	}
+	return list
+}
+
+// text returns what was kept of both streams, for people.
+func (r *record) text() string {
+	if r.blocked != "" {
+		return redact.BlockedText(r.blocked)
+	}
+	var b strings.Builder
+	for _, c := range r.chunks {
+		b.Write(c.data)
+	}
+	return b.String()
+}
+
+// shellOutput is where a session's output goes: to the record of the command
+// that runs, or to that of what comes between two.
+type shellOutput struct {
+	redactor *core.Redactor
+
+	mu       sync.Mutex
+	rec      *record
+	writers  [2]*cleaning
+	newlines int // so many pieces of standard error that are a line feed are the shell's own
+}
+
+// recordWriter is one stream of a record.
+type recordWriter struct {
+	rec    *record
+	stream int
+}
+
+func (w recordWriter) Write(p []byte) (int, error) {
+	w.rec.write(w.stream, p)
+	return len(p), nil
+}
+
+// begin starts another record and gives the one before, complete.
+func (o *shellOutput) begin(next *record) *record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.rec
+	for _, w := range o.writers {
+		if w != nil {
+			_ = w.Close()
+			w.tell(before)
+		}
+	}
+	o.rec = next
+	for stream := range o.writers {
+		var w io.Writer = recordWriter{next, stream}
+		var text *core.Decoder
+		if !next.base64 {
+			text = &core.Decoder{Dst: w}
+			w = text
+		}
+		o.writers[stream] = &cleaning{HidingWriter: o.redactor.Writer(w), text: text}
+	}
+	return before
+}
+
+// cleaning hides secrets in a stream, and makes it text.
+type cleaning struct {
+	*core.HidingWriter
+	text *core.Decoder // nil where bytes stay as they are
+}
+
+// Close lets go of what was held back.
+func (c *cleaning) Close() error {
+	err := c.HidingWriter.Close()
+	if c.text != nil {
+		_ = c.text.Close()
+	}
+	return err
+}
+
+// tell has a record know what rules did to a stream of it.
+func (c *cleaning) tell(rec *record) {
+	if c.Writer.Matches() == 0 {
+		return
+	}
+	if rec.matches == nil {
+		rec.matches = wire.RedactCounts{}
+	}
+	c.Writer.Counts(rec.matches)
+	rec.blocked = cmp.Or(rec.blocked, c.Writer.Blocked())
+}
+
+// take takes what one stream has printed.
+func (o *shellOutput) take(stream int, p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.newlines > 0 && stream == stderrStream && len(p) > 0 && p[0] == '\n' {
+		o.newlines--
+		p = p[1:]
+	}
+	o.rec.total[stream] += int64(len(p))
+	_, _ = o.writers[stream].Write(p)
+}
+
+// expectNewline drops the line feed with which a shell answers an interrupt.
+func (o *shellOutput) expectNewline() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.newlines++
+}
+
+// expectNone drops nothing from now on.
+func (o *shellOutput) expectNone() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.newlines = 0
+}
+
+// newRecord returns an empty record with the bounds of a command.
+func newRecord(lines, size, tail int64, encoding string) *record {
+	return &record{maxLines: lines, maxBytes: size, maxTail: tail, base64: encoding == "base64"}
+}
+
+func lateRecord() *record { return &record{maxBytes: maxLate} }
+
+// recordTail keeps the end of what a record's bounds have cut, and counts the rest.
+type recordTail struct {
+	chunks  []recorded
+	size    int64
+	dropped int64
+}
+
+// add takes what was cut. Twice the bound is let grow before what is before the
+// end is dropped.
+func (t *recordTail) add(stream int, p []byte, most int64) {
+	last := len(t.chunks) - 1
+	switch {
+	case most == 0 || len(p) == 0:
+		t.dropped += int64(len(p))
+		return
+	case last < 0 || t.chunks[last].stream != stream:
+		t.chunks = append(t.chunks, recorded{stream: stream})
+		last++
+	}
+	t.chunks[last].data = append(t.chunks[last].data, p...)
+	t.size += int64(len(p))
+	if t.size > 2*most || len(t.chunks) > 2*wire.MaxSessionChunks {
+		t.trim(most, false)
+	}
+}
+
+// trim drops what is more than the bounds allow, and for text the rest of a
+// character that was cut.
+func (t *recordTail) trim(most int64, text bool) {
+	first := max(0, len(t.chunks)-wire.MaxSessionChunks)
+	for i := range first {
+		t.drop(i, len(t.chunks[i].data))
+	}
+	for t.size > most {
+		n := min(t.size-most, int64(len(t.chunks[first].data)))
+		t.drop(first, int(n))
+		if len(t.chunks[first].data) == 0 {
+			first++
+		}
+	}
+	for text && t.dropped > 0 && first < len(t.chunks) && len(t.chunks[first].data) > 0 && t.chunks[first].data[0]&0xc0 == 0x80 {
+		t.drop(first, 1)
+	}
+	t.chunks = t.chunks[first:]
+}
+
+func (t *recordTail) drop(i, n int) {
+	t.chunks[i].data = t.chunks[i].data[n:]
+	t.size -= int64(n)
+	t.dropped += int64(n)
+}

@@ -1,0 +1,236 @@
+package session
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A session's shell reads lines from its descriptor 0, which is the agent's
+// alone: each command runs with another standard input, and what the shell
+// keeps of its own meanwhile is closed in every program that it executes. It is
+// told that it is interactive, because only such a shell survives an interrupt,
+// a syntax error and a variable that is not set with all its state.
+//
+// One line hands a command over, and is read as a whole before the command
+// begins, so that a command which reads the shell's input swallows nothing. Its
+// second half reports over another private descriptor, with a word that no
+// output can guess. Of the shell's own nothing else is used: no function, no alias,
+// in bash one variable, which is gone before the command begins, and no word that
+// a function can take the place of without being found out.
+
+// Descriptors that a shell is started with, and how many there are.
+const (
+	givenInput = iota
+	_
+	_
+	givenStdin
+	givenReport
+	givenTell
+	givenText
+	givenFDs
+)
+
+// Descriptors in the shell. Other shells than bash know those of one digit only.
+const (
+	shellTempFD   = "39"
+	shellStdinFD  = "40" // a memory file with the command's standard input
+	shellTextFD   = "41" // one with bashText
+	shellTellFD   = "42" // one with bashTell
+	shellReportFD = "43"
+
+	otherStdinFD  = "8"
+	otherReportFD = "9"
+)
+
+// carried is what of a shell's state the lines between two commands would
+// disturb, and so is taken out and put back.
+type carried struct {
+	status int    // of the last command
+	flags  string // of these, v and x
+	set    string // commands that set bash's traps DEBUG, ERR and RETURN
+	exec   bool   // bash: a function has the name exec
+	traps  bool   // bash: there may be traps
+}
+
+// withWord puts a report's word where a line has an at sign.
+func withWord(line, word string) string { return strings.ReplaceAll(line, "@", word) }
+
+// bootLine puts the private descriptors in their places, and tells whether
+// the shell is bash.
+func bootLine(word string) string {
+	const closing = " 3<&- 4<&- 5<&- 6<&-; " // what it was given
+	return withWord(`PS1= PS2=; case ${BASH_VERSION-} in `+
+		`?*) \set +o history; \unset HISTFILE; \exec `+shellStdinFD+`<&3 `+shellReportFD+`>&4 `+shellTellFD+`<&5 `+shellTextFD+`<&6`+closing+
+		`\printf '\n@ 0 bash\n\n\n@.\n' >&`+shellReportFD+`;; `+
+		`*) \exec `+otherStdinFD+`<&3 `+otherReportFD+`>&4`+closing+`\printf '\n@ 0 other\n\n\n@.\n' >&`+otherReportFD+`;; esac; \unset MAILCHECK`+"\n", word)
+}
+
+// bashText has bash do what the line has put into a variable, which is another
+// text each time, as the content of a file: there return is allowed.
+const bashText = `\builtin eval "$__paddock"` + "\n"
+
+const bashForget = `\builtin unset __paddock; `
+
+// bashLine runs a command and reports. Each redirection here is the copy of a
+// high descriptor, and so bash saves what was there above that, out of the way of
+// a command's own.
+func bashLine(command, word string, c carried, stdin bool) string {
+	const (
+		aside  = " " + shellStdinFD + "<&" + shellTextFD + " " + shellTellFD + "<&" + shellTextFD + " " + shellTextFD + "<&" + shellReportFD
+		gone   = " " + shellStdinFD + "<&- " + shellTextFD + "<&- " + shellTellFD + "<&- " + shellReportFD + ">&-; "
+		report = `\builtin . /proc/self/fd/` + shellTellFD + ` @ "$?" "$-" >&` + shellReportFD + " 2>&" + shellReportFD + "\n"
+	)
+	open, input, from := "", shellTextFD, "0</dev/null"
+	if stdin {
+		open, input, from = " "+shellTempFD+"</proc/self/fd/"+shellStdinFD, shellTempFD, shellTempFD+"<&-"
+	}
+	closing := `\exec ` + from + gone
+	if c.exec { // only the POSIX mode finds the builtin before the function
+		closing = `POSIXLY_CORRECT=1; ` + closing + `\unset POSIXLY_CORRECT; `
+	}
+	line := `__paddock=` + singleQuoted(bashForget+closing+resume(c)+command) + `; \builtin . /proc/self/fd/` + shellTextFD + ` ` +
+		shellReportFD + `>&` + shellTextFD + open + aside + ` 0<&` + input + `; `
+	if c.traps {
+		return line + bashReport(word)
+	}
+	return line + withWord(report, word)
+}
+
+// singleQuoted makes a text one word of a shell's.
+func singleQuoted(text string) string { return `'` + strings.ReplaceAll(text, "'", `'\''`) + `'` }
+
+// bashTell has bash tell its state, as the content of a file that it is given a
+// word, its status and its flags with: in one piece, since each wakes the agent.
+const bashTell = bashQuiet + `\builtin printf '\n%s %s %s\n%s\n\n%s.\n' "$1" "$2" "$3" "${PWD-}" "$1"; ` + bashForget + bashEnd + "\n"
+
+// The end is a syntax error: bash 5.2 writes beside its memory when it reads on
+// after a file that ended within $(, and an error sets its parser right.
+const (
+	bashQuiet = `\builtin declare -F exec || \builtin :; \builtin set +vx; `
+	bashEnd   = `PS1= PS2=; [[ $- == *e* ]] || \builtin eval \) 2>&-; `
+)
+
+// bashReport returns a line that reports, and takes out traps: those can only be
+// seen there.
+func bashReport(word string) string {
+	return withWord(`{ \builtin printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
+		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n@.\n'; `+bashForget+bashEnd+`} >&`+shellReportFD+` 2>&`+shellReportFD+"\n", word)
+}
+
+// mayTrap reports whether a command may set traps, also by another that it reads.
+func mayTrap(command string) bool { return trapping.MatchString(command) }
+
+var trapping = regexp.MustCompile(`trap|source|(^|[\s;&|({])\.\s`)
+
+// bashRescue removes a function that has taken the place of the word on which
+// all others rest.
+const bashRescue = `POSIXLY_CORRECT=1; \unset -f builtin; \unset POSIXLY_CORRECT; `
+
+// otherLine runs a command in a POSIX shell, and reports.
+func otherLine(command, word string, c carried, stdin bool) string {
+	from := "/dev/null"
+	if stdin {
+		from = "/proc/self/fd/" + otherStdinFD
+	}
+	return `\eval ` + singleQuoted(" "+resume(c)+command) + ` <` + from + withWord(` `+otherStdinFD+`<&- `+otherReportFD+`>&-; `+
+		`{ \command \printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \set +vx; \command \printf '\n@.\n'; PS1= PS2=; } >&`+otherReportFD+` 2>&`+otherReportFD+"\n", word)
+}
+
+// otherReport reports by an error message, which needs no word that could be
+// another's, and after which the shell reads its next line.
+func otherReport(word string) string {
+	return withWord("{ \\: \"${__paddock_@?\n@ $? $-\n${PWD-}\n\n@.\n}\"; } 2>&"+otherReportFD+"\n", word)
+}
+
+// resume puts back what the last report took out. With options that make each
+// failure matter, the status is left as it is.
+func resume(c carried) string {
+	options := ""
+	for _, f := range "vx" {
+		if strings.ContainsRune(c.flags, f) {
+			options += string(f)
+		}
+	}
+	if options != "" {
+		options = `\set -` + options + `; `
+	}
+	status := ""
+	if c.status != 0 && !strings.ContainsRune(c.flags, 'e') && c.set == "" {
+		status = `\return ` + strconv.Itoa(c.status) + `; `
+	}
+	switch {
+	case options == "" && status == "":
+		return c.set
+	case status == "":
+		return `{ ` + options + `} 2>/dev/null; ` + c.set
+	}
+	return `__paddock() { \unset -f __paddock; ` + options + status + `}; { __paddock; } 2>/dev/null; `
+}
+
+// shellReport is what the shell has said about itself.
+type shellReport struct {
+	word string
+	cwd  string
+	carried
+}
+
+// parseReport finds the report with a word in what was written so far. Around
+// it there may be anything: what traps print, and traces.
+func parseReport(written []byte, word string) (r shellReport, ok bool) {
+	_, rest, ok := bytes.Cut(written, []byte("\n"+word+" "))
+	if !ok {
+		return r, false
+	}
+	text, _, ok := bytes.Cut(rest, []byte("\n"+word+"."))
+	if !ok {
+		return r, false
+	}
+	head, body, _ := strings.Cut(string(text), "\n")
+	status, flags, _ := strings.Cut(head, " ")
+	r.word, r.flags = word, flags
+	r.status, _ = strconv.Atoi(status)
+	r.cwd, body, _ = strings.Cut(body, "\n")
+	r.set = parseTraps(body)
+	r.exec = bytes.Contains(written, []byte("\nexec\n")) || bytes.HasPrefix(written, []byte("exec\n"))
+	return r, true
+}
+
+// maxTraps bounds what is put back before each command, in bytes.
+const maxTraps = 64 << 10
+
+// parseTraps reads what trap -p has printed, among what traps print themselves.
+func parseTraps(text string) (traps string) {
+	rest := "\n" + text
+	for len(traps) <= maxTraps {
+		_, after, ok := strings.Cut(rest, "\ntrap -- '")
+		if !ok {
+			return traps
+		}
+		end := quotedEnd(after)
+		signal, _, _ := strings.Cut(after[end:], "\n")
+		switch set := "\\builtin trap -- '" + after[:end] + signal + "\n"; signal {
+		case " DEBUG": // the last, since it would fire for the others
+			traps += set
+		case " ERR", " RETURN":
+			traps = set + traps
+		}
+		rest = after[end:]
+	}
+	return ""
+}
+
+// quotedEnd returns where a word ends that began with a single quote, before text.
+func quotedEnd(text string) int {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\'' {
+			continue
+		}
+		if !strings.HasPrefix(text[i:], `'\''`) {
+			return i + 1
+		}
+		i += len(`'\''`) - 1
+	}
+	return len(text)
+}

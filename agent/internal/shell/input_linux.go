@@ -1,0 +1,82 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/paddock-dev/paddock/wire"
+)
+
+// maxTyped is how much input may wait for a shell that does not read, in bytes.
+const maxTyped = 1 << 20
+
+// ptyInput types into a terminal. It takes input at once and whole, or not at
+// all, so that a shell which does not read holds nobody up.
+type ptyInput struct {
+	terminal *os.File
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	queue  []byte
+	busy   int // bytes that are being written
+	closed bool
+}
+
+var errNoTerminal = errors.New("the terminal is closed")
+
+func newPTYInput(terminal *os.File) *ptyInput {
+	t := &ptyInput{terminal: terminal}
+	t.wake = sync.NewCond(&t.mu)
+	go t.run()
+	return t
+}
+
+// put takes input. It fails with errNoTerminal, or where too much waits.
+func (t *ptyInput) put(p []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waiting := len(t.queue) + t.busy
+	switch {
+	case t.closed:
+		return errNoTerminal
+	case len(p) > maxTyped:
+		return &wire.Error{Code: wire.CodeTooLarge, Object: "input", Message: fmt.Sprintf("failed to write shell input: it has more than %d bytes", maxTyped)}
+	case waiting+len(p) > maxTyped:
+		return &wire.Error{Code: wire.CodeBusy, Object: "input", Message: fmt.Sprintf("failed to write shell input: the shell does not read, and %d bytes wait already", waiting),
+			Hint: "nothing of it was taken; try again when the shell has read"}
+	}
+	t.queue = append(t.queue, p...)
+	t.wake.Signal()
+	return nil
+}
+
+// run types until the terminal is closed.
+func (t *ptyInput) run() {
+	for {
+		t.mu.Lock()
+		t.busy = 0
+		for len(t.queue) == 0 && !t.closed {
+			t.wake.Wait()
+		}
+		p := t.queue
+		t.queue, t.busy = nil, len(p)
+		done := t.closed
+		t.mu.Unlock()
+		if done {
+			return
+		}
+		if _, err := t.terminal.Write(p); err != nil {
+			t.close()
+		}
+	}
+}
+
+// close ends the typing; what still waits is lost with its shell.
+func (t *ptyInput) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.wake.Signal()
+}

@@ -1,0 +1,320 @@
+package spawn
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/internal/clone"
+)
+
+// orphanGrace is how long an agent without walls waits for orphans that
+// do not tell whose they are, while they may be of the tree in question.
+const orphanGrace = 100 * time.Millisecond
+
+// treeIndex finds the trees of commands where no walls stand. The agent is their
+// subreaper, which is what the search rests on: a process whose parent ends
+// becomes the child of an ancestor, never of a stranger, so whatever is left
+// of a tree hangs below a child of the agent. Three kinds of children there
+// are: commands, known by their pids; orphans of one tree, each with
+// everything below it; and those that this agent cannot attribute.
+//
+// A tree is dead once the agent has no child that is, or may be, of it. That
+// is proof, because no child can leave unseen: only the reaper frees one, and
+// it stands still meanwhile.
+//
+// It is no proof against a process with the privilege to have itself adopted
+// elsewhere, by entering a pid namespace of others (setns), or to raise the
+// limits that tag it; nor against one that asks another program on the
+// machine to start something. Walls are for that.
+type treeIndex struct {
+	reaper    *Reaper
+	proc      int
+	spawner   int  // the thread that clones, and so has the commands as children
+	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
+	tag       rlimitTag
+	open      []*processTree // by age; the reaper's lock guards it
+}
+
+// processTree holds what a command's tree is known by.
+type processTree struct {
+	index  *treeIndex
+	all    bool   // every descendant of the agent
+	pid    int    // of the command, which also is the number of its session
+	ino    uint64 // of its UTS namespace, 0 where it has none of its own
+	number uint64 // of its tag, 0 where it has none
+	born   uint64 // not after the command, in clock ticks since boot
+	proved bool   // the last look found none of it
+	ended  bool   // nobody asks for it any more, and some of it may live on
+}
+
+// newTreeIndex returns the index of a process that has started nothing yet. Children that it
+// has all the same are no business of the agent, which only buries them.
+func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
+	x := &treeIndex{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, tag: newRlimitTag()}
+	pids, err := x.ownChildren()
+	for _, pid := range pids {
+		x.strangers = true
+		r.procs[pid] = &Process{PID: pid, Done: make(chan struct{})}
+	}
+	return x, err
+}
+
+// close gives up a tree. What may live on stays known, so that it is not
+// taken for another's.
+func (t *processTree) close() {
+	x := t.index
+	x.reaper.mu.Lock()
+	defer x.reaper.mu.Unlock()
+	t.ended = true
+	x.forget(func(o *processTree) bool { return o == t && t.proved })
+}
+
+// forget drops ended trees. The reaper's lock is held.
+func (x *treeIndex) forget(gone func(*processTree) bool) {
+	kept := x.open[:0]
+	for _, t := range x.open {
+		if !t.ended || !gone(t) {
+			kept = append(kept, t)
+		}
+	}
+	clear(x.open[len(kept):])
+	x.open = kept
+}
+
+// members lists the living processes of a tree, and how many there are of
+// which any might belong to it. It is none of both only where that is proved;
+// a list that is not empty may miss what was born meanwhile.
+func (x *treeIndex) members(t *processTree) (found []Member, unknown int, err error) {
+	deadline := time.Now().Add(orphanGrace)
+	for {
+		found, unknown, err = x.children(t)
+		if err != nil || len(found) > 0 || unknown == 0 || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(time.Millisecond) // most that tell nothing are about to end, or to begin
+	}
+	for i := 0; i < len(found); i++ { // it grows
+		found = append(found, x.below(found[i])...)
+	}
+	return found, unknown, err
+}
+
+// children returns the agent's own children that are of a tree.
+func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err error) {
+	x.reaper.mu.Lock()
+	defer x.reaper.mu.Unlock()
+	t.proved = false
+	orphans, alone, err := x.orphans(t)
+	if err != nil {
+		return nil, 0, err
+	}
+	if x.leads(t) {
+		orphans = append(orphans, stat{pid: t.pid, session: t.pid})
+	}
+	known := map[*processTree]bool{}
+	for _, o := range orphans {
+		owner, doubt := x.attribute(o)
+		for _, c := range append(doubt, owner) {
+			known[c] = true
+		}
+		switch {
+		case t.all, owner == t:
+			pidfd, err := unix.PidfdOpen(o.pid, 0)
+			if err != nil {
+				unknown++ // it cannot have gone
+				continue
+			}
+			found = append(found, Member{o.pid, pidfd})
+		case slices.Contains(doubt, t):
+			unknown++
+		}
+	}
+	x.forget(func(o *processTree) bool { return alone || !known[o] })
+	t.proved = len(found) == 0 && unknown == 0
+	return found, unknown, nil
+}
+
+// orphans returns the agent's children that are no commands or, for the tree
+// of all, commands too; alone says that there is no child at all. The dead are
+// buried first, and none is twice: so what is left lives, or is the leader of
+// threads that do.
+func (x *treeIndex) orphans(t *processTree) (found []stat, alone bool, err error) {
+	for range 3 {
+		if x.reaper.buryAll() {
+			return nil, true, nil
+		}
+		pids, err := x.ownChildren()
+		if err != nil {
+			return nil, false, err
+		}
+		found = found[:0]
+		dead := false
+		for _, pid := range pids {
+			if p := x.reaper.procs[pid]; p != nil && (!t.all || p.Mark.tree == nil) {
+				continue
+			}
+			s, err := readStat(x.proc, pid)
+			if err != nil {
+				return nil, false, err
+			}
+			dead = dead || s.state == 'Z'
+			found = append(found, s)
+		}
+		if !dead {
+			break
+		}
+	}
+	return found, false, nil
+}
+
+// ownChildren lists the agent's children. Orphans go to its first thread.
+// Commands, and what they make with CLONE_PARENT, are the spawner's; no other
+// thread makes any.
+func (x *treeIndex) ownChildren() ([]int, error) {
+	own := strconv.Itoa(os.Getpid()) + "/task/"
+	pids, err := readChildren(x.proc, own+strconv.Itoa(os.Getpid()))
+	if errors.Is(err, unix.ENOENT) {
+		return x.childrenByScan(os.Getpid())
+	}
+	if err != nil || x.spawner == os.Getpid() {
+		return pids, err
+	}
+	more, err := readChildren(x.proc, own+strconv.Itoa(x.spawner))
+	return append(pids, more...), err
+}
+
+// below returns the children of a member, each pinned while it certainly was one.
+func (x *treeIndex) below(parent Member) (found []Member) {
+	for _, pid := range x.childrenOf(parent.PID) {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // gone meanwhile; what it left is found in the next round
+		}
+		// Numbers are used again. Whoever lives after the look had its number
+		// during the look as well.
+		s, err := readStat(x.proc, pid)
+		if err != nil || s.ppid != parent.PID || !lives(pidfd) || !lives(parent.PIDFD) {
+			unix.Close(pidfd)
+			continue
+		}
+		found = append(found, Member{pid, pidfd})
+	}
+	return found
+}
+
+func (x *treeIndex) childrenOf(pid int) (found []int) {
+	tids, _ := listNumbers(x.proc, strconv.Itoa(pid)+"/task")
+	for _, tid := range tids {
+		pids, err := readChildren(x.proc, strconv.Itoa(pid)+"/task/"+strconv.Itoa(tid))
+		if errors.Is(err, unix.ENOENT) {
+			if found, err = x.childrenByScan(pid); err == nil {
+				return found
+			}
+		}
+		found = append(found, pids...)
+	}
+	return found
+}
+
+// childrenByScan finds children where the kernel has no lists of them.
+func (x *treeIndex) childrenByScan(parent int) (found []int, err error) {
+	pids, err := listNumbers(x.proc, ".")
+	for _, pid := range pids {
+		if s, err := readStat(x.proc, pid); err == nil && s.ppid == parent {
+			found = append(found, pid)
+		}
+	}
+	return found, err
+}
+
+func lives(pidfd int) bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
+
+// begin returns the tree of a command that is about to be cloned.
+func (x *treeIndex) begin(ino uint64, c *clone.Command, number uint64) *processTree {
+	t := &processTree{index: x, ino: ino, born: ticksSinceBoot()}
+	if x.tag.put(c, number) {
+		t.number = number
+	}
+	return t
+}
+
+// attribute returns whose an orphan is, whose end it must not outlive, and of
+// which other trees it may be all the same: while it lives, none of those is
+// proved to be dead. Whatever a process can choose by itself proves nothing.
+func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {
+	if t := ofSession(x.open, o); t != nil && x.leads(t) {
+		return t, nil // the number is in use: no other's
+	}
+	may, sure := x.candidates(o)
+	owner = ofSession(may, o)
+	if owner == nil && len(may) == 1 && (sure || !x.strangers) {
+		owner = may[0] // nobody else was there to make it
+	}
+	named := x.named(o.pid)
+	switch {
+	case owner == nil && x.tag.locks == 0 && named != nil:
+		return named, nil // there is nothing surer
+	case owner == nil:
+		return named, may
+	case named != nil && named != owner:
+		doubt = append(doubt, named) // one of the two is forged
+	}
+	return owner, doubt
+}
+
+// candidates returns the trees that an orphan may be of, by its birth and its
+// tag; sure reports that the tag was read.
+func (x *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
+	first, last, sure := x.tag.read(x.proc, o.pid)
+	var older []*processTree
+	for _, t := range x.open {
+		if t.born > o.born {
+			continue
+		}
+		older = append(older, t)
+		if t.number == 0 || first <= t.number && t.number <= last {
+			may = append(may, t)
+		}
+	}
+	if !sure || len(may) == 0 { // the tag says nothing, or what cannot be
+		return older, false
+	}
+	return may, true
+}
+
+// ofSession finds the one whose command has made the orphan's session or
+// group. The young come first: numbers of the dead are used again.
+func ofSession(may []*processTree, o stat) *processTree {
+	for i := len(may) - 1; i >= 0; i-- {
+		if t := may[i]; t.pid == o.session || t.pid == o.group {
+			return t
+		}
+	}
+	return nil
+}
+
+// leads reports whether the command of a tree still runs.
+func (x *treeIndex) leads(t *processTree) bool {
+	p := x.reaper.procs[t.pid]
+	return p != nil && p.Mark.tree == t
+}
+
+// named returns the tree whose namespace a process is in. It takes privilege
+// to leave that, or to enter another's.
+func (x *treeIndex) named(pid int) *processTree {
+	ino, err := namespaceOf(x.proc, strconv.Itoa(pid))
+	if err != nil {
+		return nil
+	}
+	for i := len(x.open) - 1; i >= 0; i-- {
+		if t := x.open[i]; t.ino != 0 && t.ino == ino {
+			return t
+		}
+	}
+	return nil
+}
