@@ -18,7 +18,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/paddock-dev/paddock/internal/ignore"
+	"github.com/paddock-dev/paddock/internal/search/ignore"
 )
 
 // Dir is a directory of the tree. Its methods never follow a link.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/paddock-dev/paddock/internal/ignore"
+	"github.com/paddock-dev/paddock/internal/search/ignore"
 )
 
 const (

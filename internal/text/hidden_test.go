@@ -3,8 +3,6 @@ package text
 import (
 	"strings"
 	"testing"
-
-	"github.com/paddock-dev/paddock/internal/patch"
 )
 
 // FuzzReveal: what is shown of a line means that line, and nothing that a terminal obeys.
@@ -48,22 +46,6 @@ func TestUnreveal(t *testing.T) {
 	for _, r := range "👨\u200d👩 ❤\ufe0f می\u200cروم 葛\U0001f3fb e\u0301" { // is seen, or changes what is
 		if hides(r) {
 			t.Errorf("%U is shown by number", r)
-		}
-	}
-}
-
-// TestRevealDiff: a diff shows all that was changed.
-func TestRevealDiff(t *testing.T) {
-	for name, tt := range map[string]struct{ before, after, want string }{
-		"a colour":            {"\x1b[31m\n", "\x1b[32m\n", "-⟦U+001B⟧[31m\n+⟦U+001B⟧[32m\n"},
-		"a return inside":     {"3\n", "3\r3\n", "-3\n+3⟦U+000D⟧3\n"},
-		"ends of lines":       {"a\n", "a\r\n", "-a\n+a⟦U+000D⟧\n"},
-		"all lines end so":    {"a\r\nb\r\n", "a\r\nc\r\n", " a\r\n-b\r\n+c\r\n"},
-		"all but the last":    {"a\r\nb", "c\r\nb", "-a\r\n+c\r\n b\n\\ No newline at end of file\n"},
-		"a text that has one": {"⟦U+001B⟧\n", "\x1b\n", "-⟦U+27E6⟧U+001B⟧\n+⟦U+001B⟧\n"},
-	} {
-		if got := RevealDiff(patch.Diff([]byte(tt.before), []byte(tt.after))); !strings.HasSuffix(got, "@@\n"+tt.want) {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }

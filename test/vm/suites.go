@@ -24,7 +24,7 @@ var machines = [][]suite{
 		{pkg: "cgroup"},
 		{pkg: "test/limits"},
 		{pkg: "confine", skip: "TestCallNumbers"}, // it reads a module of go
-		{pkg: "internal/beneath", later: everything},
+		{pkg: "agent/internal/beneath", later: everything},
 		{pkg: "internal/clone", later: everything},
 	},
 	{

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paddock-dev/paddock/internal/beneath"
+	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/confine"
-	"github.com/paddock-dev/paddock/internal/beneath"
 )
 
 // StateDir is a directory for the state of shells or services, which only the

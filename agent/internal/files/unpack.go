@@ -14,8 +14,8 @@ import (
 
 	"github.com/ulikunitz/xz"
 
+	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
-	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/wire"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
-	"github.com/paddock-dev/paddock/internal/beneath"
 )
 
 // Bounds of one stream's log, in bytes. A log holds up to twice of what it

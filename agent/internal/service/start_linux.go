@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
-	"github.com/paddock-dev/paddock/internal/beneath"
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/wire"
 )

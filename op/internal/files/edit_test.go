@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
+	"github.com/paddock-dev/paddock/op/internal/patch"
 )
 
 // withHint returns an error's text and its hint.
@@ -109,5 +111,21 @@ func TestEditIsBounded(t *testing.T) {
 	in.Edits[0] = FileEdit{Old: "a", New: strings.Repeat("b", 1000), All: true}
 	if _, _, err := in.apply([]byte(strings.Repeat("a", 100_000)), false); err == nil || !strings.Contains(fmt.Sprint(err), "it would have more than") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRevealDiff: a diff shows all that was changed.
+func TestRevealDiff(t *testing.T) {
+	for name, tt := range map[string]struct{ before, after, want string }{
+		"a colour":            {"\x1b[31m\n", "\x1b[32m\n", "-⟦U+001B⟧[31m\n+⟦U+001B⟧[32m\n"},
+		"a return inside":     {"3\n", "3\r3\n", "-3\n+3⟦U+000D⟧3\n"},
+		"ends of lines":       {"a\n", "a\r\n", "-a\n+a⟦U+000D⟧\n"},
+		"all lines end so":    {"a\r\nb\r\n", "a\r\nc\r\n", " a\r\n-b\r\n+c\r\n"},
+		"all but the last":    {"a\r\nb", "c\r\nb", "-a\r\n+c\r\n b\n\\ No newline at end of file\n"},
+		"a text that has one": {"⟦U+001B⟧\n", "\x1b\n", "-⟦U+27E6⟧U+001B⟧\n+⟦U+001B⟧\n"},
+	} {
+		if got := text.RevealDiff(patch.Diff([]byte(tt.before), []byte(tt.after))); !strings.HasSuffix(got, "@@\n"+tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
 	}
 }

@@ -13,18 +13,18 @@ var Walks = []Walk{
 			"policy.Limits", "cgroup.Limits", "cgroup.setting",
 		},
 		Within: []string{"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "backend.Request", "backend/linux.builder"},
-		Ends:   []string{"cmd/internal/cli.Input.words", "policy.FieldError.Value"}, // for errors
+		Ends:   []string{"cmd/internal/cli.Input.Words", "policy.FieldError.Value"}, // for errors
 		Beside: []string{"backend/docker", "backend/codex", "backend/host", "backend/wrapper", "backend/piped"},
 	},
 	{
 		Name:  "exec",
 		Title: "The command of MCP's `exec`, from the client's line to `execve`",
-		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.execCommand", "agent.Agent.converse", "agent.Agent.answerExec", "agent.spawner.run"},
+		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.execCommand", "agent.Agent.converse", "agent.Agent.answerExec", "agent/internal/spawn.Spawner.run"},
 		Value: []string{
 			"server/mcp.line", "server/mcp.view.do#input", "op.Op.Call#input", "op.decode#input", "op/internal/exec.ExecInput.Command", "op/internal/exec.ExecInput.Argv",
 			"paddock.Cmd.Args", "wire.ExecRequest", "internal/clone.Command", "internal/clone.image",
 		},
-		Within: []string{"op/internal/exec.ExecInput", "paddock.Cmd", "agent.conversation", "agent.spawnRequest"},
+		Within: []string{"op/internal/exec.ExecInput", "paddock.Cmd", "agent.conversation", "agent/internal/spawn.spawnRequest"},
 		Ends:   []string{"paddock.Error.Hint", "op/internal/exec.RunOutput.Command", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
 		Beside: []string{"internal/redact", "audit"},
 	},
@@ -37,7 +37,7 @@ var Walks = []Walk{
 			"policy.Redaction", "wire.RedactRule", "wire.RedactRules", "internal/redact.Rule", "internal/redact.rule",
 		},
 		Within: []string{"op.SpecInput", "op/internal/exec.RunInput", "policy.Spec", "policy.Ceiling", "wire.ExecRequest", "internal/redact.Set"},
-		Ends:   []string{"cmd/internal/cli.Input.words", "policy.FieldError.Value"},
+		Ends:   []string{"cmd/internal/cli.Input.Words", "policy.FieldError.Value"},
 		Beside: []string{"backend"}, // rules come with each request
 	},
 }
