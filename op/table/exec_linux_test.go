@@ -389,3 +389,16 @@ func BenchmarkExec(b *testing.B) {
 		}
 	}
 }
+
+// What a model is told of an output says how the command ended, and how to read on.
+func TestOutputReadIsTold(t *testing.T) {
+	env := lasting(t)
+	begun := well[exec.ExecAnswer](t, env, "exec", fields{"command": "echo one; exit 3", "background": true})
+	out := well[output.OutputReadOutput](t, env, "output_read", fields{"output": begun.Exec, "wait": "1m"})
+	for !out.Ended {
+		out = well[output.OutputReadOutput](t, env, "output_read", fields{"output": begun.Exec, "wait": "1m"})
+	}
+	if told := tell(t, out); told != "stdout, bytes 0 to 4 of 4 (ended: exit status 3); the end\none\n" {
+		t.Errorf("%q", told)
+	}
+}

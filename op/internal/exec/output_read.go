@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/paddock-dev/paddock/op"
@@ -97,31 +96,4 @@ func outputRead(ctx context.Context, env *op.Env, in output.OutputReadInput, str
 func renderOutputRead(w io.Writer, out output.OutputReadOutput) error {
 	_, err := io.WriteString(w, out.Text)
 	return err
-}
-
-// Tell says before the text what it is a part of, and how to go on.
-func Tell(out output.OutputReadOutput, w io.Writer) error {
-	state := "running"
-	if out.Ended {
-		state = "ended"
-		if out.State != "" {
-			state += ": " + out.State
-		}
-	}
-	lost := ""
-	if out.LostBytes > 0 {
-		lost = fmt.Sprintf("; %d bytes before that are not kept any more", out.LostBytes)
-	}
-	next := fmt.Sprintf("next_cursor %d", out.NextCursor)
-	if out.EOF {
-		next = "the end"
-	}
-	if out.OtherBytes > 0 {
-		next += fmt.Sprintf("; the other stream has %d bytes", out.OtherBytes)
-	}
-	t := output.Teller{W: w}
-	said := fmt.Sprintf("%s, bytes %d to %d of %d (%s)%s; %s", out.Stream, out.Cursor, out.NextCursor, out.TotalBytes, state, lost, next)
-	t.Line("%s", strings.Join(append([]string{said}, output.DenialTexts(out.Denials, op.StatusFailed)...), "; "))
-	t.Text("", out.Text)
-	return t.Err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -41,6 +43,33 @@ type OutputReadOutput struct {
 	OtherBytes int64 `json:"other_bytes"`
 	// Denials are, at the end of a stream, what a command that failed was refused.
 	Denials []paddock.Denial `json:"denials,omitempty"`
+}
+
+// Tell says before the text what it is a part of, and how to go on.
+func (out OutputReadOutput) Tell(w io.Writer) error {
+	state := "running"
+	if out.Ended {
+		state = "ended"
+		if out.State != "" {
+			state += ": " + out.State
+		}
+	}
+	lost := ""
+	if out.LostBytes > 0 {
+		lost = fmt.Sprintf("; %d bytes before that are not kept any more", out.LostBytes)
+	}
+	next := fmt.Sprintf("next_cursor %d", out.NextCursor)
+	if out.EOF {
+		next = "the end"
+	}
+	if out.OtherBytes > 0 {
+		next += fmt.Sprintf("; the other stream has %d bytes", out.OtherBytes)
+	}
+	t := Teller{W: w}
+	said := fmt.Sprintf("%s, bytes %d to %d of %d (%s)%s; %s", out.Stream, out.Cursor, out.NextCursor, out.TotalBytes, state, lost, next)
+	t.Line("%s", strings.Join(append([]string{said}, DenialTexts(out.Denials, 1)...), "; "))
+	t.Text("", out.Text)
+	return t.Err
 }
 
 // Part is what is there now. more is closed when something comes.
