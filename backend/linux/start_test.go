@@ -291,17 +291,20 @@ func TestManySandboxes(t *testing.T) {
 	const many = 50
 	state := filepath.Join(tempDir(t), "state")
 	uids := make([]uint32, many)
-	var wg sync.WaitGroup
+	var wg, started sync.WaitGroup
+	started.Add(many)
 	for i := range many {
 		req := request(t)
 		req.StateDir = state
 		wg.Go(func() {
 			box, err := New().Start(t.Context(), req)
+			started.Done()
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer func() { _, _ = box.Stop(context.Background(), 0) }()
+			started.Wait() // an id is free again once its sandbox has ended
 			uids[i] = box.Isolation().UIDHost
 			client := wire.Client{Dial: box.Dial}
 			want := fmt.Sprint(i)
