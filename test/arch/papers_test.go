@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,6 +12,7 @@ import (
 var (
 	testNames   = regexp.MustCompile(`\b((?:Test|Fuzz)[A-Z]\w*)(…?)`)
 	testFuncs   = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
+	testsOf     = regexp.MustCompile("`([a-z]+(?:/[a-z]+)*)`\\s+\\(([^)]*)\\)") // `package` (`TestA`, `TestB`)
 	scripts     = regexp.MustCompile("`test/script` \\(([^)]*)\\)")
 	inBackticks = regexp.MustCompile("`([a-z]+)`")
 	links       = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
@@ -19,35 +21,39 @@ var (
 // A promise is worth what shows it: the tests, scripts and files that the papers
 // name are there.
 func TestPapersNameWhatIsThere(t *testing.T) {
-	funcs := map[string]bool{}
+	funcs := map[string][]string{} // the packages of tests, by their names
 	var papers []string
 	files(t, func(path string) {
 		switch {
 		case strings.HasSuffix(path, "_test.go"):
 			for _, found := range testFuncs.FindAllStringSubmatch(string(read(t, path)), -1) {
-				funcs[found[1]] = true
+				funcs[found[1]] = append(funcs[found[1]], filepath.Dir(path))
 			}
 		case strings.HasSuffix(path, ".md") && path != "docs/mcp.md":
 			papers = append(papers, path)
 		}
 	})
-	isTest := func(name string, prefix bool) bool {
-		if !prefix {
-			return funcs[name]
-		}
-		for f := range funcs {
-			if strings.HasPrefix(f, name) {
-				return true
+	packagesOf := func(name string, prefix bool) (all []string) {
+		for f, in := range funcs {
+			if f == name || prefix && strings.HasPrefix(f, name) {
+				all = append(all, in...)
 			}
 		}
-		return false
+		return all
 	}
 	named := 0
 	for _, paper := range papers {
 		text := string(read(t, paper))
 		for _, found := range testNames.FindAllStringSubmatch(text, -1) {
-			if named++; found[1] != "TestName" && !isTest(found[1], found[2] != "") {
+			if named++; found[1] != "TestName" && len(packagesOf(found[1], found[2] != "")) == 0 {
 				t.Errorf("%s names %s, which is no test", paper, found[0])
+			}
+		}
+		for _, shown := range testsOf.FindAllStringSubmatch(text, -1) {
+			for _, found := range testNames.FindAllStringSubmatch(shown[2], -1) {
+				if in := packagesOf(found[1], found[2] != ""); !slices.Contains(in, shown[1]) {
+					t.Errorf("%s names %s of %s, which is in %q", paper, found[0], shown[1], in)
+				}
 			}
 		}
 		for _, found := range scripts.FindAllStringSubmatch(text, -1) {
