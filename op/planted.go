@@ -208,8 +208,8 @@ type Left struct {
 // Note returns what was left and what to do, in short lines, empty where nothing was.
 func (l Left) Note() string { return l.note }
 
-// Tell warns people of it.
-func (p Planted) Tell(w io.Writer) error { return Left{note: p.Text}.Tell(w) }
+// Warn writes it for people.
+func (p Planted) Warn(w io.Writer) error { return Left{note: p.Text}.Warn(w) }
 
 // NewLeft returns what the commands of a sandbox that has ended left.
 func NewLeft(s *paddock.Sandbox) Left {
@@ -217,8 +217,8 @@ func NewLeft(s *paddock.Sandbox) Left {
 	return Left{Planted: changedPaths(c.Planted), ChangedPrograms: changedPaths(c.Programs), NotCompared: c.Unseen, GitAdded: gitAdded(c), note: ChangesNote(c)}
 }
 
-// Tell warns people of it.
-func (l Left) Tell(w io.Writer) error {
+// Warn writes it for people.
+func (l Left) Warn(w io.Writer) error {
 	if l.note == "" || w == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paddock-dev/paddock/op"
+	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -171,4 +172,14 @@ func operation(t testing.TB, name string) op.Op {
 	}
 	t.Fatalf("there is no operation %s", name)
 	return op.Op{}
+}
+
+// An output has a text for models of its own, or the one for people: never one that an
+// embedded part of it brought along.
+func TestTellersAreTheirOwn(t *testing.T) {
+	for _, part := range []any{op.Left{}, exec.Ended{}, policy.Isolation{}} {
+		if _, is := part.(op.Teller); is {
+			t.Errorf("%T tells of itself, and so does what embeds it", part)
+		}
+	}
 }

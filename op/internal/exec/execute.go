@@ -323,7 +323,7 @@ func (x *execution) tell(out ExecuteOutput) error {
 			return err
 		}
 	}
-	if err := out.Left.Tell(&b); err != nil {
+	if err := out.Left.Warn(&b); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, text.Harmless(b.String()))

@@ -117,7 +117,7 @@ func run(ctx context.Context, env *op.Env, in RunInput, stream *op.Stream) (out 
 	defer func() {
 		err = errors.Join(err, sandbox.Close())
 		out.Sandbox, out.Left = sandbox.ID(), op.NewLeft(sandbox)
-		err = errors.Join(err, out.Left.Tell(notes))
+		err = errors.Join(err, out.Left.Warn(notes))
 	}()
 	if err := op.TellLost(notes, sandbox.Isolation()); err != nil {
 		return RunOutput{}, err

@@ -226,7 +226,7 @@ is left. A sandbox of its own ends with it, another stays.`,
 		err = k.Close(ctx)
 		return SessionCloseOutput{SessionID: in.SessionID, Left: op.NewLeft(k.Sandbox)}, err
 	}, func(w io.Writer, out SessionCloseOutput) error {
-		if err := out.Left.Tell(w); err != nil {
+		if err := out.Left.Warn(w); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(w, "closed", out.SessionID)

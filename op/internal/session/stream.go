@@ -122,7 +122,7 @@ func (l *leftovers) tell(w io.Writer) error {
 	defer l.mu.Unlock()
 	for _, p := range l.list {
 		if _, err := os.Lstat(p.Workspace); err == nil {
-			if err := p.Tell(w); err != nil {
+			if err := p.Warn(w); err != nil {
 				return err
 			}
 		}
