@@ -45,7 +45,7 @@ func tests(t *testing.T, dir, skips string, again bool, args ...string) (said st
 	var out, errOut bytes.Buffer
 	cmd := exec.Command(programs.gotestsum, append(append(flags, "--", "-count=1"), args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "TEST_FLAKY_FILE=")
 	err := cmd.Run()
 	t.Cleanup(func() {
 		if t.Failed() {
