@@ -41,7 +41,7 @@ type Agent struct {
 	services *service.Table
 	actions  map[string]handler // by name
 
-	scratch     string // the private directory of a guest, empty where there is none
+	scratch     string // the private directory of a guest, if it has one
 	isolation   policy.Isolation
 	connections connections
 	room        lineRoom

@@ -112,8 +112,8 @@ func SaveState(at StateDir, name string, text []byte) error {
 	return err
 }
 
-// OpenWorkspace opens the workspace, and makes it where there is none. It may
-// be anybody's: what is in it is the clients'.
+// OpenWorkspace opens the workspace, and makes it if it is missing. Any user may
+// own it, since what is in it belongs to the clients.
 func OpenWorkspace(path string) (beneath.Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return beneath.Dir{}, fmt.Errorf("cannot make the workspace: %w", err)
@@ -125,8 +125,8 @@ func OpenWorkspace(path string) (beneath.Dir, error) {
 	return beneath.FromFD(fd), nil
 }
 
-// OpenState opens a directory that only the agent uses, and makes it where
-// there is none. What somebody else made could be watched, or changed.
+// OpenState opens a directory that only the agent uses, and makes it if it is
+// missing. It refuses one of another user, who could watch or change it.
 func OpenState(path string) (beneath.Dir, error) {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
@@ -155,7 +155,7 @@ func OpenState(path string) (beneath.Dir, error) {
 
 func rootError(path string, err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		err = fmt.Errorf("it is no directory of its own (a symbolic link is none)")
+		err = fmt.Errorf("not a directory (a symbolic link is not followed)")
 	}
 	return WithHint(fmt.Errorf("cannot use %s: %w", path, err), rootHint)
 }

@@ -53,7 +53,7 @@ func listenAt(address string, c *Options) (net.Listener, error) {
 	case scheme == "fd":
 		return inherit(rest, c)
 	}
-	return nil, core.WithHint(fmt.Errorf("cannot listen on %s: it is no address", address), addressHint)
+	return nil, core.WithHint(fmt.Errorf("cannot listen on %s: not an address", address), addressHint)
 }
 
 // listenUnix makes a socket that only its owner can connect to, in place of
@@ -120,7 +120,7 @@ func checkPeer(conn net.Conn) error {
 // user of the machine may do what the agent may.
 func listenTCP(address string, c *Options) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, core.WithHint(fmt.Errorf("cannot listen on tcp://%s: it is no HOST:PORT", address), addressHint)
+		return nil, core.WithHint(fmt.Errorf("cannot listen on tcp://%s: not HOST:PORT", address), addressHint)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -155,7 +155,7 @@ func mayListen(addr *net.TCPAddr, c *Options) error {
 func inherit(number string, c *Options) (net.Listener, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
-		return nil, core.WithHint(fmt.Errorf("cannot listen on fd://%s: it is no number from 3 on", number), addressHint)
+		return nil, core.WithHint(fmt.Errorf("cannot listen on fd://%s: the number must be 3 or more", number), addressHint)
 	}
 	unix.CloseOnExec(fd)
 	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)

@@ -26,7 +26,7 @@ func listenVsock(text string, peers []uint32) (net.Listener, error) {
 	if text != "" {
 		n, err := strconv.ParseUint(text[1:], 10, 32)
 		if text[0] != ':' || err != nil || n == unix.VMADDR_PORT_ANY {
-			return nil, core.WithHint(fmt.Errorf("cannot listen on vsock://%s: it is no port", text), addressHint)
+			return nil, core.WithHint(fmt.Errorf("cannot listen on vsock://%s: not a port", text), addressHint)
 		}
 		port = uint32(n)
 	}

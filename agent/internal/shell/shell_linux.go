@@ -163,7 +163,7 @@ func (s *shell) isRunning() bool {
 	}
 }
 
-// look returns output from a cursor on. Where there is none yet it waits.
+// look returns the output from a cursor on. It waits if there is none yet.
 func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadShellResult {
 	if q.WaitMS > 0 {
 		wait := min(time.Duration(min(q.WaitMS, maxShellWait.Milliseconds()))*time.Millisecond, maxShellWait)

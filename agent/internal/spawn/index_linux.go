@@ -49,7 +49,7 @@ type processTree struct {
 	number uint64 // of its tag, 0 where it has none
 	born   uint64 // not after the command, in clock ticks since boot
 	proved bool   // the last look found none of it
-	ended  bool   // nobody asks for it any more, and some of it may live on
+	ended  bool   // its command has been answered; processes of it may live on
 }
 
 // newTreeIndex returns the index of a process that has started nothing yet. Children that it
