@@ -35,7 +35,9 @@ root() {
 	case $archive in *' '*) keyring=${archive#* } ;; *) keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;; esac
 	rm -rf "$cache/root" "$cache/made"
 	mkdir -p "$cache"
-	mmdebstrap --mode=root --variant=minbase --include="$packages" --aptopt='APT::Install-Recommends "false"' \
+	# What it mounts in there is for itself alone: a sandbox that shows this tree
+	# meanwhile would refuse to show the kernel's own file systems.
+	unshare --mount mmdebstrap --mode=root --variant=minbase --include="$packages" --aptopt='APT::Install-Recommends "false"' \
 		--customize-hook='chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 dev' \
 		"$release" "$cache/root" "deb [signed-by=$keyring] ${archive%% *} $release main"
 	echo "$wanted" >"$cache/made"
