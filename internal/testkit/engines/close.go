@@ -7,15 +7,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
 
-func ownSession() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true}
+// ownNamespace asks for a session and a mount namespace; Go makes all mounts of
+// the new one private.
+func ownNamespace() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Unshareflags: syscall.CLONE_NEWNS}
 }
 
 // Kill ends the daemon at once, as a crash would, and waits for its end.
@@ -38,7 +38,6 @@ func (e *Engine) Close() {
 	}
 	e.stopDaemon()
 	e.endRest()
-	e.unmount()
 	_ = os.RemoveAll(e.dir)
 	e.removeGroups()
 }
@@ -86,21 +85,6 @@ func (e *Engine) processes() []int {
 		}
 	}
 	return pids
-}
-
-// unmount takes away what is mounted in the directory, the deepest first.
-func (e *Engine) unmount() {
-	text, _ := os.ReadFile("/proc/self/mountinfo")
-	var points []string
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], e.dir+"/") {
-			points = append(points, f[4])
-		}
-	}
-	slices.Sort(points)
-	for _, at := range slices.Backward(points) {
-		_ = syscall.Unmount(at, syscall.MNT_DETACH)
-	}
 }
 
 // removeGroups removes the control groups below which the engine made its own.

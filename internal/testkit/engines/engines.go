@@ -105,21 +105,10 @@ func OwnDocker(ctx context.Context) (*Engine, error) {
 func (e *Engine) Restart(ctx context.Context) error {
 	e.stopDaemon()
 	e.forgetContainerd()
-	log, err := os.Create(e.dir + "/log")
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	e.daemon = exec.Command(e.args[0], e.args[1:]...)
-	e.daemon.Stdout, e.daemon.Stderr = log, log
-	e.daemon.SysProcAttr = ownSession()
-	if err := e.daemon.Start(); err != nil {
+	if err := e.launch(); err != nil {
 		return err
 	}
 	e.Daemon = e.daemon.Process.Pid
-	ended := make(chan struct{})
-	e.ended = ended
-	go func(c *exec.Cmd) { _ = c.Wait(); close(ended) }(e.daemon)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
@@ -127,13 +116,33 @@ func (e *Engine) Restart(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-ended:
+		case <-e.ended:
 			return &UnavailableError{"dockerd ends: " + e.lastWords()}
 		case <-ctx.Done():
 			return &UnavailableError{"dockerd does not answer within " + startTime.String() + ": " + e.lastWords()}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// launch starts e.args in a mount namespace of its own. Otherwise the mounts of
+// containers would appear in every sandbox that other tests have at that moment.
+func (e *Engine) launch() error {
+	log, err := os.Create(e.dir + "/log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	e.daemon = exec.Command(e.args[0], e.args[1:]...)
+	e.daemon.Stdout, e.daemon.Stderr = log, log
+	e.daemon.SysProcAttr = ownNamespace()
+	if err := e.daemon.Start(); err != nil {
+		e.daemon = nil
+		return err
+	}
+	e.ended = make(chan struct{})
+	go func(c *exec.Cmd, ended chan struct{}) { _ = c.Wait(); close(ended) }(e.daemon, e.ended)
+	return nil
 }
 
 // forgetContainerd removes the note of a containerd that has died with its
@@ -175,10 +184,17 @@ func Podman(ctx context.Context) (*Engine, error) {
 	if _, err := exec.LookPath("runc"); err == nil {
 		runtime = " --runtime runc" // crun refuses hosts with both versions of control groups
 	}
-	script := fmt.Sprintf("#!/bin/sh\nexec %s --root %s/root --runroot %s/run --tmpdir %s/tmp --cgroup-manager cgroupfs --events-backend none%s \"$@\"\n",
-		binary, e.dir, e.dir, e.dir, runtime)
+	e.args = []string{"sleep", "infinity"} // keeps the namespace that all calls of podman share
+	if err := e.launch(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec nsenter --mount=/proc/%d/ns/mnt --wdns=\"$PWD\" "+
+		"%s --root %s/root --runroot %s/run --tmpdir %s/tmp --cgroup-manager cgroupfs --events-backend none%s \"$@\"\n",
+		e.daemon.Process.Pid, binary, e.dir, e.dir, e.dir, runtime)
 	e.Binary = e.dir + "/podman"
 	if err := os.WriteFile(e.Binary, []byte(script), 0o700); err != nil {
+		e.Close()
 		return nil, err
 	}
 	if _, err := e.Run(ctx, nil, "info"); err != nil {
