@@ -36,7 +36,7 @@ func TestGuestRefusals(t *testing.T) {
 		{"a file for a workspace", line(`,"workspace":"/etc/passwd"`), "not a directory", ""},
 		{"no such filter", strings.Replace(line(""), `"default"`, `"none of them"`, 1), "no seccomp profile", ""},
 		{"an impossible variable", line(`,"env":{"A=B":""}`), "impossible name", ""},
-		{"a relative path", line(`,"workspace":"w"`), "no absolute path", ""},
+		{"a relative path", line(`,"workspace":"w"`), "must be an absolute path", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errs bytes.Buffer
