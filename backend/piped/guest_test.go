@@ -34,7 +34,7 @@ func TestGuestRefusals(t *testing.T) {
 		{"another version", strings.Replace(line(""), `"version":1`, `"version":2`, 1), "speaks version 2", ""},
 		{"no workspace", line(`,"workspace":"/nonexistent"`), "cannot use the workspace /nonexistent: no such file or directory", ""},
 		{"a file for a workspace", line(`,"workspace":"/etc/passwd"`), "not a directory", ""},
-		{"no such filter", strings.Replace(line(""), `"default"`, `"none of them"`, 1), "no seccomp profile", ""},
+		{"no such filter", strings.Replace(line(""), `"default"`, `"none of them"`, 1), "unknown seccomp profile", ""},
 		{"an impossible variable", line(`,"env":{"A=B":""}`), "impossible name", ""},
 		{"a relative path", line(`,"workspace":"w"`), "must be an absolute path", ""},
 	} {
