@@ -133,7 +133,7 @@ func TestCPUMaxThrottles(t *testing.T) {
 	}
 }
 
-// A group that hands controllers on holds no processes, and the other way round.
+// A group that delegates controllers holds no processes, and the other way round.
 func TestNoInternalProcesses(t *testing.T) {
 	g := controlled(t, "memory")
 	p := play(t, g, "wait")

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func placeExists() bool {
-	p, err := LookForPlace()
+	p, err := ProbeDelegate()
 	if err != nil {
 		return true
 	}
@@ -42,7 +42,7 @@ func placeExists() bool {
 }
 
 func removePlace() int {
-	p, err := LookForPlace()
+	p, err := ProbeDelegate()
 	if err == nil {
 		err = os.Remove(p.Dir)
 	}
@@ -118,7 +118,7 @@ func testName(t testing.TB) string {
 // controlled makes a group that has the controllers, in a place for sandboxes.
 func controlled(t testing.TB, want ...string) *Group {
 	t.Helper()
-	p, err := FindPlace()
+	p, err := FindDelegate()
 	if err != nil {
 		t.Skipf("no control groups with controllers here: %v", err)
 	}

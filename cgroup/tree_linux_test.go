@@ -258,7 +258,7 @@ func TestTreeLimits(t *testing.T) {
 	}
 }
 
-// A group that hands controllers on cannot hold processes, and the other way round.
+// A group that delegates controllers cannot hold processes, and the other way round.
 func TestTreeInternalProcesses(t *testing.T) {
 	controlled(t, "memory") // or skip
 	tr, err := OpenTree()
@@ -266,7 +266,7 @@ func TestTreeInternalProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	place, err := FindPlace()
+	place, err := FindDelegate()
 	if err != nil {
 		t.Fatal(err)
 	}
