@@ -136,7 +136,7 @@ func TestHostileFrames(t *testing.T) {
 		{"half a header", "\x01\x00", CodeGone, "the connection ended"},
 		{"half a payload", frame(StreamStdout, "abc")[:9], CodeGone, "the connection ended"},
 		{"half a discarded payload", frame(StreamStderr, "abc")[:9], CodeGone, "the connection ended"},
-		{"not a frame", "hello, world\n", CodeInternal, "no stream 104"},
+		{"not a frame", "hello, world\n", CodeInternal, "unknown stream 104"},
 		{"a pad that is not zero", "\x01\x00\x00\x01\x00\x00\x00\x00", CodeInternal, "header"},
 		{"a frame over the bound", "\x01\x00\x00\x00\x00\x10\x00\x01", CodeInternal, "more than 1048576"},
 		{"a stdin frame", frame(StreamStdin, "x"), CodeInternal, "the agent sent a stdin frame"},
