@@ -45,23 +45,6 @@ func (t *Tree) Read(rel string, limit int) (text []byte, more bool, err error) {
 	return text[:min(len(text), limit)], len(text) > limit, nil
 }
 
-// readTo fills what room there is.
-func readTo(fd int, text []byte) ([]byte, error) {
-	for len(text) < cap(text) {
-		n, err := unix.Pread(fd, text[len(text):cap(text)], int64(len(text)))
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return text, nil
-		default:
-			text = text[:len(text)+n]
-		}
-	}
-	return text, nil
-}
-
 // inTime calls do, waits for it no longer than limit, and closes the descriptor
 // when do has returned.
 func inTime[T any](fd int, limit time.Duration, do func() (T, error)) (T, error) {

@@ -180,7 +180,15 @@ func loadWatched(data []byte) (int, error) {
 	if !errors.Is(err, unix.EBUSY) {
 		return fd, err
 	}
-	_, err = seccomp(unwatched(data), 0)
+	// Without a supervisor, calls that it would be notified of fail at once.
+	plain := slices.Clone(data)
+	for at := 0; at < len(plain); at += instructionSize {
+		verdict := plain[at+4 : at+instructionSize]
+		if v := binary.NativeEndian.Uint32(verdict); binary.NativeEndian.Uint16(plain[at:]) == bpfRet && v&retActions == retNotify {
+			binary.NativeEndian.PutUint32(verdict, retErrno|v&^retActions)
+		}
+	}
+	_, err = seccomp(plain, 0)
 	return 0, err
 }
 
@@ -198,19 +206,6 @@ func seccomp(data []byte, flags uintptr) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil
-}
-
-// unwatched returns the same program without a supervisor: calls that it would
-// notify of fail at once.
-func unwatched(data []byte) []byte {
-	plain := slices.Clone(data)
-	for at := 0; at < len(plain); at += instructionSize {
-		verdict := plain[at+4 : at+instructionSize]
-		if v := binary.NativeEndian.Uint32(verdict); binary.NativeEndian.Uint16(plain[at:]) == bpfRet && v&retActions == retNotify {
-			binary.NativeEndian.PutUint32(verdict, retErrno|v&^retActions)
-		}
-	}
-	return plain
 }
 
 // NoClone3 returns a filter that denies clone3(2). It is for commands cloned

@@ -292,8 +292,8 @@ func stringEnd(line []byte, i int) int {
 	}
 }
 
-// decodeList reads a list of at most most elements. It stops at the first one
-// too many: an element of three bytes may take a hundred in memory.
+// decodeList reads a list with a bound. It stops at the first element too many:
+// an element of three bytes may take a hundred in memory.
 func decodeList[T any](data []byte, into *[]T, most int, name string) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	open, err := dec.Token()

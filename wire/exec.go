@@ -166,34 +166,37 @@ type ExecResult struct {
 	DenialsComplete bool    `json:"denials_complete"`
 }
 
-// fromPeer checks a result that came over the wire and makes its texts, apart
-// from the command's own output, safe to print.
-func (r *ExecResult) fromPeer() error {
-	counts := []struct {
-		name  string
-		value int64
-	}{
-		{"duration_ms", r.DurationMS},
-		{"stdout_bytes", r.StdoutBytes},
-		{"stderr_bytes", r.StderrBytes},
-		{"user_cpu_ms", r.UserCPUMS},
-		{"system_cpu_ms", r.SystemCPUMS},
-		{"peak_memory_bytes", r.PeakMemoryBytes},
-		{"throttled_ms", r.ThrottledMS},
-		{"processes_peak", r.ProcessesPeak},
-		{"io_read_bytes", r.IOReadBytes},
-		{"io_write_bytes", r.IOWriteBytes},
-		{"survivors", int64(r.Survivors)},
-		{"survivors_killed", int64(r.SurvivorsKilled)},
-		{"survivors that were not killed", int64(r.Survivors) - int64(r.SurvivorsKilled)},
-	}
+// count is a number in a result, which must not be negative.
+type count struct {
+	name  string
+	value int64
+}
+
+// checkResult checks the numbers of a result that came over the wire.
+func checkResult(exitCode int, counts ...count) error {
 	for _, c := range counts {
 		if c.value < 0 {
 			return Errorf(CodeInternal, "cannot use the agent's result: %s is negative", c.name)
 		}
 	}
-	if r.ExitCode < -64 || r.ExitCode > 255 {
-		return Errorf(CodeInternal, "cannot use the agent's result: exit_code %d is out of range", r.ExitCode)
+	if exitCode < -64 || exitCode > 255 {
+		return Errorf(CodeInternal, "cannot use the agent's result: exit_code %d is out of range", exitCode)
+	}
+	return nil
+}
+
+// fromPeer checks a result that came over the wire and makes its texts, apart
+// from the command's own output, safe to print.
+func (r *ExecResult) fromPeer() error {
+	err := checkResult(r.ExitCode,
+		count{"duration_ms", r.DurationMS}, count{"stdout_bytes", r.StdoutBytes}, count{"stderr_bytes", r.StderrBytes},
+		count{"user_cpu_ms", r.UserCPUMS}, count{"system_cpu_ms", r.SystemCPUMS}, count{"peak_memory_bytes", r.PeakMemoryBytes},
+		count{"throttled_ms", r.ThrottledMS}, count{"processes_peak", r.ProcessesPeak},
+		count{"io_read_bytes", r.IOReadBytes}, count{"io_write_bytes", r.IOWriteBytes},
+		count{"survivors", int64(r.Survivors)}, count{"survivors_killed", int64(r.SurvivorsKilled)},
+		count{"survivors that were not killed", int64(r.Survivors) - int64(r.SurvivorsKilled)})
+	if err != nil {
+		return err
 	}
 	r.ID = printable(r.ID)
 	r.Signal = printable(r.Signal)

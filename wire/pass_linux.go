@@ -140,9 +140,7 @@ func (b *bypass) move() error {
 		case errors.Is(err, errNoSplice):
 			step = b.copy
 		case errors.Is(err, errEmpty):
-			// Read fails if neither output nor its end comes before the deadline.
-			isReadable := func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }
-			if b.late.Load() || src.Read(isReadable) != nil {
+			if b.late.Load() || !awaitInput(src) {
 				return nil
 			}
 		case err != nil || n == 0:
@@ -155,6 +153,12 @@ func (b *bypass) move() error {
 		}
 	}
 	return nil
+}
+
+// awaitInput waits for output or its end. It reports whether one of them came
+// before the deadline.
+func awaitInput(src syscall.RawConn) bool {
+	return src.Read(func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }) == nil
 }
 
 // splice moves what it can from one pipe into the other, without a copy. It

@@ -22,7 +22,14 @@ func (p Path) MarshalJSON() ([]byte, error) {
 	var b strings.Builder
 	b.WriteByte('"')
 	for rest := string(p); rest != ""; {
-		n := validPrefix(rest)
+		n := 0 // how many bytes come before the first invalid one
+		for n < len(rest) {
+			r, size := utf8.DecodeRuneInString(rest[n:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			n += size
+		}
 		text, err := encodeText(rest[:n])
 		if err != nil {
 			return nil, err
@@ -44,18 +51,6 @@ func encodeText(s string) ([]byte, error) {
 		return nil, err
 	}
 	return text[:len(text)-1], nil
-}
-
-// validPrefix returns how many bytes of s come before the first invalid one.
-func validPrefix(s string) int {
-	for i, r := range s {
-		if r == utf8.RuneError {
-			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
-				return i
-			}
-		}
-	}
-	return len(s)
 }
 
 // UnmarshalJSON reads a path.

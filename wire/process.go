@@ -259,10 +259,7 @@ func protocolError(err error) error {
 // gets SIGPIPE, as from a closed pipe. Bytes that arrived before the connection
 // broke are still written.
 func (p *Process) output(s Stream, sink io.Writer) error {
-	p.mu.Lock()
-	failed := p.failures[s] != nil
-	p.mu.Unlock()
-	if sink == nil || failed {
+	if sink == nil || p.failed(s) {
 		return nil // Next discards the frame
 	}
 	if p.buf == nil {
@@ -325,6 +322,13 @@ func (p *Process) fail(s Stream, err error) (first bool) {
 		p.failures[s] = err
 	}
 	return first
+}
+
+// failed reports whether a stream has failed.
+func (p *Process) failed(s Stream) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failures[s] != nil
 }
 
 // feed copies Stdin to the command until its end or an error, and then closes

@@ -293,17 +293,12 @@ func (s Session) fromPeer() Session {
 // fromPeer checks a result that came over the wire and makes its texts, apart
 // from the command's own output, safe to print.
 func (r *RunSessionResult) fromPeer(encoding string) error {
-	for name, count := range map[string]int64{
-		"duration_us": r.DurationUS, "user_cpu_ms": r.UserCPUMS, "system_cpu_ms": r.SystemCPUMS, "peak_memory_bytes": r.PeakMemoryBytes,
-		"total_lines": r.TotalLines, "total_bytes": r.TotalBytes, "stdout_bytes": r.StdoutBytes, "stderr_bytes": r.StderrBytes,
-		"late_bytes": r.LateBytes, "omitted_bytes": r.OmittedBytes, "jobs": int64(r.Jobs), "survivors_killed": int64(r.SurvivorsKilled),
-	} {
-		if count < 0 {
-			return Errorf(CodeInternal, "cannot use the agent's result: %s is negative", name)
-		}
-	}
-	if r.ExitCode < -64 || r.ExitCode > 255 {
-		return Errorf(CodeInternal, "cannot use the agent's result: exit_code %d is out of range", r.ExitCode)
+	err := checkResult(r.ExitCode,
+		count{"duration_us", r.DurationUS}, count{"user_cpu_ms", r.UserCPUMS}, count{"system_cpu_ms", r.SystemCPUMS}, count{"peak_memory_bytes", r.PeakMemoryBytes},
+		count{"total_lines", r.TotalLines}, count{"total_bytes", r.TotalBytes}, count{"stdout_bytes", r.StdoutBytes}, count{"stderr_bytes", r.StderrBytes},
+		count{"late_bytes", r.LateBytes}, count{"omitted_bytes", r.OmittedBytes}, count{"jobs", int64(r.Jobs)}, count{"survivors_killed", int64(r.SurvivorsKilled)})
+	if err != nil {
+		return err
 	}
 	if r.Encoding != encoding {
 		return Errorf(CodeInternal, "cannot use the agent's result: it has another encoding than was requested")

@@ -23,7 +23,7 @@ import (
 // hierarchy is what control groups can do for a sandbox here.
 type hierarchy struct {
 	place cgroup.Delegate // none: its Controllers are empty
-	why   error        // there is none
+	why   error           // there is none
 }
 
 // findHierarchy makes a place ready where groups with controllers can be made.

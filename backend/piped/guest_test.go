@@ -84,7 +84,7 @@ func TestGuestOnTerminal(t *testing.T) {
 // A keeper is nothing to start by hand.
 func TestKeeperByHand(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), boxtest.Agent, "keep").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "started by paddock alone") {
+	if err == nil || !strings.Contains(string(out), "only paddock starts this") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -143,12 +143,26 @@ func await(ctx context.Context, signals <-chan *dbus.Signal, job dbus.ObjectPath
 	}
 }
 
-// cause returns the context's error if it has ended, or else the meaning of err.
+// cause returns the context's error if it has ended, or else the meaning of an
+// error of the bus.
 func cause(ctx context.Context, err error) error {
+	var answer dbus.Error
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return kind(err)
+	if !errors.As(err, &answer) {
+		return err
+	}
+	switch answer.Name {
+	case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
+		"org.freedesktop.DBus.Error.Spawn.ServiceNotFound", "org.freedesktop.DBus.Error.Spawn.ChildExited",
+		"org.freedesktop.DBus.Error.Spawn.ExecFailed", "org.freedesktop.DBus.Error.TimedOut",
+		"org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Disconnected":
+		return fmt.Errorf("%w: %v", ErrNoManager, err)
+	case "org.freedesktop.systemd1.UnitExists":
+		return fmt.Errorf("%w: %v", fs.ErrExist, err)
+	}
+	return fmt.Errorf("%w: %v", ErrRefused, err)
 }
 
 // group returns the group of the processes, as the kernel reports it.
@@ -181,24 +195,6 @@ func fail(s *Scope, err error) error {
 		e.Hint = "systemctl --user status " + s.Unit + " and the journal may say why"
 	}
 	return e
-}
-
-// kind returns what an error of the bus means.
-func kind(err error) error {
-	var answer dbus.Error
-	if !errors.As(err, &answer) {
-		return err
-	}
-	switch answer.Name {
-	case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
-		"org.freedesktop.DBus.Error.Spawn.ServiceNotFound", "org.freedesktop.DBus.Error.Spawn.ChildExited",
-		"org.freedesktop.DBus.Error.Spawn.ExecFailed", "org.freedesktop.DBus.Error.TimedOut",
-		"org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Disconnected":
-		return fmt.Errorf("%w: %v", ErrNoManager, err)
-	case "org.freedesktop.systemd1.UnitExists":
-		return fmt.Errorf("%w: %v", fs.ErrExist, err)
-	}
-	return fmt.Errorf("%w: %v", ErrRefused, err)
 }
 
 const systemBus = "unix:path=/run/dbus/system_bus_socket"
