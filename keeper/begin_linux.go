@@ -60,7 +60,7 @@ func (k *keeper) begin() (*Ready, *Failure) {
 			return nil, failed
 		}
 	}
-	ready, failed := h.agent()
+	ready, failed := h.awaitAgent()
 	if failed == nil {
 		_, _ = w.in.SetDeadline(time.Time{}), w.out.SetDeadline(time.Time{})
 		k.rest = h.read
@@ -92,7 +92,7 @@ func (h *handshake) upload() *Failure {
 func (h *handshake) expect(word string) *Failure {
 	mark := []byte(UploadMark + h.order.UploadNonce + " ")
 	var line []byte
-	err := h.until(func() (bool, error) {
+	err := h.readUntil(func() (bool, error) {
 		at := bytes.Index(h.read, mark)
 		if at > wire.MaxBanner || at < 0 && len(h.read) > wire.MaxBanner+len(mark) {
 			return false, fmt.Errorf("more than %d bytes came before its answer", wire.MaxBanner)
@@ -119,13 +119,13 @@ func (h *handshake) expect(word string) *Failure {
 	return nil
 }
 
-// agent sends the guest's line and waits for the agent's answer.
-func (h *handshake) agent() (*Ready, *Failure) {
+// awaitAgent sends the guest's line and waits for the agent's answer.
+func (h *handshake) awaitAgent() (*Ready, *Failure) {
 	if _, err := h.wall.in.Write(h.order.Line); err != nil && !errors.Is(err, unix.EPIPE) {
 		return nil, h.fail(StageAgent, "speak to", "the agent", err)
 	}
 	var ready *wire.GuestReady
-	err := h.until(func() (found bool, err error) {
+	err := h.readUntil(func() (found bool, err error) {
 		var banner, rest []byte
 		ready, banner, rest, err = wire.FindGuestReady(h.read, h.order.Nonce)
 		if found = ready != nil || err != nil; found {
@@ -143,8 +143,8 @@ func (h *handshake) agent() (*Ready, *Failure) {
 	return &Ready{Guest: *ready, Banner: h.keptBanner()}, nil
 }
 
-// until reads until found returns true or an error.
-func (h *handshake) until(found func() (bool, error)) error {
+// readUntil reads until found returns true or an error.
+func (h *handshake) readUntil(found func() (bool, error)) error {
 	buf := make([]byte, 32<<10)
 	for {
 		if ok, err := found(); ok || err != nil {

@@ -48,7 +48,7 @@ func Main() int {
 			k.stop = &s
 		}
 	}()
-	why, grace := k.live()
+	why, grace := k.run()
 	k.answer(Answer{Ended: k.end(why, grace)})
 	return 0
 }
@@ -93,9 +93,9 @@ func (k *keeper) answer(a Answer) {
 	_ = json.NewEncoder(k.control).Encode(a)
 }
 
-// live starts the wall and serves. It returns why that ended, and how long the agent
+// run starts the wall and serves. It returns why that ended, and how long the agent
 // may take to end.
-func (k *keeper) live() (why string, grace time.Duration) {
+func (k *keeper) run() (why string, grace time.Duration) {
 	ready, failed := k.begin()
 	if failed != nil {
 		k.answer(Answer{Failed: failed})

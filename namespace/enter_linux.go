@@ -112,10 +112,10 @@ func (e *Enter) script(s *clone.Script, h *helper) {
 	dieWithParent(s, 0)
 }
 
-// look opens the directories of the target that the command needs, and finds the
+// inspectTarget opens the directories of the target that the command needs, and finds the
 // namespaces that differ from the caller's. At the end it checks that the target
 // still lives: then nothing belonged to a later process with the same pid.
-func (e *Enter) look(h *helper) error {
+func (e *Enter) inspectTarget(h *helper) error {
 	proc := "/proc/" + strconv.Itoa(e.PID)
 	for _, k := range kinds {
 		if e.Namespaces&k.flag == 0 {

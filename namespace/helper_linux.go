@@ -31,7 +31,7 @@ func Helper() {
 	if len(os.Args) != 1 || os.Args[0] != helperName {
 		return
 	}
-	if err := help(); err != nil {
+	if err := runHelper(); err != nil {
 		fmt.Fprintln(os.Stderr, helperName+":", err)
 		unix.Exit(1)
 	}
@@ -54,18 +54,18 @@ type helper struct {
 	child   int // the first child, which may be the command itself
 	forks   int // how many generations below the child the command is
 
-	holds  atomic.Bool // the child is in the group
-	status chan uint32 // of the command, if a child reported it
-	ended  chan uint32 // of the first child
-	failed *failure    // valid once told is closed
-	told   chan bool   // closed when the child can report no more
-	dead   chan bool   // closed when no child is left
-	kill   chan bool   // closed when the caller wants the end, or has ended itself
+	holds    atomic.Bool // the child is in the group
+	status   chan uint32 // of the command, if a child reported it
+	ended    chan uint32 // of the first child
+	failed   *failure    // valid once reported is closed
+	reported chan bool   // closed when the child can report no more
+	dead     chan bool   // closed when no child is left
+	kill     chan bool   // closed when the caller wants the end, or has ended itself
 }
 
-// help runs the helper. Its thread is the parent of the processes that it starts,
+// runHelper runs the helper. Its thread is the parent of the processes that it starts,
 // and must not end before them.
-func help() error {
+func runHelper() error {
 	runtime.LockOSThread()
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	var st unix.Stat_t
@@ -75,7 +75,7 @@ func help() error {
 	for fd := controlFD; fd <= groupFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	h := &helper{target: targetFD, status: make(chan uint32, 1), ended: make(chan uint32, 1), told: make(chan bool), dead: make(chan bool), kill: make(chan bool)}
+	h := &helper{target: targetFD, status: make(chan uint32, 1), ended: make(chan uint32, 1), reported: make(chan bool), dead: make(chan bool), kill: make(chan bool)}
 	h.control = os.NewFile(controlFD, "control")
 	in := json.NewDecoder(h.control)
 	if err := in.Decode(&h.order); err != nil {
@@ -89,7 +89,7 @@ func help() error {
 		h.answer(answer{Failed: asFailure(err), Proved: true})
 		return nil
 	}
-	go h.obey(in)
+	go h.readMessages(in)
 	h.answer(h.watch())
 	return nil
 }
@@ -108,7 +108,7 @@ func (h *helper) start() error {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return err
 		}
-		if err := h.order.Enter.look(h); err != nil {
+		if err := h.order.Enter.inspectTarget(h); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (h *helper) start() error {
 		return &Error{Op: "start", Object: strconv.Quote(string(h.order.Argv[0])), Err: err}
 	}
 	_ = unix.Close(report[1])
-	go h.listen(os.NewFile(uintptr(report[0]), "report"))
+	go h.readReports(os.NewFile(uintptr(report[0]), "report"))
 	go h.reap()
 	return nil
 }
@@ -170,9 +170,9 @@ func (h *helper) session(s *clone.Script) {
 	}
 }
 
-// listen reads the reports of children.
-func (h *helper) listen(report *os.File) {
-	defer close(h.told)
+// readReports reads the reports of children.
+func (h *helper) readReports(report *os.File) {
+	defer close(h.reported)
 	for {
 		var r clone.Report
 		if n, err := report.Read(r.Bytes()[:]); err != nil || n != clone.ReportSize {
@@ -225,8 +225,8 @@ func (h *helper) reap() {
 	}
 }
 
-// obey acts on the caller's messages, until the caller ends or wants the end.
-func (h *helper) obey(in *json.Decoder) {
+// readMessages acts on the caller's messages, until the caller ends or wants the end.
+func (h *helper) readMessages(in *json.Decoder) {
 	defer close(h.kill)
 	for {
 		var m message
@@ -253,7 +253,7 @@ func (h *helper) watch() answer {
 		// before, and that report may not have been read yet.
 		select {
 		case status = <-h.status:
-		case <-h.told:
+		case <-h.reported:
 			select {
 			case status = <-h.status:
 			default: // it has reported nothing
@@ -266,7 +266,7 @@ func (h *helper) watch() answer {
 	a := h.end(ended)
 	a.Status = status
 	select {
-	case <-h.told:
+	case <-h.reported:
 		a.Failed = h.failed
 	case <-time.After(time.Second): // a process keeps the pipe open
 	}

@@ -24,14 +24,14 @@ func (h *helper) end(ended bool) answer {
 	defer cancel()
 	seen := map[string]bool{}
 	if !ended || !h.isAlone(2*time.Millisecond) { // most commands leave nothing behind
-		h.note(seen)
+		h.noteLiving(seen)
 	}
 	empty := true
 	if h.group != nil {
 		populated, err := h.group.Populated()
 		empty = err == nil && !populated || h.group.Kill() == nil && h.group.WaitEmpty(ctx) == nil
 	}
-	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.note(seen) })
+	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.noteLiving(seen) })
 	// Processes that the command leaves behind may become children of a process
 	// elsewhere: of the init of a pid namespace that was entered without a fork.
 	// Then only the control group proves that none is left.
@@ -39,7 +39,7 @@ func (h *helper) end(ended bool) answer {
 	a := answer{Survivors: len(seen), Proved: gone && empty && (h.holds.Load() || !adopted)}
 	left := 0
 	if !gone {
-		left = len(h.living())
+		left = len(h.livingBelow())
 	}
 	a.Killed = max(0, a.Survivors-left)
 	return a
@@ -55,35 +55,35 @@ func (h *helper) isAlone(wait time.Duration) bool {
 	}
 }
 
-// note adds the living processes to seen, except the children that only wait, and
+// noteLiving adds the living processes to seen, except the children that only wait, and
 // returns them.
-func (h *helper) note(seen map[string]bool) []descent.Process {
-	found := h.living()
+func (h *helper) noteLiving(seen map[string]bool) []descent.Process {
+	found := h.livingBelow()
 	for _, p := range found {
-		if !h.attends(p) {
+		if !h.waitsForCommand(p) {
 			seen[p.Who()] = true
 		}
 	}
 	return found
 }
 
-// attends reports whether a process is not part of the command, but waits for it:
+// waitsForCommand reports whether a process is not part of the command, but waits for it:
 // the first child or, if there are two forks, that one's only child.
-func (h *helper) attends(p descent.Process) bool {
+func (h *helper) waitsForCommand(p descent.Process) bool {
 	return h.forks > 0 && p.PID == h.child || h.forks > 1 && p.Parent == h.child
 }
 
-// living lists the living processes below the helper. It omits children that
+// livingBelow lists the living processes below the helper. It omits children that
 // attend to others: these end after the last of them, and none can be adopted
 // elsewhere until then.
-func (h *helper) living() []descent.Process {
+func (h *helper) livingBelow() []descent.Process {
 	all := descent.Below(os.Getpid())
 	parents := map[int]bool{}
 	for _, p := range all {
 		parents[p.Parent] = true
 	}
 	return slices.DeleteFunc(all, func(p descent.Process) bool {
-		return p.Ended() || h.attends(p) && parents[p.PID]
+		return p.Ended() || h.waitsForCommand(p) && parents[p.PID]
 	})
 }
 

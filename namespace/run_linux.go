@@ -87,7 +87,7 @@ func runOn(ctx context.Context, o *order, target int, g *group, c *Command) (*Re
 	if err != nil {
 		return nil, &Error{Op: "start", Object: "the helper", Err: err}
 	}
-	a, err := ours.converse(ctx, o, c.Signals)
+	a, err := ours.exchange(ctx, o, c.Signals)
 	if err != nil { // the helper was killed, or hangs
 		_ = ours.cmd.Process.Kill()
 		a = &answer{Status: uint32(unix.SIGKILL), Proved: g.kill()}
@@ -140,8 +140,8 @@ func openTarget(pid int) (int, error) {
 	return -1, &Error{Op: "enter", Object: "process " + strconv.Itoa(pid), Err: err}
 }
 
-// converse sends the helper its order and messages, and returns its answer.
-func (r *running) converse(ctx context.Context, o *order, signals <-chan syscall.Signal) (*answer, error) {
+// exchange sends the helper its order and messages, and returns its answer.
+func (r *running) exchange(ctx context.Context, o *order, signals <-chan syscall.Signal) (*answer, error) {
 	out := json.NewEncoder(r.control)
 	if err := out.Encode(o); err != nil {
 		return nil, err
