@@ -176,7 +176,7 @@ func TestDetachedMount(t *testing.T) {
 	if got := inside.Children(); len(got) != 0 {
 		t.Errorf("children %v", got)
 	}
-	// The mount ends where the group does: there is no way up.
+	// The mount shows only the group: ".." does not lead out of it.
 	var here, up unix.Stat_t
 	if err := errors.Join(unix.Fstat(fd, &here), unix.Fstatat(fd, "..", &up, 0)); err != nil || here.Ino != up.Ino {
 		t.Errorf("%v, %d above %d", err, up.Ino, here.Ino)
@@ -217,7 +217,7 @@ func TestSweepEmpty(t *testing.T) {
 		}
 		return child
 	}
-	// What a killed owner leaves behind: nobody has it open.
+	// What a killed owner leaves behind: no process has it open.
 	stale := create(g, "s-stale")
 	inner := create(stale, "inner")
 	create(inner, "exec").Close()
@@ -226,7 +226,7 @@ func TestSweepEmpty(t *testing.T) {
 	create(g, "other").Close()
 	held := create(g, "s-held")
 	defer held.Close()
-	// One of whom the owner is gone, but a process is alive, deep inside.
+	// One whose owner has ended, but a process lives deep inside.
 	alive := create(g, "s-alive")
 	deep := create(alive, "deep")
 	create(alive, "empty").Close()

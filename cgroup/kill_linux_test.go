@@ -171,7 +171,7 @@ func TestFreezeNobody(t *testing.T) {
 	if err := errors.Join(g.Freeze(t.Context()), g.Freeze(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	// Who comes later is frozen, too; what is frozen can be killed.
+	// A process that is added later is frozen, too; frozen processes can be killed.
 	if err := errors.Join(g.Add(p.Process.Pid), g.await(t.Context(), "frozen", 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// BenchmarkEnd is how long it takes to learn of the end of a process that is killed.
+// BenchmarkEnd measures how long it takes to notice the end of a killed process.
 func BenchmarkEnd(b *testing.B) {
 	for name, age := range map[string]time.Duration{"young": 0, "old": 20 * time.Millisecond} {
 		b.Run(name, func(b *testing.B) {

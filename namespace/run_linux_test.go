@@ -49,7 +49,7 @@ func unshare(t *testing.T, flags ...string) *Unshare {
 	return u
 }
 
-// userns skips where an ordinary user may make no user namespace, and gives
+// userns skips if an ordinary user may not make a user namespace, and returns
 // the flag that root does not need.
 func userns(t *testing.T) string {
 	t.Helper()

@@ -296,7 +296,7 @@ func TestDownload(t *testing.T) {
 func TestDownloadEnds(t *testing.T) {
 	c := peer(t, func(conn net.Conn, in *bufio.Reader) {
 		_ = WriteLine(conn, ReadFileResult{ContentSize: 10})
-		_, _ = in.ReadByte() // until the client has gone
+		_, _ = in.ReadByte() // until the client has disconnected
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	_, body, err := Download(ctx, c, ReadFile, ReadFileRequest{})

@@ -196,7 +196,7 @@ func TestDecodeControl(t *testing.T) {
 			t.Errorf("%q is the control %+v", bad, c)
 		}
 	}
-	// What asks for something impossible is a control all the same.
+	// A request for something impossible is a valid control, too.
 	for bad, want := range map[string]string{
 		`{"type":"resize","rows":-1,"cols":1e9}`: "rows must be a whole number from 0 to 65535",
 		`{"cols":65536,"type":"resize"}`:         "cols must be a whole number from 0 to 65535",
@@ -235,8 +235,8 @@ func TestTokenOf(t *testing.T) {
 	}
 }
 
-// A token that is found stays the one that is found, however the line goes on,
-// and it is the request's own where that has one.
+// TokenOf finds the same token however the line continues. If the request is valid and has
+// a token, it is that one.
 func FuzzTokenOf(f *testing.F) {
 	for _, seed := range []string{`{"token":"x"}`, `{"a":["token"],"token":"\u0061"}`, `{"token":`, `"token":"x"`, "\"\\"} {
 		f.Add([]byte(seed), 5)

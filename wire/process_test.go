@@ -269,7 +269,7 @@ func TestCancelledProcess(t *testing.T) {
 	overEach(t, serve, func(t *testing.T, c *Client) {
 		ctx, cancel := context.WithCancel(testContext(t))
 		defer cancel()
-		// The first output arrives where the sink cancels.
+		// The first output arrives, and its sink cancels the context.
 		p, err := c.Start(ctx, ExecRequest{Command: "x"}, Streams{Stdout: writerFunc(func([]byte) { cancel() })})
 		if err != nil {
 			t.Fatal(err)
