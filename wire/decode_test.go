@@ -235,8 +235,7 @@ func TestTokenOf(t *testing.T) {
 	}
 }
 
-// TokenOf finds the same token however the line continues. If the request is valid and has
-// a token, it is that one.
+// TokenOf finds the same token however the line continues.
 func FuzzTokenOf(f *testing.F) {
 	for _, seed := range []string{`{"token":"x"}`, `{"a":["token"],"token":"\u0061"}`, `{"token":`, `"token":"x"`, "\"\\"} {
 		f.Add([]byte(seed), 5)
