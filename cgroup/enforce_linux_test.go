@@ -22,8 +22,8 @@ func (p *player) feed(t *testing.T, mib int) bool {
 	return line != ""
 }
 
-// Beyond memory.max the kernel kills: the whole group where that was wanted,
-// and nobody beside it.
+// Beyond memory.max the kernel kills processes of the group, or all of them with
+// memory.oom.group, and none outside of it.
 func TestMemoryMaxKillsTheGroup(t *testing.T) {
 	g := controlled(t, "memory")
 	if _, err := g.Enable("memory"); err != nil {
@@ -123,7 +123,7 @@ func TestCPUMaxThrottles(t *testing.T) {
 	p := play(t, g, "spin "+spin.String())
 	said := p.hear(t)
 	used, err := strconv.Atoi(said)
-	// A fifth, and what slow machines take for the start.
+	// A fifth, and the time that slow machines need for the start.
 	if limit := spin / 2; err != nil || time.Duration(used)*time.Millisecond > limit {
 		t.Errorf("it used %s ms of %v, more than %v", said, spin, limit)
 	}
@@ -133,7 +133,7 @@ func TestCPUMaxThrottles(t *testing.T) {
 	}
 }
 
-// A group that hands controllers on holds no processes, and the other way round.
+// A group that delegates controllers holds no processes, and the other way round.
 func TestNoInternalProcesses(t *testing.T) {
 	g := controlled(t, "memory")
 	p := play(t, g, "wait")

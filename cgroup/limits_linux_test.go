@@ -16,7 +16,7 @@ func TestSettings(t *testing.T) {
 	tests := []struct {
 		limits     Limits
 		file, text string
-		kept, not  []string // what the kernel may say then, and what is another limit
+		kept, not  []string // texts that the kernel may have then, and texts of other limits
 	}{
 		{Limits{MemoryMax: 4*page + 1}, "memory.max", limitText(4*page + 1), []string{limitText(4 * page)}, []string{"max", limitText(5 * page), limitText(3 * page), "", "x"}},
 		{Limits{MemoryMax: Unlimited}, "memory.max", "max", []string{"max\n"}, []string{"0", limitText(1 << 40)}},
@@ -56,7 +56,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Limits without their controllers are all told, and none is set.
+// The error names all limits without controllers, and none is set.
 func TestSetWithoutControllers(t *testing.T) {
 	g := fresh(t)
 	have, err := g.Controllers()
@@ -94,7 +94,7 @@ func TestSetWithoutControllers(t *testing.T) {
 	}
 }
 
-// What is set is what is read, but for whole pages; nothing else is touched.
+// Limits are read as they were set, rounded to whole pages; others do not change.
 func TestSetAndRead(t *testing.T) {
 	g := controlled(t, "memory", "cpu", "pids")
 	before, err := g.Limits()

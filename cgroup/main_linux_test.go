@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// The processes in groups are this test's own program, with a role: where the
-// tests run in a small virtual machine there is no other.
+// The processes in groups are this test program, with a role: in the small virtual
+// machines in which the tests run, there may be no other program.
 const roleEnv = "PADDOCK_CGROUP_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func placeExists() bool {
-	p, err := LookForPlace()
+	p, err := ProbeDelegate()
 	if err != nil {
 		return true
 	}
@@ -42,7 +42,7 @@ func placeExists() bool {
 }
 
 func removePlace() int {
-	p, err := LookForPlace()
+	p, err := ProbeDelegate()
 	if err == nil {
 		err = os.Remove(p.Dir)
 	}
@@ -118,7 +118,7 @@ func testName(t testing.TB) string {
 // controlled makes a group that has the controllers, in a place for sandboxes.
 func controlled(t testing.TB, want ...string) *Group {
 	t.Helper()
-	p, err := FindPlace()
+	p, err := FindDelegate()
 	if err != nil {
 		t.Skipf("no control groups with controllers here: %v", err)
 	}
@@ -191,7 +191,7 @@ func (p *player) keepsStill(t testing.TB) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// silence waits until nobody is left who could say something.
+// silence waits until no process is left that could print something.
 func (p *player) silence(t testing.TB) {
 	t.Helper()
 	if rest, err := io.ReadAll(p.said); err != nil || len(rest) > 0 {

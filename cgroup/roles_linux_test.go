@@ -30,7 +30,7 @@ func waitRole(string) int {
 	return 0
 }
 
-// treeRole starts a process in a session of its own, which starts another, and so on;
+// treeRole starts a process in its own session, which starts another, and so on;
 // then all wait for ever. Each says its pid.
 func treeRole(arg string) int {
 	left, _ := strconv.Atoi(arg)
@@ -106,7 +106,7 @@ func spinRole(arg string) int {
 	return 0
 }
 
-// makeRole makes and removes groups in the one whose directory it is told,
+// makeRole makes and removes groups in the one with the given directory,
 // while others do so and sweep, until its input ends. It says that it has begun,
 // and how many there were.
 func makeRole(dir string) int {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +13,17 @@ import (
 func TestStatsWithoutControllers(t *testing.T) {
 	g := fresh(t)
 	p := play(t, g, "spin 50ms")
-	p.hear(t)
+	used, err := strconv.Atoi(p.hear(t)) // on a busy machine much less than 50
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.silence(t)
 	s, err := g.Stats()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.CPU == nil || s.CPU.Usage < 10*time.Millisecond || s.CPU.Usage < s.CPU.User {
-		t.Errorf("cpu %+v", s.CPU)
+	if s.CPU == nil || s.CPU.Usage == 0 || s.CPU.Usage < time.Duration(used)*time.Millisecond || s.CPU.Usage < s.CPU.User {
+		t.Errorf("cpu %+v, and the process used %d ms", s.CPU, used)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

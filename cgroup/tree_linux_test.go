@@ -44,7 +44,7 @@ func tree(t *testing.T) (tr *Tree, rel string) {
 	return tr, rel
 }
 
-// sleeper is a process that is no part of Paddock.
+// sleeper is a process that is not part of Paddock.
 func sleeper(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -258,7 +258,7 @@ func TestTreeLimits(t *testing.T) {
 	}
 }
 
-// A group that hands controllers on cannot hold processes, and the other way round.
+// A group that delegates controllers cannot hold processes, and the other way round.
 func TestTreeInternalProcesses(t *testing.T) {
 	controlled(t, "memory") // or skip
 	tr, err := OpenTree()
@@ -266,7 +266,7 @@ func TestTreeInternalProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	place, err := FindPlace()
+	place, err := FindDelegate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestTreeSlow(t *testing.T) {
 	}
 }
 
-// Whatever is mounted over a group is no part of the hierarchy.
+// A file system mounted over a group is not part of the hierarchy.
 func TestTreeMountOver(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may mount over a group")
@@ -340,7 +340,7 @@ func (p *player) verify(t *testing.T) {
 	}
 }
 
-// cover mounts over a group, in a mount namespace of its own.
+// cover mounts over a group, in its own mount namespace.
 func cover(dir string) int {
 	runtime.LockOSThread()
 	err := unix.Unshare(unix.CLONE_NEWNS)

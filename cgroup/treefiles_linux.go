@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -12,46 +13,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slow is how long the kernel may take for one file, after which the caller
-// goes on without an answer: what it reads or writes there may have to wait for
-// memory that is reclaimed, or for locks.
+// slow is how long the kernel may take for one file before the caller gives up: a
+// read or write may have to wait for memory to be reclaimed, or for locks.
 const slow = 10 * time.Second
 
-var errSlow = errors.New("the kernel gave no answer in " + slow.String())
+var errSlow = errors.New("the kernel did not answer within " + slow.String())
 
-// Read gives at most limit bytes of an interface file, and whether there is more.
+// Read returns at most limit bytes of an interface file, and whether there is more.
 func (t *Tree) Read(rel string, limit int) (text []byte, more bool, err error) {
 	fd, err := t.open(rel, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, false, t.missing("read", rel, err)
 	}
 	text = make([]byte, 0, limit+1)
-	text, err = inTime(fd, slow, func() ([]byte, error) { return readTo(fd, text) })
+	text, err = inTime(fd, slow, func() ([]byte, error) {
+		for len(text) < cap(text) {
+			n, err := unix.Pread(fd, text[len(text):cap(text)], int64(len(text)))
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil || n == 0 {
+				return text, err
+			}
+			text = text[:len(text)+n]
+		}
+		return text, nil
+	})
 	if err != nil {
 		return nil, false, t.fail("read", rel, err)
 	}
 	return text[:min(len(text), limit)], len(text) > limit, nil
 }
 
-// readTo fills what room there is.
-func readTo(fd int, text []byte) ([]byte, error) {
-	for len(text) < cap(text) {
-		n, err := unix.Pread(fd, text[len(text):cap(text)], int64(len(text)))
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return text, nil
-		default:
-			text = text[:len(text)+n]
-		}
-	}
-	return text, nil
-}
-
-// inTime does something with a descriptor, which it closes at the end, and
-// waits for it no longer than limit.
+// inTime calls do, waits for it no longer than limit, and closes the descriptor
+// when do has returned.
 func inTime[T any](fd int, limit time.Duration, do func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -74,17 +69,17 @@ func inTime[T any](fd int, limit time.Duration, do func() (T, error)) (T, error)
 	}
 }
 
-// Write writes to an interface file, in one call. Groups that are guarded
-// refuse it; what moves a process is [Tree.Move] in other words.
+// Write writes to an interface file in one call. It refuses files of guarded
+// groups, and treats a write that moves a process as [Tree.Move] does.
 func (t *Tree) Write(rel, text string) error {
 	group, file := path.Dir(rel), path.Base(rel)
-	if err := t.guard.change(t.Path(group)); err != nil {
-		return err
+	if what := t.guard.groups[t.Path(group)]; what != "" {
+		return &GuardError{fmt.Sprintf("Refusing to write to %s: it is %s.", t.Path(group), what)}
 	}
 	if file == procsFile || file == threadsFile {
 		pid, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil {
-			return t.fail("write to", rel, errors.New("it takes one process id"))
+			return t.fail("write to", rel, errors.New("the text must be one process id"))
 		}
 		if err := t.guard.move(pid); err != nil {
 			return err
@@ -100,11 +95,12 @@ func (t *Tree) Write(rel, text string) error {
 	case err == nil:
 		return nil
 	case file == subtreeFile && errors.Is(err, unix.ENOENT):
-		return t.lackingAny(rel, text)
+		return t.missingController(rel, text)
 	}
 	return t.fail("write to", rel, err)
 }
 
+// writeOnce writes a text in one call.
 func writeOnce(fd int, text string) error {
 	if text == "" {
 		return nil
@@ -116,8 +112,8 @@ func writeOnce(fd int, text string) error {
 	}
 }
 
-// Mkdir makes a group, with parents those above it too. One that exists is as
-// good.
+// Mkdir makes a group, with parents also those above it. A group that exists is
+// not an error.
 func (t *Tree) Mkdir(rel string, parents bool) error {
 	names := strings.Split(rel, "/")
 	if rel == "." {
@@ -130,7 +126,7 @@ func (t *Tree) Mkdir(rel string, parents bool) error {
 			fd, err = t.make(path.Dir(at), names[i])
 		}
 		if errors.Is(err, unix.ENOTDIR) && i == len(names)-1 {
-			err = unix.EEXIST // something else does
+			err = unix.EEXIST // as something else
 		}
 		if err != nil {
 			return t.fail("create", at, err)
@@ -153,10 +149,14 @@ func (t *Tree) make(parent, name string) (int, error) {
 	return t.open(path.Join(parent, name), openDir)
 }
 
-// Rmdir removes a group in which there is none, and no process.
+// Rmdir removes a group without groups or processes inside.
 func (t *Tree) Rmdir(rel string) error {
-	if err := t.guard.remove(t.mount.Path, t.Path(rel)); err != nil {
-		return err
+	dir := t.Path(rel)
+	if dir == t.mount.Path {
+		return &GuardError{"Refusing to remove the cgroup mount root."}
+	}
+	if what := t.guard.groups[dir]; what != "" {
+		return &GuardError{fmt.Sprintf("Refusing to remove %s: it is %s.", dir, what)}
 	}
 	at, err := t.open(path.Dir(rel), openDir)
 	if err == nil {
@@ -164,7 +164,7 @@ func (t *Tree) Rmdir(rel string) error {
 		_ = unix.Close(at)
 	}
 	if errors.Is(err, unix.EBUSY) {
-		return &Error{Op: "remove", Object: t.Path(rel), Err: err, Hint: "processes live in it, or groups are inside of it"}
+		return &Error{Op: "remove", Object: dir, Err: err, Hint: "processes live in it, or groups are inside of it"}
 	}
 	if err != nil {
 		return t.fail("remove", rel, err)
@@ -181,8 +181,8 @@ func (t *Tree) Group(rel string) (*Group, error) {
 	return &Group{fd, t.Path(rel)}, nil
 }
 
-// Move moves a process, with all its threads, into a group. Processes that are
-// guarded stay where they are.
+// Move moves a process, with all its threads, into a group. It refuses to move
+// guarded processes.
 func (t *Tree) Move(rel string, pid int) error {
 	if err := t.guard.move(pid); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (t *Tree) Move(rel string, pid int) error {
 	return nil
 }
 
-// IsGroup says whether there is a group.
+// IsGroup reports whether the path names a group.
 func (t *Tree) IsGroup(rel string) bool {
 	fd, err := t.open(rel, openDir)
 	if err != nil {
@@ -208,8 +208,8 @@ func (t *Tree) IsGroup(rel string) bool {
 	return unix.Close(fd) == nil
 }
 
-// missing makes an error of a file that could not be opened: where the group is
-// there and its controller is not, that is why.
+// missing returns an error about a file that could not be opened. If the group
+// exists and lacks the file's controller, the error says so.
 func (t *Tree) missing(op, rel string, err error) error {
 	controller, _, dotted := strings.Cut(path.Base(rel), ".")
 	if !errors.Is(err, os.ErrNotExist) || !dotted || controller == "cgroup" || !t.IsGroup(path.Dir(rel)) {
@@ -224,4 +224,42 @@ func (t *Tree) missing(op, rel string, err error) error {
 		return g.without(op, path.Base(rel), controller)
 	}
 	return t.fail(op, rel, err)
+}
+
+// knownControllers lists the controllers of version 2; file names begin with them.
+var knownControllers = []string{"cpu", "cpuset", "io", "memory", "hugetlb", "pids", "rdma", "misc", "dmem"}
+
+// without returns an error about a file whose controller the group lacks, with
+// the reason.
+func (g *Group) without(op, file, controller string) error {
+	hint := "delegate it: write +" + controller + " to cgroup.subtree_control of the group above, and of those above that"
+	text, _ := os.ReadFile("/proc/cgroups") // newer kernels may not have it
+	known, v1, enabled := controllerState(string(text), controller)
+	switch {
+	case known && v1:
+		hint = "it is bound to a cgroup v1 hierarchy: start the kernel with systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=" + v1Name(controller)
+	case known && !enabled:
+		hint = "it is disabled on the kernel's command line (cgroup_disable=" + v1Name(controller) + ")"
+	}
+	return &Error{Op: op, Object: path.Join(g.name, file), Err: fmt.Errorf("%w: %s", ErrNoController, controller), Hint: hint}
+}
+
+// missingController returns an error about a write to cgroup.subtree_control that
+// names the first controller that the group lacks.
+func (t *Tree) missingController(rel, text string) error {
+	g, err := t.Group(path.Dir(rel))
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	have, err := g.Controllers()
+	if err != nil {
+		return err
+	}
+	for word := range strings.FieldsSeq(text) {
+		if name, ok := strings.CutPrefix(word, "+"); ok && !slices.Contains(have, name) {
+			return g.without("write to", path.Base(rel), name)
+		}
+	}
+	return t.fail("write to", rel, unix.ENOENT)
 }

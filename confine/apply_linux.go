@@ -2,45 +2,46 @@ package confine
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Applier applies a plan to the process, and the thread, that calls it. Both
-// methods must be called from the same locked thread: the one that commands
-// are cloned from afterwards.
+// Applier applies a plan to the process and the thread that call it. Both
+// methods must be called from the same locked thread, the one from which
+// commands are cloned afterwards.
 type Applier struct {
-	// Files are the descriptors that the plan names. Binding one closes it.
+	// Files holds the descriptors that the plan names. Binding one closes it.
 	Files map[string]int
-	// Proc has a fresh proc mounted at a path from inside the commands' pid
-	// namespace, which no process that is outside of it can do. It does not
-	// wait for that: await does, and is called before anything needs it.
+	// Proc begins to mount a fresh proc at a path, from inside the commands' pid
+	// namespace: a process outside of it cannot do that. await waits for the
+	// mount, and is called before a step needs it.
 	Proc func(path string) (await func() error, err error)
 
 	// InPlace says that the process stays in the host's mount namespace.
 	InPlace bool
-	// Cgroup is the handle of the sandbox's control group, 0 where it has none.
+	// Cgroup is the handle of the sandbox's control group, 0 if it has none.
 	Cgroup int
 
-	// Listener is where a supervisor is told of what commands are denied, 0
-	// where nobody is.
+	// Listener is the descriptor on which a supervisor is notified of what
+	// commands are denied, 0 if there is no supervisor.
 	Listener int
-	// Apart is the Landlock ruleset that each command is to apply to itself, 0
-	// where it is not.
+	// Apart is the Landlock ruleset that each command must apply to itself, 0 if
+	// there is none.
 	Apart int
 
-	trees   map[int]int     // step index to detached mount
+	trees   map[int]int     // detached mounts, by the index of their step
 	made    map[string]bool // directories of the new root that exist
-	proc    *Step           // the proc that is being mounted, nil once it is awaited
+	proc    *Step           // the step whose proc is being mounted; nil once it is there
 	procEnd func() error
 	// Skipped collects optional steps that failed, with their reason.
 	Skipped []*Error
 }
 
-// Setup builds the sandbox around the calling process. When it fails the
-// process must end: it is neither outside nor inside.
+// Setup builds the sandbox around the calling process. If it fails, the process
+// must end: it is neither outside nor inside.
 func (a *Applier) Setup(p *Plan) *Error {
 	a.made = map[string]bool{".": true}
 	if err := a.openTrees(p.Setup); err != nil {
@@ -49,7 +50,7 @@ func (a *Applier) Setup(p *Plan) *Error {
 	return a.apply("setup", p.Setup)
 }
 
-// Spawn confines the calling thread, and with it every command to come.
+// Spawn confines the calling thread, and so every command cloned from it.
 func (a *Applier) Spawn(p *Plan) *Error { return a.apply("spawn", p.Spawn) }
 
 func (a *Applier) apply(stage string, steps []Step) *Error {
@@ -70,8 +71,9 @@ func (a *Applier) apply(stage string, steps []Step) *Error {
 	return nil
 }
 
-// awaitProc waits for the fresh proc where a step needs it: one below it, and
-// the one after which its place has another name.
+// awaitProc waits for the fresh proc if the next step needs it: because its
+// target is below the proc, or because it is the pivot, which changes the
+// proc's path.
 func (a *Applier) awaitProc(stage string, next *Step) *Error {
 	if a.proc == nil || next.Do != OpPivot && !strings.HasPrefix(next.Target, a.proc.Target+"/") {
 		return nil
@@ -84,6 +86,7 @@ func (a *Applier) awaitProc(stage string, next *Step) *Error {
 	return nil
 }
 
+// step applies one step; i is its index.
 func (a *Applier) step(i int, s *Step) error {
 	switch s.Do {
 	case OpBind:
@@ -113,7 +116,7 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpPivot:
 		return pivot()
 	case OpReadOnly:
-		return setReadOnly(s.Target)
+		return unix.MountSetattr(unix.AT_FDCWD, s.Target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	case OpHostname:
 		return unix.Sethostname([]byte(s.Source))
 	case OpLoopback:
@@ -123,9 +126,9 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpSysctl:
 		return writeSysctl(s.Target, s.Source)
 	case OpReset:
-		return resetProcess(!hasFlag(s.Flags, FlagOutlive))
+		return resetProcess(!slices.Contains(s.Flags, FlagOutlive))
 	case OpCaps:
-		if hasFlag(s.Flags, FlagBounding) {
+		if slices.Contains(s.Flags, FlagBounding) {
 			return keepForSelf()
 		}
 		return keepCaps(s.Caps)
@@ -138,8 +141,8 @@ func (a *Applier) step(i int, s *Step) error {
 		a.Apart, err = apartRuleset()
 		return err
 	case OpSeccomp:
-		if !hasFlag(s.Flags, FlagNotify) {
-			return loadFilter(s.Data, hasFlag(s.Flags, FlagAllThreads))
+		if !slices.Contains(s.Flags, FlagNotify) {
+			return loadFilter(s.Data, slices.Contains(s.Flags, FlagAllThreads))
 		}
 		var err error
 		a.Listener, err = loadWatched(s.Data)
@@ -147,9 +150,10 @@ func (a *Applier) step(i int, s *Step) error {
 	case OpShield:
 		return loadFilter(shieldFilter(uint32(unix.Getpid()), uint32(unix.Gettid())), false)
 	}
-	return errors.New("this version does not know the operation")
+	return errors.New("unknown operation")
 }
 
+// beginProc makes the mount point and begins to mount a fresh proc there.
 func (a *Applier) beginProc(s *Step) error {
 	if err := a.mountPoint(s.Target, true); err != nil {
 		return err
@@ -161,7 +165,7 @@ func (a *Applier) beginProc(s *Step) error {
 	return err
 }
 
-// stepError types a failure; an errno below err becomes the error's own.
+// stepError returns an Error for a failed step, with the errno that err wraps.
 func stepError(stage string, s *Step, err error) *Error {
 	var typed *Error
 	if errors.As(err, &typed) {
@@ -177,13 +181,4 @@ func stepError(stage string, s *Step, err error) *Error {
 		e.Errno, e.Cause = int(errno), ""
 	}
 	return e
-}
-
-func hasFlag(flags []string, flag string) bool {
-	for _, f := range flags {
-		if f == flag {
-			return true
-		}
-	}
-	return false
 }

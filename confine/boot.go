@@ -10,34 +10,34 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// Descriptors that a backend hands to the agent it starts, beside standard
-// input (empty), output (empty) and error (the agent's own log).
+// Descriptors that a backend passes to the agent, besides standard input
+// (empty), output (empty) and error (the agent's log).
 const (
 	// ControlFD is one end of a socket pair. The host side sends a Boot
-	// message; the agent answers with a Booted one. From then on the socket is a
-	// lifeline: when the host side's end closes, the agent ends, and every
+	// message; the agent answers with a Booted message. After that the socket is
+	// a lifeline: when the host side's end closes, the agent ends, and every
 	// process of the sandbox with it.
 	ControlFD = 3
 	// ListenFD is a listening stream socket for package wire's requests.
 	ListenFD = 4
 )
 
-// Plan.Files come over the control socket before the Boot message, as
-// SCM_RIGHTS of at most MaxFiles descriptors with each byte FilesMark, with
-// which no message begins: it would be longer than one may be.
+// Plan.Files are sent over the control socket before the Boot message, as
+// SCM_RIGHTS of at most MaxFiles descriptors with each byte FilesMark. No
+// message begins with that byte: it would be longer than the bound.
 const (
 	FilesMark = 'f'
 	MaxFiles  = 200 // the kernel takes 253 (SCM_MAX_FD)
 )
 
 // ExitUnproved is the exit status of an agent without namespaces that could
-// not prove the end of all that it started.
+// not prove that everything it started has ended.
 const ExitUnproved = 3
 
-// The groups in a sandbox's own control group.
+// The groups below a sandbox's control group.
 const (
 	AgentGroup = "agent" // the agent and the commands' init
-	WorkGroup  = "work"  // a group for each command's tree; the limits are on it
+	WorkGroup  = "work"  // holds a group for each command's tree; the limits are set on it
 )
 
 // Bounds of a Boot and of a Booted message, in bytes.
@@ -46,28 +46,28 @@ const (
 	maxBooted = 64 << 10
 )
 
-// Boot is what an agent is started with.
+// Boot is the message that an agent is started with.
 type Boot struct {
 	Protocol int    // wire.Version of the host side
 	Build    string // wire.Build of the host side
-	// Plan comes without what only people read. It is nil where a message of
-	// another version was read: the two above can be told all the same.
+	// Plan lacks the fields that only people read. It is nil if the message is
+	// of another version; the two fields above are readable even then.
 	Plan *Plan
 }
 
-// Booted is the agent's answer: the walls stand and requests are accepted, or
-// the one step that failed.
+// Booted is the agent's answer: either the walls stand and requests are
+// accepted, or one step failed.
 type Booted struct {
 	Protocol int
 	Build    string
 	Failed   *Error
-	Skipped  []*Error // optional steps
+	Skipped  []*Error // optional steps that failed
 }
 
-// errFormat is a message that was not made by this package.
+// errFormat says that a message does not have this package's format.
 var errFormat = errors.New("it is of another version's format")
 
-// Write sends the message whole.
+// Write sends the message.
 func (b *Boot) Write(w io.Writer) error {
 	c := newWriter()
 	number(c, &b.Protocol)
@@ -76,7 +76,7 @@ func (b *Boot) Write(w io.Writer) error {
 	return c.send(w, maxBoot)
 }
 
-// ReadBoot reads what [Boot.Write] wrote, and nothing beyond it.
+// ReadBoot reads one message of [Boot.Write], and nothing after it.
 func ReadBoot(r io.Reader) (*Boot, error) {
 	c, err := receive(r, maxBoot)
 	if err != nil {
@@ -94,14 +94,14 @@ func ReadBoot(r io.Reader) (*Boot, error) {
 	return b, nil
 }
 
-// Write sends the message whole.
+// Write sends the message.
 func (b *Booted) Write(w io.Writer) error {
 	c := newWriter()
 	c.booted(b)
 	return c.send(w, maxBooted)
 }
 
-// ReadBooted reads what [Booted.Write] wrote, and nothing beyond it.
+// ReadBooted reads one message of [Booted.Write], and nothing after it.
 func ReadBooted(r io.Reader) (*Booted, error) {
 	c, err := receive(r, maxBooted)
 	if err != nil {
@@ -114,14 +114,21 @@ func ReadBooted(r io.Reader) (*Booted, error) {
 	return b, nil
 }
 
+// booted writes or reads a Booted.
 func (c *coder) booted(b *Booted) {
 	number(c, &b.Protocol)
 	text(c, &b.Build)
-	each := func(c *coder, e **Error) {
+	each := func(c *coder, p **Error) {
 		if c.reading {
-			*e = &Error{}
+			*p = &Error{}
 		}
-		c.failure(*e)
+		e := *p
+		text(c, &e.Stage)
+		text(c, &e.Op)
+		text(c, &e.Object)
+		number(c, &e.Errno)
+		text(c, &e.Cause)
+		text(c, &e.Hint)
 	}
 	var failed []*Error
 	if b.Failed != nil {
@@ -133,7 +140,7 @@ func (c *coder) booted(b *Booted) {
 	list(c, &b.Skipped, each)
 }
 
-// A message is its length, as four bytes, and as many bytes.
+// prefix is the size of a message's length, which comes before its bytes.
 const prefix = 4
 
 func newWriter() *coder { return &coder{out: make([]byte, prefix, 16<<10)} }
@@ -164,7 +171,7 @@ func receive(r io.Reader, most int64) (*coder, error) {
 	return &coder{reading: true, in: b.String()}, nil
 }
 
-// Isolation is what the plan holds, less what its skipped steps gave.
+// Isolation returns the plan's isolation, given that these optional steps failed.
 func (p *Plan) Isolation(skipped []*Error) policy.Isolation {
 	holds := p.Holds
 	for _, s := range skipped {

@@ -20,7 +20,7 @@ func decode(t *testing.T, data []byte) []instruction {
 }
 
 // interpret runs a filter as the kernel does, in the small part of BPF that
-// filters here use, and fails on whatever the kernel would not take.
+// filters here use, and fails on instructions that the kernel would refuse.
 func interpret(prog []instruction, arch, nr uint32, args [6]uint64) (uint32, error) {
 	answer, _, err := steps(prog, arch, nr, args)
 	return answer, err
@@ -99,7 +99,7 @@ func TestBody(t *testing.T) {
 		{when: []cond{hasOther(3, "d", value{0x10, ""}, value{1, ""})}, errno: 13},
 		{when: []cond{is(4, "e", value{0x40, ""}).masked(0xf0)}, errno: 14},
 	}
-	const no = 1 << 32 // in the upper half alone
+	const no = 1 << 32 // only in the upper half
 	for _, v := range []struct {
 		args [6]uint64
 		want uint32

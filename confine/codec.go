@@ -6,19 +6,19 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// coder writes or reads the binary form of what crosses to the new process and
-// back. One description of the fields serves both ways, so that the two cannot
-// disagree: a method takes a pointer, and writes what is there or puts there
-// what it reads.
+// coder writes or reads the binary form of the messages to the new process and
+// back. Each type has one description of its fields for both directions, so
+// that the two cannot disagree: a method takes a pointer, and writes the value
+// or replaces it by what it reads.
 //
-// Numbers are varints; strings and lists have their length first, in lists plus
-// one, because nil is not empty. Reading allocates no more than a small
-// multiple of the input, whatever that announces.
+// Numbers are varints. Strings and lists begin with their length; that of a
+// list is one more, because nil is not empty. Reading allocates no more than a
+// small multiple of the input, whatever lengths the input announces.
 type coder struct {
 	reading bool
 	out     []byte // written so far
-	in      string // still to be read; what is read shares its memory
-	bad     bool   // the input is not what it should be
+	in      string // still to be read; strings that were read share its memory
+	bad     bool   // the input is malformed
 }
 
 func (c *coder) uvarint(n uint64) uint64 {
@@ -39,7 +39,7 @@ func (c *coder) uvarint(n uint64) uint64 {
 	return 0
 }
 
-// fail leaves nothing to be read, so that every loop ends.
+// fail drops the rest of the input, so that every loop ends.
 func (c *coder) fail() { c.bad, c.in = true, "" }
 
 func number[T ~int | ~int64 | ~uint32 | ~uint64](c *coder, n *T) {
@@ -69,7 +69,8 @@ func text[T ~string](c *coder, s *T) {
 	}
 }
 
-// length is that of a list, and whether there is one.
+// length writes or reads the length of a list, and reports whether the list is
+// not nil.
 func (c *coder) length(n int, isNil bool) (int, bool) {
 	v := uint64(n) + 1
 	if isNil {
@@ -88,7 +89,7 @@ func list[T any](c *coder, items *[]T, each func(*coder, *T)) {
 	if !ok {
 		return
 	}
-	const soon = 128 // elements that get their room ahead
+	const soon = 128 // elements that are allocated before they are read
 	if c.reading {
 		*items = make([]T, 0, min(n, soon))
 	}
@@ -138,7 +139,7 @@ func (c *coder) texts(m *map[string]string) {
 	}
 }
 
-// plan leaves out what only people read.
+// plan omits the fields that only people read.
 func (c *coder) plan(p *Plan) {
 	number(c, &p.Version)
 	list(c, &p.Namespaces, text)
@@ -204,13 +205,4 @@ func (c *coder) isolation(i *policy.Isolation) {
 	list(c, &i.Degraded, text)
 	list(c, &i.Lost, text)
 	c.flag(&i.Verified)
-}
-
-func (c *coder) failure(e *Error) {
-	text(c, &e.Stage)
-	text(c, &e.Op)
-	text(c, &e.Object)
-	number(c, &e.Errno)
-	text(c, &e.Cause)
-	text(c, &e.Hint)
 }

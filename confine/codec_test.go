@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fill gives everything that can be reached from v a value of its own, except
+// fill gives everything that can be reached from v a distinct value, except
 // what only people read.
 func fill(v reflect.Value, n *uint64) {
 	*n++
@@ -103,7 +103,7 @@ func TestBootWithoutReasons(t *testing.T) {
 	}
 }
 
-// Another version's plan cannot be read, and what it is can be told.
+// A plan of another version cannot be read, but its version can.
 func TestBootOfAnotherVersion(t *testing.T) {
 	var b bytes.Buffer
 	if err := (&Boot{Protocol: 7, Build: "other", Plan: somePlan()}).Write(&b); err != nil {
@@ -137,7 +137,7 @@ func TestBootBounds(t *testing.T) {
 	}
 }
 
-// Whatever arrives is refused, or is what would be sent.
+// Any input is refused, or decodes to a message that encodes to it.
 func FuzzBoot(f *testing.F) {
 	for _, b := range []*Boot{filled[Boot](), {Plan: somePlan()}, {Plan: &Plan{}}} {
 		var out bytes.Buffer

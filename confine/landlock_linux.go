@@ -10,21 +10,12 @@ import (
 )
 
 // rulesetAttr is struct landlock_ruleset_attr as of ABI 6 (landlock(7)). An
-// older kernel takes its beginning.
+// older kernel accepts only the first fields.
 type rulesetAttr struct {
 	handledFS, handledNet, scoped uint64
 }
 
-// pathBeneath is struct landlock_path_beneath_attr, which is packed.
-type pathBeneath [12]byte
-
-func newPathBeneath(access uint64, fd int) (p pathBeneath) {
-	*(*uint64)(unsafe.Pointer(&p[0])) = access
-	*(*int32)(unsafe.Pointer(&p[8])) = int32(fd)
-	return p
-}
-
-// What the ABIs added to what a domain can handle.
+// The rights that a domain can handle, by ABI.
 const (
 	landlockABI1 = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -35,12 +26,12 @@ const (
 	landlockABI3 = landlockABI2 | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	landlockABI5 = landlockABI3 | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
-	// landlockFiles are the rights that a file can have, as opposed to a directory.
+	// landlockFiles are the rights that apply to files, not only to directories.
 	landlockFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlockAccess is what the words of a rule mean. Nobody may make devices.
+// landlockAccess maps the access of a rule to rights. None allows making devices.
 var landlockAccess = map[Access]uint64{
 	AccessRead:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR,
 	AccessExec:   unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE,
@@ -50,23 +41,8 @@ var landlockAccess = map[Access]uint64{
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
 }
 
-// landlockHandled is what an ABI can handle of files. Before ABI 2 a domain
-// could not let files move between directories, which no program could work with.
-func landlockHandled(abi int) uint64 {
-	switch {
-	case abi < LandlockFilesABI:
-		return 0
-	case abi < 3:
-		return landlockABI2
-	case abi < 5:
-		return landlockABI3
-	default:
-		return landlockABI5
-	}
-}
-
-// LandlockABI is the version of Landlock that the kernel offers, 0 where it
-// has none or it is switched off.
+// LandlockABI returns the version of Landlock that the kernel offers, or 0 if it
+// has none or Landlock is disabled.
 func LandlockABI() int {
 	abi, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -75,9 +51,9 @@ func LandlockABI() int {
 	return int(abi)
 }
 
-// restrict puts the calling thread into a Landlock domain: of files it may
-// use what the rules say, where there are any, and the flags name what else is
-// out of reach.
+// restrict puts the calling thread into a Landlock domain. If there are rules,
+// it may access only the files that they grant. The flags name what else is
+// denied.
 func restrict(s *Step) error {
 	abi := LandlockABI()
 	var attr rulesetAttr
@@ -94,8 +70,17 @@ func restrict(s *Step) error {
 		}
 	}
 	if len(s.Rules) > 0 {
-		if attr.handledFS = landlockHandled(abi); attr.handledFS == 0 {
+		switch {
+		case abi < LandlockFilesABI:
+			// Before ABI 2 a domain could not let files move between directories,
+			// which breaks programs.
 			return fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed", abi, LandlockFilesABI)
+		case abi < 3:
+			attr.handledFS = landlockABI2
+		case abi < 5:
+			attr.handledFS = landlockABI3
+		default:
+			attr.handledFS = landlockABI5
 		}
 	}
 	fd, err := newRuleset(attr, s.Rules)
@@ -109,9 +94,17 @@ func restrict(s *Step) error {
 	return nil
 }
 
+// newRuleset makes a ruleset. It passes only the fields that are used, for
+// kernels that do not know the others.
 func newRuleset(attr rulesetAttr, rules []PathRule) (int, error) {
-	fd, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET,
-		uintptr(unsafe.Pointer(&attr)), attrSize(attr), 0)
+	size := unsafe.Offsetof(attr.handledNet)
+	switch {
+	case attr.scoped != 0:
+		size = unsafe.Sizeof(attr)
+	case attr.handledNet != 0:
+		size = unsafe.Offsetof(attr.scoped)
+	}
+	fd, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
 		return -1, errno
 	}
@@ -124,40 +117,31 @@ func newRuleset(attr rulesetAttr, rules []PathRule) (int, error) {
 	return int(fd), nil
 }
 
-// apartRuleset makes a ruleset that forbids nothing. What counts is the domain
-// that a command gets by it: the kernel lets processes look into others only
-// where these are in the same domain or in one below it. The one right that is
-// handled, and given for all files, is the one that every domain takes away
-// otherwise. There is no scope in it, so signals and sockets are left alone.
+// apartRuleset makes a ruleset that forbids nothing. It exists for the domain
+// that a command gets by applying it: the kernel lets a process inspect only
+// processes in the same domain or in one below it. The ruleset handles one
+// right, which every domain denies otherwise, and grants it for all files. It
+// has no scope, so it does not affect signals and sockets.
 func apartRuleset() (int, error) {
 	fd, err := newRuleset(rulesetAttr{handledFS: unix.LANDLOCK_ACCESS_FS_REFER}, []PathRule{{Path: "/", Access: AccessChange}})
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(fd)
-	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, apartFD) // out of the way of what commands are given
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, apartFD) // above the descriptors of commands
 }
 
+// apartFD is the lowest descriptor for that ruleset.
 const apartFD = 64
 
-// attrSize leaves out what is not used, for kernels that do not know it.
-func attrSize(attr rulesetAttr) uintptr {
-	switch {
-	case attr.scoped != 0:
-		return unsafe.Sizeof(attr)
-	case attr.handledNet != 0:
-		return unsafe.Offsetof(attr.scoped)
-	default:
-		return unsafe.Offsetof(attr.handledNet)
-	}
-}
-
+// openPath opens a path as a handle only.
 func openPath(path string) (int, error) {
 	return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 }
 
-// openWithoutLinks goes to an absolute path one name at a time; ELOOP where
-// one of them is a symbolic link. In another sandbox there is no openat2(2) for it.
+// openWithoutLinks opens an absolute path one name at a time, and returns ELOOP
+// if one of them is a symbolic link. It does not use openat2(2), because the
+// filter of an outer sandbox denies that call.
 func openWithoutLinks(path string) (int, error) {
 	at, err := openPath("/")
 	if err != nil {
@@ -179,7 +163,7 @@ func openWithoutLinks(path string) (int, error) {
 	return at, nil
 }
 
-// addRule grants what a rule says of a path and all below it.
+// addRule grants the access of a rule to its path and everything below it.
 func addRule(ruleset int, r PathRule, handled uint64) error {
 	access, ok := landlockAccess[r.Access]
 	if !ok {
@@ -204,7 +188,9 @@ func addRule(ruleset int, r PathRule, handled uint64) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		access &= landlockFiles
 	}
-	attr := newPathBeneath(access&handled, fd)
+	var attr [12]byte // struct landlock_path_beneath_attr, which is packed
+	*(*uint64)(unsafe.Pointer(&attr[0])) = access & handled
+	*(*int32)(unsafe.Pointer(&attr[8])) = int32(fd)
 	const ruleType = unix.LANDLOCK_RULE_PATH_BENEATH
 	if _, _, errno := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ruleType, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
 		return errno

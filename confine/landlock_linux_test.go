@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inDomain runs f on a thread of its own, in a Landlock domain that ends with it.
+// inDomain runs f on its own thread, in a Landlock domain that ends with it.
 func inDomain(t *testing.T, s Step, f func()) {
 	t.Helper()
 	done := make(chan error)
@@ -104,7 +104,7 @@ func TestLandlockRules(t *testing.T) {
 	}
 }
 
-// No port can be bound or connected to, where the flag says so.
+// With the flag, no port can be bound or connected to.
 func TestLandlockTCP(t *testing.T) {
 	requireLandlock(t, 4)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

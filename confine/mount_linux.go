@@ -4,22 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// base is where the new root is mounted before it becomes the root: any
-// directory that every host has. What it covers is opened beforehand.
+// base is where the new root is mounted before it becomes the root: some
+// directory that every host has. Sources below it are opened before.
 const base = "/tmp"
 
-// relative turns a path inside into one below the working directory, which is
-// the new root from the moment it is mounted until it becomes "/".
+// relative returns a path inside as one relative to the working directory,
+// which is the new root from its mount until it becomes "/".
 func relative(target string) string {
 	return "./" + strings.TrimPrefix(path.Clean(target), "/")
 }
 
+// mountAttrs returns the flags of a step as MOUNT_ATTR_… The MS_… flags of the
+// same names have the same values.
 func mountAttrs(flags []string) (attr uint64) {
 	for _, f := range flags {
 		switch f {
@@ -36,25 +39,9 @@ func mountAttrs(flags []string) (attr uint64) {
 	return attr
 }
 
-func mountFlags(flags []string) (ms uintptr) {
-	for _, f := range flags {
-		switch f {
-		case FlagReadOnly:
-			ms |= unix.MS_RDONLY
-		case FlagNoSuid:
-			ms |= unix.MS_NOSUID
-		case FlagNoDev:
-			ms |= unix.MS_NODEV
-		case FlagNoExec:
-			ms |= unix.MS_NOEXEC
-		}
-	}
-	return ms
-}
-
-// openTrees takes every bind's source as a detached mount, before anything
-// covers it. Attributes are set on the whole detached tree (mount_setattr(2)
-// with AT_RECURSIVE), never by a remount, which would leave submounts as they were.
+// openTrees opens the source of every step as a detached mount, before a mount
+// covers it. It sets attributes on the whole detached tree (mount_setattr(2)
+// with AT_RECURSIVE); a remount would leave submounts as they were.
 func (a *Applier) openTrees(steps []Step) *Error {
 	a.trees = map[int]int{}
 	for i := range steps {
@@ -66,7 +53,7 @@ func (a *Applier) openTrees(steps []Step) *Error {
 		if err == nil {
 			err = setAttrs(fd, mountAttrs(s.Flags))
 		}
-		if err == nil && hasFlag(s.Flags, FlagBelowRO) {
+		if err == nil && slices.Contains(s.Flags, FlagBelowRO) {
 			err = BelowReadOnly(fd)
 		}
 		if err != nil {
@@ -77,6 +64,7 @@ func (a *Applier) openTrees(steps []Step) *Error {
 	return nil
 }
 
+// openTree opens the source of one step.
 func (a *Applier) openTree(s *Step) (int, error) {
 	switch {
 	case s.FD != "":
@@ -85,21 +73,21 @@ func (a *Applier) openTree(s *Step) (int, error) {
 			return -1, fmt.Errorf("the descriptor %q was not handed over", s.FD)
 		}
 		return fd, nil
-	case hasFlag(s.Flags, FlagResolved):
+	case slices.Contains(s.Flags, FlagResolved):
 		return OpenResolved(s.Source, s.ID)
-	case s.Do == OpCgroup: // a mount of its own, from which no ".." leads out
+	case s.Do == OpCgroup: // its own mount, from which ".." does not lead out
 		return unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	}
 	return unix.OpenTree(unix.AT_FDCWD, s.Source, cloneTree)
 }
 
-// cloneTree makes a detached mount of a path and of all that is mounted below it.
+// cloneTree makes a detached mount of a path and everything mounted below it.
 const cloneTree = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
 
-// OpenResolved takes a path of the host, with all that is mounted below it, as
-// a detached mount. The path was resolved when the plan was made, and led to the
-// file of this id, unless that is zero. Where a symbolic link has come into it
-// since, the error is ELOOP, and ESTALE where it leads to another file.
+// OpenResolved opens a path of the host, with everything mounted below it, as a
+// detached mount. The path was resolved when the plan was made, and led to the
+// file with this id, unless the id is zero. If the path now has a symbolic
+// link, the error is ELOOP; if it leads to another file, ESTALE.
 func OpenResolved(path string, id FileID) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -115,7 +103,8 @@ func OpenResolved(path string, id FileID) (int, error) {
 	return unix.OpenTree(fd, "", cloneTree|unix.AT_EMPTY_PATH)
 }
 
-// sameFile is ESTALE where what is open is not the file of this id.
+// sameFile returns ESTALE if the open file is not the one with this id. A zero id
+// allows any file.
 func sameFile(fd int, id FileID) error {
 	if id == (FileID{}) {
 		return nil
@@ -130,14 +119,14 @@ func sameFile(fd int, id FileID) error {
 	return nil
 }
 
-// BelowReadOnly makes what is mounted below the root of a detached tree
-// read-only, and leaves the root as it is.
+// BelowReadOnly makes the mounts below the root of a detached tree read-only,
+// and leaves the root as it is.
 func BelowReadOnly(tree int) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(tree, &st); err != nil {
 		return err
 	}
-	if st.Flags&unix.ST_RDONLY != 0 { // the root is so, too
+	if st.Flags&unix.ST_RDONLY != 0 { // so is the root
 		return setAttrs(tree, unix.MOUNT_ATTR_RDONLY)
 	}
 	if err := setAttrs(tree, unix.MOUNT_ATTR_RDONLY); err != nil {
@@ -146,6 +135,7 @@ func BelowReadOnly(tree int) error {
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
+// setAttrs sets attributes on a whole detached tree, and makes it private.
 func setAttrs(tree int, attr uint64) error {
 	return unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{
 		Attr_set:    attr,
@@ -153,14 +143,14 @@ func setAttrs(tree int, attr uint64) error {
 	})
 }
 
-// bind attaches a tree. A target that exists may lie in something that is
-// somebody else's, so it is resolved without following any symbolic link; all
-// other targets are in the new root, where this process makes everything.
+// bind attaches a tree. A target that exists may be in a tree that others
+// control, so it is resolved without following symbolic links. All other
+// targets are in the new root, where this process makes everything.
 func (a *Applier) bind(i int, s *Step) error {
 	tree := a.trees[i]
 	defer unix.Close(tree)
 	delete(a.trees, i)
-	if hasFlag(s.Flags, FlagExisting) {
+	if slices.Contains(s.Flags, FlagExisting) {
 		return attach(tree, s.Target)
 	}
 	var st unix.Stat_t
@@ -173,9 +163,9 @@ func (a *Applier) bind(i int, s *Step) error {
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, relative(s.Target), unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// openCgroup keeps a handle of the sandbox's control group. Only a detached
-// mount of it may cross into another root: from any other handle, ".." would
-// lead to the host's files.
+// openCgroup keeps a handle of the sandbox's control group. Into another root
+// only a handle of a detached mount may go: from any other, ".." would lead to
+// the host's files.
 func (a *Applier) openCgroup(i int, s *Step) (err error) {
 	if a.InPlace {
 		a.Cgroup, err = unix.Open(s.Source, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -184,12 +174,12 @@ func (a *Applier) openCgroup(i int, s *Step) (err error) {
 	tree := a.trees[i]
 	delete(a.trees, i)
 	defer unix.Close(tree)
-	// What is mounted is an O_PATH handle, and groups are used by one that can be read.
+	// The tree is an O_PATH handle; groups need one that can be read.
 	a.Cgroup, err = unix.Openat(tree, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return err
 }
 
-// copy fills a directory of the new root from a tree that is never attached.
+// copy fills a directory of the new root from a tree, which is never attached.
 func (a *Applier) copy(i int, s *Step) error {
 	tree := a.trees[i]
 	defer unix.Close(tree)
@@ -202,7 +192,7 @@ func (a *Applier) copy(i int, s *Step) error {
 	return copyTree(tree, to)
 }
 
-// attach puts a detached mount at a path that exists already.
+// attach moves a detached mount to a path that exists.
 func attach(tree int, target string) error {
 	at, err := openInside(target)
 	if err != nil {
@@ -212,11 +202,12 @@ func attach(tree int, target string) error {
 	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// openInside opens a path of the new root. It does without O_NOFOLLOW, with
-// which the kernel would open a link at the very end instead of refusing it
+// openInside opens a path of the new root. It does not use O_NOFOLLOW: with
+// that flag the kernel opens a link at the very end instead of refusing it
 // (openat2(2), RESOLVE_NO_SYMLINKS).
 func openInside(target string) (int, error) { return openBeneath(target, unix.O_PATH) }
 
+// openBeneath opens a path of the new root, without following symbolic links.
 func openBeneath(target string, flags uint64) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, relative(target), &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC,
@@ -228,8 +219,8 @@ func openBeneath(target string, flags uint64) (int, error) {
 	return fd, err
 }
 
-// bindSelf makes a path inside a mount point of its own: its parent directory
-// can then not be renamed away from under it, and Flags apply to it alone.
+// bindSelf turns a path inside into a mount point: nobody can then rename a
+// directory above it, and Flags apply only to it.
 func bindSelf(s *Step) error {
 	at, err := openInside(s.Target)
 	if err != nil {
@@ -247,7 +238,7 @@ func bindSelf(s *Step) error {
 	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// mountTmpfs mounts an empty file system. At "/" it is the new root itself,
+// mountTmpfs mounts an empty file system. Target "/" is the new root itself,
 // which becomes the working directory.
 func (a *Applier) mountTmpfs(s *Step) error {
 	fd, err := newTmpfs(s)
@@ -261,7 +252,7 @@ func (a *Applier) mountTmpfs(s *Step) error {
 		}
 		return unix.Chdir(base)
 	}
-	if !hasFlag(s.Flags, FlagExisting) {
+	if !slices.Contains(s.Flags, FlagExisting) {
 		if err := a.mountPoint(s.Target, true); err != nil {
 			return err
 		}
@@ -269,8 +260,8 @@ func (a *Applier) mountTmpfs(s *Step) error {
 	return attach(fd, s.Target)
 }
 
-// newTmpfs makes an empty file system that is attached nowhere yet. Its
-// inodes are bounded with its bytes, one for each 4 KiB.
+// newTmpfs makes an empty file system that is not attached yet. It has one inode
+// for each 4 KiB of its size.
 func newTmpfs(s *Step) (int, error) {
 	ctx, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -293,11 +284,12 @@ func newTmpfs(s *Step) (int, error) {
 	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, int(mountAttrs(s.Flags)))
 }
 
+// mountDevpts mounts a new instance of devpts, with terminals of its own.
 func (a *Applier) mountDevpts(s *Step) error {
 	if err := a.mountPoint(s.Target, true); err != nil {
 		return err
 	}
-	return unix.Mount("devpts", relative(s.Target), "devpts", mountFlags(s.Flags), "newinstance,ptmxmode=0666,mode=0620")
+	return unix.Mount("devpts", relative(s.Target), "devpts", uintptr(mountAttrs(s.Flags)), "newinstance,ptmxmode=0666,mode=0620")
 }
 
 // pivot makes the working directory the root and detaches the old root, so
@@ -312,18 +304,14 @@ func pivot() error {
 	return unix.Chdir("/")
 }
 
-func setReadOnly(target string) error {
-	return unix.MountSetattr(unix.AT_FDCWD, target, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-}
-
 // DetachedTmpfs makes an empty file system of at most size bytes that is
-// attached nowhere: only the returned directory handle reaches it.
+// mounted nowhere: only the returned directory handle reaches it.
 func DetachedTmpfs(size int64) (int, error) {
 	return newTmpfs(&Step{Mode: 0o700, Size: size, Flags: []string{FlagNoSuid, FlagNoDev, FlagNoExec}})
 }
 
-// DetachedProc mounts a fresh proc of the caller's pid namespace that is
-// attached nowhere: only the returned directory handle reaches it.
+// DetachedProc makes a fresh proc of the caller's pid namespace that is mounted
+// nowhere: only the returned directory handle reaches it.
 func DetachedProc() (int, error) {
 	ctx, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -335,4 +323,80 @@ func DetachedProc() (int, error) {
 	}
 	return unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC,
 		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// parents makes the directories above a path of the new root. Like the methods
+// below, it uses plain system calls on paths relative to the working directory,
+// since no other process can reach the new root yet.
+func (a *Applier) parents(target string) error {
+	dir := path.Dir(path.Clean(target)[1:])
+	if a.made[dir] {
+		return nil
+	}
+	if err := a.parents("/" + dir); err != nil {
+		return err
+	}
+	return a.mkdir(dir)
+}
+
+// mkdir makes a directory unless it exists, and remembers it.
+func (a *Applier) mkdir(dir string) error {
+	err := unix.Mkdir(dir, 0o755)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	a.made[dir] = true
+	return nil
+}
+
+// mountPoint makes the directory or the empty file that a mount will cover.
+func (a *Applier) mountPoint(target string, isDir bool) error {
+	if err := a.parents(target); err != nil {
+		return err
+	}
+	name := path.Clean(target)[1:]
+	if isDir {
+		return a.mkdir(name)
+	}
+	err := unix.Mknod(name, unix.S_IFREG|0o444, 0)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+// makeDir makes a directory with the step's mode.
+func (a *Applier) makeDir(s *Step) error {
+	if err := a.mountPoint(s.Target, true); err != nil {
+		return err
+	}
+	return unix.Chmod(relative(s.Target), s.Mode&0o777)
+}
+
+// makeFile makes a file with the step's data. It must not exist.
+func (a *Applier) makeFile(s *Step) error {
+	if err := a.parents(s.Target); err != nil {
+		return err
+	}
+	fd, err := unix.Open(relative(s.Target), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, s.Mode&0o777)
+	if err != nil {
+		return err
+	}
+	for data := s.Data; len(data) > 0 && err == nil; {
+		var n int
+		n, err = unix.Write(fd, data)
+		data = data[max(n, 0):]
+	}
+	if cerr := unix.Close(fd); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// makeSymlink makes a symbolic link.
+func (a *Applier) makeSymlink(s *Step) error {
+	if err := a.parents(s.Target); err != nil {
+		return err
+	}
+	return unix.Symlink(s.Source, relative(s.Target))
 }

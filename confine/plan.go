@@ -1,58 +1,63 @@
-// Package confine is confinement as data: a [Plan] is the exact list of steps
-// that build a sandbox, made by a backend outside, printable, and applied
-// step by step by the new process inside.
+// Package confine describes confinement as data. A [Plan] is the exact list of
+// steps that build a sandbox: a backend outside makes it, it can be printed,
+// and the new process inside applies it step by step.
 //
-// plan.go and the other portable files define the data; the files named
-// *_linux.go apply it, one file per mechanism (mount, seccomp, caps, rlimit,
-// network). A step that fails is an [Error] that names the stage, the
+// plan.go and the other portable files define the data. The files named
+// *_linux.go apply it, one for each mechanism: mounts, copies, process state,
+// Landlock, seccomp. If a step fails, an [Error] names the stage, the
 // operation, the object and the errno, and nothing is started.
 //
-// The plan crosses a process boundary from the trusted side to the new one, in
-// a binary form (see [Boot]); an agent never sends one back. Its JSON form is
-// for people and programs that look at it.
+// The plan crosses the process boundary from the trusted side to the new
+// process in a binary form (see [Boot]); an agent never sends one back. Its
+// JSON form is for people and programs that inspect it.
 package confine
 
-import "github.com/paddock-dev/paddock/policy"
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/paddock-dev/paddock/policy"
+)
 
 // PlanVersion is the version of the plan's format.
 const PlanVersion = 1
 
-// Plan is everything that makes a process a sandbox.
+// Plan holds everything that turns a process into a sandbox.
 type Plan struct {
 	Version    int         `json:"version"`
 	Namespaces []Namespace `json:"namespaces"`
 	UIDs       []IDMap     `json:"uids"`
 	GIDs       []IDMap     `json:"gids"`
-	// Command is the wall where another program builds it: it is started with
-	// the agent's own command behind, and there are no other steps. It does not
-	// cross to the new process.
+	// Command is the program that builds the wall, for backends that leave this to
+	// another program. It is started with the agent's command appended, and
+	// there are no other steps. It is not sent to the new process.
 	Command []string `json:"command,omitempty"`
 	// Setup runs once, in order, in the new process before any command.
 	Setup []Step `json:"setup"`
 	// Spawn is applied to the one thread that every command is cloned from,
 	// and so to every command.
 	Spawn []Step `json:"spawn"`
-	// Files names the descriptors that are handed over with the plan, in
-	// order; steps refer to them by name.
+	// Files names the descriptors that are passed with the plan, in order; steps
+	// refer to them by name.
 	Files []string `json:"files,omitempty"`
 	// Rlimits bound each process of every command.
 	Rlimits Rlimits `json:"rlimits,omitzero"`
 	// Env is the base environment of every command.
 	Env map[string]string `json:"env"`
-	// LeftOut are the directories of the caller's PATH that PATH in Env lacks. They
-	// do not cross to the new process.
+	// LeftOut lists the directories of the caller's PATH that PATH in Env lacks. It
+	// is not sent to the new process.
 	LeftOut []LeftOut `json:"path_left_out,omitempty"`
 	// Workspace is the directory inside where commands start.
 	Workspace string `json:"workspace"`
-	// Scratch is a directory of the host for the sandbox's private files, with
-	// places in it that the constants Scratch… name, where no namespaces give
-	// it places of its own. Empty: they do.
+	// Scratch is a directory of the host for the sandbox's private files, in
+	// subdirectories named by the constants Scratch…. It is empty if namespaces
+	// give the sandbox private directories.
 	Scratch string `json:"scratch,omitempty"`
-	// Holds is what will be true once the plan is applied.
+	// Holds describes the isolation once the plan is applied.
 	Holds policy.Isolation `json:"holds"`
 }
 
-// LeftOut is a directory in which programs are not looked for, and why.
+// LeftOut is a directory that is not searched for programs, and the reason.
 type LeftOut struct {
 	Dir string `json:"dir"`
 	Why string `json:"why"`
@@ -67,7 +72,7 @@ type Rlimits struct {
 	Data       uint64 `json:"data_bytes,omitempty"`      // RLIMIT_DATA
 }
 
-// The agent's places in Plan.Scratch.
+// The agent's subdirectories of Plan.Scratch.
 const (
 	ScratchState   = "state"
 	ScratchSecrets = "secrets"
@@ -101,27 +106,27 @@ type Op string
 const (
 	OpBind     Op = "bind"     // Source or FD, Target, Flags: a host path becomes visible
 	OpSelf     Op = "self"     // Target, Flags: a path inside is bound onto itself
-	OpCopy     Op = "copy"     // Source or FD, Target, Flags: what a host directory holds is copied into a place inside
-	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link over the file at Target leads to Source, a copy of it, or of Data, that commands can change
-	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty file system of its own
+	OpCopy     Op = "copy"     // Source or FD, Target, Flags: the content of a host directory is copied into one inside
+	OpOwnCopy  Op = "own_copy" // Target, Source, Data, Flags: a link mounted over the file at Target leads to Source, a copy of the file or of Data that commands can change
+	OpTmpfs    Op = "tmpfs"    // Target, Flags, Size, Mode: an empty private file system
 	OpProc     Op = "proc"     // Target, Flags: a fresh /proc of the commands' pid namespace
-	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent alone
-	OpCgroupNS Op = "cgroupns" // the commands' cgroup namespace begins at the group that the process is in
-	OpDevpts   Op = "devpts"   // Target, Flags: terminals of its own
+	OpCgroup   Op = "cgroup"   // Source: the sandbox's control group, for the agent only
+	OpCgroupNS Op = "cgroupns" // the commands' cgroup namespace gets the process's group as its root
+	OpDevpts   Op = "devpts"   // Target, Flags: private terminals
 	OpMkdir    Op = "mkdir"    // Target, Mode
 	OpFile     Op = "file"     // Target, Mode, Data: a file made for the sandbox
 	OpSymlink  Op = "symlink"  // Source (the link's text), Target
 	OpPivot    Op = "pivot"    // the new root becomes the root; the old one is detached
-	OpReadOnly Op = "readonly" // Target: the mount at Target alone becomes read-only
+	OpReadOnly Op = "readonly" // Target: only the mount at Target becomes read-only, not those below it
 	OpHostname Op = "hostname" // Source
 	OpLoopback Op = "loopback" // the lo interface goes up
-	OpKeyring  Op = "keyring"  // a session keyring of its own
+	OpKeyring  Op = "keyring"  // a private session keyring
 	OpSysctl   Op = "sysctl"   // Target (below /proc/sys), Source (the value)
-	OpReset    Op = "reset"    // inherited process state goes back to defaults
-	OpCaps     Op = "caps"     // Caps stay, everything else and the bounding set go
+	OpReset    Op = "reset"    // inherited process state is reset to defaults
+	OpCaps     Op = "caps"     // Caps are kept, all others and the bounding set are dropped
 	OpNoNew    Op = "no_new_privs"
-	OpLandlock Op = "landlock" // Rules (of files), Flags (what else is out of reach)
-	OpApart    Op = "apart"    // each command gets a Landlock domain of its own
+	OpLandlock Op = "landlock" // Rules (for files), Flags (what else is denied)
+	OpApart    Op = "apart"    // each command gets its own Landlock domain
 	OpSeccomp  Op = "seccomp"  // Source (the filter's name), Data (its program), Flags
 	OpShield   Op = "shield"   // commands cannot signal the thread that they are cloned from
 )
@@ -134,27 +139,28 @@ const (
 	FlagNoExec     = "noexec"               // mounts
 	FlagExisting   = "existing"             // bind: the target exists and is never made
 	FlagResolved   = "resolved"             // bind: the source is free of symbolic links, and must still be
-	FlagBelowRO    = "below_ro"             // bind: what the host has mounted below the source becomes read-only
-	FlagOutlive    = "outlive"              // reset: the agent does not die with its parent, it tidies up first
-	FlagBounding   = "bounding"             // caps: the bounding and inheritable sets go, the process keeps what it has
-	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered too
-	FlagNotify     = "notify"               // seccomp: the agent is told of what commands are denied
+	FlagBelowRO    = "below_ro"             // bind: mounts of the host below the source become read-only
+	FlagOutlive    = "outlive"              // reset: the agent is not killed with its parent, so that it can clean up
+	FlagBounding   = "bounding"             // caps: the bounding and inheritable sets are dropped, the process keeps its own
+	FlagAllThreads = "all_threads"          // seccomp: the agent's own threads are filtered, too
+	FlagNotify     = "notify"               // seccomp: the agent is notified of what commands are denied
 	FlagAbstract   = "abstract_unix_socket" // landlock
 	FlagSignal     = "signal"               // landlock
 	FlagTCP        = "tcp"                  // landlock: no port can be bound or connected to
 )
 
-// OwnCopyLink is behind the name of a copy in the name of the link that leads to it.
+// OwnCopyLink is the suffix of the link that leads to a copy: the link is named
+// after the copy.
 const OwnCopyLink = ".link"
 
-// PathRule grants access to a path and all below it, in a Landlock domain.
+// PathRule grants access to a path and everything below it, in a Landlock domain.
 type PathRule struct {
 	Path   string `json:"path"`
 	Access Access `json:"access"`
-	// Resolved paths have no symbolic links: one that has come into it since is
-	// an error.
+	// Resolved says that the path had no symbolic links when the plan was made.
+	// If it has one now, that is an error.
 	Resolved bool `json:"resolved,omitempty"`
-	// ID is what a resolved path must lead to; zero: whatever is there.
+	// ID is the file that a resolved path must lead to; zero allows any.
 	ID FileID `json:"id,omitzero"`
 }
 
@@ -170,14 +176,15 @@ const (
 	AccessAll    Access = "all"    // everything but making devices
 )
 
-// The ABIs of Landlock that plans rest on: what can bound files without
-// breaking programs, and what can keep signals and abstract sockets apart.
+// The ABIs of Landlock that plans need: the first one that can restrict files
+// without breaking programs, and the first one that can isolate signals and
+// abstract sockets.
 const (
 	LandlockFilesABI  = 2
 	LandlockScopesABI = 6
 )
 
-// FileID tells one file of the host from every other: its device and its inode.
+// FileID identifies a file of the host by its device and inode.
 type FileID struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
@@ -189,18 +196,49 @@ type Step struct {
 	Source string     `json:"source,omitempty"`
 	Target string     `json:"target,omitempty"`
 	FD     string     `json:"fd,omitempty"` // a name from Plan.Files
-	ID     FileID     `json:"id,omitzero"`  // what Source must lead to; zero: whatever is there
+	ID     FileID     `json:"id,omitzero"`  // the file that Source must lead to; zero allows any
 	Flags  []string   `json:"flags,omitempty"`
 	Mode   uint32     `json:"mode,omitempty"`
 	Size   int64      `json:"size,omitempty"`
 	Data   []byte     `json:"data,omitempty"`
 	Caps   []string   `json:"caps,omitempty"`
 	Rules  []PathRule `json:"rules,omitempty"`
-	// Why is the reason, for people who read the plan.
+	// Why is the reason for the step, for people who read the plan.
 	Why string `json:"why,omitempty"`
-	// Optional steps may fail where the plan says elsewhere that the
-	// guarantee is kept by another one; a failure is reported, not fatal.
+	// Optional says that a failure of the step is reported but not fatal,
+	// because another step of the plan gives the same guarantee.
 	Optional bool `json:"optional,omitempty"`
-	// Hint says what to do where the step fails.
+	// Hint says what to do if the step fails.
 	Hint string `json:"hint,omitempty"`
+}
+
+// Error is a step that failed. The new process sends it to the host side (see
+// [Booted]).
+type Error struct {
+	Stage  string // "setup", "spawn"
+	Op     string // the step's operation or the system call
+	Object string // a path, an interface, a resource
+	Errno  int
+	Cause  string // if there is no errno
+	Hint   string
+}
+
+// Error returns what could not be done and why.
+func (e *Error) Error() string {
+	cause := e.Cause
+	if e.Errno != 0 {
+		cause = syscall.Errno(e.Errno).Error()
+	}
+	if e.Object == "" {
+		return fmt.Sprintf("cannot apply %s (%s): %s", e.Op, e.Stage, cause)
+	}
+	return fmt.Sprintf("cannot apply %s to %s (%s): %s", e.Op, e.Object, e.Stage, cause)
+}
+
+// Unwrap returns the errno, so that errors.Is(err, fs.ErrPermission) works.
+func (e *Error) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return syscall.Errno(e.Errno)
 }

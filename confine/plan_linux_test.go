@@ -66,7 +66,7 @@ func TestApplyErrors(t *testing.T) {
 		want Error
 	}{
 		{"unknown operation", Step{Do: "fly", Target: "/x", Hint: "land"},
-			Error{Stage: "spawn", Op: "fly", Object: "/x", Cause: "this version does not know the operation", Hint: "land"}},
+			Error{Stage: "spawn", Op: "fly", Object: "/x", Cause: "unknown operation", Hint: "land"}},
 		{"no filter", Step{Do: OpSeccomp}, Error{Stage: "spawn", Op: "seccomp", Cause: "not a filter program"}},
 		{"unknown capability", Step{Do: OpCaps, Caps: []string{"fly"}}, Error{Stage: "spawn", Op: "caps", Cause: `unknown capability "fly"`}},
 		{"unknown scope", Step{Do: OpLandlock, Flags: []string{"sky"}}, Error{Stage: "spawn", Op: "landlock", Cause: `unknown scope "sky"`}},

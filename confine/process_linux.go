@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -10,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resetProcess puts inherited state back to defaults: personality flags such
-// as READ_IMPLIES_EXEC, and core dumps. What only restricts the caller's own
-// children (niceness, CPU affinity, lower limits) stays: a wall must not lift
-// it. Signals, the umask and descriptors are reset at every clone.
+// resetProcess resets inherited state to defaults: personality flags such as
+// READ_IMPLIES_EXEC, and core dumps. It keeps state that only restricts the
+// caller's own children (niceness, CPU affinity, lower limits): a wall must not
+// lift that. Signals, the umask and descriptors are reset at every clone.
 //
-// With tied, it also ties the process to the thread that made it: a stopped
-// process would not see its lifeline break.
+// With tied, the kernel kills the process when the thread that made it ends: a
+// stopped process would not notice that its lifeline broke.
 func resetProcess(tied bool) error {
 	if tied {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -32,10 +33,10 @@ func resetProcess(tied bool) error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// joinKeyring gives the calling thread an anonymous session keyring of its
-// own (keyctl(2), KEYCTL_JOIN_SESSION_KEYRING without a name). A kernel
-// without keyrings has nothing to keep apart, and behind a filter that denies
-// the call (EPERM: the kernel itself never does) commands reach no key either.
+// joinKeyring gives the calling thread a private anonymous session keyring
+// (keyctl(2), KEYCTL_JOIN_SESSION_KEYRING without a name). It does nothing on a
+// kernel without keyrings, or behind a filter that denies the call (EPERM: the
+// kernel itself never returns it): there, commands cannot reach any key.
 func joinKeyring() error {
 	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
 	if errno != 0 && errno != unix.ENOSYS && errno != unix.EPERM {
@@ -44,20 +45,14 @@ func joinKeyring() error {
 	return nil
 }
 
+// writeSysctl writes a setting of the kernel, by its path below /proc/sys.
 func writeSysctl(name, value string) error {
 	f, err := os.OpenFile("/proc/sys/"+name, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(value)
-	return joinClose(err, f)
-}
-
-func joinClose(err error, f *os.File) error {
-	if cerr := f.Close(); err == nil {
-		return cerr
-	}
-	return err
+	return cmp.Or(err, f.Close())
 }
 
 var capNumbers = map[string]uint{
@@ -68,7 +63,7 @@ var capNumbers = map[string]uint{
 	"sys_resource": unix.CAP_SYS_RESOURCE,
 }
 
-// CapNumber gives the number of a capability that plans use, by its name
+// CapNumber returns the number of a capability that plans use, by its name
 // without the prefix, in lower case.
 func CapNumber(name string) (uint, bool) {
 	n, ok := capNumbers[name]
@@ -76,8 +71,8 @@ func CapNumber(name string) (uint, bool) {
 }
 
 // keepCaps empties the calling thread's bounding set, so that no program it
-// starts can gain a capability, and reduces every thread of the process to
-// the named capabilities. Lowering the permitted set empties the ambient one.
+// starts can gain a capability, and reduces every thread of the process to the
+// named capabilities. Lowering the permitted set empties the ambient one, too.
 func keepCaps(names []string) error {
 	var set [2]unix.CapUserData
 	for _, name := range names {
@@ -96,7 +91,7 @@ func keepCaps(names []string) error {
 		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&set[0])), 0)
 	runtime.KeepAlive(&header)
 	runtime.KeepAlive(&set)
-	if errno == syscall.ENOTSUP { // a runtime that shares its threads with C cannot reach all of them
+	if errno == syscall.ENOTSUP { // with cgo, the runtime cannot reach all threads
 		return &Error{Op: string(OpCaps), Errno: int(errno), Hint: "this paddock-agent was built with cgo, so that it cannot confine all its threads: build it with CGO_ENABLED=0"}
 	}
 	if errno != 0 {
@@ -105,12 +100,13 @@ func keepCaps(names []string) error {
 	return nil
 }
 
-// emptyBounding empties the calling thread's bounding set. A process that may
-// not is fine where unable says so: no_new_privs keeps it from gaining any.
+// emptyBounding empties the calling thread's bounding set. With unable, a
+// process without the permission is not an error: no_new_privs keeps it from
+// gaining capabilities.
 func emptyBounding(unable bool) error {
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if err == unix.EINVAL || err == unix.EPERM && unable { // one past the last that this kernel knows
+		if err == unix.EINVAL || err == unix.EPERM && unable { // EINVAL: one past the last that this kernel knows
 			return nil
 		}
 		if err != nil {
@@ -119,8 +115,8 @@ func emptyBounding(unable bool) error {
 	}
 }
 
-// keepForSelf empties the calling thread's bounding and inheritable sets: what
-// it executes, or what its children do, gets nothing of what it holds.
+// keepForSelf empties the calling thread's bounding and inheritable sets:
+// programs that it or its children execute get none of its capabilities.
 func keepForSelf() error {
 	if err := emptyBounding(true); err != nil {
 		return err
@@ -130,11 +126,11 @@ func keepForSelf() error {
 	if err := unix.Capget(&header, &set[0]); err != nil {
 		return err
 	}
-	set[0].Inheritable, set[1].Inheritable = 0, 0 // the ambient set goes with it
+	set[0].Inheritable, set[1].Inheritable = 0, 0 // this empties the ambient set, too
 	return unix.Capset(&header, &set[0])
 }
 
-// loopbackUp brings up lo, which a new network namespace has down.
+// loopbackUp brings up lo, which is down in a new network namespace.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -68,7 +68,7 @@ var fileTrials = []trial{
 	{name: "ioctl TIOCSETD", want: all(perm), do: rawCall(unix.SYS_IOCTL, 0, unix.TIOCSETD, 0)},
 }
 
-var original, copied byte // they do not move, as what is on a stack does
+var original, copied byte // unlike variables on a stack, they do not move
 
 func processTrials() []trial {
 	self, tid := uintptr(os.Getpid()), uintptr(unix.Gettid())
@@ -84,7 +84,7 @@ func processTrials() []trial {
 	}
 	return []trial{
 		{name: "run a program", do: func(string) error { return exec.Command("/bin/true").Run() }},
-		// What the kernel takes for nonsense makes no process.
+		// Arguments that the kernel refuses as invalid make no process.
 		{name: "clone of a user namespace", want: all(perm), do: rawCall(unix.SYS_CLONE, unix.CLONE_NEWUSER|unix.CLONE_THREAD)},
 		{name: "clone of a mount namespace", want: all(perm), do: rawCall(unix.SYS_CLONE, unix.CLONE_NEWNS|unix.CLONE_THREAD)},
 		{name: "unshare of files", do: rawCall(unix.SYS_UNSHARE, unix.CLONE_FILES)},
@@ -157,7 +157,7 @@ var socketTrials = []trial{
 	{name: "socket AF_BLUETOOTH", want: all(unix.EAFNOSUPPORT), do: socket(unix.AF_BLUETOOTH, unix.SOCK_RAW, 0), absent: true},
 	{name: "socketpair of no family", want: all(unix.EOPNOTSUPP), do: socketpair(999, unix.SOCK_STREAM)},
 	{name: "TLS in the kernel", want: answers{asEver, unix.ENOPROTOOPT, asEver, asEver}, do: func(string) error {
-		name := []byte("tls\x00") // whatever the descriptor is, the level and option are looked at first
+		name := []byte("tls\x00") // the kernel checks the level and option before the descriptor
 		return raw(unix.SYS_SETSOCKOPT, ^uintptr(0), unix.IPPROTO_TCP, unix.TCP_ULP, uintptr(unsafe.Pointer(&name[0])), 3)
 	}},
 }

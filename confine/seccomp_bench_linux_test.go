@@ -15,7 +15,7 @@ func BenchmarkFilter(b *testing.B) {
 	}
 }
 
-// BenchmarkCalls is what the two filters that commands are behind cost a call:
+// BenchmarkCalls measures what the two filters that commands are behind cost a call:
 // one that is always allowed, which the kernel knows from a table, and two
 // whose arguments are looked at.
 func BenchmarkCalls(b *testing.B) {

@@ -79,7 +79,7 @@ func errnoOf(err error) int {
 	return -1
 }
 
-// tryAll has a child try everything, as a user, and gives the answers.
+// tryAll makes a child try everything, as a user, and returns the answers.
 func tryAll(t *testing.T, uid uint32, order childOrder) map[string]int {
 	t.Helper()
 	got, err := try(t, uid, order)
@@ -92,7 +92,7 @@ func tryAll(t *testing.T, uid uint32, order childOrder) map[string]int {
 func try(t *testing.T, uid uint32, order childOrder) (got map[string]int, err error) {
 	t.Helper()
 	order.Dir = t.TempDir()
-	// The directory around it is for its maker alone.
+	// Only its maker can enter the directory around it.
 	err = os.Chmod(filepath.Dir(order.Dir), 0o711)
 	if os.Getuid() == 0 {
 		err = errors.Join(err, os.Chown(order.Dir, int(uid), int(uid)))
@@ -129,7 +129,8 @@ func users() []uint32 {
 }
 
 // TestKernelVerdicts asks the real kernel, in processes behind the filters.
-// What is denied must not be so without the filter, as far as that can be told:
+// Calls that are denied must not be denied without the filter, as far as that can
+// be observed:
 // calls that the user or the kernel cannot make anyway prove nothing.
 func TestKernelVerdicts(t *testing.T) {
 	for _, uid := range users() {
@@ -169,11 +170,12 @@ func (tr trial) privileged(uid uint32) bool {
 	return uid != 0 || lacksCapabilities()
 }
 
-// filteredAlready says that the tests run behind somebody's filter, as in a container.
+// filteredAlready reports whether the tests run behind another filter, as in a
+// container.
 func filteredAlready() bool { return !strings.Contains(ownStatus(), "Seccomp:\t0\n") }
 
-// lacksCapabilities says that root is not all that it could be. CAP_SYS_RESOURCE
-// is not asked for: no call here takes it.
+// lacksCapabilities reports whether root lacks capabilities. CAP_SYS_RESOURCE
+// does not matter: no call here needs it.
 func lacksCapabilities() bool {
 	for line := range strings.Lines(ownStatus()) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:\t"); ok {

@@ -12,7 +12,7 @@ import (
 // at where the argument is an int.
 const garbage = 0xdeadbeef_00000000
 
-// TestVerdicts is what the filters say, without a kernel.
+// TestVerdicts checks what the filters decide, without a kernel.
 func TestVerdicts(t *testing.T) {
 	const allow, perm, nosys = retAllow, retErrno | uint32(unix.EPERM), retErrno | uint32(unix.ENOSYS)
 	const noFamily, noProtocol = retErrno | uint32(unix.EAFNOSUPPORT), retErrno | uint32(unix.EPROTONOSUPPORT)
@@ -35,7 +35,7 @@ func TestVerdicts(t *testing.T) {
 		{"openat, creating", "openat", [6]uint64{3, 0, unix.O_CREAT, 0o644}, allow, allow},
 		{"openat, creating set-uid", "openat", [6]uint64{3, 0, unix.O_CREAT | unix.O_WRONLY, 0o4644}, perm, allow},
 		{"openat O_TMPFILE set-gid", "openat", [6]uint64{3, 0, unix.O_TMPFILE | unix.O_RDWR, 0o2644}, perm, allow},
-		// Without O_CREAT the fourth argument is whatever the register held.
+		// Without O_CREAT the fourth argument is an arbitrary value of the register.
 		{"openat, reading, any mode", "openat", [6]uint64{3, 0, unix.O_RDONLY, 0o7777}, allow, allow},
 		{"openat of a directory, any mode", "openat", [6]uint64{3, 0, unix.O_DIRECTORY, 0o7777}, allow, allow},
 		{"mkdirat", "mkdirat", [6]uint64{3, 0, 0o777}, allow, allow},
@@ -132,7 +132,7 @@ func (a arch) find(name string) int {
 	return a.number(calls[slices.IndexFunc(calls[:], func(c call) bool { return c.name == name })])
 }
 
-// TestProfiles is where the profiles and options differ.
+// TestProfiles checks where the profiles and options differ.
 func TestProfiles(t *testing.T) {
 	const allow, perm, nosys, access = 0, unix.EPERM, unix.ENOSYS, unix.EACCES
 	const inet, stream = unix.AF_INET, unix.SOCK_STREAM
@@ -193,7 +193,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// A filter that is none is refused before it reaches the kernel.
+// An invalid filter is refused before it reaches the kernel.
 func TestLoadFilterRefuses(t *testing.T) {
 	for _, data := range [][]byte{nil, {}, {1, 2, 3}, make([]byte, instructionSize+1)} {
 		if err := loadFilter(data, false); err == nil {

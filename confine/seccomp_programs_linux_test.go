@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meaning is the rules that bind somebody, by the number that they are about.
+// meaning holds the rules of a scope, by the call numbers that they apply to.
 // A number of no call has no entry.
 type meaning map[uint32][]rule
 
@@ -30,7 +30,7 @@ func (a arch) meaning(who scope) meaning {
 	return m
 }
 
-// evaluate is what the rules mean for one call.
+// evaluate returns what the rules mean for one call.
 func (m meaning) evaluate(nr uint32, args [6]uint64) uint32 {
 	about, ok := m[nr]
 	if !ok {

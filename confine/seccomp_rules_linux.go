@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rule denies system calls: each of calls fails with errno where all
-// conditions hold. Of the rules for one call the first that holds counts.
+// rule denies system calls: each of calls fails with errno if all conditions
+// hold. If there are several rules for one call, the first that holds decides.
 type rule struct {
 	group string
 	calls []string
@@ -17,20 +17,15 @@ type rule struct {
 	why   string
 }
 
-// tells says whether a supervisor is to hear that the rule was applied: where
-// it is a refusal, as opposed to an answer that programs know how to live
-// with. The agent's own filter answers first for what binds the agent, too.
-func (r rule) tells() bool {
-	return r.who&forAgent == 0 && (r.errno == unix.EPERM || r.errno == unix.EACCES)
-}
-
-// binds says whether the rule is part of a filter. Commands that begin in
-// control groups are denied clone3 by a filter of their own (NoClone3).
+// binds reports whether the rule is part of a scope's filter. The rule about
+// clone3 is not part of it for commands that begin in control groups: they have
+// another filter for that (NoClone3).
 func (r rule) binds(who scope) bool {
 	return r.who&who != 0 && (who&forGrouped == 0 || r.calls[0] != "clone3")
 }
 
-// scope is whom a rule binds: any of these.
+// scope is a set of processes and conditions; a rule binds a filter that shares
+// at least one of its bits.
 type scope uint16
 
 const (
@@ -42,18 +37,18 @@ const (
 	forNoNetwork    // commands that the filter keeps from the network
 	forGrouped      // commands that another filter keeps from clone3
 	forNotified     // commands that have a supervisor
-	forListed       // commands that may execute listed programs alone
+	forListed       // commands that may execute only listed programs
 
 	forCommands = forDefault | forStrict | forDebug
 	forEveryone = forAgent | forCommands
 )
 
-// rules is what may not be asked of the kernel. ENOSYS stands where programs
-// fall back to an older call or do without, EPERM elsewhere, another errno
-// where it is the kernel's usual one.
+// rules returns what filters deny. The errno is ENOSYS if programs fall back to
+// an older call or manage without, the kernel's usual errno for the case if it
+// has one, and else EPERM.
 //
-// They are made anew when asked for: the agent, which links this package too,
-// pays nothing for them when it starts.
+// The rules are a function, not a variable, so that they cost nothing when the
+// agent starts, which links this package, too.
 func rules() []rule {
 	return slices.Concat(fileRules(), namespaceRules(), processRules(), hostRules(), socketRules(), sharedRules())
 }
@@ -72,16 +67,17 @@ const (
 	unseenWhy = "they change what a file holds and leave its times, by which changes are found"
 )
 
-// The requests that file systems have for defragmenting programs: each gives a
-// file the blocks of another. Cloning (FICLONE), deduplication, and XFS's newer
-// XFS_IOC_EXCHANGE_RANGE change the times, or nothing that can be read.
+// Requests of file systems for defragmentation: each gives a file the blocks of
+// another one. Cloning (FICLONE), deduplication, and XFS's newer
+// XFS_IOC_EXCHANGE_RANGE are allowed: they change the times, or nothing that
+// can be read.
 const (
 	ext4MoveExt   = 0xc028660f
 	xfsSwapExt    = 0xc0c0586d
 	f2fsMoveRange = 0xc020f509
 )
 
-// fileRules guard what files can become and how they are reached.
+// fileRules restrict what files can become and how they are opened.
 func fileRules() []rule {
 	return []rule{
 		{"set-id files", []string{"chmod", "fchmod", "creat", "mkdir", "mknod"}, []cond{has(1, "mode", setID...)}, unix.EPERM, forCommands, setIDWhy},
@@ -101,8 +97,9 @@ func fileRules() []rule {
 	}
 }
 
-// namespaceRules keep the walls where they are. CLONE_NEWUTS may pass:
-// the spawner marks each command's tree with it, and commands lack the capability.
+// namespaceRules protect the namespaces and mounts of the walls. CLONE_NEWUTS is
+// allowed: the spawner marks each command's tree with it, and commands lack the
+// capability for it.
 func namespaceRules() []rule {
 	return []rule{
 		{"namespaces", []string{"clone"}, []cond{has(0, "flags", value{unix.CLONE_NEWNS, "CLONE_NEWNS"}, value{unix.CLONE_NEWCGROUP, "CLONE_NEWCGROUP"},
@@ -120,10 +117,10 @@ func namespaceRules() []rule {
 	}
 }
 
-// personas are the personalities that change nothing of weight, and the question for the present one.
+// personas are the harmless personalities, and the query for the current one.
 var personas = []value{{0, "PER_LINUX"}, {0x8, "PER_LINUX32"}, {0x20000, "UNAME26"}, {0x20008, "PER_LINUX32|UNAME26"}, {0xffffffff, "a query"}}
 
-// processRules keep processes apart.
+// processRules keep processes from each other.
 func processRules() []rule {
 	return []rule{
 		{"other processes", []string{"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd"}, nil, unix.EPERM, forDefault | forStrict,
@@ -143,8 +140,8 @@ func processRules() []rule {
 	}
 }
 
-// hostRules keep what belongs to the host alone, and what has been the way
-// into kernels too often.
+// hostRules deny what affects the host, and the parts of the kernel that have
+// often been exploited.
 func hostRules() []rule {
 	return []rule{
 		{"modules", []string{"init_module", "finit_module", "delete_module"}, nil, unix.EPERM, forEveryone, "the host's kernel"},
@@ -164,5 +161,64 @@ func hostRules() []rule {
 		{"obsolete", []string{"uselib", "ustat", "sysfs", "_sysctl", "nfsservctl", "lookup_dcookie", "create_module", "get_kernel_syms", "query_module",
 			"getpmsg", "putpmsg", "afs_syscall", "tuxcall", "security", "vserver", "epoll_ctl_old", "epoll_wait_old"}, nil, unix.ENOSYS, forEveryone,
 			"newer kernels do not have it"},
+	}
+}
+
+var (
+	afInet      = []value{{unix.AF_INET, "AF_INET"}, {unix.AF_INET6, "AF_INET6"}}
+	afUnix      = value{unix.AF_UNIX, "AF_UNIX"}
+	afNetlink   = value{unix.AF_NETLINK, "AF_NETLINK"}
+	netFamilies = []value{{unix.AF_INET, "AF_INET"}, {unix.AF_INET6, "AF_INET6"}, {unix.AF_NETLINK, "AF_NETLINK"}}
+	afRaw       = []value{{unix.AF_PACKET, "AF_PACKET"}, {unix.AF_XDP, "AF_XDP"}, {unix.AF_VSOCK, "AF_VSOCK"}}
+	afKnown     = []value{{unix.AF_UNIX, "AF_UNIX"}, {unix.AF_INET, "AF_INET"}, {unix.AF_INET6, "AF_INET6"}, {unix.AF_NETLINK, "AF_NETLINK"}}
+	ipTypes     = []value{{unix.SOCK_STREAM, "SOCK_STREAM"}, {unix.SOCK_DGRAM, "SOCK_DGRAM"}, {unix.SOCK_RAW, "SOCK_RAW"}} // the agent lacks the capability for the last
+	pairTypes   = []value{{unix.SOCK_STREAM, "SOCK_STREAM"}, {unix.SOCK_SEQPACKET, "SOCK_SEQPACKET"}}
+	// ipProtocols does not include protocols that Landlock's rules for TCP do not
+	// see (MPTCP) or that are loaded as modules on request (SCTP, DCCP, L2TP).
+	ipProtocols = []value{{0, "0"}, {unix.IPPROTO_TCP, "TCP"}, {unix.IPPROTO_UDP, "UDP"}, {unix.IPPROTO_ICMP, "ICMP"}, {unix.IPPROTO_ICMPV6, "ICMPV6"}}
+)
+
+const sockTypeMask = 0xf // the other bits of socket's second argument are flags
+
+// socketRules deny all sockets but those that programs use: Unix, IP, and the
+// part of netlink that lists interfaces and routes.
+func socketRules() []rule {
+	return []rule{
+		{"sockets", []string{"socket"}, []cond{is(0, "family", netFamilies...)}, unix.EACCES, forNoNetwork, "no network namespace keeps commands from the host's network"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afUnix)}, unix.EACCES, forNoNamespaces, "services of the host listen on such sockets and do what they are asked to"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afRaw...)}, unix.EPERM, forEveryone, "raw packets, and what ignores network namespaces"},
+		{"sockets", []string{"socket"}, []cond{isNot(0, "family", afKnown...)}, unix.EAFNOSUPPORT, forEveryone, "rare families: some ignore network namespaces, and each is attack surface"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afNetlink)}, unix.EAFNOSUPPORT, forStrict, "it reaches deep into the kernel"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afNetlink), isNot(2, "protocol", value{unix.NETLINK_ROUTE, "NETLINK_ROUTE"})}, unix.EPROTONOSUPPORT, forEveryone,
+			"firewalls, audit, device events; only interfaces and routes are looked up by programs"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afInet...), is(1, "type", value{unix.SOCK_RAW, "SOCK_RAW"}).masked(sockTypeMask)}, unix.EPERM, forCommands, "raw packets"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afInet...), isNot(1, "type", ipTypes...).masked(sockTypeMask)}, unix.EPERM, forEveryone, "raw packets, and types that become such"},
+		{"sockets", []string{"socket"}, []cond{is(0, "family", afInet...), isNot(2, "protocol", ipProtocols...)}, unix.EPROTONOSUPPORT, forEveryone, "rare protocols are attack surface"},
+		{"sockets", []string{"socketpair"}, []cond{isNot(1, "type", pairTypes...).masked(sockTypeMask)}, unix.EACCES, forNoNamespaces,
+			"a pair of datagram sockets can send to any other, those of the host's services too"},
+		{"sockets", []string{"socketpair"}, []cond{isNot(0, "family", afUnix)}, unix.EOPNOTSUPP, forEveryone, "it makes sockets of the family before it refuses"},
+		{"sockets", []string{"setsockopt"}, []cond{is(1, "level", value{unix.IPPROTO_TCP, "TCP"}), is(2, "option", value{unix.TCP_ULP, "TCP_ULP"})}, unix.ENOPROTOOPT, forStrict,
+			"protocols inside the kernel; programs encrypt themselves"},
+	}
+}
+
+var (
+	sysVCalls = []string{"shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl"}
+	mqCalls   = []string{"mq_open", "mq_unlink"}
+	otherPID  = []cond{isNot(0, "pid", value{0, "0"})}
+)
+
+const namedWhy = "the host's processes can be named; one's own pid is not known to a filter"
+
+// sharedRules deny what reaches other processes of the same user if no
+// namespace separates them.
+func sharedRules() []rule {
+	return []rule{
+		{"shared memory and queues", sysVCalls, nil, unix.ENOSYS, forStrict | forNoNamespaces, "any process of the same user may attach"},
+		{"shared memory and queues", mqCalls, nil, unix.ENOSYS, forStrict | forNoNamespaces, "any process of the same user may open them"},
+		{"scheduling of others", []string{"sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"}, otherPID, unix.EPERM, forNoNamespaces, namedWhy},
+		{"scheduling of others", []string{"setpriority", "ioprio_set"}, []cond{isNot(1, "who", value{0, "0"})}, unix.EPERM, forNoNamespaces, namedWhy},
+		{"scheduling of others", []string{"setpriority"}, []cond{is(0, "which", value{unix.PRIO_USER, "PRIO_USER"})}, unix.EPERM, forNoNamespaces, "all processes of the user"},
+		{"scheduling of others", []string{"ioprio_set"}, []cond{is(0, "which", value{3, "IOPRIO_WHO_USER"})}, unix.EPERM, forNoNamespaces, "all processes of the user"},
 	}
 }

@@ -129,7 +129,7 @@ func TestUnknownFilters(t *testing.T) {
 }
 
 // TestCallNumbers compares the table with the one that package unix was made
-// with. A call that is missing here is new: is it to be allowed?
+// with. A call that is missing here is new: decide whether to allow it.
 func TestCallNumbers(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
 	if err != nil {
@@ -137,7 +137,7 @@ func TestCallNumbers(t *testing.T) {
 	}
 	for goarch, a := range archs {
 		want := numbers(t, filepath.Join(strings.TrimSpace(string(out)), "unix", "zsysnum_linux_"+goarch+".go"))
-		delete(want, "arch_specific_syscall") // where numbers begin that arm64 does not use
+		delete(want, "arch_specific_syscall") // the first of the numbers that arm64 does not use
 		got := map[string]int{}
 		for _, c := range calls {
 			if nr := a.number(c); nr != none {

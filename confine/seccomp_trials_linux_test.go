@@ -110,7 +110,7 @@ var ownChecks = strings.Fields(`open_by_handle_at fanotify_init mount umount2 ch
 	quotactl_fd syslog sethostname setdomainname settimeofday clock_settime adjtimex clock_adjtime iopl ioperm bpf perf_event_open userfaultfd
 	migrate_pages move_pages process_madvise setns`)
 
-// wholeCalls are all calls that a profile denies whatever they are asked.
+// wholeCalls are all calls that a profile denies for any arguments.
 func wholeCalls() (list []trial) {
 	a := archs[runtime.GOARCH]
 	for _, c := range calls {

@@ -18,15 +18,29 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// lastWords is how long the end of a wall that says nothing any more is awaited,
-// to tell how it ended.
+// lastWords is how long to wait for the end of a wall that has closed its output,
+// to report how it ended.
 const lastWords = 2 * time.Second
 
 // begin starts the wall and the agent behind it.
 func (k *keeper) begin() (*Ready, *Failure) {
 	w, err := startWall(&k.order)
 	if err != nil {
-		return nil, startFailure(&k.order, err)
+		f := &Failure{Stage: StageWall, Op: "start", Object: k.order.Argv[0]}
+		var errno syscall.Errno
+		var failed *clone.Error
+		switch {
+		case !errors.As(err, &errno):
+			f.Cause = err.Error()
+		case errors.As(err, &failed) && failed.Stage == clone.StageDir:
+			f.Errno, f.Op, f.Object = int(errno), "enter", k.order.Dir
+		default:
+			f.Errno = int(errno)
+			if errno == unix.ENOENT || errno == unix.EACCES || errno == unix.ENOEXEC {
+				f.Hint = "name a program that exists and can be executed"
+			}
+		}
+		return nil, f
 	}
 	k.wall = w
 	deadline := time.Now().Add(k.order.Timeout)
@@ -35,7 +49,7 @@ func (k *keeper) begin() (*Ready, *Failure) {
 	defer close(begun)
 	go func() {
 		select {
-		case <-k.over: // then nobody waits for an agent
+		case <-k.over: // the owner does not wait for an agent any more
 			_, _ = w.in.SetDeadline(time.Unix(1, 0)), w.out.SetDeadline(time.Unix(1, 0))
 		case <-begun:
 		}
@@ -46,7 +60,7 @@ func (k *keeper) begin() (*Ready, *Failure) {
 			return nil, failed
 		}
 	}
-	ready, failed := h.agent()
+	ready, failed := h.awaitAgent()
 	if failed == nil {
 		_, _ = w.in.SetDeadline(time.Time{}), w.out.SetDeadline(time.Time{})
 		k.rest = h.read
@@ -54,47 +68,31 @@ func (k *keeper) begin() (*Ready, *Failure) {
 	return ready, failed
 }
 
-func startFailure(o *Order, err error) *Failure {
-	f := &Failure{Stage: StageWall, Op: "start", Object: o.Argv[0]}
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		f.Cause = err.Error()
-		return f
-	}
-	f.Errno = int(errno)
-	var failed *clone.Error
-	if errors.As(err, &failed) && failed.Stage == clone.StageDir {
-		f.Op, f.Object = "enter", o.Dir
-	} else if errno == unix.ENOENT || errno == unix.EACCES || errno == unix.ENOEXEC {
-		f.Hint = "name a program that exists and can be executed"
-	}
-	return f
-}
-
-// handshake reads what comes before the connections.
+// handshake reads everything that comes before the connections.
 type handshake struct {
 	*keeper
-	read   []byte // and not understood yet
-	banner []byte // what was printed before the agent spoke, the end of it
+	read   []byte // what was read and not handled yet
+	banner []byte // the end of what was printed before the agent's answer
 }
 
-// upload waits for a shell inside, sends the agent, and has it checked.
+// upload waits for a shell inside, sends the agent, and waits until the shell has
+// checked it.
 func (h *handshake) upload() *Failure {
 	if failed := h.expect("ready"); failed != nil {
 		return failed
 	}
 	_, err := io.CopyBuffer(struct{ io.Writer }{h.wall.in}, struct{ io.Reader }{io.LimitReader(h.program, h.order.Upload)}, make([]byte, 256<<10))
-	if err != nil && !errors.Is(err, unix.EPIPE) { // where nobody reads any more, it is said why
+	if err != nil && !errors.Is(err, unix.EPIPE) { // after EPIPE, the output says why
 		return h.fail(StageUpload, "send", "the agent", err)
 	}
 	return h.expect("done")
 }
 
-// expect waits for a line of the script's.
+// expect waits for a line of the upload's script.
 func (h *handshake) expect(word string) *Failure {
 	mark := []byte(UploadMark + h.order.UploadNonce + " ")
 	var line []byte
-	err := h.until(func() (bool, error) {
+	err := h.readUntil(func() (bool, error) {
 		at := bytes.Index(h.read, mark)
 		if at > wire.MaxBanner || at < 0 && len(h.read) > wire.MaxBanner+len(mark) {
 			return false, fmt.Errorf("more than %d bytes came before its answer", wire.MaxBanner)
@@ -116,18 +114,18 @@ func (h *handshake) expect(word string) *Failure {
 	case failed:
 		return h.fail(StageUpload, "upload", "the agent", errors.New(clean(why)))
 	case string(line) != word:
-		return h.fail(StageUpload, "upload", "the agent", fmt.Errorf("the shell inside says %q, where %q was awaited", clean(line), word))
+		return h.fail(StageUpload, "upload", "the agent", fmt.Errorf("the shell inside printed %q instead of %q", clean(line), word))
 	}
 	return nil
 }
 
-// agent sends the guest's line and waits for the answer.
-func (h *handshake) agent() (*Ready, *Failure) {
+// awaitAgent sends the guest's line and waits for the agent's answer.
+func (h *handshake) awaitAgent() (*Ready, *Failure) {
 	if _, err := h.wall.in.Write(h.order.Line); err != nil && !errors.Is(err, unix.EPIPE) {
 		return nil, h.fail(StageAgent, "speak to", "the agent", err)
 	}
 	var ready *wire.GuestReady
-	err := h.until(func() (found bool, err error) {
+	err := h.readUntil(func() (found bool, err error) {
 		var banner, rest []byte
 		ready, banner, rest, err = wire.FindGuestReady(h.read, h.order.Nonce)
 		if found = ready != nil || err != nil; found {
@@ -145,8 +143,8 @@ func (h *handshake) agent() (*Ready, *Failure) {
 	return &Ready{Guest: *ready, Banner: h.keptBanner()}, nil
 }
 
-// until reads until found says so.
-func (h *handshake) until(found func() (bool, error)) error {
+// readUntil reads until found returns true or an error.
+func (h *handshake) readUntil(found func() (bool, error)) error {
 	buf := make([]byte, 32<<10)
 	for {
 		if ok, err := found(); ok || err != nil {
@@ -161,13 +159,14 @@ func (h *handshake) until(found func() (bool, error)) error {
 	}
 }
 
-// keep keeps the end of what was printed.
+// keep adds text to the banner, of which it keeps the end.
 func (h *handshake) keep(text []byte) {
 	h.banner = append(h.banner, text...)
 	h.banner = h.banner[max(0, len(h.banner)-MaxSaid):]
 }
 
-// keptBanner returns what was printed, unless that may be what was sent.
+// keptBanner returns the banner, unless it has the nonce: then it may be an echo of
+// what was sent, secrets included.
 func (h *handshake) keptBanner() []byte {
 	if bytes.Contains(h.banner, []byte(h.order.Nonce)) {
 		return nil
@@ -175,7 +174,7 @@ func (h *handshake) keptBanner() []byte {
 	return h.banner
 }
 
-// said returns the end of what the wall said.
+// said returns the end of what the wall printed.
 func (h *handshake) said() []byte {
 	text := h.wall.errors.get()
 	if bytes.Contains(text, []byte(h.order.Nonce)) {
@@ -187,7 +186,7 @@ func (h *handshake) said() []byte {
 	return text[max(0, len(text)-MaxSaid):]
 }
 
-// fail says why the wall does not get to the agent.
+// fail returns why the agent cannot be reached.
 func (h *handshake) fail(stage, op, object string, err error) *Failure {
 	f := &Failure{Stage: stage, Op: op, Object: object, Cause: err.Error()}
 	switch {
@@ -202,17 +201,17 @@ func (h *handshake) fail(stage, op, object string, err error) *Failure {
 		}
 	}
 	if bytes.Contains(h.banner, []byte(h.order.Nonce)) {
-		f.Hint = "the wall gives back what it is sent, as a terminal does: it must give a plain pipe"
+		f.Hint = "the wall echoes its input, as a terminal does: it must provide a plain pipe"
 	}
 	select {
 	case <-h.wall.errors.done:
-	case <-time.After(100 * time.Millisecond): // others may hold it open
+	case <-time.After(100 * time.Millisecond): // other processes may keep it open
 	}
 	f.Said = h.said()
 	return f
 }
 
-// clean makes a short text safe to print.
+// clean shortens a text and makes it safe to print.
 func clean(text []byte) string {
 	text = text[:min(len(text), 300)]
 	return string(bytes.Map(func(r rune) rune {
@@ -223,8 +222,8 @@ func clean(text []byte) string {
 	}, text))
 }
 
-// serve joins connections to the sandbox's socket with those to the agent. The
-// channel is closed when there can be none any more.
+// serve joins connections to the sandbox's socket with connections to the agent.
+// The channel is closed when the agent can be reached no more.
 func (k *keeper) serve() (<-chan struct{}, error) {
 	mux, err := stdiomux.Dial(&prefixed{k.rest, k.wall.out}, k.wall.in)
 	if err != nil {
@@ -250,13 +249,13 @@ func (k *keeper) serve() (<-chan struct{}, error) {
 	return mux.Done(), nil
 }
 
-// prefixed reads what was read ahead, then the rest.
+// prefixed is a reader of what was read ahead, and then of the file.
 type prefixed struct {
 	ahead []byte
 	*os.File
 }
 
-// Read reads.
+// Read reads what was read ahead, and then from the file.
 func (p *prefixed) Read(b []byte) (int, error) {
 	if len(p.ahead) > 0 {
 		n := copy(b, p.ahead)

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// endGrace is how long a wall may take to end by itself once its pipe is
-	// closed. The agent ends all that it has started meanwhile.
+	// endGrace is how long a wall may take to end by itself once its pipe is closed.
+	// In this time the agent ends everything that it has started.
 	endGrace = 400 * time.Millisecond
-	// endTimeout bounds the hunt for the last process.
+	// endTimeout bounds how long processes are killed until none is left.
 	endTimeout = 10 * time.Second
 )
 
-// end ends the wall, and says whether that is proved.
+// end ends the wall, runs the clean-up commands, and reports how that went.
 func (k *keeper) end(why string, grace time.Duration) *Ended {
 	e := &Ended{Why: why, Cleaned: true, Proved: true}
 	_ = k.listener.Close()
 	if w := k.wall; w != nil {
 		if k.mux != nil {
-			_ = k.mux.Close() // with the pipes
+			_ = k.mux.Close() // this closes the pipes, too
 		}
 		_, _ = w.in.Close(), w.out.Close()
 		select {
@@ -46,7 +46,7 @@ func (k *keeper) end(why string, grace time.Duration) *Ended {
 	return e
 }
 
-// endAll kills what is below this process until nothing is.
+// endAll kills the processes below this one until none is left.
 func endAll(alone <-chan bool) (killed int, proved bool) {
 	select {
 	case <-alone:
@@ -68,7 +68,7 @@ func endAll(alone <-chan bool) (killed int, proved bool) {
 	return len(seen), proved
 }
 
-// cleanUp runs one command, and says whether it was run to its end.
+// cleanUp runs one command, and reports whether it ran to its end.
 func (k *keeper) cleanUp(argv []string) bool {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

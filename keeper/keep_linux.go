@@ -22,18 +22,18 @@ import (
 type keeper struct {
 	order    Order
 	control  *os.File
-	program  *os.File // its own, to upload
+	program  *os.File // the keeper's own program, to upload
 	listener net.Listener
 	wall     *wall
-	rest     []byte           // that was read with the agent's answer
+	rest     []byte           // what was read after the agent's answer
 	mux      *stdiomux.Dialer // nil until the agent serves
-	over     chan struct{}    // closed when the owner wants the end, or is gone
-	told     *Stop            // behind over: what it said, nil where it is gone
+	over     chan struct{}    // closed when the owner wants the end, or has ended
+	stop     *Stop            // valid once over is closed; nil if the owner has ended
 }
 
-// Main is the life of a keeper. It returns the exit status.
+// Main runs a keeper and returns its exit status.
 func Main() int {
-	// What it starts dies with this thread.
+	// The processes that it starts are killed when this thread ends.
 	runtime.LockOSThread()
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	k, err := newKeeper()
@@ -41,17 +41,23 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "paddock-agent: cannot keep a sandbox: %v\n", err)
 		return 1
 	}
-	go k.obey()
-	why, grace := k.live()
+	go func() { // wait for the owner's word, or its end
+		defer close(k.over)
+		var s Stop
+		if json.NewDecoder(io.LimitReader(k.control, 4<<10)).Decode(&s) == nil {
+			k.stop = &s
+		}
+	}()
+	why, grace := k.run()
 	k.answer(Answer{Ended: k.end(why, grace)})
 	return 0
 }
 
-// newKeeper takes the order.
+// newKeeper prepares the process and reads the order.
 func newKeeper() (*keeper, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(ControlFD, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, errors.New("this is started by paddock alone")
+		return nil, errors.New("only paddock starts this")
 	}
 	unix.CloseOnExec(ControlFD)
 	unix.CloseOnExec(ListenFD)
@@ -59,7 +65,7 @@ func newKeeper() (*keeper, error) {
 	err := errors.Join(
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0), // commands may be of the same user
 		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),
-		// One that was stopped would not see that its owner is gone.
+		// A stopped keeper would not notice that its owner has ended.
 		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGCONT), 0, 0, 0),
 		unix.SetNonblock(ControlFD, true))
 	if err != nil {
@@ -71,7 +77,7 @@ func newKeeper() (*keeper, error) {
 		return nil, err
 	}
 	_ = socket.Close()                                               // the listener has a duplicate
-	line, err := wire.ReadLine(bufio.NewReader(k.control), MaxOrder) // nothing follows it until there is an answer
+	line, err := wire.ReadLine(bufio.NewReader(k.control), MaxOrder) // nothing follows it before the first answer
 	if err == nil {
 		err = json.Unmarshal(line, &k.order)
 	}
@@ -81,24 +87,15 @@ func newKeeper() (*keeper, error) {
 	return k, err
 }
 
-// obey waits for the owner's word, or its end.
-func (k *keeper) obey() {
-	defer close(k.over)
-	var s Stop
-	if json.NewDecoder(io.LimitReader(k.control, 4<<10)).Decode(&s) == nil {
-		k.told = &s
-	}
-}
-
-// answer answers an owner who may be gone, or take nothing.
+// answer sends an answer. The owner may have ended, or may not read it.
 func (k *keeper) answer(a Answer) {
 	_ = k.control.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_ = json.NewEncoder(k.control).Encode(a)
 }
 
-// live starts the wall, serves, and returns why that is over, and how long the
-// agent may take to end.
-func (k *keeper) live() (why string, grace time.Duration) {
+// run starts the wall and serves. It returns why that ended, and how long the agent
+// may take to end.
+func (k *keeper) run() (why string, grace time.Duration) {
 	ready, failed := k.begin()
 	if failed != nil {
 		k.answer(Answer{Failed: failed})
@@ -112,12 +109,12 @@ func (k *keeper) live() (why string, grace time.Duration) {
 	k.answer(Answer{Ready: ready})
 	select {
 	case <-k.over:
-		if k.told != nil {
-			return "", k.told.Grace
+		if k.stop != nil {
+			return "", k.stop.Grace
 		}
-		return "its owner is gone", 0
+		return "its owner has ended", 0
 	case <-served:
-		return "the pipe to the agent has ended", 0
+		return "the pipe to the agent was closed", 0
 	case <-k.wall.ended:
 		return "the wall's command: " + describe(k.wall.status), 0
 	}

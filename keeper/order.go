@@ -1,19 +1,19 @@
-// Package keeper is the process that owns the pipe to an agent behind a wall
-// which gives nothing better: "paddock-agent keep", started by the library,
-// one for a sandbox.
+// Package keeper is the process that owns the pipe to an agent behind a wall that
+// offers only a pipe: "paddock-agent keep". The library starts one for each such
+// sandbox.
 //
-// It is the subreaper of the wall's command, holds its standard streams, and
-// joins each connection to the sandbox's socket with one that is multiplexed
-// over them. Whatever ends it ends the wall: the pipe closes, which ends the
-// agent; every process below is killed until the kernel says that there is
-// none; then the commands run that clean up elsewhere. It is told the owner's
-// end by its control socket, which closes then.
+// The keeper is the subreaper of the wall's command. It holds the command's
+// standard streams, and joins each connection to the sandbox's socket with one
+// that is multiplexed over them. When the sandbox ends, for whatever reason, the
+// keeper closes the pipe, which ends the agent. Then it kills every process below
+// it until the kernel knows of no child, and runs the clean-up commands. When its
+// owner ends, the keeper's control socket is closed.
 //
 // # Protocol
 //
-// Over the control socket comes one [Order], as a line of JSON, and goes one
-// [Answer] once the agent serves or cannot, and another at the end. A [Stop]
-// may come in between. Secrets come in the order alone: nothing is in the
+// Over the control socket the keeper receives one [Order], as a line of JSON. It
+// sends one [Answer] when the agent serves or cannot, and another at the end. In
+// between it may receive a [Stop]. Secrets are only in the order, never in the
 // keeper's arguments or environment.
 package keeper
 
@@ -23,78 +23,78 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// The descriptors that a keeper is started with, beside standard input (empty),
+// The descriptors that a keeper is started with, besides standard input (empty),
 // output (empty) and error (the log).
 const (
 	ControlFD = 3
 	ListenFD  = 4 // a listening stream socket
-	ProgramFD = 5 // the keeper's own program, which it was executed from
+	ProgramFD = 5 // the program that the keeper was executed from
 )
 
-// UploadMark begins each line of an upload's script, with Order.UploadNonce, a
-// space, and "ready", "done" or "failed WHY" behind.
+// UploadMark begins each line that an upload's script prints. Order.UploadNonce, a
+// space, and "ready", "done" or "failed WHY" follow.
 const UploadMark = "paddock-upload "
 
 // Bounds.
 const (
 	// MaxOrder bounds an order, in bytes.
 	MaxOrder = 3 * wire.MaxGuest
-	// MaxLog bounds what is kept of the wall's standard error, in bytes: the
-	// beginning goes to the log, the end into the last answer.
+	// MaxLog bounds how much of the wall's standard error is written to the log:
+	// its beginning, in bytes. The last answer has its end.
 	MaxLog = 64 << 10
 	// MaxSaid bounds Failure.Said and Ended.Said, in bytes.
 	MaxSaid = 4 << 10
 )
 
-// Order is what a keeper is to do.
+// Order says what a keeper must do.
 type Order struct {
 	Path string   `json:"path"` // of the wall's program, absolute
-	Argv []string `json:"argv"` // the agent's command included
+	Argv []string `json:"argv"` // including the agent's command
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
-	// Line is the guest's line, and Nonce the one in it.
+	// Line is the guest's line, and Nonce the nonce in it.
 	Line  []byte `json:"line"`
 	Nonce string `json:"nonce"`
-	// Upload is how many bytes of the keeper's own program are sent once a shell
-	// inside is ready for them, 0 where the agent is there already. UploadNonce
-	// marks what that shell says.
+	// Upload is how many bytes of the keeper's own program are sent to a shell
+	// inside when it is ready for them; 0 if the agent is there already.
+	// UploadNonce marks the lines that the shell prints.
 	Upload      int64  `json:"upload,omitempty"`
 	UploadNonce string `json:"upload_nonce,omitempty"`
-	// Timeout bounds the time to the agent's answer, and CleanupTimeout each
-	// command of Cleanup: a path and its arguments.
+	// Timeout bounds the time to the agent's answer. Cleanup lists commands, each
+	// with its path and arguments, and CleanupTimeout bounds each of them.
 	Timeout        time.Duration `json:"timeout"`
 	Cleanup        [][]string    `json:"cleanup,omitempty"`
 	CleanupTimeout time.Duration `json:"cleanup_timeout"`
 }
 
-// Stop asks for the end.
+// Stop asks the keeper to end the sandbox.
 type Stop struct {
-	// Grace is how long the agent may take to end what runs.
+	// Grace is how long the agent may take to end its commands.
 	Grace time.Duration `json:"grace"`
 }
 
-// Answer is one of three.
+// Answer holds exactly one of three answers.
 type Answer struct {
 	Ready  *Ready   `json:"ready,omitempty"`
 	Failed *Failure `json:"failed,omitempty"` // an Ended follows
 	Ended  *Ended   `json:"ended,omitempty"`
 }
 
-// Ready says that connections are taken.
+// Ready says that the keeper accepts connections.
 type Ready struct {
 	Guest wire.GuestReady `json:"guest"`
-	// Banner is what was printed before the agent's answer, at most MaxSaid of it.
+	// Banner is the end of the text before the agent's answer, at most MaxSaid.
 	Banner []byte `json:"banner,omitempty"`
 }
 
 // The stages of a start, in order.
 const (
-	StageWall   = "wall"   // the wall's command is started
-	StageUpload = "upload" // the agent is sent
-	StageAgent  = "agent"  // the agent answers
+	StageWall   = "wall"   // starting the wall's command
+	StageUpload = "upload" // sending the agent
+	StageAgent  = "agent"  // waiting for the agent's answer
 )
 
-// Failure is why the agent does not serve.
+// Failure says why the agent does not serve.
 type Failure struct {
 	Stage  string `json:"stage"`
 	Op     string `json:"op"`
@@ -103,22 +103,22 @@ type Failure struct {
 	Cause  string `json:"cause,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 	// Said is the end of what the wall printed, on standard error or before the
-	// agent spoke. It may hold anything.
+	// agent's answer. It is not trusted, and may hold any bytes.
 	Said []byte `json:"said,omitempty"`
 }
 
-// Ended is the end of all that the keeper has started.
+// Ended says how everything that the keeper started has ended.
 type Ended struct {
-	// Proved says that the kernel has confirmed it: there is no descendant.
+	// Proved says that the kernel knows of no descendant any more.
 	Proved bool `json:"proved"`
 	// Killed counts the processes that did not end by themselves.
 	Killed int `json:"killed"`
 	// Exited says that the wall's command ended by itself, with this status.
 	Exited bool `json:"exited,omitempty"`
 	Status int  `json:"status,omitempty"`
-	// Why is what ended the sandbox first.
+	// Why says what ended the sandbox; empty if the owner did.
 	Why string `json:"why,omitempty"`
-	// Cleaned says that every command of Order.Cleanup could be run.
+	// Cleaned says that every command of Order.Cleanup was run to its end.
 	Cleaned bool   `json:"cleaned"`
 	Said    []byte `json:"said,omitempty"`
 }

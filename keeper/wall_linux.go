@@ -12,21 +12,21 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// pipeSize is asked for on the pipes of a wall, in bytes: fewer wake-ups. A
-// host that allows less is fine.
+// pipeSize is the size requested for the pipes of a wall, in bytes, for fewer
+// wake-ups. It is not an error if the host allows less.
 const pipeSize = 1 << 20
 
-// wall is the wall's command, with our ends of its standard streams.
+// wall is the wall's command, with the keeper's ends of its standard streams.
 type wall struct {
 	in, out *os.File
 	errors  *tail
 	pid     int
-	ended   chan bool       // closed when the command has
-	status  unix.WaitStatus // behind ended
-	alone   chan bool       // closed when there is no child any more
+	ended   chan bool       // closed when the command has ended
+	status  unix.WaitStatus // valid once ended is closed
+	alone   chan bool       // closed when no child is left
 }
 
-// startWall starts the command. The calling thread must live as long as it.
+// startWall starts the command. The calling thread must live as long as the command.
 func startWall(o *Order) (*wall, error) {
 	w := &wall{ended: make(chan bool), alone: make(chan bool)}
 	var theirs [3]int
@@ -47,8 +47,9 @@ func startWall(o *Order) (*wall, error) {
 		}
 		made++
 	}
-	// Where nothing stands between, the wall is the agent: killed with a keeper
-	// that is, it could not end what has left its commands' trees.
+	// Gently: if the keeper is killed, the wall's command gets SIGTERM. Without a
+	// program in between it is the agent itself, which could not end the processes
+	// that have left its commands' trees if it were killed, too.
 	child, err := clone.Begin(&clone.Command{Path: o.Path, Argv: o.Argv, Env: o.Env, Dir: o.Dir, Umask: 0o022, Files: theirs[:],
 		DieWithThread: true, Gently: true}, 0, false)
 	if err != nil {
@@ -65,7 +66,7 @@ func startWall(o *Order) (*wall, error) {
 	return w, nil
 }
 
-// pipe makes one stream. Only our end is non-blocking.
+// pipe makes one stream. Only the keeper's end is non-blocking.
 func pipe(weRead bool) (theirs int, ours *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -76,7 +77,7 @@ func pipe(weRead bool) (theirs int, ours *os.File, err error) {
 		own, other = fds[0], fds[1]
 	}
 	_, _ = unix.FcntlInt(uintptr(own), unix.F_SETPIPE_SZ, pipeSize)
-	// The child takes the numbers from 0 on, so its ends must be above them.
+	// The child's ends become its descriptors 0 to 2, so they must be above them here.
 	theirs, err = unix.FcntlInt(uintptr(other), unix.F_DUPFD_CLOEXEC, ListenFD+1)
 	unix.Close(other)
 	if err == nil {
@@ -88,7 +89,7 @@ func pipe(weRead bool) (theirs int, ours *os.File, err error) {
 	return theirs, os.NewFile(uintptr(own), "pipe"), nil
 }
 
-// reap waits for children until there is none.
+// reap waits for children until none is left.
 func (w *wall) reap() {
 	defer close(w.alone)
 	for {
@@ -105,7 +106,7 @@ func (w *wall) reap() {
 	}
 }
 
-// describe says how a command ended.
+// describe returns how a command ended.
 func describe(ws unix.WaitStatus) string {
 	if ws.Signaled() {
 		return fmt.Sprintf("it was killed by signal %d (%s)", ws.Signal(), unix.SignalName(ws.Signal()))
@@ -113,14 +114,15 @@ func describe(ws unix.WaitStatus) string {
 	return fmt.Sprintf("it ended with status %d", ws.ExitStatus())
 }
 
-// tail takes all that comes of the wall's standard error: its beginning goes to
-// the log, its end is kept.
+// tail reads the wall's standard error: it writes the beginning to the log, and
+// keeps the end.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
-	done chan struct{} // closed when nothing comes any more
+	done chan struct{} // closed at the end of the stream
 }
 
+// follow reads from a stream in the background.
 func follow(from *os.File) *tail {
 	t := &tail{done: make(chan struct{})}
 	go func() {
@@ -133,7 +135,12 @@ func follow(from *os.File) *tail {
 				logged += room
 				_, _ = os.Stderr.Write(buf[:room])
 			}
-			t.add(buf[:n])
+			t.mu.Lock()
+			t.text = append(t.text, buf[:n]...)
+			if drop := len(t.text) - MaxSaid; drop > 0 {
+				t.text = append(t.text[:0], t.text[drop:]...)
+			}
+			t.mu.Unlock()
 			if err != nil {
 				return
 			}
@@ -142,15 +149,7 @@ func follow(from *os.File) *tail {
 	return t
 }
 
-func (t *tail) add(p []byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if drop := len(t.text) - MaxSaid; drop > 0 {
-		t.text = append(t.text[:0], t.text[drop:]...)
-	}
-}
-
+// get returns the end of the stream so far.
 func (t *tail) get() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

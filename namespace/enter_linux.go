@@ -10,24 +10,26 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// Enter are the namespaces of another process, and what is done in them before
-// the command. Those that the caller is in already are left alone.
+// Enter describes which namespaces of another process to enter, and what is done
+// in them before the command starts. Namespaces that the caller is in are not
+// entered again.
 type Enter struct {
 	PID        int
 	Namespaces uint64 // CLONE_NEW*
 	// Root and Dir make the process's root and working directory the command's.
 	Root, Dir bool
-	// NoFork has the command not be in the process's pid namespace, but its
-	// children.
+	// NoFork keeps the command itself out of the process's pid namespace: only its
+	// children are in it.
 	NoFork bool
-	// PreserveCredentials leaves the user and groups as they are when a user
-	// namespace is entered; else they become root's, without other groups.
+	// PreserveCredentials keeps the user and groups when a user namespace is
+	// entered. Otherwise they become root's, without supplementary groups.
 	PreserveCredentials bool
 	SetUID, SetGID      *uint32
 }
 
 var enterFlags = enterList()
 
+// enterList returns the flags, in the order of help texts.
 func enterList() []flag[Enter] {
 	list := []flag[Enter]{{"all", 'a', noValue, func(e *Enter, _ string) string {
 		for _, k := range kinds {
@@ -39,7 +41,7 @@ func enterList() []flag[Enter] {
 		list = append(list, flag[Enter]{k.long, k.short, optionalValue, func(e *Enter, v string) string {
 			e.Namespaces |= k.flag
 			if own := "/proc/" + strconv.Itoa(e.PID) + "/ns/" + k.file; v != "" && v != own {
-				return "it takes no file but the target's own, " + own
+				return "its value must be the target's own file, " + own
 			}
 			return ""
 		}})
@@ -57,8 +59,8 @@ func enterList() []flag[Enter] {
 	)
 }
 
-// ParseEnter reads flags as nsenter(1) has them, like [ParseUnshare]. The
-// target is pid, and no flag changes that.
+// ParseEnter reads flags as nsenter(1) has them, like [ParseUnshare]. The target
+// is pid; no flag can change it.
 func ParseEnter(pid int, flags []string) (*Enter, error) {
 	e := &Enter{PID: pid}
 	if err := parse(enterFlags, flags, e); err != nil {
@@ -67,10 +69,10 @@ func ParseEnter(pid int, flags []string) (*Enter, error) {
 	return e, nil
 }
 
-// forks says whether the command will be in another pid namespace.
+// forks reports whether the child must fork to enter another pid namespace.
 func (e *Enter) forks(join uint64) bool { return join&unix.CLONE_NEWPID != 0 && !e.NoFork }
 
-// script adds what a child does to go into the namespaces.
+// script adds the steps of the child, which enters the namespaces.
 func (e *Enter) script(s *clone.Script, h *helper) {
 	s.Reach("map", h.gate)
 	if h.join != 0 {
@@ -79,8 +81,8 @@ func (e *Enter) script(s *clone.Script, h *helper) {
 	if e.forks(h.join) {
 		dieWithParent(s, 0)
 		s.Fork(0, false)
-		// In that pid namespace, whatever the command leaves behind would go to
-		// a stranger, its init.
+		// Otherwise the init of that pid namespace would become the parent of the
+		// processes that the command leaves behind.
 		s.Call("prctl", unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1)
 		dieWithParent(s, 0)
 		s.Fork(0, true)
@@ -103,17 +105,17 @@ func (e *Enter) script(s *clone.Script, h *helper) {
 		}
 	}
 	if gid != nil {
-		s.Try(unix.SYS_SETGROUPS, 0, nil) // which may be denied in there for good
+		s.Try(unix.SYS_SETGROUPS, 0, nil) // may be denied permanently in the namespace
 		s.Call("setgid", unix.SYS_SETRESGID, uintptr(*gid), uintptr(*gid), uintptr(*gid))
 	}
 	setUser(s, uid)
 	dieWithParent(s, 0)
 }
 
-// look opens what the command needs of its target, and finds out which
-// namespaces are others than the caller's. That the target lives afterwards
-// says that all of it was the target's, and nobody's who came after it.
-func (e *Enter) look(h *helper) error {
+// inspectTarget opens the directories of the target that the command needs, and finds the
+// namespaces that differ from the caller's. At the end it checks that the target
+// still lives: then nothing belonged to a later process with the same pid.
+func (e *Enter) inspectTarget(h *helper) error {
 	proc := "/proc/" + strconv.Itoa(e.PID)
 	for _, k := range kinds {
 		if e.Namespaces&k.flag == 0 {
@@ -121,7 +123,7 @@ func (e *Enter) look(h *helper) error {
 		}
 		theirs, err := os.Readlink(proc + "/ns/" + k.file)
 		if err != nil {
-			return e.gone(h, &Error{Op: "read", Object: "the " + k.long + " namespace of process " + strconv.Itoa(e.PID), Err: bare(err), Hint: enterHint(err)})
+			return e.gone(h, &Error{Op: "read", Object: "the " + k.long + " namespace of process " + strconv.Itoa(e.PID), Err: withoutPath(err), Hint: enterHint(err)})
 		}
 		if ours, err := os.Readlink("/proc/self/ns/" + k.file); err != nil || ours != theirs {
 			h.join |= k.flag
@@ -143,17 +145,17 @@ func (e *Enter) look(h *helper) error {
 	return e.gone(h, nil)
 }
 
-// gone is the error that the target has ended, or else err.
+// gone returns an error if the target has ended, or else err.
 func (e *Enter) gone(h *helper, err error) error {
-	poll := []unix.PollFd{{Fd: int32(h.target), Events: unix.POLLIN}} // which its end is
+	poll := []unix.PollFd{{Fd: int32(h.target), Events: unix.POLLIN}} // a pidfd is readable once its process has ended
 	if n, perr := unix.Poll(poll, 0); perr != nil || n > 0 {
 		return &Error{Op: "enter", Object: "process " + strconv.Itoa(e.PID), Err: ErrGone}
 	}
 	return err
 }
 
-// bare is an error without the path.
-func bare(err error) error {
+// withoutPath returns the cause of an error about a path.
+func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -161,9 +163,10 @@ func bare(err error) error {
 	return err
 }
 
+// enterHint returns what to do about a refusal.
 func enterHint(err error) string {
 	if errors.Is(err, os.ErrPermission) {
-		return "an ordinary user can enter namespaces only of its own processes, and of its own user namespaces"
+		return "an ordinary user can enter only namespaces of their own processes and user namespaces"
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
-// other is a process in namespaces of its own.
+// other starts a process in its own namespaces.
 func other(t *testing.T, flags ...string) int {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -157,7 +157,7 @@ func TestEnterTimeout(t *testing.T) {
 	}
 }
 
-// A handle of a process that has ended leads nowhere, whoever has its number.
+// A handle of a process that has ended leads nowhere, even if its pid is reused.
 func TestNumberOfTheDead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may enter every namespace")

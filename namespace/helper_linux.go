@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,66 +17,65 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// helperName is the name by which this program is called as the helper.
+// helperName is argv[0] of this program when it is started as the helper.
 const helperName = "paddock-namespace"
 
 // ready says that Helper was called.
 var ready bool
 
-// Helper is to be called before anything else by the main function of every
-// program that calls [Run], which starts that program once more: in that one
-// Helper does not return.
+// Helper must be called before anything else by the main function of every
+// program that calls [Run], which starts the same program as the helper. In the
+// helper, Helper does not return.
 func Helper() {
 	ready = true
 	if len(os.Args) != 1 || os.Args[0] != helperName {
 		return
 	}
-	if err := help(); err != nil {
+	if err := runHelper(); err != nil {
 		fmt.Fprintln(os.Stderr, helperName+":", err)
 		unix.Exit(1)
 	}
-	unix.Exit(0) // at once: its caller waits, and there is nothing to flush
+	unix.Exit(0) // without running finalizers: the caller waits, and nothing must be flushed
 }
 
-// helper is the state of the process that stands between the caller and the
-// command.
+// helper is the state of the process between the caller and the command.
 type helper struct {
 	order  order
-	gate   int // of the child, which waits there
+	gate   int // the child's end of the pipe at which it waits
 	target int
-	join   uint64 // CLONE_NEW* that are to be entered
+	join   uint64 // CLONE_NEW* to enter
 	root   int
 	dir    int
-	group  *cgroup.Group // nil where there is none
+	group  *cgroup.Group // nil if there is none
 
-	open    *os.File // our end of the gate
+	open    *os.File // the helper's end of the gate
 	control *os.File
 	script  *clone.Script
-	child   int // the first, which may be the command itself
-	forks   int // how many generations later the command comes
+	child   int // the first child, which may be the command itself
+	forks   int // how many generations below the child the command is
 
-	holds  atomic.Bool // the group has the child in it
-	status chan uint32 // of the command, where children told it
-	ended  chan uint32 // of the first child
-	failed *failure    // behind told
-	told   chan bool   // closed when nothing more will be reported
-	dead   chan bool   // closed when there is no child any more
-	kill   chan bool   // closed when the caller wants the end, or is gone itself
+	holds    atomic.Bool // the child is in the group
+	status   chan uint32 // of the command, if a child reported it
+	ended    chan uint32 // of the first child
+	failed   *failure    // valid once reported is closed
+	reported chan bool   // closed when the child can report no more
+	dead     chan bool   // closed when no child is left
+	kill     chan bool   // closed when the caller wants the end, or has ended itself
 }
 
-// help is the life of the helper. Its thread is the parent of what it starts,
-// and must not end before.
-func help() error {
+// runHelper runs the helper. Its thread is the parent of the processes that it starts,
+// and must not end before them.
+func runHelper() error {
 	runtime.LockOSThread()
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	var st unix.Stat_t
 	if err := unix.Fstat(controlFD, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return errors.New("this is started by paddock alone")
+		return errors.New("only paddock starts this")
 	}
 	for fd := controlFD; fd <= groupFD; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	h := &helper{target: targetFD, status: make(chan uint32, 1), ended: make(chan uint32, 1), told: make(chan bool), dead: make(chan bool), kill: make(chan bool)}
+	h := &helper{target: targetFD, status: make(chan uint32, 1), ended: make(chan uint32, 1), reported: make(chan bool), dead: make(chan bool), kill: make(chan bool)}
 	h.control = os.NewFile(controlFD, "control")
 	in := json.NewDecoder(h.control)
 	if err := in.Decode(&h.order); err != nil {
@@ -89,12 +89,12 @@ func help() error {
 		h.answer(answer{Failed: asFailure(err), Proved: true})
 		return nil
 	}
-	go h.obey(in)
+	go h.readMessages(in)
 	h.answer(h.watch())
 	return nil
 }
 
-// answer answers a caller who may be gone.
+// answer sends the answer. The caller may have ended.
 func (h *helper) answer(a answer) { _ = json.NewEncoder(h.control).Encode(a) }
 
 // start starts the child.
@@ -103,11 +103,12 @@ func (h *helper) start() error {
 		h.group = cgroup.FromFD(groupFD)
 	}
 	if h.order.Enter != nil {
-		// Else the command could reach this program by way of those that wait for it.
+		// Otherwise the command could reach this program through the processes that
+		// wait for it.
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return err
 		}
-		if err := h.order.Enter.look(h); err != nil {
+		if err := h.order.Enter.inspectTarget(h); err != nil {
 			return err
 		}
 	}
@@ -117,7 +118,7 @@ func (h *helper) start() error {
 	}
 	h.gate, h.open = gate[0], os.NewFile(uintptr(gate[1]), "gate")
 	h.script = clone.NewScript(report[1])
-	// What our end would keep open must not be kept open by the child.
+	// The child must not keep the helper's ends open.
 	for _, fd := range []int{controlFD, gate[1], report[0]} {
 		h.script.Call("close", unix.SYS_CLOSE, fd)
 	}
@@ -143,12 +144,13 @@ func (h *helper) start() error {
 		return &Error{Op: "start", Object: strconv.Quote(string(h.order.Argv[0])), Err: err}
 	}
 	_ = unix.Close(report[1])
-	go h.listen(os.NewFile(uintptr(report[0]), "report"))
+	go h.readReports(os.NewFile(uintptr(report[0]), "report"))
 	go h.reap()
 	return nil
 }
 
-// joinGroup has the child go into the control group. Where it cannot, there is none.
+// joinGroup adds a step that moves the child into the control group. If the group
+// cannot be used, the helper goes on without one.
 func (h *helper) joinGroup() {
 	if h.group == nil {
 		return
@@ -161,9 +163,112 @@ func (h *helper) joinGroup() {
 	h.script.Try(unix.SYS_WRITE, fd, "0", 1)
 }
 
-// session makes the command the leader of its own.
+// session adds a step that makes the command the leader of its own session.
 func (h *helper) session(s *clone.Script) {
 	if h.order.Session {
 		s.Call("setsid", unix.SYS_SETSID)
 	}
+}
+
+// readReports reads the reports of children.
+func (h *helper) readReports(report *os.File) {
+	defer close(h.reported)
+	for {
+		var r clone.Report
+		if n, err := report.Read(r.Bytes()[:]); err != nil || n != clone.ReportSize {
+			return
+		}
+		switch r.Kind {
+		case clone.Reached:
+			if err := h.release(); err != nil {
+				h.failed = asFailure(err)
+				_ = unix.Kill(h.child, unix.SIGKILL)
+			}
+		case clone.Failed:
+			if h.failed == nil {
+				h.failed = h.explain(r)
+			}
+		case clone.Ended:
+			h.status <- uint32(r.Value)
+		}
+	}
+}
+
+// release writes the maps of the child, which waits for that, and lets it continue.
+func (h *helper) release() error {
+	if h.group != nil {
+		pids, err := h.group.Procs()
+		h.holds.Store(err == nil && len(pids) > 0)
+	}
+	if h.order.Unshare != nil {
+		if err := h.order.Unshare.writeMaps(h.child); err != nil {
+			return err
+		}
+	}
+	_, err := h.open.Write([]byte{0})
+	return err
+}
+
+// reap waits for children until none is left.
+func (h *helper) reap() {
+	defer close(h.dead)
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WALL, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return
+		case pid == h.child:
+			h.ended <- uint32(ws)
+		}
+	}
+}
+
+// readMessages acts on the caller's messages, until the caller ends or wants the end.
+func (h *helper) readMessages(in *json.Decoder) {
+	defer close(h.kill)
+	for {
+		var m message
+		if err := in.Decode(&m); err != nil || m.Kill {
+			return
+		}
+		if pid := h.commandPID(); pid > 0 {
+			_ = unix.Kill(pid, m.Signal)
+		}
+	}
+}
+
+// watch waits for the end of the command, and then ends everything it started.
+func (h *helper) watch() answer {
+	ended := true
+	status := uint32(unix.SIGKILL)
+	select {
+	case status = <-h.status:
+	case status = <-h.ended:
+		if h.forks == 0 {
+			break
+		}
+		// The first child has ended. It may have reported the command's status
+		// before, and that report may not have been read yet.
+		select {
+		case status = <-h.status:
+		case <-h.reported:
+			select {
+			case status = <-h.status:
+			default: // it has reported nothing
+			}
+		case <-time.After(time.Second):
+		}
+	case <-h.kill:
+		ended = false
+	}
+	a := h.end(ended)
+	a.Status = status
+	select {
+	case <-h.reported:
+		a.Failed = h.failed
+	case <-time.After(time.Second): // a process keeps the pipe open
+	}
+	return a
 }

@@ -2,5 +2,5 @@
 
 package namespace
 
-// Helper does nothing where there are no namespaces.
+// Helper does nothing on systems without namespaces.
 func Helper() {}

@@ -2,40 +2,50 @@ package namespace
 
 import (
 	"context"
+	"crypto/rand"
 	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/cgroup"
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
-// patience is how long processes have to die in.
+// patience is how long killed processes may take to end.
 const patience = 20 * time.Second
 
-// end kills what is left below the helper, and says whether nothing is.
-// The control group, where there is one, takes all of it at once; without one
-// they are stopped first, as what stands still makes no others.
+// end kills the processes that are left below the helper, and reports how many
+// there were and whether none is left. A control group kills all of them at once;
+// without one they are stopped first, because stopped processes cannot fork.
 func (h *helper) end(ended bool) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	seen := map[string]bool{}
-	if !ended || !h.isAlone(2*time.Millisecond) { // most leave nothing behind
-		h.note(seen)
+	if !ended || !h.isAlone(2*time.Millisecond) { // most commands leave nothing behind
+		h.noteLiving(seen)
 	}
-	empty := h.group == nil || h.emptyGroup(ctx)
-	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.note(seen) })
-	a := answer{Survivors: len(seen), Proved: gone && empty && (h.holds.Load() || !h.adopts())}
+	empty := true
+	if h.group != nil {
+		populated, err := h.group.Populated()
+		empty = err == nil && !populated || h.group.Kill() == nil && h.group.WaitEmpty(ctx) == nil
+	}
+	gone := h.isAlone(0) || descent.End(ctx, h.dead, func() []descent.Process { return h.noteLiving(seen) })
+	// Processes that the command leaves behind may become children of a process
+	// elsewhere: of the init of a pid namespace that was entered without a fork.
+	// Then only the control group proves that none is left.
+	adopted := h.join&unix.CLONE_NEWPID != 0 && h.order.Enter != nil && h.order.Enter.NoFork
+	a := answer{Survivors: len(seen), Proved: gone && empty && (h.holds.Load() || !adopted)}
 	left := 0
 	if !gone {
-		left = len(h.living())
+		left = len(h.livingBelow())
 	}
 	a.Killed = max(0, a.Survivors-left)
 	return a
 }
 
-// isAlone says whether there is no child any more, and waits for that a while.
+// isAlone waits until no child is left, and reports whether that is so in time.
 func (h *helper) isAlone(wait time.Duration) bool {
 	select {
 	case <-h.dead:
@@ -45,51 +55,39 @@ func (h *helper) isAlone(wait time.Duration) bool {
 	}
 }
 
-// emptyGroup kills what is in the control group, and says whether nothing is.
-func (h *helper) emptyGroup(ctx context.Context) bool {
-	if populated, err := h.group.Populated(); err == nil && !populated {
-		return true
-	}
-	return h.group.Kill() == nil && h.group.WaitEmpty(ctx) == nil
-}
-
-// adopts says whether what the command leaves behind may become the child of a
-// stranger: of the init of a pid namespace that was entered without a fork.
-func (h *helper) adopts() bool {
-	return h.join&unix.CLONE_NEWPID != 0 && h.order.Enter != nil && h.order.Enter.NoFork
-}
-
-// note notes who lives, but for the children that only wait.
-func (h *helper) note(seen map[string]bool) []descent.Process {
-	found := h.living()
+// noteLiving adds the living processes to seen, except the children that only wait, and
+// returns them.
+func (h *helper) noteLiving(seen map[string]bool) []descent.Process {
+	found := h.livingBelow()
 	for _, p := range found {
-		if !h.attends(p) {
+		if !h.waitsForCommand(p) {
 			seen[p.Who()] = true
 		}
 	}
 	return found
 }
 
-// attends says whether a process is no part of the command, but stands before
-// it: the first child or, where there are two forks, that one's only child.
-func (h *helper) attends(p descent.Process) bool {
+// waitsForCommand reports whether a process is not part of the command, but waits for it:
+// the first child or, if there are two forks, that one's only child.
+func (h *helper) waitsForCommand(p descent.Process) bool {
 	return h.forks > 0 && p.PID == h.child || h.forks > 1 && p.Parent == h.child
 }
 
-// living lists what lives below the helper. Children that attend to others are
-// not in it: they end with the last of these, of which none goes astray until then.
-func (h *helper) living() []descent.Process {
+// livingBelow lists the living processes below the helper. It omits children that
+// attend to others: these end after the last of them, and none can be adopted
+// elsewhere until then.
+func (h *helper) livingBelow() []descent.Process {
 	all := descent.Below(os.Getpid())
 	parents := map[int]bool{}
 	for _, p := range all {
 		parents[p.Parent] = true
 	}
 	return slices.DeleteFunc(all, func(p descent.Process) bool {
-		return p.Ended() || h.attends(p) && parents[p.PID]
+		return p.Ended() || h.waitsForCommand(p) && parents[p.PID]
 	})
 }
 
-// commandPID is the command's, 0 where it is not there yet or any more.
+// commandPID returns the command's pid, or 0 if it has not started or has ended.
 func (h *helper) commandPID() int {
 	all := descent.Below(os.Getpid())
 	pid := h.child
@@ -108,4 +106,66 @@ func (h *helper) commandPID() int {
 		}
 	}
 	return 0
+}
+
+// groupPrefix is the prefix of the names of commands' control groups.
+const groupPrefix = "paddock-namespace-"
+
+// group is the control group of one command, inside of the caller's. It needs no
+// controller: its purpose is to be killed as a whole.
+type group struct {
+	*cgroup.Group
+	parent *cgroup.Group
+}
+
+// newGroup makes a group, or returns nil if it cannot. It also removes groups that
+// killed processes left behind.
+func newGroup() *group {
+	m, err := cgroup.Find()
+	if err != nil {
+		return nil
+	}
+	own, err := cgroup.Own()
+	if err != nil {
+		return nil
+	}
+	dir, err := m.Dir(own)
+	if err != nil {
+		return nil
+	}
+	parent, err := cgroup.Open(dir)
+	if err != nil {
+		return nil
+	}
+	_, _ = parent.SweepEmpty(groupPrefix) // a later call tries again
+	g, err := parent.Create(groupPrefix + rand.Text())
+	if err != nil {
+		_ = parent.Close()
+		return nil
+	}
+	return &group{g, parent}
+}
+
+// kill kills the group if the helper cannot do it any more. It reports whether all
+// processes have ended.
+func (g *group) kill() bool {
+	if g == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return g.Kill() == nil && g.WaitEmpty(ctx) == nil
+}
+
+// remove removes the group. If it is not empty, a later sweep does.
+func (g *group) remove() {
+	if g == nil {
+		return
+	}
+	_ = g.Group.Close() // first: as long as it is open, no sweep removes it
+	deadline := time.Now().Add(time.Second)
+	for g.parent.Remove(g.Name()) != nil && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond) // the kernel counts ended processes a moment longer
+	}
+	_ = g.parent.Close()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/descent"
 )
 
-// waiter tells when a word was written.
+// waiter reports when a word was written.
 type waiter struct {
 	word  string
 	text  bytes.Buffer
@@ -126,7 +126,7 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
-// The death of whoever asked, and that of the helper, is the command's.
+// When the caller or the helper dies, the command is killed.
 func TestHelperKilled(t *testing.T) {
 	arg := unique()
 	said := &waiter{word: "ready", there: make(chan bool)}
@@ -145,7 +145,7 @@ func TestHelperKilled(t *testing.T) {
 	if r.DeathProved && withArgument(arg) != 0 {
 		t.Errorf("%d processes are left", withArgument(arg))
 	}
-	for _, p := range descent.Below(1) { // where no group could be killed
+	for _, p := range descent.Below(1) { // if no group could be killed
 		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cmdline")
 		if bytes.Contains(text, []byte(arg)) {
 			p.Signal(unix.SIGKILL)

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // attempt is what an ordinary user tries.
 type attempt struct {
 	Flags []string
-	Enter int // a process, where it enters
+	Enter int // the process whose namespaces it enters
 	Argv  []string
 }
 

@@ -49,7 +49,7 @@ func unshare(t *testing.T, flags ...string) *Unshare {
 	return u
 }
 
-// userns skips where an ordinary user may make no user namespace, and gives
+// userns skips if an ordinary user may not make a user namespace, and returns
 // the flag that root does not need.
 func userns(t *testing.T) string {
 	t.Helper()
@@ -201,9 +201,9 @@ func TestOrdinaryUser(t *testing.T) {
 		{attempt{Flags: []string{"net"}, Argv: []string{"true"}},
 			"cannot make the net namespace: operation not permitted\nan ordinary user needs a new user namespace for all others: --user --map-root-user\n"},
 		{attempt{Flags: []string{"map-users=0:0:1"}, Argv: []string{"true"}},
-			"cannot write uid_map of the new user namespace: operation not permitted\nan ordinary user can map one id alone, its own (--map-root-user or --map-current-user)\n"},
+			"cannot write uid_map of the new user namespace: operation not permitted\nan ordinary user can map only one id, their own (--map-root-user or --map-current-user)\n"},
 		{attempt{Enter: 1, Flags: []string{"net"}, Argv: []string{"true"}},
-			"cannot read the net namespace of process 1: permission denied\nan ordinary user can enter namespaces only of its own processes, and of its own user namespaces\n"},
+			"cannot read the net namespace of process 1: permission denied\nan ordinary user can enter only namespaces of their own processes and user namespaces\n"},
 	} {
 		if out := tryAsNobody(t, tt.attempt); out != tt.want {
 			t.Errorf("%v: %q, want %q", tt.Flags, out, tt.want)

@@ -1,41 +1,45 @@
 package namespace
 
 import (
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// Unshare are new namespaces, and what is done in them before the command. The
-// zero value makes none.
+// Unshare describes new namespaces, and what is done in them before the command
+// starts. The zero value makes none.
 type Unshare struct {
 	Namespaces uint64 // CLONE_NEW*
-	// Fork has the command be a child of the process that made the namespaces, and
-	// so the first process of a new pid namespace. Without it, only the children of the command are in that.
+	// Fork makes the command a child of the process that makes the namespaces, and
+	// so the first process of a new pid namespace. Without it, only the children
+	// of the command are in that namespace.
 	Fork bool
-	// UIDs and GIDs are the maps of a new user namespace, which the kernel may
-	// refuse to an ordinary user, but for one of its own id.
+	// UIDs and GIDs are the maps of a new user namespace. The kernel may allow an
+	// ordinary user only a map of their own id.
 	UIDs, GIDs []Map
-	// Setgroups is "allow" or "deny"; empty is deny where an ordinary user
-	// maps groups, which the kernel asks for.
+	// Setgroups is "allow" or "deny". If it is empty and an ordinary user maps
+	// groups, it is denied, because the kernel demands that.
 	Setgroups string
 	// Propagation of mounts: "private", "shared", "slave" or "unchanged"; empty
 	// is private.
 	Propagation string
-	// MountProc is where /proc is mounted anew, empty for nowhere.
+	// MountProc is where a new /proc is mounted; empty for none.
 	MountProc string
 	Root      string // becomes "/"
-	Dir       string // the working directory; "/" where Root is set
-	// KillSignal is sent to the command when whoever watches it is gone; 0 is SIGKILL.
+	Dir       string // the working directory; "/" if Root is set
+	// KillSignal is sent to the command when its parent has ended; 0 is SIGKILL.
 	KillSignal     int
 	SetUID, SetGID *uint32
 }
 
 var unshareFlags = unshareList()
 
-// unshareList is the list of flags, in the order in which help texts have it.
+// unshareList returns the flags, in the order of help texts.
 func unshareList() []flag[Unshare] {
 	var list []flag[Unshare]
 	for _, k := range kinds {
@@ -89,14 +93,15 @@ func unshareList() []flag[Unshare] {
 	)
 }
 
+// addMap reads a map and appends it.
 func (u *Unshare) addMap(value string, into *[]Map) string {
 	u.Namespaces |= unix.CLONE_NEWUSER
 	return parseMap(value, into)
 }
 
 // ParseUnshare reads flags as unshare(1) has them: "--mount", "-m", or without
-// dashes. Only those of a fixed list are taken, with a value, where they have one, in the
-// same element ("--root=/srv"). The error is a *FlagError.
+// dashes. It accepts only those of a fixed list. A value must be in the same
+// element ("--root=/srv"). The error is a *FlagError.
 func ParseUnshare(flags []string) (*Unshare, error) {
 	u := &Unshare{}
 	if err := parse(unshareFlags, flags, u); err != nil {
@@ -104,7 +109,7 @@ func ParseUnshare(flags []string) (*Unshare, error) {
 	}
 	switch {
 	case u.Setgroups != "" && u.Namespaces&unix.CLONE_NEWUSER == 0:
-		return nil, &FlagError{"--setgroups", "it is for a new user namespace", listed(unshareFlags)}
+		return nil, &FlagError{"--setgroups", "it needs a new user namespace (--user)", listed(unshareFlags)}
 	case u.Setgroups == "allow" && os.Geteuid() != 0 && u.GIDs != nil:
 		return nil, &FlagError{"--setgroups", "the kernel lets an ordinary user map groups only with setgroups denied", listed(unshareFlags)}
 	}
@@ -113,7 +118,7 @@ func ParseUnshare(flags []string) (*Unshare, error) {
 
 var propagations = map[string]int{"": unix.MS_PRIVATE, "private": unix.MS_PRIVATE, "shared": unix.MS_SHARED, "slave": unix.MS_SLAVE}
 
-// script adds what a child does that makes the namespaces and goes into them.
+// script adds the steps of the child, which makes the namespaces and enters them.
 func (u *Unshare) script(s *clone.Script, h *helper) {
 	if u.Namespaces != 0 {
 		s.Call("unshare", unix.SYS_UNSHARE, uintptr(u.Namespaces))
@@ -135,39 +140,72 @@ func (u *Unshare) script(s *clone.Script, h *helper) {
 		s.Call("dir", unix.SYS_CHDIR, u.Dir)
 	}
 	if u.MountProc != "" {
-		s.Try(unix.SYS_MOUNT, nil, u.MountProc, nil, unix.MS_REC|unix.MS_PRIVATE) // where it is a mount
+		s.Try(unix.SYS_MOUNT, nil, u.MountProc, nil, unix.MS_REC|unix.MS_PRIVATE) // succeeds only on a mount
 		s.Call("proc", unix.SYS_MOUNT, "proc", u.MountProc, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 	}
-	if u.SetGID != nil && (u.Setgroups == "deny" || u.denies()) {
+	if u.SetGID != nil {
+		if u.Setgroups != "deny" && !u.denies() {
+			s.Call("setgroups", unix.SYS_SETGROUPS, 0, nil)
+		}
 		s.Call("setgid", unix.SYS_SETRESGID, uintptr(*u.SetGID), uintptr(*u.SetGID), uintptr(*u.SetGID))
-	} else {
-		setGroup(s, u.SetGID)
 	}
 	setUser(s, u.SetUID)
-	dieWithParent(s, u.KillSignal) // a change of identity forgets it
+	dieWithParent(s, u.KillSignal) // a change of identity resets it
 }
 
-// denies says whether setgroups must be denied for the map of groups.
+// denies reports whether setgroups must be denied for the map of groups.
 func (u *Unshare) denies() bool {
 	return u.Setgroups == "" && u.GIDs != nil && (os.Geteuid() != 0 || len(u.GIDs) == 1 && u.GIDs[0].Count == 1)
 }
 
-func setGroup(s *clone.Script, gid *uint32) {
-	if gid != nil {
-		s.Call("setgroups", unix.SYS_SETGROUPS, 0, nil)
-		s.Call("setgid", unix.SYS_SETRESGID, uintptr(*gid), uintptr(*gid), uintptr(*gid))
-	}
-}
-
+// setUser adds a step that changes the user.
 func setUser(s *clone.Script, uid *uint32) {
 	if uid != nil {
 		s.Call("setuid", unix.SYS_SETRESUID, uintptr(*uid), uintptr(*uid), uintptr(*uid))
 	}
 }
 
+// dieWithParent adds a step that makes the kernel send the child a signal when its
+// parent ends.
 func dieWithParent(s *clone.Script, signal int) {
 	if signal == 0 {
 		signal = int(unix.SIGKILL)
 	}
 	s.Call("prctl", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, signal)
+}
+
+// writeMaps writes the maps of the user namespace that the child has made.
+func (u *Unshare) writeMaps(pid int) error {
+	if u.Namespaces&unix.CLONE_NEWUSER == 0 {
+		return nil
+	}
+	setgroups := u.Setgroups
+	if u.denies() {
+		setgroups = "deny"
+	}
+	for _, file := range []struct{ name, text string }{
+		{"uid_map", lines(u.UIDs)}, {"setgroups", setgroups}, {"gid_map", lines(u.GIDs)},
+	} {
+		if file.text == "" {
+			continue
+		}
+		err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/"+file.name, []byte(file.text), 0)
+		if err != nil {
+			hint := "maps must not overlap, and only ids that the caller's own user namespace has can be mapped"
+			if os.Geteuid() != 0 {
+				hint = "an ordinary user can map only one id, their own (--map-root-user or --map-current-user)"
+			}
+			return &Error{Op: "write", Object: file.name + " of the new user namespace", Err: withoutPath(err), Hint: hint}
+		}
+	}
+	return nil
+}
+
+// lines returns maps as the kernel reads them.
+func lines(maps []Map) string {
+	var b strings.Builder
+	for _, m := range maps {
+		fmt.Fprintf(&b, "%d %d %d\n", m.Inside, m.Outside, m.Count)
+	}
+	return b.String()
 }

@@ -1,24 +1,23 @@
 package wire
 
-// Attempt is what a host side has tried from inside a wall, to see what the
-// wall stops: the agent's program, started as "paddock-agent attempt", reads
+// Attempt lists what a host side wants tried from inside a wall, to see what
+// the wall stops. The agent's program, started as "paddock-agent attempt", reads
 // one line of it from its standard input and answers with one line of
-// [Attempted]. Neither is believed: the host looks for itself at the files that
-// were not to be made, and at who has called.
+// [Attempted]. The host does not trust the answer: it checks itself which files
+// were made and who has connected.
 type Attempt struct {
-	// Nonce comes back, and is what files and connections get: it tells this
-	// attempt from anything else that prints, writes or calls.
+	// Nonce is repeated in the answer, and written to the files and connections:
+	// it tells this attempt from anything else that prints, writes or connects.
 	Nonce string `json:"nonce"`
-	// Write are absolute paths of files to make.
+	// Write lists absolute paths of files to make.
 	Write []string `json:"write,omitempty"`
-	// Open are absolute paths of files to open for writing, and to leave as they are.
+	// Open lists absolute paths of files to open for writing, without changing them.
 	Open []string `json:"open,omitempty"`
-	// Dial are addresses to connect to, HOST:PORT of TCP.
+	// Dial lists TCP addresses to connect to, as HOST:PORT.
 	Dial []string `json:"dial,omitempty"`
 }
 
-// Attempted says how it went: for each of what was to be tried an error, empty
-// where it succeeded.
+// Attempted holds an error for each entry of an Attempt, empty if it succeeded.
 type Attempted struct {
 	Nonce string   `json:"nonce"`
 	Write []string `json:"write,omitempty"`

@@ -8,25 +8,26 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"time"
 )
 
-// maxHello bounds the answer to hello, in bytes: what it says of isolation has
-// no fixed type, and decoded it may take many times its length.
+// maxHello bounds the answer to hello, in bytes: its isolation has no fixed
+// type, and may take many times its length when decoded.
 const maxHello = 256 << 10
 
 // Client speaks to one agent. It opens a connection for each request, keeps
 // nothing between them, and is safe for concurrent use.
 //
-// A connection that breaks before its answer is complete is an *Error with
-// CodeGone; an answer that makes no sense is one with CodeInternal.
+// If a connection breaks before its answer is complete, the error is an *Error
+// with CodeGone; for an answer that makes no sense it is one with CodeInternal.
 type Client struct {
 	// Dial opens a connection to the agent.
 	Dial func(context.Context) (net.Conn, error)
 }
 
-// Call asks a and returns the answer. It sets q's field Action itself. An
-// action with another body than BodyNone has a method of its own. When ctx
-// ends, the connection is closed and Call returns ctx's error.
+// Call sends a request for a and returns the answer. It sets q's field Action.
+// It is for actions with BodyNone; Upload, Download and Start are for others.
+// When ctx ends, the connection is closed and Call returns ctx's error.
 func Call[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q) (R, error) {
 	var r R
 	if a.Body != BodyNone {
@@ -48,9 +49,9 @@ func call[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q, r *R, m
 	return conn.answer(r, max)
 }
 
-// Hello asks the agent what it is. An agent of another protocol version, or
-// of another build where both sides have one, is an *Error with
-// CodeUnsupported; the result is then valid too.
+// Hello asks the agent for its version and abilities. If the agent has another
+// protocol version, or both sides have a build and these differ, the error is
+// an *Error with CodeUnsupported; the result is valid then, too.
 func (c *Client) Hello(ctx context.Context) (HelloResult, error) {
 	var r HelloResult
 	if err := call(ctx, c, Hello, HelloRequest{Version: Version, Build: Build}, &r, maxHello); err != nil {
@@ -69,8 +70,8 @@ func (c *Client) Hello(ctx context.Context) (HelloResult, error) {
 }
 
 // Exec runs a command to its end and returns how it ended, with its captured
-// output. q.Stream is ignored; Start runs a command whose output is followed.
-// When ctx ends, so does the command's tree.
+// output. It ignores q.Stream; Start runs a command and follows its output.
+// When ctx ends, the command's whole tree is killed.
 func (c *Client) Exec(ctx context.Context, q ExecRequest) (ExecResult, error) {
 	q.Stream = false
 	if err := q.checkText(); err != nil {
@@ -86,16 +87,16 @@ func (c *Client) Exec(ctx context.Context, q ExecRequest) (ExecResult, error) {
 	return r, nil
 }
 
-// connection is a connection on which a request was sent.
+// connection is a connection on which a request is sent.
 type connection struct {
 	net.Conn
 	br     *bufio.Reader
 	ctx    context.Context
 	unhook func() bool
-	sent   error // why the request could not be written, if it could not
+	sent   error // why the request could not be written; nil if it was
 }
 
-// open dials and sends the request.
+// open dials and sends the request. A failed write is kept in the connection.
 func open[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q) (*connection, error) {
 	line, err := requestLine(a.Name, &q)
 	if err != nil {
@@ -109,15 +110,22 @@ func open[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q) (*conne
 	return conn, nil
 }
 
-// requestLine gives the request q points to as a line, its action set.
+// requestLine sets the field Action of the request that q points to, and
+// returns the request as a line.
 func requestLine(action string, q any) ([]byte, error) {
-	if err := setAction(q, action); err != nil {
-		return nil, err
+	v := reflect.ValueOf(q).Elem()
+	var f reflect.Value
+	if v.Kind() == reflect.Struct {
+		f = v.FieldByName("Action")
 	}
+	if !f.IsValid() || f.Kind() != reflect.String {
+		return nil, fmt.Errorf("cannot ask for %s: %T has no field Action", action, q)
+	}
+	f.SetString(action)
 	return encodeLine(q)
 }
 
-// connect dials. From then on the end of ctx closes the connection.
+// connect dials, and closes the connection when ctx ends.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	conn, err := c.Dial(ctx)
 	if err != nil {
@@ -128,8 +136,8 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	return oc, nil
 }
 
-// answer reads the answer line into r. It does so where the request could not
-// be written, too: an agent may refuse a request before it has read it all.
+// answer reads the answer line into r. It does so even if the request could
+// not be written: an agent may refuse a request before it has read it all.
 func (c *connection) answer(r any, max int) error {
 	line, err := ReadLine(c.br, max)
 	if err == nil {
@@ -156,19 +164,193 @@ func (c *connection) answer(r any, max int) error {
 	}
 }
 
-// close ends the connection, and with it what the agent does on its behalf.
+// close ends the connection, and with it what the agent does for it.
 func (c *connection) close() {
 	c.unhook()
 	_ = c.Close()
 }
 
-// setAction sets the field Action of the request q points to.
-func setAction(q any, name string) error {
-	if v := reflect.ValueOf(q).Elem(); v.Kind() == reflect.Struct {
-		if f := v.FieldByName("Action"); f.IsValid() && f.Kind() == reflect.String {
-			f.SetString(name)
-			return nil
+// Sized is a request or an answer that announces how many raw bytes follow it.
+type Sized interface{ BodySize() int64 }
+
+// Upload sends a request that is followed by a body, and returns the answer.
+// It reads exactly q.BodySize() bytes of body; fewer are an error. It sets q's
+// field Action. When ctx ends, the connection is closed and Upload returns
+// ctx's error.
+func Upload[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q, body io.Reader) (R, error) {
+	var r R
+	sized, ok := any(&q).(Sized)
+	if a.Body != BodyUp || !ok {
+		return r, fmt.Errorf("cannot ask for %s: no body follows its request", a.Name)
+	}
+	conn, err := open(ctx, c, a, q)
+	if err != nil {
+		return r, err
+	}
+	defer conn.close()
+	// The agent may refuse the request before it has read it all. Its answer
+	// says why, so a failed write does not end the call.
+	source := &sourceReader{r: io.LimitReader(body, sized.BodySize())}
+	if conn.sent == nil {
+		var n int64
+		n, conn.sent = io.Copy(conn.Conn, source)
+		if source.err != nil {
+			return r, fmt.Errorf("cannot read the body: %w", source.err)
+		}
+		if conn.sent == nil && n < sized.BodySize() {
+			return r, fmt.Errorf("cannot read the body: %w after %d of %d bytes", io.ErrUnexpectedEOF, n, sized.BodySize())
 		}
 	}
-	return fmt.Errorf("cannot ask for %s: %T has no field Action", name, q)
+	var answer R
+	if err := conn.answer(&answer, MaxLine); err != nil {
+		return r, err
+	}
+	return answer, nil
+}
+
+// sourceReader keeps the error of a body's source, to tell it from one of the
+// connection.
+type sourceReader struct {
+	r   io.Reader
+	err error
+}
+
+func (s *sourceReader) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// Download sends a request whose answer is followed by a body, and returns the
+// answer and its body, which must be closed. The body has as many bytes as the
+// answer announced: if the connection ends before, reading fails with an
+// *Error with CodeGone. When ctx ends, the connection is closed.
+func Download[Q, R any](ctx context.Context, c *Client, a Action[Q, R], q Q) (R, io.ReadCloser, error) {
+	var r, none R
+	sized, ok := any(&r).(Sized)
+	if a.Body != BodyDown || !ok {
+		return none, nil, fmt.Errorf("cannot ask for %s: no body follows its answer", a.Name)
+	}
+	conn, err := open(ctx, c, a, q)
+	if err != nil {
+		return none, nil, err
+	}
+	err = conn.answer(&r, MaxLine)
+	if err == nil && sized.BodySize() < 0 {
+		err = Errorf(CodeInternal, "cannot use the agent's answer: the size of its body is negative")
+	}
+	if err != nil {
+		conn.close()
+		return none, nil, err
+	}
+	return r, &bodyReader{conn: conn, left: sized.BodySize()}, nil
+}
+
+// bodyReader reads a body of a known size.
+type bodyReader struct {
+	conn *connection
+	left int64
+}
+
+// Read reads from the body.
+func (b *bodyReader) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.conn.br.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	switch {
+	case err == nil || b.left == 0:
+		return n, nil
+	case b.conn.ctx.Err() != nil:
+		return n, b.conn.ctx.Err()
+	default:
+		return n, Errorf(CodeGone, "cannot read the body: the connection ended %d bytes before it does", b.left)
+	}
+}
+
+// Close ends the connection.
+func (b *bodyReader) Close() error {
+	b.conn.close()
+	return nil
+}
+
+// keptFor is how long an idle connection is kept for the next request: much
+// less than an agent keeps it open.
+const keptFor = time.Minute
+
+// Kept sends one request after the other over one connection, which saves
+// making one each time. It is not safe for concurrent use. The zero value with
+// a Client is ready to use; Close closes the connection.
+type Kept struct {
+	Client *Client
+	conn   *connection // nil if none is open
+	last   time.Time
+}
+
+// CallKept is [Call] over a kept connection. If the agent has closed the
+// connection meanwhile, CallKept makes another one and sends the request again.
+// That is safe: an agent reads no request from a connection that it closes.
+func CallKept[Q, R any](ctx context.Context, k *Kept, a Action[Q, R], q Q) (R, error) {
+	var r R
+	if f := reflect.ValueOf(&q).Elem().FieldByName("KeepAlive"); f.IsValid() && f.Kind() == reflect.Bool {
+		f.SetBool(true)
+	}
+	line, err := requestLine(a.Name, &q)
+	if err != nil {
+		return r, err
+	}
+	if time.Since(k.last) > keptFor {
+		k.Close()
+	}
+	for again := k.conn != nil; ; again = false {
+		err := k.exchange(ctx, line, &r)
+		var own *Error
+		if err == nil || errors.As(err, &own) && own.Code != CodeGone && own.Code != CodeInternal {
+			return r, err
+		}
+		k.Close()
+		if !again || !errors.Is(err, errUnread) || ctx.Err() != nil {
+			return r, err
+		}
+	}
+}
+
+// errUnread marks a connection that ended before a byte of the answer.
+var errUnread = errors.New("the connection ended before an answer")
+
+// exchange sends a line and reads the answer into r.
+func (k *Kept) exchange(ctx context.Context, line []byte, r any) error {
+	if k.conn == nil {
+		conn, err := k.Client.connect(ctx)
+		if err != nil {
+			return err
+		}
+		k.conn = conn
+	} else {
+		k.conn.ctx = ctx
+		conn := k.conn.Conn
+		k.conn.unhook = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	}
+	c := k.conn
+	c.sent = writeAll(c.Conn, line)
+	if _, err := c.br.Peek(1); err != nil && (c.sent != nil || errors.Is(err, io.EOF)) && ctx.Err() == nil {
+		return errors.Join(errUnread, Errorf(CodeGone, "cannot read the agent's answer: the connection ended"))
+	}
+	err := c.answer(r, MaxLine)
+	if !c.unhook() && err == nil {
+		k.conn = nil // the end of ctx has closed it
+	}
+	k.last = time.Now()
+	return err
+}
+
+// Close closes the connection. Kept can be used again after it.
+func (k *Kept) Close() {
+	if k.conn != nil {
+		k.conn.close()
+		k.conn = nil
+	}
 }

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"reflect"
 	"unicode/utf8"
 )
 
 // DecodeRequest reads a request line into v, a pointer to a request type.
 // Unknown fields are ignored. Every error is an *Error with CodeBadRequest,
-// or CodeTooLarge; where one field is at fault, Object names it.
+// or CodeTooLarge; if one field is at fault, Object names it.
 func DecodeRequest(line []byte, v any) error {
 	switch {
 	case len(line) == 0:
@@ -19,7 +21,7 @@ func DecodeRequest(line []byte, v any) error {
 		return Errorf(CodeBadRequest, "cannot read the request: it is not valid UTF-8")
 	case !isObject(line) && json.Valid(line):
 		return Errorf(CodeBadRequest, "request must be a JSON object")
-	case tooMany(line):
+	case hasTooManyValues(line):
 		return Errorf(CodeTooLarge, "cannot read the request: it holds more than %d values", MaxValues)
 	}
 	line = exactKeys(line, v)
@@ -27,7 +29,7 @@ func DecodeRequest(line []byte, v any) error {
 	if err == nil {
 		return nil
 	}
-	// What comes of a second try is what counts, where there is one.
+	// If there is a second try, its outcome counts.
 	if loose, ok := loosen(line, v); ok && isTypeError(err) {
 		err = decodeInto(loose, v)
 	}
@@ -37,11 +39,11 @@ func DecodeRequest(line []byte, v any) error {
 	return nil
 }
 
-// tooMany says whether a line has more than MaxValues values, which take many
-// times the line's memory. It reads what is perhaps no JSON and then says
-// anything.
-func tooMany(line []byte) bool {
-	if len(line) < 2*MaxValues { // a value and what is between two take two bytes
+// hasTooManyValues reports whether a line has more than MaxValues values,
+// which would take many times the line's memory. For a line that is not JSON
+// the answer is arbitrary.
+func hasTooManyValues(line []byte) bool {
+	if len(line) < 2*MaxValues { // a value and a comma take two bytes
 		return false
 	}
 	values := 1
@@ -56,7 +58,7 @@ func tooMany(line []byte) bool {
 	return values > MaxValues
 }
 
-// decodeInto decodes into a request that has its defaults and nothing else.
+// decodeInto resets v to its defaults and decodes line into it.
 func decodeInto(line []byte, v any) error {
 	reflect.ValueOf(v).Elem().SetZero()
 	if d, ok := v.(interface{ setDefaults() }); ok {
@@ -65,17 +67,18 @@ func decodeInto(line []byte, v any) error {
 	return json.Unmarshal(line, v)
 }
 
-// Head is what every request has.
+// Head holds the fields that every request has.
 type Head struct {
-	Action    string `json:"action"` // "exec" where a request names none
+	Action    string `json:"action"` // "exec" if a request names none
 	KeepAlive bool   `json:"keep_alive"`
-	// Token is the secret that a listener may ask for.
+	// Token is the secret that a listener may require.
 	Token string `json:"token"`
 }
 
 func (h *Head) setDefaults() { h.Action = Exec.Name }
 
-// HeadOf reads what every request has. Its errors are those of DecodeRequest.
+// HeadOf reads the fields that every request has. Its errors are those of
+// DecodeRequest.
 func HeadOf(line []byte) (Head, error) {
 	var h Head
 	err := DecodeRequest(line, &h)
@@ -96,7 +99,16 @@ func DecodeAnswer(line []byte, v any) error {
 		return answerError(err)
 	}
 	if probe.Error != nil {
-		return decodeError(line, probe.Error)
+		// Only the message is needed; mistakes in other keys are ignored.
+		var text *string
+		if err := json.Unmarshal(probe.Error, &text); err != nil || text == nil {
+			return Errorf(CodeInternal, "cannot read the agent's answer: its error is not a string")
+		}
+		e := &Error{}
+		if err := json.Unmarshal(line, e); err != nil && !isTypeError(err) {
+			return answerError(err)
+		}
+		return e.fromPeer()
 	}
 	if err := json.Unmarshal(line, v); err != nil {
 		return answerError(err)
@@ -105,8 +117,8 @@ func DecodeAnswer(line []byte, v any) error {
 }
 
 // DecodeControl reads the payload of a control frame. Every error is an
-// *Error with CodeBadRequest. Where a field alone is at fault, Object names it
-// and the control has its type: what follows it can still be understood.
+// *Error with CodeBadRequest. If only a field is at fault, Object names it and
+// the control has its type: the frames after it can still be understood.
 func DecodeControl(payload []byte) (Control, error) {
 	var c Control
 	if !isObject(payload) {
@@ -126,12 +138,12 @@ func DecodeControl(payload []byte) (Control, error) {
 	return c, nil
 }
 
-// isObject says whether JSON, if line is JSON at all, is an object.
+// isObject reports whether line, provided that it is JSON, is an object.
 func isObject(line []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(line, space), []byte("{"))
 }
 
-// space is what JSON takes for white space.
+// space is the white space of JSON.
 const space = " \t\r\n"
 
 func isTypeError(err error) bool {
@@ -143,21 +155,8 @@ func answerError(err error) *Error {
 	return Errorf(CodeInternal, "cannot read the agent's answer: %s", printable(err.Error()))
 }
 
-// decodeError makes an *Error of an answer whose key "error" holds message.
-// Only the message is needed; what is wrong with other keys is overlooked.
-func decodeError(line, message []byte) error {
-	var text *string
-	if err := json.Unmarshal(message, &text); err != nil || text == nil {
-		return Errorf(CodeInternal, "cannot read the agent's answer: its error is not a string")
-	}
-	e := &Error{}
-	if err := json.Unmarshal(line, e); err != nil && !isTypeError(err) {
-		return answerError(err)
-	}
-	return e.fromPeer()
-}
-
-// requestError says which field of the request v is wrong, and what it must be.
+// requestError returns an error that says which field of the request v is
+// wrong, and what it must be.
 func requestError(err error, v any) *Error {
 	var mismatch *json.UnmarshalTypeError
 	var typed *Error
@@ -179,7 +178,7 @@ func requestError(err error, v any) *Error {
 	return e
 }
 
-// kindName says in JSON's words what a field of Go type t takes.
+// kindName names the JSON values that a field of Go type t accepts.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Map, reflect.Struct:
@@ -198,5 +197,139 @@ func kindName(t reflect.Type) string {
 		return "a whole number, not negative"
 	default:
 		return "a whole number"
+	}
+}
+
+// exactKeys drops the fields of a request whose names differ from those of
+// v's fields in case only. Package json would take them for the fields
+// themselves, while every other reader of the protocol ignores them: a
+// request could then mean one thing to a program that checks it and another
+// to the agent.
+func exactKeys(line []byte, v any) []byte {
+	isOdd := func(r rune) bool { return r != '_' && (r < 'a' || 'z' < r) && (r < '0' || '9' < r) }
+	hasOdd := false
+	for name := range topKeys(line) {
+		// All real fields consist of small letters, digits and underscores.
+		if hasOdd = bytes.ContainsFunc(name, isOdd); hasOdd {
+			break
+		}
+	}
+	var fields map[string]json.RawMessage
+	if !hasOdd || json.Unmarshal(line, &fields) != nil { // decoding will meet the error, too
+		return line
+	}
+	t := reflect.TypeOf(v).Elem()
+	for name := range fields {
+		if _, ok := fieldOf(t, name); !ok {
+			delete(fields, name)
+		}
+	}
+	return remarshal(fields, line)
+}
+
+// TokenOf finds the token in a line of which only the beginning may have
+// arrived, and reports whether it has arrived whole. It says nothing about the
+// rest of the line.
+func TokenOf(begun []byte) (token string, found bool) {
+	for name, end := range topKeys(begun) {
+		if string(name) != "token" {
+			continue
+		}
+		rest, _ := bytes.CutPrefix(bytes.TrimLeft(begun[min(end+1, len(begun)):], space), []byte(":"))
+		if rest = bytes.TrimLeft(rest, space); len(rest) == 0 || rest[0] != '"' {
+			return "", false
+		}
+		if end = stringEnd(rest, 1); end == len(rest) {
+			return "", false
+		}
+		return token, json.Unmarshal(rest[:end+1], &token) == nil
+	}
+	return "", false
+}
+
+// topKeys yields the keys of the outermost object, as they are written, with
+// the position of their closing quote. The line may be incomplete. If it is
+// not JSON, the keys are arbitrary.
+func topKeys(line []byte) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		depth, isKey := 0, false
+		for i := 0; i < len(line); i++ {
+			switch line[i] {
+			case '{', '[':
+				depth++
+				isKey = depth == 1
+			case '}', ']':
+				depth--
+			case ',':
+				isKey = depth == 1
+			case '"':
+				end := stringEnd(line, i+1)
+				if isKey && !yield(line[i+1:end], end) {
+					return
+				}
+				isKey, i = false, end
+			}
+		}
+	}
+}
+
+// stringEnd returns the position of the closing quote of the string whose
+// text begins at i, or the length of line if it has none.
+func stringEnd(line []byte, i int) int {
+	for {
+		quote := bytes.IndexByte(line[i:], '"')
+		if quote < 0 {
+			return len(line)
+		}
+		escaped := false
+		for j := i + quote - 1; j >= i && line[j] == '\\'; j-- {
+			escaped = !escaped
+		}
+		if !escaped {
+			return i + quote
+		}
+		i += quote + 1
+	}
+}
+
+// decodeList reads a list with a bound. It stops at the first element too many:
+// an element of three bytes may take a hundred in memory.
+func decodeList[T any](data []byte, into *[]T, most int, name string) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	open, err := dec.Token()
+	if err != nil || open == nil {
+		return err
+	}
+	if open != json.Delim('[') {
+		return errors.New(name + " must be a list")
+	}
+	var list []T
+	for dec.More() {
+		if len(list) == most {
+			return fmt.Errorf("more than %d %s", most, name)
+		}
+		var one T
+		if err := dec.Decode(&one); err != nil {
+			return err
+		}
+		list = append(list, one)
+	}
+	*into = list
+	return nil
+}
+
+// Warm makes package json prepare the types of an exec before their first
+// use. Call it while waiting for something else: it takes a few hundred
+// microseconds, which would otherwise be most of a short command's time.
+func Warm() {
+	request, err := encode(ExecRequest{Action: Exec.Name, Argv: []string{""}, Env: map[string]string{"": ""}})
+	if err == nil {
+		_ = DecodeRequest(request, new(ExecRequest))
+	}
+	if started, err := encode(ExecStarted{}); err == nil {
+		_ = DecodeAnswer(started, new(ExecStarted))
+	}
+	if control, err := encode(Control{Result: &ExecResult{}}); err == nil {
+		_, _ = DecodeControl(control)
 	}
 }

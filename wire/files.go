@@ -1,6 +1,6 @@
 package wire
 
-// Kinds of workspace entries, as artifact_type names them.
+// Kinds of workspace entries, the values of artifact_type.
 const (
 	TypeFile      = "file"
 	TypeDirectory = "directory"
@@ -8,17 +8,17 @@ const (
 	TypeOther     = "other" // a FIFO, a socket, a device; only within a listing and in stat
 )
 
-// MaxFileText bounds the content that travels inside a line: max_bytes of
+// MaxFileText bounds file content inside a line: max_bytes of
 // read_workspace_file and text of write_workspace_file, in bytes.
 const MaxFileText = 1 << 20
 
-// workspaceRoot is where every path of a file action must be, and the default
-// of most: the agent's --workspace is known by this name whatever it is
-// called on its host.
+// workspaceRoot is the directory that every path of a file action must be in,
+// and the default of most. It stands for the agent's --workspace, whatever that
+// is called on its host.
 const workspaceRoot = "/workspace"
 
-// ListRequest asks what is in a directory, or for the one entry that another
-// path is. Links are never followed.
+// ListRequest asks for the entries of a directory, or for one entry if the path
+// is not a directory. Links are never followed.
 type ListRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
@@ -26,8 +26,8 @@ type ListRequest struct {
 	Path Path `json:"path,omitempty"`
 	// Recursive lists everything below too, parents before children.
 	Recursive bool `json:"recursive,omitempty"`
-	// Limit bounds the entries of one answer. Absent or 0: as many as an
-	// answer may hold.
+	// Limit bounds the entries of one answer. Absent or 0: as many as an answer
+	// may hold.
 	Limit int64 `json:"limit,omitempty"`
 	// Cursor is NextCursor of the answer before.
 	Cursor string `json:"cursor,omitempty"`
@@ -40,8 +40,8 @@ type ListResult struct {
 	Path         Path    `json:"path"`
 	ArtifactType string  `json:"artifact_type"`
 	Entries      []Entry `json:"entries"`
-	// Truncated says that there are more entries, which a request with
-	// Cursor NextCursor goes on with.
+	// Truncated says that there are more entries; a request whose Cursor is
+	// NextCursor continues with them.
 	Truncated  bool   `json:"truncated"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
@@ -54,12 +54,12 @@ type Entry struct {
 	LinkTarget   *Path  `json:"link_target"` // of a symbolic link, else null
 }
 
-// ReadWorkspaceFileRequest asks for the whole of a small file.
+// ReadWorkspaceFileRequest asks for a small file as a whole.
 type ReadWorkspaceFileRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	Path      Path   `json:"path,omitempty"`
-	// MaxBytes refuses a larger file, 1 to MaxFileText, which is the default.
+	// MaxBytes is the largest file that is accepted, 1 to MaxFileText (default).
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
@@ -78,13 +78,13 @@ type WriteWorkspaceFileRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	Path      Path   `json:"path,omitempty"`
 	Text      string `json:"text"`
-	// Mode is of the nine permission bits. Absent: as the file had it, or 0644.
+	// Mode holds the nine permission bits. Absent: those of the file, or 0644.
 	Mode *uint32 `json:"mode,omitempty"`
 }
 
 func (q *WriteWorkspaceFileRequest) setDefaults() { q.Path = workspaceRoot }
 
-// WriteFileResult says what was written.
+// WriteFileResult describes the file that was written.
 type WriteFileResult struct {
 	Path         Path   `json:"path"`
 	SizeBytes    int64  `json:"size_bytes"`
@@ -102,11 +102,11 @@ type DeleteRequest struct {
 
 func (q *DeleteRequest) setDefaults() { q.Path = workspaceRoot }
 
-// DeleteResult says what was removed.
+// DeleteResult describes what was removed.
 type DeleteResult struct {
 	Path    Path  `json:"path"`
 	Deleted bool  `json:"deleted"`
-	Entries int64 `json:"entries"` // all that went, directories included
+	Entries int64 `json:"entries"` // everything that was removed, directories included
 }
 
 // ReadFileRequest asks for a file of any size, or a part of it.
@@ -130,7 +130,7 @@ type ReadFileResult struct {
 	ContentSize int64  `json:"content_size"` // bytes that follow
 }
 
-// BodySize is how many bytes follow the header.
+// BodySize returns how many bytes follow the header.
 func (r *ReadFileResult) BodySize() int64 { return r.ContentSize }
 
 // WriteFileRequest replaces a file by the ContentSize bytes that follow the
@@ -140,13 +140,13 @@ type WriteFileRequest struct {
 	KeepAlive   bool   `json:"keep_alive,omitempty"`
 	Path        Path   `json:"path,omitempty"`
 	ContentSize int64  `json:"content_size"`
-	// Mode is of the nine permission bits. Absent: as the file had it, or 0644.
+	// Mode holds the nine permission bits. Absent: those of the file, or 0644.
 	Mode *uint32 `json:"mode,omitempty"`
 }
 
 func (q *WriteFileRequest) setDefaults() { q.Path = workspaceRoot }
 
-// BodySize is how many bytes follow the request.
+// BodySize returns how many bytes follow the request.
 func (q *WriteFileRequest) BodySize() int64 { return q.ContentSize }
 
 // StatRequest asks about one path; a link is not followed.
@@ -173,7 +173,7 @@ type MkdirRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	Path      Path   `json:"path,omitempty"`
-	// Mode is of the nine permission bits. Absent: 0755.
+	// Mode holds the nine permission bits. Absent: 0755.
 	Mode *uint32 `json:"mode,omitempty"`
 }
 
@@ -191,12 +191,66 @@ type MoveRequest struct {
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	Path      Path   `json:"path"`
 	Target    Path   `json:"target"`
-	// Replace lets a file or link that is there already be replaced.
+	// Replace allows replacing a file or link that exists at Target.
 	Replace bool `json:"replace,omitempty"`
 }
 
-// MoveResult says where something is now.
+// MoveResult holds the old and the new path.
 type MoveResult struct {
 	Path   Path `json:"path"`
 	Target Path `json:"target"`
 }
+
+// ExtractRequest unpacks a tar archive, whose ArchiveSize bytes follow the
+// request. The archive may be compressed with gzip, bzip2 or xz.
+type ExtractRequest struct {
+	Action      string `json:"action"`
+	KeepAlive   bool   `json:"keep_alive,omitempty"`
+	ArchiveSize int64  `json:"archive_size"`
+	// Destination is a directory, made if it does not exist. Default: /workspace.
+	Destination Path `json:"destination,omitempty"`
+}
+
+func (q *ExtractRequest) setDefaults() { q.Destination = workspaceRoot }
+
+// BodySize returns how many bytes follow the request.
+func (q *ExtractRequest) BodySize() int64 { return q.ArchiveSize }
+
+// ExtractResult describes what was unpacked.
+type ExtractResult struct {
+	Destination  Path  `json:"destination"`
+	EntryCount   int64 `json:"entry_count"`   // all members
+	BytesWritten int64 `json:"bytes_written"` // of regular files
+}
+
+// InstallSecretsRequest replaces the set of secrets by those in the archive that
+// follows the request. Its answer is an ExtractResult.
+type InstallSecretsRequest struct {
+	Action      string `json:"action"`
+	KeepAlive   bool   `json:"keep_alive,omitempty"`
+	ArchiveSize int64  `json:"archive_size"`
+}
+
+// BodySize returns how many bytes follow the request.
+func (q *InstallSecretsRequest) BodySize() int64 { return q.ArchiveSize }
+
+// ExportRequest asks for a path as a tar archive. Links are not followed.
+type ExportRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	Path      Path   `json:"path,omitempty"` // default: /workspace
+}
+
+func (q *ExportRequest) setDefaults() { q.Path = workspaceRoot }
+
+// ExportResult is the header before ArchiveSize bytes of a plain tar archive.
+type ExportResult struct {
+	WorkspacePath Path   `json:"workspace_path"`
+	ArtifactType  string `json:"artifact_type"`
+	ArchiveSize   int64  `json:"archive_size"`
+	EntryCount    int64  `json:"entry_count"`
+	BytesWritten  int64  `json:"bytes_written"` // of regular files
+}
+
+// BodySize returns how many bytes follow the header.
+func (r *ExportResult) BodySize() int64 { return r.ArchiveSize }

@@ -15,90 +15,91 @@ import (
 const (
 	// MaxGuest bounds the line that a guest is started with.
 	MaxGuest = 4 << 20
-	// MaxBanner bounds what may be printed before a guest's answer.
+	// MaxBanner bounds the text before a guest's answer.
 	MaxBanner = 64 << 10
-	// MaxGuestReady bounds that answer, from its mark to its newline.
+	// MaxGuestReady bounds the answer, from its mark to its newline.
 	MaxGuestReady = 16 << 10
 	// MaxGuestThreads bounds Guest.Threads.
 	MaxGuestThreads = 64
-	// nonceLength is that of Guest.Nonce.
+	// nonceLength is the length of Guest.Nonce.
 	nonceLength = 32
 )
 
-// guestMark begins a guest's answer; the nonce follows.
+// guestMark begins a guest's answer; the nonce follows it.
 const guestMark = "paddock-guest "
 
-// NoFilter is Guest.Seccomp where commands get no filter.
+// NoFilter is the value of Guest.Seccomp for commands without a filter.
 const NoFilter = "none"
 
 // Guest is the one line that an agent behind a pipe is started with
-// ("paddock-agent guest"). What is secret comes in it, never in arguments or
-// variables of the agent's own.
+// ("paddock-agent guest"). Secrets are passed in it, never in the agent's
+// arguments or environment.
 type Guest struct {
 	Version int    `json:"version"` // of the protocol
 	Build   string `json:"build,omitempty"`
-	// Nonce is 32 hexadecimal digits that nobody can guess. The answer repeats
-	// it, so that nothing printed before can be taken for the answer.
+	// Nonce is 32 random hexadecimal digits. The answer repeats it, so that no
+	// text printed before can be mistaken for the answer.
 	Nonce string `json:"nonce"`
 	// Workspace is the absolute path of the directory that clients know as
 	// /workspace. Empty: a new one, removed at the end. It must exist unless
 	// MakeWorkspace is set.
 	Workspace     string `json:"workspace,omitempty"`
 	MakeWorkspace bool   `json:"make_workspace,omitempty"`
-	// State is a directory for the agent's own files, which it makes a private
-	// one in. Empty: it looks for one that lets it.
+	// State is a directory in which the agent makes a private one for its own
+	// files. Empty: it looks for a directory where it can do so.
 	State string `json:"state,omitempty"`
-	// Secrets is the directory in which commands find secrets, below one that
-	// exists. Empty: in the private one.
+	// Secrets is the directory in which commands find secrets; its parent must
+	// exist. Empty: a directory in the private one.
 	Secrets string `json:"secrets,omitempty"`
-	// Env is laid over the agent's base environment of commands.
+	// Env is added to the base environment of commands, and replaces variables
+	// in it.
 	Env map[string]string `json:"env,omitempty"`
 	// Rlimits bound each process of every command.
 	Rlimits GuestRlimits `json:"rlimits,omitzero"`
 	// Seccomp is the profile of the commands' filter: "default", "strict",
-	// "debug", or NoFilter, with which commands keep set-id programs too.
+	// "debug", or NoFilter, with which set-id programs work, too.
 	Seccomp string `json:"seccomp"`
 	// KernelFiles keeps commands from writing below /proc and /sys, by Landlock,
-	// where the wall does not. It goes with a filter alone.
+	// if the wall does not. It excludes NoFilter.
 	KernelFiles bool `json:"protect_kernel_files,omitempty"`
-	// KeepCapabilities lets commands hold what the wall leaves them. Without it
-	// they hold none, except with NoFilter.
+	// KeepCapabilities lets commands keep the capabilities that the wall leaves
+	// them. Without it they have none, except with NoFilter.
 	KeepCapabilities bool `json:"keep_capabilities,omitempty"`
-	// Threads are started before the first command is, and kept: where commands
-	// share a bound of processes with the agent, they could use up what it needs
-	// to go on. At most MaxGuestThreads.
+	// Threads is how many threads the agent starts before the first command, and
+	// keeps: if commands share a bound of processes with the agent, they could
+	// otherwise use up those that it needs. At most MaxGuestThreads.
 	Threads int `json:"threads,omitempty"`
-	// Isolation is what hello tells of the walls, any JSON.
+	// Isolation is what hello reports about the walls, any JSON.
 	Isolation json.RawMessage `json:"isolation,omitempty"`
 }
 
 // GuestRlimits are resource limits of a process (setrlimit(2)). 0: none.
 type GuestRlimits struct {
-	CPUSeconds uint64 `json:"cpu_seconds,omitempty"`     // SIGXCPU then, SIGKILL a second later
+	CPUSeconds uint64 `json:"cpu_seconds,omitempty"`     // then SIGXCPU, and SIGKILL a second later
 	FileSize   uint64 `json:"file_size_bytes,omitempty"` // RLIMIT_FSIZE
 	OpenFiles  uint64 `json:"open_files,omitempty"`      // RLIMIT_NOFILE
 	Processes  uint64 `json:"processes,omitempty"`       // RLIMIT_NPROC
 	Data       uint64 `json:"data_bytes,omitempty"`      // RLIMIT_DATA
-	// AddressSpace is what a process may map, used or not (RLIMIT_AS).
+	// AddressSpace bounds what a process may map, used or not (RLIMIT_AS).
 	AddressSpace uint64 `json:"address_space_bytes,omitempty"`
 }
 
-// GuestReady is a guest's answer. From then on its standard input and output
-// carry connections.
+// GuestReady is a guest's answer. After it, the guest's standard input and
+// output carry connections.
 type GuestReady struct {
 	Version int    `json:"version"`
 	Build   string `json:"build,omitempty"`
-	// PID is the agent's, as it sees itself.
+	// PID is the agent's process id, as the agent sees it.
 	PID int `json:"pid"`
 	// Workspace is the directory's path inside.
 	Workspace string `json:"workspace"`
-	// Seccomp is the filter that commands have, NoFilter where none.
+	// Seccomp is the filter that commands have, or NoFilter.
 	Seccomp string `json:"seccomp"`
-	// Failed is why the guest does not serve, nil where it does.
+	// Failed is why the guest does not serve; nil if it does.
 	Failed *Error `json:"failed,omitempty"`
 }
 
-// Line is the guest's line as it is sent.
+// Line returns the guest's line as it is sent.
 func (g *Guest) Line() ([]byte, error) {
 	line, err := encode(g)
 	if err == nil && len(line) > MaxGuest {
@@ -113,8 +114,8 @@ func (g *Guest) Line() ([]byte, error) {
 	return line, nil
 }
 
-// DecodeGuest reads a guest's line strictly: what it does not know it refuses,
-// since both sides are of one build.
+// DecodeGuest reads a guest's line strictly: unknown names are errors, since
+// both sides are of one build.
 func DecodeGuest(line []byte) (*Guest, error) {
 	g := &Guest{}
 	if err := strict(line, g); err != nil {
@@ -123,18 +124,18 @@ func DecodeGuest(line []byte) (*Guest, error) {
 	switch {
 	case g.Version != Version:
 		return g, fmt.Errorf("it speaks version %d of the protocol, and this is version %d", g.Version, Version)
-	case !isNonce(g.Nonce):
-		return nil, errors.New("it has no nonce")
+	case len(g.Nonce) != nonceLength || strings.Trim(g.Nonce, "0123456789abcdef") != "":
+		return nil, fmt.Errorf("its nonce must be %d hexadecimal digits", nonceLength)
 	}
 	for _, p := range []struct{ name, path string }{{"workspace", g.Workspace}, {"state", g.State}, {"secrets", g.Secrets}} {
 		if p.path != "" && !path.IsAbs(p.path) || strings.IndexByte(p.path, 0) >= 0 {
-			return g, fmt.Errorf("%s %q is no absolute path", p.name, p.path)
+			return g, fmt.Errorf("%s must be an absolute path, and is %q", p.name, p.path)
 		}
 	}
 	return g, nil
 }
 
-// strict decodes one object without unknown names and without anything after it.
+// strict decodes one object. Unknown names and anything after it are errors.
 func strict(line []byte, v any) error {
 	if !utf8.Valid(line) {
 		return errors.New("it is not valid UTF-8")
@@ -153,12 +154,9 @@ func strict(line []byte, v any) error {
 	return nil
 }
 
-func isNonce(s string) bool {
-	return len(s) == nonceLength && strings.Trim(s, "0123456789abcdef") == ""
-}
-
-// AnswerLine is the line with which a guest answers, nonce being its Guest's.
-// It begins with a newline, should something have been printed without one.
+// AnswerLine returns the line with which a guest answers; nonce is that of its
+// Guest. The line begins with a newline, in case text without one was printed
+// before.
 func (r *GuestReady) AnswerLine(nonce string) ([]byte, error) {
 	text, err := encode(r)
 	if err != nil {
@@ -167,10 +165,10 @@ func (r *GuestReady) AnswerLine(nonce string) ([]byte, error) {
 	return append([]byte("\n"+guestMark+nonce+" "), text...), nil
 }
 
-// FindGuestReady looks for a guest's answer in what has come so far. banner is
-// what was printed before it; rest is what follows, which is no part of the
-// handshake any more. Without an answer ready is nil, and more may come, unless
-// err says that it is too late.
+// FindGuestReady looks for a guest's answer in what was read so far. banner is
+// the text before it; rest is what follows, which is not part of the handshake
+// any more. Without an answer, ready is nil; it may still come, unless err says
+// that it is too late.
 func FindGuestReady(read []byte, nonce string) (ready *GuestReady, banner, rest []byte, err error) {
 	mark := []byte(guestMark + nonce + " ")
 	at := bytes.Index(read, mark)

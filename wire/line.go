@@ -11,7 +11,7 @@ import (
 
 // ReadLine reads a line of at most max bytes, newline included, and returns
 // it without surrounding white space, in memory of its own. End of file ends
-// a line as a newline does; it is io.EOF where no byte came before it. A
+// a line as a newline does; if no byte came before it, the error is io.EOF. A
 // longer line is an *Error with CodeTooLarge, after which br stands in the
 // middle of that line. Other errors are the reader's own.
 //
@@ -20,10 +20,10 @@ func ReadLine(br *bufio.Reader, max int) ([]byte, error) {
 	return ReadLineFunc(br, max, func([]byte, int) error { return nil })
 }
 
-// ReadLineFunc is ReadLine for a line that may get no memory: before it grows
-// to size bytes, grow is called with what has begun of it. An error of grow's
-// ends the reading and is returned, after which br stands in the middle of
-// the line.
+// ReadLineFunc is ReadLine for a caller that may refuse memory for the line:
+// before the line's memory grows to size bytes, it calls grow with the bytes
+// read so far. An error from grow ends the reading and is returned, after
+// which br stands in the middle of the line.
 func ReadLineFunc(br *bufio.Reader, limit int, grow func(begun []byte, size int) error) ([]byte, error) {
 	var line []byte
 	for {
@@ -59,7 +59,7 @@ func WriteLine(w io.Writer, v any) error {
 	return writeAll(w, line)
 }
 
-// encodeLine gives v as a line within the protocol's bound.
+// encodeLine returns v as a line of at most MaxLine bytes.
 func encodeLine(v any) ([]byte, error) {
 	line, err := encode(v)
 	if err != nil {
@@ -71,8 +71,8 @@ func encodeLine(v any) ([]byte, error) {
 	return line, nil
 }
 
-// encode gives v as JSON and a newline. Characters that matter only in HTML
-// stay as they are, so that output is not blown up and stays readable.
+// encode returns v as JSON and a newline. It does not escape the characters
+// that are special in HTML only, so that output stays short and readable.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -81,4 +81,18 @@ func encode(v any) ([]byte, error) {
 		return nil, err
 	}
 	return buf.Bytes(), nil
+}
+
+// writeAll writes p and reports a short write as an error. It skips the write
+// if p is empty: on a socket whose peer has read everything and closed, even
+// an empty write would fail.
+func writeAll(w io.Writer, p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return err
 }

@@ -95,7 +95,7 @@ func TestReadLineLeavesWhatFollows(t *testing.T) {
 	}
 }
 
-// endless gives as many bytes as are asked for, and counts them.
+// endless returns as many bytes as are requested, and counts them.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {

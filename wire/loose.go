@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// loosen rewrites a request as clients of this protocol have always been
-// allowed to write it, so that it decodes into v: a number may be a string
-// that holds one, or have a fraction, which is cut off where a whole number
-// is needed; a string may be a number or a truth value; and anything may be
-// true or false. It changes only what has another type than v's field, and
-// leaves alone what nothing can be made of.
+// loosen rewrites a request so that it decodes into v although its types are
+// wrong, as clients of this protocol have always been allowed to send it: a
+// number may be a string that holds one, or have a fraction, which is cut off
+// if a whole number is needed; a string may be a number or a truth value; and
+// anything may stand for true or false. It changes only values whose type is
+// not that of v's field, and leaves values alone that cannot be converted.
 func loosen(line []byte, v any) ([]byte, bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(line, &fields) != nil {
@@ -30,7 +30,7 @@ func loosen(line []byte, v any) ([]byte, bool) {
 	return loose, err == nil
 }
 
-// fieldOf finds the type of the field that JSON calls name.
+// fieldOf returns the type of the field that has this name in JSON.
 func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	if t.Kind() != reflect.Struct {
 		return nil, false
@@ -43,8 +43,7 @@ func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// coerce makes a value fit type t where it can, and is the value itself where
-// it cannot.
+// coerce converts a value to type t, or returns it unchanged if it cannot.
 func coerce(value json.RawMessage, t reflect.Type) json.RawMessage {
 	if bytes.Equal(value, []byte("null")) {
 		return value
@@ -53,7 +52,15 @@ func coerce(value json.RawMessage, t reflect.Type) json.RawMessage {
 	case reflect.Pointer:
 		return coerce(value, t.Elem())
 	case reflect.String:
-		return coerceString(value)
+		// A number stays as it is written; a truth value becomes True or False.
+		switch c := value[0]; {
+		case c == 't':
+			return json.RawMessage(`"True"`)
+		case c == 'f':
+			return json.RawMessage(`"False"`)
+		case (c == '-' || '0' <= c && c <= '9') && json.Valid(value):
+			return json.RawMessage(`"` + string(value) + `"`)
+		}
 	case reflect.Bool:
 		return coerceBool(value)
 	case reflect.Int, reflect.Int64:
@@ -61,30 +68,26 @@ func coerce(value json.RawMessage, t reflect.Type) json.RawMessage {
 	case reflect.Float64:
 		return coerceNumber(value, false)
 	case reflect.Map:
-		return coerceMap(value, t.Elem())
+		var m map[string]json.RawMessage
+		if json.Unmarshal(value, &m) == nil {
+			for name := range m {
+				m[name] = coerce(m[name], t.Elem())
+			}
+			return remarshal(m, value)
+		}
 	case reflect.Slice:
-		return coerceList(value, t.Elem())
-	default:
-		return value
+		var list []json.RawMessage
+		if t.Elem().Kind() != reflect.Uint8 && json.Unmarshal(value, &list) == nil {
+			for i := range list {
+				list[i] = coerce(list[i], t.Elem())
+			}
+			return remarshal(list, value)
+		}
 	}
+	return value
 }
 
-// coerceString keeps a number as it is written; a truth value becomes True or
-// False.
-func coerceString(value json.RawMessage) json.RawMessage {
-	switch c := value[0]; {
-	case c == 't':
-		return json.RawMessage(`"True"`)
-	case c == 'f':
-		return json.RawMessage(`"False"`)
-	case isNumber(value):
-		return json.RawMessage(`"` + string(value) + `"`)
-	default:
-		return value
-	}
-}
-
-// coerceBool takes nothing for false: 0, "", [] and {}.
+// coerceBool converts 0, "", [] and {} to false and everything else to true.
 func coerceBool(value json.RawMessage) json.RawMessage {
 	var v any
 	if json.Unmarshal(value, &v) != nil {
@@ -109,9 +112,9 @@ func coerceBool(value json.RawMessage) json.RawMessage {
 // maxDigits bounds a number that comes as a string.
 const maxDigits = 64
 
-// coerceNumber reads a string as a number, and cuts off the fraction of a
-// number, not of a string, where a whole one is needed. What is beyond 64 bits
-// becomes the nearest number within, for bounds to refuse.
+// coerceNumber reads a string as a number. If a whole number is needed, it
+// cuts off the fraction of a number, but not of a string. A number beyond 64
+// bits becomes the nearest one within, which the field's bounds then refuse.
 func coerceNumber(value json.RawMessage, whole bool) json.RawMessage {
 	text := string(value)
 	var s string
@@ -145,8 +148,8 @@ func coerceNumber(value json.RawMessage, whole bool) json.RawMessage {
 	return strconv.AppendInt(nil, n, 10)
 }
 
-// isWhole says whether a string is a sign, or none, and digits with single
-// underscores between them.
+// isWhole reports whether a string consists of an optional sign and digits,
+// which may have single underscores between them.
 func isWhole(s string) bool {
 	if s != "" && (s[0] == '+' || s[0] == '-') {
 		s = s[1:]
@@ -161,38 +164,11 @@ func isWhole(s string) bool {
 	return s != ""
 }
 
-func coerceMap(value json.RawMessage, t reflect.Type) json.RawMessage {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(value, &m) != nil {
-		return value
-	}
-	for name := range m {
-		m[name] = coerce(m[name], t)
-	}
-	return remarshal(m, value)
-}
-
-func coerceList(value json.RawMessage, t reflect.Type) json.RawMessage {
-	var list []json.RawMessage
-	if t.Kind() == reflect.Uint8 || json.Unmarshal(value, &list) != nil {
-		return value
-	}
-	for i := range list {
-		list[i] = coerce(list[i], t)
-	}
-	return remarshal(list, value)
-}
-
+// remarshal returns v as JSON, or otherwise if that fails.
 func remarshal(v any, otherwise json.RawMessage) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return otherwise
 	}
 	return text
-}
-
-// isNumber says whether value, if it is JSON at all, is a number.
-func isNumber(value []byte) bool {
-	c := value[0]
-	return (c == '-' || '0' <= c && c <= '9') && json.Valid(value)
 }

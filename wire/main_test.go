@@ -73,7 +73,7 @@ func unixClient(t testing.TB, serve func(net.Conn)) *Client {
 	}}
 }
 
-// patience bounds what a test waits for; it passes only where a test fails.
+// patience bounds how long a test waits; it passes only if a test fails.
 const patience = 20 * time.Second
 
 func testContext(t *testing.T) context.Context {

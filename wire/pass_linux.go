@@ -3,34 +3,52 @@ package wire
 import (
 	"cmp"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
-// newBypass prepares the way around conn for what can take it, nil where
-// nothing can.
+// Constants that package syscall lacks.
+const (
+	spliceMove     = 0x1
+	spliceNonblock = 0x2
+	pollIn         = 0x1
+	pollOut        = 0x4
+)
+
+// newBypass prepares a bypass for the streams that can take it, or returns nil.
+// These are the output if it is a pipe, and the error output too if it is the
+// same pipe or the same writer: the two must stay in order.
 func newBypass(conn net.Conn, q *ExecRequest, s Streams) (*bypass, error) {
-	if _, ok := conn.(*net.UnixConn); !ok {
+	_, isUnix := conn.(*net.UnixConn)
+	if !isUnix || q.TTY != nil || q.MaxOutputBytes != 0 || len(q.RedactValues)+len(q.Redaction) > 0 {
 		return nil, nil
 	}
-	streams := passable(q, s)
-	if streams == nil {
+	var streams []string
+	out, stderr := pipeInfo(s.Stdout), pipeInfo(s.Stderr)
+	switch {
+	case out != nil && stderr != nil && os.SameFile(out, stderr), SameWriter(s.Stdout, s.Stderr):
+		streams = []string{"stdout", "stderr"}
+	case out != nil:
+		streams = []string{"stdout"}
+	default:
 		return nil, nil
 	}
 	var fds [2]int
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
-	// Only the reading end is non-blocking, for the runtime to wait on; to the
-	// command its output is a plain pipe. The mode lets it open that pipe once
-	// more by name, /dev/stdout say, as a user that is not ours.
+	// Only the reading end is non-blocking, for Go's runtime to wait on; the
+	// command gets a plain pipe. The mode lets the command open that pipe again
+	// by name, as /dev/stdout say, although it runs as another user.
 	err := errors.Join(syscall.SetNonblock(fds[0], true), syscall.Fchmod(fds[1], 0o622))
 	b := &bypass{
 		carried: streams,
 		private: os.NewFile(uintptr(fds[0]), "pipe"), given: os.NewFile(uintptr(fds[1]), "pipe"),
-		sink: s.Stdout, pipe: pipeInfo(s.Stdout) != nil, moved: make(chan struct{}),
+		sink: s.Stdout, pipe: out != nil, moved: make(chan struct{}),
 	}
 	if err != nil {
 		b.discard()
@@ -43,7 +61,30 @@ func newBypass(conn net.Conn, q *ExecRequest, s Streams) (*bypass, error) {
 	return b, nil
 }
 
-// enlarge makes room in a pipe, where the system lets us: fewer wake-ups.
+// withPipe calls use with the pipe that w is or stands in front of, if any.
+func withPipe(w io.Writer, use func(*os.File) (int, error)) error {
+	switch w := w.(type) {
+	case *os.File:
+		_, err := use(w)
+		return err
+	case PipeWriter:
+		return w.WithPipe(use)
+	}
+	return nil
+}
+
+// pipeInfo describes the pipe that w is or stands in front of, or returns nil.
+func pipeInfo(w io.Writer) (info os.FileInfo) {
+	_ = withPipe(w, func(f *os.File) (int, error) {
+		if found, err := f.Stat(); err == nil && found.Mode()&os.ModeNamedPipe != 0 {
+			info = found
+		}
+		return 0, nil
+	})
+	return info
+}
+
+// enlarge makes room in a pipe, if the system allows it: fewer wake-ups.
 func enlarge(pipe *os.File) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
@@ -54,7 +95,8 @@ func enlarge(pipe *os.File) {
 	})
 }
 
-// send sends the request line, with the command's end once for each stream.
+// send sends the request line, with the command's end of the pipe once for each
+// stream.
 func (b *bypass) send(conn net.Conn, line []byte) error {
 	fds := make([]int, len(b.carried))
 	for i := range fds {
@@ -67,21 +109,21 @@ func (b *bypass) send(conn net.Conn, line []byte) error {
 	return writeAll(conn, line[n:])
 }
 
-// After little was moved, the next look is put off: in a burst the pipe fills
-// meanwhile, and neither the command nor the caller's reader is disturbed for
-// every single write. What is printed now and then never waits. The runtime's
-// timers would be too coarse.
-const passLittle = 256 << 10 // bytes
+// passLittle and passPause avoid a wake-up for every single write: after fewer
+// than passLittle bytes were moved, move sleeps for passPause. In a burst the
+// pipe fills meanwhile. Output that is printed now and then never waits. The
+// runtime's timers would be too coarse.
+const passLittle = 256 << 10
 
 var passPause = syscall.NsecToTimespec(int64(100 * time.Microsecond))
 
-// Obstacles are no failures of the sink.
+// These two are obstacles, not failures of the sink.
 var (
 	errEmpty    = errors.New("nothing can be read now")
 	errNoSplice = errors.New("the kernel cannot splice here")
 )
 
-// move moves output until it ends, or the sink fails or wants no more.
+// move moves output until it ends, the sink fails, or the sink accepts no more.
 func (b *bypass) move() error {
 	src, err := b.private.SyscallConn()
 	if err != nil {
@@ -113,14 +155,14 @@ func (b *bypass) move() error {
 	return nil
 }
 
-// awaitInput waits for output or its end. It reports false where neither came
+// awaitInput waits for output or its end. It reports whether one of them came
 // before the deadline.
 func awaitInput(src syscall.RawConn) bool {
 	return src.Read(func(fd uintptr) bool { return isReady(int(fd), pollIn, false) }) == nil
 }
 
 // splice moves what it can from one pipe into the other, without a copy. It
-// gives 0 at the end of the output, and where the sink wants no more.
+// returns 0 at the end of the output, and when the sink accepts no more.
 func (b *bypass) splice(from int) (n int, err error) {
 	var obstacle error
 	err = withPipe(b.sink, func(pipe *os.File) (int, error) {
@@ -130,7 +172,7 @@ func (b *bypass) splice(from int) (n int, err error) {
 	return n, cmp.Or(err, obstacle)
 }
 
-// spliceTo waits for room in pipe as a write to it would, and for nothing else.
+// spliceTo waits for room in pipe, as a write would, but never for input.
 func spliceTo(pipe *os.File, from int) (n int, obstacle, err error) {
 	dst, err := pipe.SyscallConn()
 	if err != nil {
@@ -148,7 +190,7 @@ func spliceTo(pipe *os.File, from int) (n int, obstacle, err error) {
 			case errno == syscall.EAGAIN && isReady(int(to), pollOut, false):
 				// It was the source that was empty, and no longer is.
 			case errno == syscall.EAGAIN && isNonblocking(to):
-				return false // the runtime waits for the change that is to come
+				return false // the runtime waits until it is writable
 			case errno == syscall.EAGAIN:
 				isReady(int(to), pollOut, true)
 			case errno != syscall.EINTR:
@@ -167,7 +209,8 @@ func spliceTo(pipe *os.File, from int) (n int, obstacle, err error) {
 	return int(moved), nil, nil
 }
 
-// copy is splice for a system that cannot, and for a sink that is no pipe.
+// copy does the same for a kernel that cannot splice, and for a sink that is
+// not a pipe.
 func (b *bypass) copy(from int) (int, error) {
 	if b.buf == nil {
 		b.buf = make([]byte, copyBuffer)
@@ -184,4 +227,30 @@ func (b *bypass) copy(from int) (int, error) {
 			return n, writeAll(b.sink, b.buf[:n])
 		}
 	}
+}
+
+// isReady reports whether one of events, an error or the end of the other side
+// is there. With wait, it waits for that.
+func isReady(fd int, events int16, wait bool) bool {
+	p := struct {
+		fd              int32
+		events, revents int16
+	}{fd: int32(fd), events: events}
+	var limit *syscall.Timespec // nil is for ever
+	if !wait {
+		limit = &syscall.Timespec{}
+	}
+	for {
+		n, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1,
+			uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+		if errno != syscall.EINTR {
+			return n == 1 // any other problem shows at the next try
+		}
+	}
+}
+
+// isNonblocking reports whether O_NONBLOCK is set.
+func isNonblocking(fd uintptr) bool {
+	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_GETFL, 0)
+	return errno == 0 && flags&syscall.O_NONBLOCK != 0
 }

@@ -31,7 +31,7 @@ func (f *passingExec) close() {
 	}
 }
 
-// passing plays an agent that takes descriptors.
+// passing plays an agent that accepts descriptors.
 func passing(t *testing.T, script func(*passingExec)) *Client {
 	return unixClient(t, func(conn net.Conn) {
 		line, files := readPassed(t, conn.(*net.UnixConn))
@@ -293,7 +293,7 @@ func TestPassRefused(t *testing.T) {
 	})
 }
 
-// The kernel tells a command that its caller's reader has gone.
+// The kernel tells a command that its caller's reader has closed the pipe.
 func TestPassToAClosedPipe(t *testing.T) {
 	overEachPipe(t, func(t *testing.T, r, w *os.File) {
 		_ = r.Close()

@@ -9,9 +9,9 @@ import (
 )
 
 // Path is a path of the file system: any bytes but NUL. JSON holds characters
-// only, so a byte that is part of none, 0x80 to 0xff, crosses the wire as the
-// lone surrogate U+DC80 to U+DCFF (Python's PEP 383, "surrogateescape"), and
-// every path that an agent tells leads back to its file.
+// only, so a byte that is not part of one, 0x80 to 0xff, crosses the wire as
+// the lone surrogate U+DC80 to U+DCFF (Python's PEP 383, "surrogateescape").
+// So every path that an agent sends names its file when it is sent back.
 type Path string
 
 // MarshalJSON writes the path.
@@ -22,7 +22,14 @@ func (p Path) MarshalJSON() ([]byte, error) {
 	var b strings.Builder
 	b.WriteByte('"')
 	for rest := string(p); rest != ""; {
-		n := validPrefix(rest)
+		n := 0 // how many bytes come before the first invalid one
+		for n < len(rest) {
+			r, size := utf8.DecodeRuneInString(rest[n:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			n += size
+		}
 		text, err := encodeText(rest[:n])
 		if err != nil {
 			return nil, err
@@ -37,25 +44,13 @@ func (p Path) MarshalJSON() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// encodeText writes a string without the newline that encode ends a line with.
+// encodeText returns a string as JSON, without the newline of encode.
 func encodeText(s string) ([]byte, error) {
 	text, err := encode(s)
 	if err != nil {
 		return nil, err
 	}
 	return text[:len(text)-1], nil
-}
-
-// validPrefix is how many bytes of s come before the first that is invalid.
-func validPrefix(s string) int {
-	for i, r := range s {
-		if r == utf8.RuneError {
-			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
-				return i
-			}
-		}
-	}
-	return len(s)
 }
 
 // UnmarshalJSON reads a path.
@@ -91,9 +86,8 @@ func (p *Path) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// escaped gives the \u escape that a JSON text begins with, 0 where it is
-// anything else, and the length of what must be taken together: an escape, a
-// pair of surrogates, or one byte.
+// escaped returns the \u escape that a JSON text begins with, or 0, and how
+// many bytes belong together: an escape, a pair of surrogates, or one byte.
 func escaped(text []byte) (unit rune, size int) {
 	if text[0] != '\\' || len(text) < 2 {
 		return 0, 1
@@ -110,7 +104,7 @@ func escaped(text []byte) (unit rune, size int) {
 	return unit, 6
 }
 
-// hex4 reads \uXXXX, and is negative where there is none.
+// hex4 reads \uXXXX, and returns -1 if the text begins with anything else.
 func hex4(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1

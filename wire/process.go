@@ -10,23 +10,25 @@ import (
 	"sync"
 )
 
-// copyBuffer is the most output that is read at once, in bytes.
-const copyBuffer = 256 << 10
+const (
+	copyBuffer  = 256 << 10 // the most output that is read at once, in bytes
+	stdinBuffer = 64 << 10  // the most standard input, likewise
+)
 
 // Streams are the standard streams of a command that is followed.
 type Streams struct {
 	// Stdin is read until its end; nil is empty. A Read that blocks outlives
-	// the command: Wait does not wait for it, and what it then reads is lost.
-	// A caller that needs those bytes must end the Read itself.
+	// the command: Wait does not wait for it, and bytes that it reads later are
+	// lost. A caller that needs those bytes must end the Read itself.
 	Stdin io.Reader
 	// Stdout and Stderr receive output as it arrives, never both at once, so
 	// that one writer may serve as both; nil discards. A Write that blocks
-	// holds the command back, and holds Wait even when the context has ended.
+	// holds up the command, and Wait too, even when the context has ended.
 	//
-	// On Linux, over a Unix socket, output goes around the connection to a
-	// Stdout that is a pipe (an *os.File, or a PipeWriter before one): at the
-	// speed of a pipe, and possibly while Stderr is written. A Stderr that is
-	// the same pipe, or any writer that is both, gets the two streams in the
+	// On Linux, over a Unix socket, output bypasses the connection if Stdout is
+	// a pipe (an *os.File, or a PipeWriter in front of one): it flows at the
+	// speed of a pipe, and possibly while Stderr is written. If Stderr is the
+	// same pipe, or one writer serves as both, the two streams arrive in the
 	// order in which the command printed.
 	Stdout, Stderr io.Writer
 }
@@ -39,7 +41,7 @@ type Process struct {
 	frames  *FrameReader
 	out     *FrameWriter
 	streams Streams
-	bypass  *bypass // nil where all output comes in frames
+	bypass  *bypass // nil if all output comes in frames
 	window  *window
 	buf     []byte // of copyBuffer bytes, made when output first arrives
 
@@ -53,9 +55,9 @@ type Process struct {
 }
 
 // Start starts a command and follows it: its output goes to s as it arrives.
-// It returns when the agent has started the command; an error that kept it
-// from starting is an *Error with the agent's code. It sets q.Stream. When
-// ctx ends, so does the command's tree.
+// It returns when the agent has started the command. If the agent cannot start
+// it, the error is an *Error with the agent's code. Start sets q.Stream. When
+// ctx ends, the command's whole tree is killed.
 func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process, error) {
 	q.Stream = true
 	if err := q.checkText(); err != nil {
@@ -92,7 +94,7 @@ func (c *Client) Start(ctx context.Context, q ExecRequest, s Streams) (*Process,
 	return p, nil
 }
 
-// startExec asks for the command, whose output may go another way.
+// startExec sends the request, with the pipes of a bypass, and reads the answer.
 func (c *connection) startExec(q ExecRequest, way *bypass) (ExecStarted, error) {
 	var started ExecStarted
 	q.Pass = way.streams()
@@ -114,39 +116,38 @@ func (c *connection) startExec(q ExecRequest, way *bypass) (ExecStarted, error) 
 	return started, nil
 }
 
-// ID is the name that the agent gave the command.
+// ID returns the name that the agent gave the command.
 func (p *Process) ID() string { return p.id }
 
-// Wait waits until the command has ended and returns how. It may be called
-// more than once.
+// Wait waits until the command has ended and returns its result. It may be
+// called more than once.
 //
-// The result is valid, and comes with an error, where the command ended but
-// its streams were not copied whole: a failing writer in Streams is answered
-// as the kernel answers a closed pipe, with SIGPIPE to the command (where
-// output goes around the connection, when it next writes), and what it prints
-// after that is discarded; a failing Stdin is closed. The error is
-// then that of the reader or writer.
+// If the command ended but a stream could not be copied whole, the result is
+// valid and the error is that of the reader or writer. When a writer in Streams
+// fails, the command gets SIGPIPE, as from a closed pipe (with a bypass, at its
+// next write), and its further output is discarded. When Stdin fails, the
+// command's standard input is closed.
 //
-// Otherwise an error means that the end was not seen: ctx's error where it
-// ended, else an *Error, with CodeGone where the connection broke and
-// CodeInternal where the agent broke the protocol.
+// Any other error means that the end was not seen: ctx's error if it ended,
+// else an *Error, with CodeGone if the connection broke and CodeInternal if the
+// agent broke the protocol.
 func (p *Process) Wait() (ExecResult, error) {
 	<-p.done
 	return p.result, p.err
 }
 
-// Refused is the first request, made by Signal or Resize, that the agent has
-// said it could not do; nil where there is none. It is no part of Wait's
-// error, because the command may have ended while the request was under way.
+// Refused returns the agent's first error about a request made by Signal or
+// Resize, or nil. Wait does not return it, because the command may have ended
+// while the request was under way.
 func (p *Process) Refused() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refusal
 }
 
-// Signal sends the command a signal, "INT", "SIGINT", …: its process group,
-// or, where it has a terminal, the job in the foreground. It returns when the
-// request is sent; Refused tells of an agent that could not do it.
+// Signal sends a signal, "INT", "SIGINT", …, to the command's process group or,
+// if it has a terminal, to the job in the foreground. It returns when the
+// request is sent; Refused says whether the agent could not do it.
 func (p *Process) Signal(name string) error {
 	return p.control(Control{Type: "signal", Signal: name})
 }
@@ -157,7 +158,7 @@ func (p *Process) Resize(rows, cols uint16) error {
 	return p.control(Control{Type: "resize", Rows: rows, Cols: cols})
 }
 
-// Close drops the connection, on which the agent ends the command's tree
+// Close closes the connection, at which the agent ends the command's tree
 // (unless the request had Detach). After the command's end it does nothing.
 func (p *Process) Close() error {
 	p.window.close()
@@ -170,6 +171,7 @@ func (p *Process) Close() error {
 	}
 }
 
+// control sends a control frame.
 func (p *Process) control(c Control) error {
 	err := p.out.WriteControl(c)
 	if err == nil {
@@ -187,7 +189,7 @@ func (p *Process) control(c Control) error {
 func (p *Process) run() {
 	defer close(p.done)
 	err := p.follow()
-	// Who asks later how it ended keeps p, and needs none of these.
+	// A caller may keep p for its result, and needs none of these.
 	p.frames, p.buf, p.conn.br = nil, nil, nil
 	p.window.close()
 	p.conn.close()
@@ -195,7 +197,7 @@ func (p *Process) run() {
 	p.err = p.explain(err)
 }
 
-// explain gives Wait's error, where follow ended with err.
+// explain returns Wait's error, given that follow returned err.
 func (p *Process) explain(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +220,101 @@ func (p *Process) explain(err error) error {
 	}
 }
 
-// fail keeps the first error of a stream.
+// follow handles the agent's frames up to the one with the result.
+func (p *Process) follow() error {
+	for {
+		stream, _, err := p.frames.Next()
+		if err != nil {
+			return protocolError(err)
+		}
+		ended := false
+		switch stream {
+		case StreamStdout:
+			err = p.output(stream, p.streams.Stdout)
+		case StreamStderr:
+			err = p.output(stream, p.streams.Stderr)
+		case StreamControl:
+			ended, err = p.handleControl()
+		default:
+			err = Errorf(CodeInternal, "cannot follow the command: the agent sent a %s frame", stream)
+		}
+		if err != nil || ended {
+			return err
+		}
+	}
+}
+
+// protocolError turns the error about an unreadable frame into one that blames
+// the agent.
+func protocolError(err error) error {
+	var bad *Error
+	if errors.As(err, &bad) {
+		return Errorf(CodeInternal, "cannot follow the command: %s", printable(bad.Message))
+	}
+	return err
+}
+
+// output copies the current frame to sink, in one Write if it fits into the
+// buffer. It returns the connection's error. If the sink fails, the command
+// gets SIGPIPE, as from a closed pipe. Bytes that arrived before the connection
+// broke are still written.
+func (p *Process) output(s Stream, sink io.Writer) error {
+	if sink == nil || p.failed(s) {
+		return nil // Next discards the frame
+	}
+	if p.buf == nil {
+		p.buf = make([]byte, copyBuffer)
+	}
+	for p.frames.left > 0 {
+		n, err := io.ReadFull(p.frames.Payload(), p.buf[:min(len(p.buf), p.frames.left)])
+		sinkErr := writeAll(sink, p.buf[:n])
+		if sinkErr != nil && p.fail(s, sinkErr) {
+			// If this fails, the connection is broken, as Next will find.
+			_ = p.Signal("PIPE")
+		}
+		if err != nil || sinkErr != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handleControl reads a control frame and acts on it. It reports whether the
+// command has ended.
+func (p *Process) handleControl() (ended bool, err error) {
+	c, err := p.frames.ReadControl(MaxFrame)
+	if err != nil {
+		return false, protocolError(err)
+	}
+	switch c.Type {
+	case "exit":
+		if c.Result == nil {
+			return false, Errorf(CodeInternal, "cannot follow the command: the agent's exit frame has no result")
+		}
+		if err := c.Result.fromPeer(); err != nil {
+			return false, err
+		}
+		p.result = *c.Result
+		return true, nil
+	case "stdin_ack":
+		return false, p.window.acknowledge(c.Bytes)
+	case "error":
+		// The command may go on: a signal that the agent does not know, say, ends
+		// nothing.
+		if c.Error == nil {
+			c.Error = Errorf(CodeInternal, "the agent reports an error and does not say which")
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.refusal == nil {
+			p.refusal = c.Error.fromPeer()
+		}
+	}
+	// Types that this version does not know are skipped.
+	return false, nil
+}
+
+// fail keeps the first error of a stream, and reports whether err is it.
 func (p *Process) fail(s Stream, err error) (first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,8 +324,103 @@ func (p *Process) fail(s Stream, err error) (first bool) {
 	return first
 }
 
+// failed reports whether a stream has failed.
 func (p *Process) failed(s Stream) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failures[s] != nil
+}
+
+// feed copies Stdin to the command until its end or an error, and then closes
+// the command's standard input. It returns early when the command has ended,
+// unless it is blocked in Stdin's Read.
+func (p *Process) feed() {
+	if p.streams.Stdin != nil {
+		buf := make([]byte, stdinBuffer)
+		for {
+			n, err := p.streams.Stdin.Read(buf)
+			if !p.send(buf[:n]) || errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				p.fail(StreamStdin, err)
+				break
+			}
+		}
+	}
+	// If this fails, the connection is broken, as follow will find.
+	_ = p.control(Control{Type: "close_stdin"})
+}
+
+// send sends data as the window allows, and reports whether more can follow.
+func (p *Process) send(data []byte) bool {
+	for len(data) > 0 {
+		n := p.window.reserve(len(data))
+		if n == 0 || p.out.WriteFrame(StreamStdin, data[:n]) != nil {
+			return false
+		}
+		data = data[n:]
+	}
+	return !p.window.isClosed()
+}
+
+// window bounds how much standard input may be under way. It keeps the
+// connection from filling up, so that a signal is never stuck behind input
+// that the command does not read.
+type window struct {
+	mu     sync.Mutex
+	moved  sync.Cond
+	free   int // bytes that may be sent now
+	sent   int // bytes that were sent and not acknowledged
+	closed bool
+}
+
+func newWindow(size int) *window {
+	w := &window{free: size}
+	w.moved.L = &w.mu
+	return w
+}
+
+// reserve waits until something may be sent and returns how many of the want
+// bytes that is, or 0 if the window is closed.
+func (w *window) reserve(want int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.free == 0 && !w.closed {
+		w.moved.Wait()
+	}
+	if w.closed {
+		return 0
+	}
+	n := min(want, w.free)
+	w.free -= n
+	w.sent += n
+	return n
+}
+
+// acknowledge opens the window by n bytes, which must have been sent before.
+func (w *window) acknowledge(n int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n < 0 || n > w.sent {
+		return Errorf(CodeInternal,
+			"cannot follow the command: the agent acknowledges %d bytes of standard input, and %d are under way", n, w.sent)
+	}
+	w.sent -= n
+	w.free += n
+	w.moved.Broadcast()
+	return nil
+}
+
+func (w *window) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.moved.Broadcast()
+}
+
+func (w *window) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
 }

@@ -11,13 +11,13 @@ import (
 // MaxRedactRules bounds the rules of a request, and the counts in a result.
 const MaxRedactRules = 64
 
-// RedactRule says what is replaced in output, and by what. WIRE.md lists the
-// types and strategies, and what an expression may be.
+// RedactRule says which text of an output is replaced, and by what. WIRE.md
+// lists the types and strategies, and the expressions that are valid.
 type RedactRule struct {
 	// Name stands in replacements and counts. Default: the type.
 	Name string `json:"name,omitempty"`
-	// Type is email, credit_card, ip, mac_address, url, or custom (default
-	// where there is a pattern).
+	// Type is email, credit_card, ip, mac_address, url, or custom (the
+	// default if there is a pattern).
 	Type    string `json:"type,omitempty"`
 	Pattern string `json:"pattern,omitempty"` // of a custom rule, in RE2 syntax
 	// Strategy is redact (default), mask, hash or block.
@@ -25,8 +25,7 @@ type RedactRule struct {
 }
 
 // RedactRules are the rules of a request, at most MaxRedactRules. Unlike
-// elsewhere, unknown fields are errors: a rule that is misspelt would hide
-// nothing.
+// elsewhere, unknown fields are errors: a misspelt rule would hide nothing.
 type RedactRules []RedactRule
 
 // UnmarshalJSON reads a list strictly.
@@ -57,11 +56,11 @@ func (r *RedactRules) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// RedactCounts says how many matches each rule has had, by its name, at most
-// MaxRedactRules.
+// RedactCounts counts the matches of each rule by its name, of at most
+// MaxRedactRules rules.
 type RedactCounts map[string]int64
 
-// UnmarshalJSON reads counts and refuses what no agent sends.
+// UnmarshalJSON reads counts and refuses any that no agent sends.
 func (c *RedactCounts) UnmarshalJSON(data []byte) error {
 	var counts map[string]int64
 	if err := json.Unmarshal(data, &counts); err != nil {
@@ -81,4 +80,18 @@ func (c *RedactCounts) UnmarshalJSON(data []byte) error {
 		(*c)[printable(name)] = n
 	}
 	return nil
+}
+
+// Redactions returns the values and the rules for text that no answer to the
+// request may contain.
+func (r *ExecRequest) Redactions() ([]string, RedactRules) { return r.RedactValues, r.Redaction }
+
+// Redactions returns the values and the rules for text that no answer to the
+// request may contain.
+func (q *OpenShellRequest) Redactions() ([]string, RedactRules) { return q.RedactValues, q.Redaction }
+
+// Redactions returns the values and the rules for text that no answer to the
+// request may contain.
+func (q *StartServiceRequest) Redactions() ([]string, RedactRules) {
+	return q.RedactValues, q.Redaction
 }

@@ -2,14 +2,14 @@ package wire
 
 import "context"
 
-// What search_files tells, as output names it.
+// Values of SearchRequest.Output: what search_files returns.
 const (
 	SearchContent = "content" // lines that match, and lines around them
 	SearchPaths   = "files"   // files with such a line
 	SearchCount   = "count"   // files with such a line, and how many
 )
 
-// Bounds of a search, and what stands where a request does not say.
+// Bounds of a search, and its defaults.
 const (
 	MaxSearchGlobs     = 64
 	MaxSearchContext   = 50       // lines before, and after
@@ -24,34 +24,36 @@ const (
 	SearchTimeoutMS = 30_000
 )
 
-// SearchRequest asks for lines of files, or without a pattern for files.
+// SearchRequest asks for lines of files or, without a pattern, for files.
 type SearchRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	// Path is the directory or the file to search. Default: /workspace.
 	Path Path `json:"path,omitempty"`
-	// Pattern is an expression in RE2 syntax for a part of a line.
+	// Pattern is an expression in RE2 syntax that matches a part of a line.
 	Pattern    string `json:"pattern,omitempty"`
 	Fixed      bool   `json:"fixed,omitempty"` // the pattern is plain text
 	IgnoreCase bool   `json:"ignore_case,omitempty"`
 	Word       bool   `json:"word,omitempty"` // only whole words
-	// Glob and Exclude choose files, at most MaxSearchGlobs each.
+	// Glob and Exclude select files, with at most MaxSearchGlobs patterns each.
 	Glob    []string `json:"glob,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
-	// NoIgnore searches what .gitignore files leave out, too.
+	// NoIgnore also searches what .gitignore files exclude.
 	NoIgnore bool `json:"no_ignore,omitempty"`
 	// Output is SearchContent (default), SearchPaths or SearchCount.
 	Output string `json:"output,omitempty"`
-	// Before and After are lines around each that matches, 0 to MaxSearchContext.
+	// Before and After are how many lines around each match to return, 0 to
+	// MaxSearchContext.
 	Before int64 `json:"before,omitempty"`
 	After  int64 `json:"after,omitempty"`
-	// Limit bounds lines that match, or files where lines are not told, 1 to MaxSearchMatches.
+	// Limit bounds the lines that match or, if no lines are returned, the files,
+	// 1 to MaxSearchMatches.
 	Limit int64 `json:"limit,omitempty"`
-	// PerFile bounds lines that match in one file; 0 is no bound.
+	// PerFile bounds the lines that match in one file; 0 is no bound.
 	PerFile int64 `json:"per_file,omitempty"`
-	// LineBytes is how much of a line is told, 16 to MaxSearchLine.
+	// LineBytes is how much of a line is returned, 16 to MaxSearchLine.
 	LineBytes int64 `json:"line_bytes,omitempty"`
-	// MaxBytes bounds the answer, about, 1024 to MaxSearchBytes.
+	// MaxBytes is about how long the answer may be, 1024 to MaxSearchBytes.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// TimeoutMS ends the search, 1 to MaxSearchTimeoutMS.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
@@ -68,19 +70,19 @@ func (q *SearchRequest) setDefaults() {
 type SearchResult struct {
 	Path    Path        `json:"path"`
 	Files   []FoundFile `json:"files"`
-	Matches int64       `json:"matches"` // lines that match, told or not
-	// Searched are files that were read; without a pattern, that are meant.
+	Matches int64       `json:"matches"` // lines that match, returned or not
+	// Searched counts files that were read; without a pattern, those selected.
 	Searched int64 `json:"searched"`
-	// Binary are files that were not searched, or not to their end, since they
-	// hold NUL bytes.
+	// Binary counts files that were not searched, or not to their end, because
+	// they hold NUL bytes.
 	Binary int64 `json:"binary"`
-	// Ignored are files and directories that .gitignore files left out.
+	// Ignored counts files and directories that .gitignore files exclude.
 	Ignored int64 `json:"ignored"`
-	// Unreadable are files and directories that could not be read.
+	// Unreadable counts files and directories that could not be read.
 	Unreadable int64 `json:"unreadable"`
-	// TooLong are lines of more than 1 MiB, which were not searched.
+	// TooLong counts lines of more than 1 MiB, which were not searched.
 	TooLong int64 `json:"too_long,omitempty"`
-	// Truncated says why there is more: "limit", "size" or "time".
+	// Truncated says why there may be more: "limit", "size" or "time".
 	Truncated  string `json:"truncated,omitempty"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
@@ -96,17 +98,20 @@ type FoundFile struct {
 type FoundLine struct {
 	Line int64 `json:"line"` // from 1
 	// Column is where the first match begins, in bytes from 1; 0 for a line
-	// around one.
+	// around a match.
 	Column int64  `json:"column,omitempty"`
-	Text   string `json:"text"` // what is not UTF-8 is U+FFFD
-	// Start and Rest are how many bytes of the line come before the text and
-	// after it.
+	Text   string `json:"text"` // invalid UTF-8 becomes U+FFFD
+	// Start and Rest are how many bytes of the line come before and after Text.
 	Start int64 `json:"start,omitempty"`
 	Rest  int64 `json:"rest,omitempty"`
 }
 
-// SearchFiles searches. It reads no more of an answer than one for q.MaxBytes may
-// have: what is decoded takes many times its length.
+// searchHead bounds the parts of an answer around its files, above all the
+// cursor, in bytes.
+const searchHead = 256 << 10
+
+// SearchFiles searches. It bounds the answer that it reads by q.MaxBytes,
+// because an answer takes many times its length when decoded.
 func (c *Client) SearchFiles(ctx context.Context, q SearchRequest) (SearchResult, error) {
 	most := q.MaxBytes
 	if most <= 0 {
@@ -118,7 +123,3 @@ func (c *Client) SearchFiles(ctx context.Context, q SearchRequest) (SearchResult
 	}
 	return r, nil
 }
-
-// searchHead is how long what is around the files of an answer may be, the
-// cursor above all, in bytes.
-const searchHead = 256 << 10

@@ -11,22 +11,22 @@ type StartServiceRequest struct {
 	Command     string `json:"command"` // for /bin/sh -lc
 	// Cwd is absolute below /workspace, or relative to it. Default: /workspace.
 	Cwd Path `json:"cwd,omitempty"`
-	// Readiness says what makes the service ready: an object with a type and
-	// what that type needs (see WIRE.md). Absent, and whatever is no object:
-	// it is ready at once.
+	// Readiness says when the service is ready: an object with a type and the
+	// fields of that type (see WIRE.md). If it is absent or not an object, the
+	// service is ready at once.
 	Readiness json.RawMessage `json:"readiness,omitempty"`
-	// ReadyUnused refuses, before the start, a tcp or http readiness that holds
-	// already (conflict, with the object "readiness"): somebody else answers there,
-	// and the service would count as ready whatever becomes of it.
+	// ReadyUnused refuses to start the service if its tcp or http readiness holds
+	// already (conflict, with the object "readiness"): another program answers
+	// there, and the service would count as ready whatever it does.
 	ReadyUnused bool `json:"ready_unused,omitempty"`
 	// ReadyTimeoutSeconds bounds the wait for readiness. Default: 30.
 	ReadyTimeoutSeconds float64 `json:"ready_timeout_seconds,omitempty"`
-	// ReadyIntervalMS is the time between two looks, 1 at least. Default: 500.
+	// ReadyIntervalMS is the time between two checks, at least 1. Default: 500.
 	ReadyIntervalMS int64             `json:"ready_interval_ms,omitempty"`
 	Env             map[string]string `json:"env,omitempty"`
 	// RedactValues are replaced by [REDACTED] in the service's logs and record.
 	RedactValues []string `json:"redact_values,omitempty"`
-	// Redaction are rules for more that is replaced.
+	// Redaction holds rules for further text to replace.
 	Redaction RedactRules `json:"redaction,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type LogsServiceRequest struct {
 	Action      string `json:"action"`
 	KeepAlive   bool   `json:"keep_alive,omitempty"`
 	ServiceName string `json:"service_name"`
-	// TailLines bounds each stream to its last lines. Absent: all that is kept.
+	// TailLines bounds each stream to its last lines. Absent: everything that is kept.
 	TailLines *int64 `json:"tail_lines,omitempty"`
 }
 
@@ -62,20 +62,19 @@ type Service struct {
 	Readiness   json.RawMessage `json:"readiness"`
 	ReadyAt     *float64        `json:"ready_at"`
 	EndedAt     *float64        `json:"ended_at"`
-	ExitCode    *int            `json:"exit_code"` // -N where signal N ended it
+	ExitCode    *int            `json:"exit_code"` // -N if signal N ended it
 	PID         *int            `json:"pid"`
 	StopReason  *string         `json:"stop_reason"` // process_exited_before_ready, readiness_timeout, sigterm or sigkill
-	// RedactionMatches counts what rules have replaced in the logs so far;
+	// RedactionMatches counts the replacements of each rule in the logs so far;
 	// Blocked names the rule that ended a log, if one did.
 	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
 	Blocked          string       `json:"blocked,omitempty"`
 }
 
-// StopServiceResult is a service's record after stop_service, with what its
-// end took.
+// StopServiceResult is a service's record after stop_service.
 type StopServiceResult struct {
 	Service
-	Killed      int  `json:"survivors_killed"`
+	Killed      int  `json:"survivors_killed"` // processes that had to be killed
 	DeathProved bool `json:"death_proved"`
 }
 

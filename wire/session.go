@@ -1,48 +1,55 @@
 package wire
 
-// Bounds of what is told of sessions. What exceeds one is an error when decoded.
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"slices"
+)
+
+// Bounds of sessions. Anything over one of the first two is an error when decoded.
 const (
 	// MaxSessionChunks is how many pieces the output of a command may have.
 	MaxSessionChunks = 8192
-	// MaxSessions is how many sessions there may be at a time.
+	// MaxSessions is how many sessions may be open at a time.
 	MaxSessions = 32
-	// MaxSessionOutput is how much of a command's output may be asked for, in bytes.
+	// MaxSessionOutput bounds the output of a command that may be requested, in bytes.
 	MaxSessionOutput = 2 << 20
 )
 
-// OpenSessionRequest starts a session: one shell that stays, and is given
-// commands one at a time.
+// OpenSessionRequest starts a session: one shell that stays and runs commands
+// one at a time.
 type OpenSessionRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 	SessionID string `json:"session_id"`
 	// ShellCommand is the shell and its arguments. Default: /bin/bash, or
-	// /bin/sh where there is no bash. An empty list is an error.
+	// /bin/sh if there is no bash. An empty list is an error.
 	ShellCommand []string `json:"shell_command"`
-	// Cwd is where it begins: absolute below /workspace, or relative to it.
+	// Cwd is where the shell begins: absolute below /workspace, or relative to it.
 	// Default: /workspace.
 	Cwd Path `json:"cwd,omitempty"`
-	// Env is laid over the agent's base environment.
+	// Env is added to the agent's base environment, and replaces variables in it.
 	Env map[string]string `json:"env,omitempty"`
-	// StartupCommands run first, in each shell that is started; one that fails
-	// ends the session. ShutdownCommands run when it is closed.
+	// StartupCommands run first in each shell that is started; if one fails, the
+	// session ends. ShutdownCommands run when the session is closed.
 	StartupCommands  []string `json:"startup_commands,omitempty"`
 	ShutdownCommands []string `json:"shutdown_commands,omitempty"`
-	// Timeouts are in seconds, from above 0: of each command (30), of the
-	// shell's start and of each startup command (30), and of its end (10).
+	// Timeouts are in seconds and must be above 0: of each command (default 30),
+	// of the shell's start and each startup command (30), and of its end (10).
 	CommandTimeout     float64 `json:"command_timeout,omitempty"`
 	StartupTimeout     float64 `json:"startup_timeout,omitempty"`
 	TerminationTimeout float64 `json:"termination_timeout,omitempty"`
-	// MaxOutputLines and MaxOutputBytes bound what is kept of a command's
-	// output, both streams together; the rest is counted. Defaults: 100 lines,
-	// 1 MiB. At most 2 MiB.
+	// MaxOutputLines and MaxOutputBytes bound how much of a command's output is
+	// kept, both streams together; the rest is only counted. Defaults: 100
+	// lines, 1 MiB. At most 2 MiB.
 	MaxOutputLines int64 `json:"max_output_lines,omitempty"`
 	MaxOutputBytes int64 `json:"max_output_bytes,omitempty"`
-	// Limits are set in the shell, and inherited by all it starts.
+	// Limits are set in the shell; everything it starts inherits them.
 	Limits *Limits `json:"limits,omitempty"`
-	// RedactValues are replaced by [REDACTED] in all that the shell prints.
+	// RedactValues are replaced by [REDACTED] in everything that the shell prints.
 	RedactValues []string `json:"redact_values,omitempty"`
-	// Redaction are rules for more that is replaced.
+	// Redaction holds rules for further text to replace.
 	Redaction RedactRules `json:"redaction,omitempty"`
 }
 
@@ -52,7 +59,8 @@ func (q *OpenSessionRequest) setDefaults() {
 
 func (*OpenSessionRequest) envOwner() string { return "session" }
 
-// Redactions gives the values and the rules for what no answer to the request may tell.
+// Redactions returns the values and the rules for text that no answer to the
+// request may contain.
 func (q *OpenSessionRequest) Redactions() ([]string, RedactRules) {
 	return q.RedactValues, q.Redaction
 }
@@ -65,13 +73,13 @@ type RunSessionRequest struct {
 	Command   string `json:"command"`
 	// Stdin is the command's whole standard input, in Encoding. Default: empty.
 	Stdin string `json:"stdin,omitempty"`
-	// Timeout, MaxOutputLines and MaxOutputBytes take the place of the
-	// session's own where they are not 0.
+	// Timeout, MaxOutputLines and MaxOutputBytes replace the session's own
+	// unless they are 0.
 	Timeout        float64 `json:"timeout,omitempty"`
 	MaxOutputLines int64   `json:"max_output_lines,omitempty"`
 	MaxOutputBytes int64   `json:"max_output_bytes,omitempty"`
-	// MaxTailBytes has the end of the output kept too, where the bounds above have
-	// cut it: so many bytes of both streams, at most 2 MiB. Default: none.
+	// MaxTailBytes is how much of the end of the output is kept too if the bounds
+	// above cut it, both streams together, at most 2 MiB. Default: none.
 	MaxTailBytes int64 `json:"max_tail_bytes,omitempty"`
 	// Encoding of Stdin and of the output: "" (text, invalid UTF-8 becomes
 	// U+FFFD) or "base64".
@@ -93,9 +101,9 @@ type Session struct {
 	Cwd          Path     `json:"cwd"`   // of the shell, after the last command
 	State        string   `json:"state"` // ready, busy or ended
 	StartedAt    float64  `json:"started_at"`
-	Commands     int64    `json:"commands"` // that were run, startup commands aside
+	Commands     int64    `json:"commands"` // that were run, not counting startup commands
 	Restarts     int64    `json:"restarts"`
-	ExitCode     *int     `json:"exit_code"` // of a shell that has ended
+	ExitCode     *int     `json:"exit_code"` // of a shell that has ended, else null
 }
 
 // SessionChunk is a piece of output.
@@ -107,65 +115,70 @@ type SessionChunk struct {
 // SessionChunks are a command's output, of at most MaxSessionChunks pieces.
 type SessionChunks []SessionChunk
 
+// UnmarshalJSON reads the list and stops at MaxSessionChunks.
+func (s *SessionChunks) UnmarshalJSON(data []byte) error {
+	return decodeList(data, (*[]SessionChunk)(s), MaxSessionChunks, "pieces of output")
+}
+
 // RunSessionResult is how a command in a session ended.
 type RunSessionResult struct {
 	SessionID string `json:"session_id"`
-	// Output is what was printed, in the order in which it arrived: exact for
-	// each stream, and between the two as close as two pipes can tell.
+	// Output is what was printed, in the order in which it arrived. The order is
+	// exact within each stream, and between the two as close as two pipes allow.
 	Output   SessionChunks `json:"output"`
 	Encoding string        `json:"encoding,omitempty"`
-	// ExitCode is the command's status, -N where the shell itself ended by
-	// signal N, and 124 where the command timed out.
+	// ExitCode is the command's status, -N if signal N ended the shell itself,
+	// and 124 if the command timed out.
 	ExitCode    int    `json:"exit_code"`
 	Signal      string `json:"signal,omitempty"`
 	TimedOut    bool   `json:"timed_out"`
 	Interrupted bool   `json:"interrupted"`
 	DurationUS  int64  `json:"duration_us"`
-	// CPU times are of the shell and what it started, from one command's end
-	// to the next one's.
+	// CPU times are those of the shell and what it started, from the end of the
+	// command before to the end of this one.
 	UserCPUMS   int64 `json:"user_cpu_ms"`
 	SystemCPUMS int64 `json:"system_cpu_ms"`
-	// PeakMemoryBytes is the most memory since the shell's start: of its whole
-	// tree ("cgroup"), or of the shell's own process ("vmhwm").
+	// PeakMemoryBytes is the most memory used since the shell's start: by its
+	// whole tree ("cgroup"), or by the shell's own process ("vmhwm").
 	PeakMemoryBytes  int64  `json:"peak_memory_bytes"`
 	PeakMemorySource string `json:"peak_memory_source,omitempty"`
-	// OOMKilled says that something of the session's tree was killed for want of
-	// memory, Denials what the tree was refused, since the command before; as for
-	// [ExecResult], and never complete.
+	// OOMKilled says that the kernel killed something of the session's tree
+	// because memory ran out; Denials says what the tree was refused. Both count
+	// from the command before, as in [ExecResult]. Denials is never complete.
 	OOMKilled bool    `json:"oom_killed"`
 	Denials   Denials `json:"denials,omitempty"`
-	// What was printed, kept or not, and whether all of it was kept.
+	// The totals count what was printed, kept or not.
 	TotalLines  int64 `json:"total_lines"`
 	TotalBytes  int64 `json:"total_bytes"`
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
-	// RedactionMatches counts what rules have replaced; Blocked names the rule
-	// that ended the output, if one did, all of which is then replaced.
+	// RedactionMatches counts the replacements of each rule; Blocked names the
+	// rule that ended the output, if one did: all of it is then replaced.
 	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
 	Blocked          string       `json:"blocked,omitempty"`
 	TruncatedByLines bool         `json:"truncated_by_lines"`
 	TruncatedByBytes bool         `json:"truncated_by_bytes"`
-	// Tail is the end of what the bounds have cut, where it was asked for, and
-	// OmittedBytes counts what is missing between Output and it.
+	// Tail is the end of the output that the bounds have cut, if it was
+	// requested. OmittedBytes counts the bytes between Output and Tail.
 	Tail         SessionChunks `json:"tail,omitempty"`
 	OmittedBytes int64         `json:"omitted_bytes,omitempty"`
 	// Late is what background jobs printed between the command before and this
-	// one, of LateBytes in all; at most 64 KiB of it are kept.
+	// one, LateBytes in all; at most 64 KiB of it are kept.
 	Late      SessionChunks `json:"late,omitempty"`
 	LateBytes int64         `json:"late_bytes,omitempty"`
-	// Jobs counts processes in the background that live on.
+	// Jobs counts processes that live on in the background.
 	Jobs int `json:"jobs"`
-	// SurvivorsKilled counts processes that were killed, because the command
-	// was ended or the shell was; DeathProved says that none of those is left.
+	// SurvivorsKilled counts processes that were killed because the command or
+	// the shell was ended; DeathProved says that none of those is left.
 	SurvivorsKilled int  `json:"survivors_killed"`
 	DeathProved     bool `json:"death_proved"`
-	// StateKept says that the shell lives with all its state; ShellEnded that
-	// it does not live any more; Restarted that a new one took its place.
+	// StateKept says that the shell lives with all its state, ShellEnded that it
+	// has ended, Restarted that it was killed and a new one took its place.
 	StateKept  bool   `json:"state_kept"`
 	ShellEnded bool   `json:"shell_ended"`
 	Restarted  bool   `json:"restarted"`
 	Cwd        Path   `json:"cwd"`
-	Note       string `json:"note,omitempty"` // for people, where something is out of the ordinary
+	Note       string `json:"note,omitempty"` // for people, if something is unusual
 }
 
 // CloseSessionResult is a session at its end.
@@ -191,7 +204,120 @@ type ListSessionsRequest struct {
 // SessionList is a list of sessions, of at most MaxSessions.
 type SessionList []Session
 
+// UnmarshalJSON reads the list and stops at MaxSessions.
+func (s *SessionList) UnmarshalJSON(data []byte) error {
+	return decodeList(data, (*[]Session)(s), MaxSessions, "sessions")
+}
+
 // ListSessionsResult is every session, sorted by id.
 type ListSessionsResult struct {
 	Sessions SessionList `json:"sessions"`
+}
+
+// OpenSession opens a session.
+func (c *Client) OpenSession(ctx context.Context, q OpenSessionRequest) (Session, error) {
+	for field, texts := range map[string][]string{
+		"shell_command": q.ShellCommand, "startup_commands": q.StartupCommands, "shutdown_commands": q.ShutdownCommands,
+		"env": slices.Concat(slices.Collect(maps.Keys(q.Env)), slices.Collect(maps.Values(q.Env))),
+	} {
+		if err := checkUTF8(field, texts...); err != nil {
+			return Session{}, err
+		}
+	}
+	r, err := Call(ctx, c, OpenSession, q)
+	return r.fromPeer(), err
+}
+
+// RunSession runs a command in a session and returns how it ended. When ctx
+// ends, the command is interrupted, and its result is lost.
+func (c *Client) RunSession(ctx context.Context, q RunSessionRequest) (RunSessionResult, error) {
+	k := &Kept{Client: c}
+	defer k.Close()
+	return k.RunSession(ctx, q)
+}
+
+// RunSession is [Client.RunSession] over the kept connection.
+func (k *Kept) RunSession(ctx context.Context, q RunSessionRequest) (RunSessionResult, error) {
+	if err := checkUTF8("command", q.Command); err != nil {
+		return RunSessionResult{}, err
+	}
+	if err := checkUTF8("stdin", q.Stdin); err != nil {
+		return RunSessionResult{}, err
+	}
+	r, err := CallKept(ctx, k, RunSession, q)
+	if err == nil {
+		err = r.fromPeer(q.Encoding)
+	}
+	if err != nil {
+		return RunSessionResult{}, err
+	}
+	return r, nil
+}
+
+// ListSessions lists the sessions that are open.
+func (c *Client) ListSessions(ctx context.Context) ([]Session, error) {
+	r, err := Call(ctx, c, ListSessions, ListSessionsRequest{})
+	for i := range r.Sessions {
+		r.Sessions[i] = r.Sessions[i].fromPeer()
+	}
+	return r.Sessions, err
+}
+
+// CloseSession ends a session.
+func (c *Client) CloseSession(ctx context.Context, id string) (CloseSessionResult, error) {
+	r, err := Call(ctx, c, CloseSession, SessionRequest{SessionID: id})
+	r.Session, r.Killed = r.Session.fromPeer(), max(r.Killed, 0)
+	return r, err
+}
+
+// RestartSession gives a session a new shell.
+func (c *Client) RestartSession(ctx context.Context, id string) (Session, error) {
+	r, err := Call(ctx, c, RestartSession, SessionRequest{SessionID: id})
+	return r.fromPeer(), err
+}
+
+// fromPeer makes a summary that came over the wire safe to act on and to print.
+func (s Session) fromPeer() Session {
+	s.SessionID, s.Cwd, s.State = printable(s.SessionID), Path(printable(string(s.Cwd))), printable(s.State)
+	s.Commands, s.Restarts = max(s.Commands, 0), max(s.Restarts, 0)
+	s.ShellCommand = s.ShellCommand[:min(len(s.ShellCommand), 64)]
+	for i, word := range s.ShellCommand {
+		s.ShellCommand[i] = printable(word)
+	}
+	if s.ExitCode != nil && (*s.ExitCode < -64 || *s.ExitCode > 255) {
+		s.ExitCode = nil
+	}
+	return s
+}
+
+// fromPeer checks a result that came over the wire and makes its texts, apart
+// from the command's own output, safe to print.
+func (r *RunSessionResult) fromPeer(encoding string) error {
+	err := checkResult(r.ExitCode,
+		count{"duration_us", r.DurationUS}, count{"user_cpu_ms", r.UserCPUMS}, count{"system_cpu_ms", r.SystemCPUMS}, count{"peak_memory_bytes", r.PeakMemoryBytes},
+		count{"total_lines", r.TotalLines}, count{"total_bytes", r.TotalBytes}, count{"stdout_bytes", r.StdoutBytes}, count{"stderr_bytes", r.StderrBytes},
+		count{"late_bytes", r.LateBytes}, count{"omitted_bytes", r.OmittedBytes}, count{"jobs", int64(r.Jobs)}, count{"survivors_killed", int64(r.SurvivorsKilled)})
+	if err != nil {
+		return err
+	}
+	if r.Encoding != encoding {
+		return Errorf(CodeInternal, "cannot use the agent's result: it has another encoding than was requested")
+	}
+	r.Blocked = printable(r.Blocked)
+	r.Denials.fromPeer()
+	for _, c := range slices.Concat(r.Output, r.Tail, r.Late) {
+		if c.Stream != "stdout" && c.Stream != "stderr" {
+			return Errorf(CodeInternal, "cannot use the agent's result: unknown stream %q", printable(c.Stream))
+		}
+	}
+	if encoding == "base64" {
+		for _, c := range slices.Concat(r.Output, r.Tail) {
+			if _, err := base64.StdEncoding.DecodeString(c.Data); err != nil {
+				return Errorf(CodeInternal, "cannot use the agent's result: its output is not base64")
+			}
+		}
+	}
+	r.SessionID, r.Signal, r.PeakMemorySource = printable(r.SessionID), printable(r.Signal), printable(r.PeakMemorySource)
+	r.Cwd, r.Note = Path(printable(string(r.Cwd))), printable(r.Note)
+	return nil
 }

@@ -32,9 +32,9 @@ func TestHostileSessionResults(t *testing.T) {
 		{`{"exit_code":4000}`, "cannot use the agent's result: exit_code 4000 is out of range"},
 		{`{"total_bytes":-1}`, "cannot use the agent's result: total_bytes is negative"},
 		{`{"jobs":-1}`, "cannot use the agent's result: jobs is negative"},
-		{`{"output":[{"stream":"stdin","data":"x"}]}`, "cannot use the agent's result: there is no such stream"},
-		{`{"late":[{"stream":"","data":"x"}]}`, "cannot use the agent's result: there is no such stream"},
-		{`{"encoding":"base64"}`, "cannot use the agent's result: its encoding is another than was asked for"},
+		{`{"output":[{"stream":"stdin","data":"x"}]}`, `cannot use the agent's result: unknown stream "stdin"`},
+		{`{"late":[{"stream":"","data":"x"}]}`, `cannot use the agent's result: unknown stream ""`},
+		{`{"encoding":"base64"}`, "cannot use the agent's result: it has another encoding than was requested"},
 		{`{"output":{}}`, "cannot read the agent's answer: pieces of output must be a list"},
 		{`{"output":[` + strings.Repeat(`{},`, MaxSessionChunks) + `{}]}`, "cannot read the agent's answer: more than 8192 pieces of output"},
 	} {

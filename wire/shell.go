@@ -9,11 +9,11 @@ type OpenShellRequest struct {
 	Cwd  Path  `json:"cwd,omitempty"`
 	Cols int64 `json:"cols,omitempty"` // default 120
 	Rows int64 `json:"rows,omitempty"` // default 30
-	// Env is laid over the agent's base environment.
+	// Env is added to the agent's base environment, and replaces variables in it.
 	Env map[string]string `json:"env,omitempty"`
-	// RedactValues are replaced by [REDACTED] in all that the shell prints.
+	// RedactValues are replaced by [REDACTED] in everything that the shell prints.
 	RedactValues []string `json:"redact_values,omitempty"`
-	// Redaction are rules for more that is replaced.
+	// Redaction holds rules for further text to replace.
 	Redaction RedactRules `json:"redaction,omitempty"`
 }
 
@@ -37,14 +37,14 @@ type ReadShellRequest struct {
 	Cursor int64 `json:"cursor,omitempty"`
 	// MaxChars bounds the answer. Default: 65536.
 	MaxChars int64 `json:"max_chars,omitempty"`
-	// WaitMS waits for output beyond Cursor, or the shell's end, at most so
-	// many milliseconds. Default: 0.
+	// WaitMS is how long the answer may wait for output beyond Cursor, or the
+	// shell's end, in milliseconds. Default: 0.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 }
 
 func (q *ReadShellRequest) setDefaults() { q.MaxChars = 65536 }
 
-// WriteShellRequest types something.
+// WriteShellRequest types text into a shell.
 type WriteShellRequest struct {
 	Action        string `json:"action"`
 	KeepAlive     bool   `json:"keep_alive,omitempty"`
@@ -53,7 +53,7 @@ type WriteShellRequest struct {
 	AppendNewline *bool  `json:"append_newline,omitempty"` // default: true
 }
 
-// SignalShellRequest signals the job in the foreground.
+// SignalShellRequest sends a signal to the job in the foreground.
 type SignalShellRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
@@ -81,9 +81,9 @@ type Shell struct {
 	State     string   `json:"state"`      // running or stopped
 	StartedAt float64  `json:"started_at"` // seconds since 1970
 	EndedAt   *float64 `json:"ended_at"`
-	ExitCode  *int     `json:"exit_code"` // -N where signal N ended it
-	// RedactionMatches counts what rules have replaced so far; Blocked names
-	// the rule that ended the output, if one did.
+	ExitCode  *int     `json:"exit_code"` // -N if signal N ended it
+	// RedactionMatches counts the replacements of each rule so far; Blocked
+	// names the rule that ended the output, if one did.
 	RedactionMatches RedactCounts `json:"redaction_matches,omitempty"`
 	Blocked          string       `json:"blocked,omitempty"`
 }
@@ -95,8 +95,8 @@ type ReadShellResult struct {
 	NextCursor int64  `json:"next_cursor"`
 	Output     string `json:"output"`
 	Truncated  bool   `json:"truncated"` // there is more beyond NextCursor
-	// DroppedChars is how many characters before Cursor were asked for and
-	// are no longer kept.
+	// DroppedChars is how many characters before Cursor were requested and are
+	// no longer kept.
 	DroppedChars int64 `json:"dropped_chars"`
 }
 

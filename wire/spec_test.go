@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// specification gives WIRE.md, which must not fall behind the code.
+// specification returns WIRE.md, which must match the code.
 func specification(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("WIRE.md")
@@ -50,7 +50,7 @@ func TestSpecificationNamesEveryField(t *testing.T) {
 	}
 }
 
-// The features that are written down are those that hello tells.
+// WIRE.md lists the features that hello reports.
 func TestSpecificationFeatures(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| `features` .*$").FindString(specification(t))
 	_, list, _ := strings.Cut(row, "what it can do")

@@ -1,6 +1,35 @@
+// Package wire is the protocol between the two sides of a Paddock wall: the
+// agent inside, and the programs that drive it from outside.
+//
+// It holds the types that cross the wall, the framing, and a client. It
+// imports the standard library only, so that both sides, and programs that
+// want to speak to a bare agent, can use it without further dependencies.
+// The agent's half of each action is in package agent.
+//
+// # Shape
+//
+// One connection carries one request: a line of JSON in; then a line of JSON
+// out, or a header line followed by what the header announces. WIRE.md beside
+// this file is the specification. A request with "keep_alive" set leaves the
+// connection open for the next one.
+//
+// An exec with "stream" set is answered by a header line, after which the
+// connection carries frames in both directions: an 8-byte header (stream
+// byte, three zero bytes, big-endian uint32 length) and the payload.
+//
+// # Use
+//
+// A [Client] needs only a way to dial. Exec runs a command to its end; Start
+// follows one, and returns a Process, much as os/exec has a Cmd. An agent
+// reads with [ReadLine], [HeadOf], [DecodeRequest] and [FrameReader], and
+// answers with [WriteLine] and [FrameWriter]. A failure that a program may
+// want to act on is an [*Error] with a [Code].
+//
+// # Trust
+//
+// Neither side trusts the other. Every line, header and payload has a bound,
+// and a decoder never allocates memory only because a peer announces a size.
 package wire
-
-import "fmt"
 
 // Version is the protocol's version, exchanged in hello and in the agent's
 // ready message. Two sides with different versions refuse each other.
@@ -8,11 +37,11 @@ const Version = 1
 
 // Build identifies the build of this binary. Release and make builds set it
 // with -ldflags "-X github.com/paddock-dev/paddock/wire.Build=…"; it is empty
-// in a plain go build. Where both sides have one, they must be equal.
+// in a plain go build. If both sides have one, they must be equal.
 var Build string
 
 // Bounds of the protocol. A side that exceeds one gets an error with code
-// CodeTooLarge, or is disconnected where no answer can be given any more.
+// CodeTooLarge, or is disconnected if no answer can be given any more.
 const (
 	// MaxLine bounds a request or answer line, newline included, in bytes.
 	MaxLine = 16 << 20
@@ -22,10 +51,10 @@ const (
 	// in bytes. An agent's control frames are bounded by MaxFrame.
 	MaxControl = 64 << 10
 	// MaxValues bounds the values in a request line, those in lists and objects
-	// included. The kernel takes fewer arguments and variables.
+	// included. The kernel accepts fewer arguments and variables.
 	MaxValues = 1 << 18
-	// StdinWindow is how many bytes of standard input a client may have in
-	// flight, beyond what the agent has acknowledged.
+	// StdinWindow is how many bytes of standard input a client may have sent
+	// that the agent has not acknowledged yet.
 	StdinWindow = 256 << 10
 )
 
@@ -40,8 +69,8 @@ const (
 	BodyFrames             // frames in both directions follow the answer line
 )
 
-// Action names one thing the agent can be asked, with the types of its
-// question and its answer.
+// Action names one thing that the agent can be asked to do, with the types of
+// its request and its answer.
 type Action[Q, R any] struct {
 	Name string
 	Body Body
@@ -95,49 +124,47 @@ var (
 	Shutdown = Action[ShutdownRequest, ShutdownResult]{Name: "shutdown"}
 )
 
-// Code is a stable, machine-readable name for a kind of failure.
-type Code string
-
-// The codes of this version. A client must treat an unknown code as CodeInternal.
-const (
-	CodeBadRequest    Code = "bad_request"    // malformed JSON, wrong types, impossible combination
-	CodeUnknownAction Code = "unknown_action" // no such action
-	CodeTooLarge      Code = "too_large"      // a bound of the protocol was exceeded
-	CodeNotFound      Code = "not_found"      // the command (exit status 127), path, shell or service does not exist
-	CodeNotExecutable Code = "not_executable" // the command exists and cannot be executed (exit status 126)
-	CodeBadCwd        Code = "bad_cwd"        // the working directory cannot be used
-	CodeStart         Code = "cannot_start"   // the kernel refused to start the command
-	CodeExists        Code = "exists"         // the name is taken
-	CodeConflict      Code = "conflict"       // the kind or state of the object forbids it
-	CodeFailed        Code = "failed"         // the kernel refused an operation on a file; errno says why
-	CodeUnauthorized  Code = "unauthorized"   // the token is missing or wrong
-	CodeUnsupported   Code = "unsupported"    // a guarantee that was asked for cannot be given here
-	CodeTimeout       Code = "timeout"        // the peer took too long
-	CodeBusy          Code = "busy"           // too many connections or commands
-	CodeInternal      Code = "internal"       // a fault of the agent's own
-	CodeGone          Code = "gone"           // the agent ended or the connection broke
-)
-
-// Error is a failure as it crosses the wire: an answer line with the key
-// "error". No successful answer has a key of that name.
-type Error struct {
-	// Message is for people: "cannot VERB OBJECT: cause". On the wire it is
-	// the key "error", the only one that the contract fixes.
-	Message string `json:"error"`
-	// Code is for programs.
-	Code Code `json:"code,omitempty"`
-	// Object is what the failure is about: a path, a program, a field.
-	Object string `json:"object,omitempty"`
-	// Hint says what to do about it, where there is something to do.
-	Hint string `json:"hint,omitempty"`
-	// Errno is the kernel's error number, 0 where none is known.
-	Errno int `json:"errno,omitempty"`
+// HelloRequest asks an agent for its version and abilities.
+type HelloRequest struct {
+	Action    string `json:"action"`
+	KeepAlive bool   `json:"keep_alive,omitempty"`
+	// Version is the client's protocol version; 0 asks without claiming one.
+	Version int `json:"version,omitempty"`
+	// Build is the client's build, empty if it has none.
+	Build string `json:"build,omitempty"`
 }
 
-// Error returns the message.
-func (e *Error) Error() string { return e.Message }
+// Features lists what an agent of this version can do, as hello reports it.
+func Features() []string {
+	return []string{"exec", "stream", "tty", "keep_alive", "pass", "files", "archives", "secrets", "redaction",
+		"shells", "sessions", "services", "usage", "signal", "kill"}
+}
 
-// Errorf makes an Error with a formatted message.
-func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+// HelloResult describes an agent and what it can do.
+type HelloResult struct {
+	Version  int      `json:"version"`
+	Build    string   `json:"build,omitempty"`
+	Features []string `json:"features"`
+	Limits   Bounds   `json:"limits"`
+	// Isolation describes the walls as the agent was told. A host that did not
+	// start this agent itself has only the agent's word for it.
+	Isolation any `json:"isolation,omitempty"`
+	// Kill says how the agent recognizes the processes of a command's tree:
+	// KillMark or KillDescendants.
+	Kill string `json:"kill,omitempty"`
+}
+
+// How an agent recognizes the processes of a tree.
+const (
+	KillMark        = "mark"        // a namespace of the tree's own
+	KillDescendants = "descendants" // descent, session and limits
+)
+
+// Bounds are the protocol bounds that an agent applies, in bytes or counts.
+type Bounds struct {
+	MaxLine        int `json:"max_line"`
+	MaxFrame       int `json:"max_frame"`
+	StdinWindow    int `json:"stdin_window"`
+	MaxOutput      int `json:"max_output_bytes"`
+	MaxConnections int `json:"max_connections"`
 }

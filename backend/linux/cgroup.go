@@ -155,7 +155,7 @@ func cgroupHint(err error) string {
 // group: where the caller has no part of the hierarchy, and the spec has limits
 // that only a group keeps. It takes tens of milliseconds.
 func wantsScope(h hierarchy, l policy.Limits) bool {
-	return errors.Is(h.why, cgroup.ErrNoPlace) && (l.Memory > 0 || l.MemoryHigh > 0 || l.CPUs > 0)
+	return errors.Is(h.why, cgroup.ErrNoDelegate) && (l.Memory > 0 || l.MemoryHigh > 0 || l.CPUs > 0)
 }
 
 // enterScope has the service manager move the new agent, which is held before
@@ -191,7 +191,7 @@ func withoutScope(why, err error) error {
 
 // controlOf makes a sandbox's groups in one that is delegated to it alone. The
 // service manager removes it with its last process.
-func controlOf(name string) (c *control, place cgroup.Place, err error) {
+func controlOf(name string) (c *control, place cgroup.Delegate, err error) {
 	m, err := cgroup.Find()
 	if err != nil {
 		return nil, place, err

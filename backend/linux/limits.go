@@ -22,19 +22,19 @@ import (
 
 // hierarchy is what control groups can do for a sandbox here.
 type hierarchy struct {
-	place cgroup.Place // none: its Controllers are empty
-	why   error        // there is none
+	place cgroup.Delegate // none: its Controllers are empty
+	why   error           // there is none
 }
 
 // findHierarchy makes a place ready where groups with controllers can be made.
 func findHierarchy() hierarchy {
-	place, err := cgroup.FindPlace()
+	place, err := cgroup.FindDelegate()
 	return hierarchy{place, err}
 }
 
 // lookForHierarchy says what findHierarchy would find, and changes nothing.
 func lookForHierarchy() hierarchy {
-	place, err := cgroup.LookForPlace()
+	place, err := cgroup.ProbeDelegate()
 	return hierarchy{place, err}
 }
 

@@ -35,7 +35,7 @@ const (
 // Probe tries each feature and says what works here.
 func (b *Backend) Probe(context.Context) backend.Report {
 	groups, userns := lookForHierarchy(), probeUserns()
-	if errors.Is(groups.why, cgroup.ErrNoPlace) {
+	if errors.Is(groups.why, cgroup.ErrNoDelegate) {
 		groups = lookForScope(groups)
 	}
 	r := backend.Report{Backend: b.Name(), Features: []backend.Feature{

@@ -14,7 +14,7 @@ import (
 // error has what the probe says of the one and what helps with the other.
 func TestWithoutScope(t *testing.T) {
 	t.Parallel()
-	place := &cgroup.Error{Op: "use", Object: "/sys/fs/cgroup", Err: cgroup.ErrNoPlace, Hint: cgroup.DelegationHint}
+	place := &cgroup.Error{Op: "use", Object: "/sys/fs/cgroup", Err: cgroup.ErrNoDelegate, Hint: cgroup.DelegationHint}
 	for _, tt := range []struct {
 		name       string
 		err        error
@@ -36,7 +36,7 @@ func TestWithoutScope(t *testing.T) {
 			if got.Error() != tt.text || cgroupHint(got) != tt.hint {
 				t.Errorf("got  %s\nhint %s\nwant %s\nhint %s", got, cgroupHint(got), tt.text, tt.hint)
 			}
-			if !errors.Is(got, cgroup.ErrNoPlace) || !errors.Is(got, tt.err) {
+			if !errors.Is(got, cgroup.ErrNoDelegate) || !errors.Is(got, tt.err) {
 				t.Errorf("%v hides one of its causes", got)
 			}
 		})

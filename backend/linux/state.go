@@ -140,7 +140,7 @@ func sweepOne(root, path string, r *state.Record) bool {
 func lost(root, path string) *state.Record {
 	d := stateDir{Dir: &state.Dir{Root: root, Path: path, ID: filepath.Base(path)}}
 	r := &state.Record{Scratch: d.scratchPath()}
-	if place, err := cgroup.LookForPlace(); err == nil {
+	if place, err := cgroup.ProbeDelegate(); err == nil {
 		r.Cgroup = filepath.Join(place.Dir, groupName(d.ID))
 	}
 	return r

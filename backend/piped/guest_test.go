@@ -34,9 +34,9 @@ func TestGuestRefusals(t *testing.T) {
 		{"another version", strings.Replace(line(""), `"version":1`, `"version":2`, 1), "speaks version 2", ""},
 		{"no workspace", line(`,"workspace":"/nonexistent"`), "cannot use the workspace /nonexistent: no such file or directory", ""},
 		{"a file for a workspace", line(`,"workspace":"/etc/passwd"`), "not a directory", ""},
-		{"no such filter", strings.Replace(line(""), `"default"`, `"none of them"`, 1), "no seccomp profile", ""},
+		{"no such filter", strings.Replace(line(""), `"default"`, `"none of them"`, 1), "unknown seccomp profile", ""},
 		{"an impossible variable", line(`,"env":{"A=B":""}`), "impossible name", ""},
-		{"a relative path", line(`,"workspace":"w"`), "no absolute path", ""},
+		{"a relative path", line(`,"workspace":"w"`), "must be an absolute path", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -84,7 +84,7 @@ func TestGuestOnTerminal(t *testing.T) {
 // A keeper is nothing to start by hand.
 func TestKeeperByHand(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), boxtest.Agent, "keep").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "started by paddock alone") {
+	if err == nil || !strings.Contains(string(out), "only paddock starts this") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -48,12 +48,12 @@ func bus(t *testing.T) string {
 	return strings.TrimSpace(address)
 }
 
-// fake is a manager of services that knows how to make scopes.
+// fake is a service manager that can make scopes.
 type fake struct {
 	conn *dbus.Conn
 	// start makes a scope and says how its job ends; empty is never.
 	start func(unit string, pids []uint32) (result string, err *dbus.Error)
-	// early tells of the job's end before its name.
+	// early reports the end of the job before its name.
 	early bool
 
 	mu         sync.Mutex

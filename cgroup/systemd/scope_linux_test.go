@@ -136,7 +136,7 @@ func TestBusGoes(t *testing.T) {
 	address := bus(t)
 	f := newFake(t, address, &fake{})
 	f.will(func(string, []uint32) (string, *dbus.Error) {
-		go f.conn.Close() // and the name with it; the caller is not told
+		go f.conn.Close() // and the name with it; the caller gets no answer
 		return "", nil
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

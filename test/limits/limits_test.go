@@ -33,7 +33,7 @@ var binDir string // where the programs are
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
-	if _, err := cgroup.LookForPlace(); err != nil {
+	if _, err := cgroup.ProbeDelegate(); err != nil {
 		return m.Run() // every test says why it cannot run
 	}
 	dir, err := os.MkdirTemp("", "paddock-limits-")
@@ -63,9 +63,9 @@ func testMain(m *testing.M) int {
 }
 
 // requires skips where the hierarchy lacks a controller.
-func requires(t *testing.T, controllers ...string) cgroup.Place {
+func requires(t *testing.T, controllers ...string) cgroup.Delegate {
 	t.Helper()
-	place, err := cgroup.LookForPlace()
+	place, err := cgroup.ProbeDelegate()
 	if err != nil {
 		t.Skipf("no control groups with controllers here: %v", err)
 	}

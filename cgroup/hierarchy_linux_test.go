@@ -65,7 +65,7 @@ func TestParseOwn(t *testing.T) {
 
 func TestMountDir(t *testing.T) {
 	tests := []struct {
-		root, group, want string // "" where the mount does not show it
+		root, group, want string // "" if the mount does not show it
 	}{
 		{"/", "/", "/m"},
 		{"/", "/a/b", "/m/a/b"},

@@ -28,8 +28,8 @@ func TestControllerState(t *testing.T) {
 
 // Looking makes nothing, and says of every controller whether it can be had,
 // else why not and what to do.
-func TestLookForPlace(t *testing.T) {
-	p, err := LookForPlace()
+func TestProbeDelegate(t *testing.T) {
+	p, err := ProbeDelegate()
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) || e.Hint == "" {
@@ -55,20 +55,20 @@ func TestLookForPlace(t *testing.T) {
 }
 
 // Two that look at the same time find the same place.
-func TestFindPlace(t *testing.T) {
-	found := make(chan Place)
+func TestFindDelegate(t *testing.T) {
+	found := make(chan Delegate)
 	failed := make(chan error)
 	const finders = 4
 	for range finders {
 		go func() {
-			if p, err := FindPlace(); err != nil {
+			if p, err := FindDelegate(); err != nil {
 				failed <- err
 			} else {
 				found <- p
 			}
 		}()
 	}
-	var places []Place
+	var places []Delegate
 	var err error
 	for range finders {
 		select {
@@ -84,11 +84,11 @@ func TestFindPlace(t *testing.T) {
 		t.Skipf("no control groups with controllers here: %v", err)
 	}
 	for _, p := range places {
-		if p.Dir != places[0].Dir || !slices.Equal(p.Controllers, places[0].Controllers) || filepath.Base(p.Dir) != placeName {
+		if p.Dir != places[0].Dir || !slices.Equal(p.Controllers, places[0].Controllers) || filepath.Base(p.Dir) != delegateName {
 			t.Errorf("%+v", p)
 		}
 	}
-	if look, err := LookForPlace(); err != nil || look.Dir != places[0].Dir {
+	if look, err := ProbeDelegate(); err != nil || look.Dir != places[0].Dir {
 		t.Errorf("%+v, %v", look, err)
 	}
 	for _, c := range places[0].Controllers {
@@ -99,14 +99,14 @@ func TestFindPlace(t *testing.T) {
 	}
 }
 
-// A group that holds processes hands nothing on; so those above it are asked.
-func TestClimb(t *testing.T) {
+// A group that holds processes cannot delegate controllers; so those above it are tried.
+func TestFindDelegatedAncestor(t *testing.T) {
 	g := controlled(t)
 	have, err := g.Controllers()
 	if err != nil || len(have) == 0 {
 		t.Skipf("no control groups with controllers here: %v, %v", have, err)
 	}
-	p, err := FindPlace()
+	p, err := FindDelegate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,16 +116,16 @@ func TestClimb(t *testing.T) {
 	}
 	defer inner.Close()
 	play(t, inner, "wait").hear(t)
-	s := surveyed{mount: filepath.Dir(p.Dir)}
+	s := probe{mount: filepath.Dir(p.Dir)}
 	dir := filepath.Join(p.Dir, g.Name())
-	if err := s.climb(filepath.Join(dir, "inner")); err != nil {
+	if err := s.findDelegatedAncestor(filepath.Join(dir, "inner")); err != nil {
 		t.Fatal(err)
 	}
 	s.base.Close()
 	if s.dir != dir {
 		t.Errorf("found %s, want %s", s.dir, dir)
 	}
-	_, err = inner.usable(dir, false)
+	_, err = inner.delegable(dir)
 	if e := (*Error)(nil); !errors.As(err, &e) || e.Hint == "" {
 		t.Errorf("with processes: %v", err)
 	}

@@ -1,26 +1,26 @@
 package wire
 
-// UsageRequest asks what runs now.
+// UsageRequest asks what runs now and what it uses.
 type UsageRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
 }
 
-// UsageResult is what runs now, and what the agent itself takes.
+// UsageResult lists what runs now, and what the agent itself uses.
 type UsageResult struct {
 	Trees []TreeUsage `json:"trees"`
 	Agent AgentUsage  `json:"agent"`
-	// Sandbox is what all commands together use, where a control group counts it.
+	// Sandbox is what all commands together use, if a control group counts it.
 	Sandbox *GroupUsage `json:"sandbox,omitempty"`
 }
 
-// GroupUsage is what a control group counts. What this kernel or hierarchy
-// does not count is absent.
+// GroupUsage is what a control group counts. Fields that this kernel or
+// hierarchy does not count are absent.
 type GroupUsage struct {
-	MemoryBytes      *int64  `json:"memory_bytes,omitempty"` // files in memory included
+	MemoryBytes      *int64  `json:"memory_bytes,omitempty"` // cached files included
 	PeakMemoryBytes  *int64  `json:"peak_memory_bytes,omitempty"`
 	SwapBytes        *int64  `json:"swap_bytes,omitempty"`
-	OOMKills         *uint64 `json:"oom_kills,omitempty"`          // processes killed for want of memory
+	OOMKills         *uint64 `json:"oom_kills,omitempty"`          // processes killed because memory ran out
 	MemoryHighEvents *uint64 `json:"memory_high_events,omitempty"` // slowed down at memory.high
 	UserCPUMS        *int64  `json:"user_cpu_ms,omitempty"`
 	SystemCPUMS      *int64  `json:"system_cpu_ms,omitempty"`
@@ -34,8 +34,8 @@ type GroupUsage struct {
 	Pressure map[string]Stall `json:"pressure,omitempty"`
 }
 
-// Stall says how some or all processes waited for a resource: for which part
-// of the last 10 seconds, in percent, and for how long in all.
+// Stall says how long some or all processes waited for a resource: in percent
+// of the last 10 seconds, and in total.
 type Stall struct {
 	SomeAvg10 float64 `json:"some_avg10"`
 	SomeMS    int64   `json:"some_ms"`
@@ -43,21 +43,21 @@ type Stall struct {
 	FullMS    int64   `json:"full_ms"`
 }
 
-// TreeUsage is what one exec, shell or service and all its descendants take.
+// TreeUsage is what one exec, shell or service and all its descendants use.
 type TreeUsage struct {
 	ID          string  `json:"id"`   // for signal and kill
 	Kind        string  `json:"kind"` // exec, shell or service
 	Name        string  `json:"name"` // a shell's id, a service's name, the program of an exec
-	PID         int     `json:"pid"`  // as the commands see it, 0 where they cannot
+	PID         int     `json:"pid"`  // as the commands see it, 0 if unknown
 	StartedAt   float64 `json:"started_at"`
 	Processes   int     `json:"processes"`
 	UserCPUMS   int64   `json:"user_cpu_ms"` // of living processes and the children they waited for
 	SystemCPUMS int64   `json:"system_cpu_ms"`
 	MemoryBytes int64   `json:"memory_bytes"` // resident, shared pages counted for each
-	Complete    bool    `json:"complete"`     // every process let itself be looked at
+	Complete    bool    `json:"complete"`     // every process could be examined
 }
 
-// AgentUsage is what the agent takes.
+// AgentUsage is what the agent itself uses.
 type AgentUsage struct {
 	MemoryBytes int64 `json:"memory_bytes"` // resident
 	PeakBytes   int64 `json:"peak_memory_bytes"`
@@ -68,7 +68,7 @@ type AgentUsage struct {
 	Connections int   `json:"connections"`
 }
 
-// SignalRequest signals an exec, shell or service by its id.
+// SignalRequest sends a signal to an exec, shell or service by its id.
 type SignalRequest struct {
 	Action    string `json:"action"`
 	KeepAlive bool   `json:"keep_alive,omitempty"`
@@ -76,7 +76,7 @@ type SignalRequest struct {
 	Signal    string `json:"signal"` // "INT" or "SIGINT", …
 }
 
-// SignalResult says what was sent.
+// SignalResult says which signal was sent.
 type SignalResult struct {
 	ID     string `json:"id"`
 	Signal string `json:"signal"`
@@ -89,15 +89,15 @@ type KillRequest struct {
 	ID        string `json:"id"`
 }
 
-// KillResult says what the end took.
+// KillResult says how many processes were killed.
 type KillResult struct {
 	ID          string `json:"id"`
 	Killed      int    `json:"killed"` // processes
 	DeathProved bool   `json:"death_proved"`
 }
 
-// ShutdownRequest asks an agent that was started on its own to end: its
-// children first, then itself.
+// ShutdownRequest asks an agent that was started on its own to end its children
+// and then itself.
 type ShutdownRequest struct {
 	Action string `json:"action"`
 }
