@@ -305,7 +305,7 @@ func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 		r.OOMKilled, h.oomKills = m.OOMKills > h.oomKills, m.OOMKills
 		b.OOMKilled = r.OOMKilled
 	}
-	short := r.DurationUS < spawn.FirstLook.Microseconds() && group.CPU == nil && !h.ended()
+	short := r.DurationUS < spawn.FirstSample.Microseconds() && group.CPU == nil && !h.ended()
 	if !short {
 		user, system := h.cpu(group)
 		r.UserCPUMS, r.SystemCPUMS = max(0, user-h.user), max(0, system-h.system)
