@@ -176,7 +176,7 @@ func guestError(err error) *wire.Error {
 
 // newGuest makes the agent that a guest's line describes.
 func newGuest(g *wire.Guest) (*Agent, error) {
-	if err := settle(false); err != nil {
+	if err := prepareProcess(false); err != nil {
 		return nil, err
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing

@@ -91,7 +91,7 @@ func TestCannotStart(t *testing.T) {
 		"a root that is a link":   {[]string{"--listen", sock, "--secret-root", dir + "/link"}, "a symbolic link is not followed", true},
 		"a root that is a file":   {[]string{"--listen", sock, "--shell-root", file}, "not a directory (a symbolic link is not followed)", true},
 		"a linked workspace":      {[]string{"--listen", sock, "--workspace", dir + "/link"}, "a symbolic link is not followed", true},
-		"no variable":             {[]string{"--listen", sock, "--env", "X"}, "is no environment variable", true},
+		"no variable":             {[]string{"--listen", sock, "--env", "X"}, "invalid environment variable", true},
 		"an init of another name": {[]string{"--init"}, "--init is for process 1", true},
 	}
 	if os.Geteuid() == 0 {
