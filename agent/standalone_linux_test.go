@@ -69,7 +69,7 @@ func TestCannotStart(t *testing.T) {
 		hint bool
 	}{
 		"an unknown flag":         {[]string{"--fly"}, "flag provided but not defined: -fly", true},
-		"a word":                  {[]string{"serve"}, `"serve" is no flag`, true},
+		"a word":                  {[]string{"serve"}, `"serve" is not a flag`, true},
 		"no address":              {[]string{"--listen", "here"}, "cannot listen on here: not an address", true},
 		"an unknown scheme":       {[]string{"--listen", "http://x"}, "not an address", true},
 		"a relative socket":       {[]string{"--listen", "unix://s"}, "the path is not absolute", true},
@@ -80,7 +80,7 @@ func TestCannotStart(t *testing.T) {
 		"a virtio port":           {[]string{"--listen", "virtio://nonesuch"}, "the machine has no such virtio-serial port", true},
 		"a virtio port's name":    {[]string{"--listen", "virtio://"}, "the machine has no such virtio-serial port", true},
 		"a vsock port":            {[]string{"--listen", "vsock://:x"}, "not a port", true},
-		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "it is no number", true},
+		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "must be a number from 0 to 4294967295", true},
 		"tcp without a token":     {[]string{"--listen", "tcp://127.0.0.1:0"}, "every user of this machine could run commands", true},
 		"tcp for everybody":       {[]string{"--listen", "tcp://0.0.0.0:0", "--insecure-loopback"}, "everybody who reaches it could run commands", true},
 		"tcp without a port":      {[]string{"--listen", "tcp://127.0.0.1"}, "not HOST:PORT", true},
