@@ -37,7 +37,7 @@ func Main() int {
 	unix.CloseOnExec(confine.ListenFD)
 	boot, files, err := readBoot(confine.ControlFD)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("cannot read the plan: %w", err))
 	}
 	if err := unix.SetNonblock(confine.ControlFD, true); err != nil { // so that no thread blocks in a read
 		return fail(err)
@@ -64,22 +64,9 @@ func fail(err error) int {
 	return 1
 }
 
-// readBoot reads the descriptors and the plan that the host side sends.
-func readBoot(control int) (*confine.Boot, []int, error) {
-	files, first, err := readFiles(control)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
-	}
-	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), spawn.RawReader(control)))
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
-	}
-	return boot, files, nil
-}
-
-// readFiles receives descriptors. It also returns the first byte that is not their
-// mark, which is the plan's first.
-func readFiles(control int) (files []int, first []byte, err error) {
+// readBoot reads the descriptors that the host side sends, each with a mark, and then
+// the plan.
+func readBoot(control int) (boot *confine.Boot, files []int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*confine.MaxFiles))
 	for {
 		b := make([]byte, 1)
@@ -91,8 +78,9 @@ func readFiles(control int) (files []int, first []byte, err error) {
 			return nil, nil, err
 		case n == 0:
 			return nil, nil, io.ErrUnexpectedEOF
-		case b[0] != confine.FilesMark:
-			return files, b, nil
+		case b[0] != confine.FilesMark: // the first byte of the plan
+			boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(b), spawn.RawReader(control)))
+			return boot, files, err
 		}
 		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
 		if err != nil {

@@ -114,7 +114,7 @@ func unfit(f *os.File) (reason string) {
 	case err != nil || serr != nil:
 		return "cannot be looked at"
 	case st.Mode&unix.S_IFMT != unix.S_IFIFO || flags&unix.O_PATH != 0:
-		return "is no pipe"
+		return "is not a pipe"
 	case flags&unix.O_ACCMODE != unix.O_WRONLY:
 		return "is not the writing end of a pipe alone"
 	case flags&unix.O_NONBLOCK != 0:

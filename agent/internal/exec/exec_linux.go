@@ -84,7 +84,8 @@ func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Rea
 	ctx, gone := context.WithCancel(ctx)
 	defer gone()
 	out := wire.NewFrameWriter(conn)
-	s := newStream(x, out)
+	s := &stream{run: x, out: out}
+	s.stdin = newStdin(x.stdio, s.send)
 	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.id, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
 		gone()
 	}

@@ -21,13 +21,6 @@ type stream struct {
 	ended bool // the exit was sent
 }
 
-func newStream(x *run, out *wire.FrameWriter) *stream {
-	s := &stream{run: x, out: out}
-	s.stdin = &stdin{dst: x.stdio.Stdin, terminal: x.stdio.Terminal != nil, send: s.send}
-	s.stdin.wake = sync.NewCond(&s.stdin.mu)
-	return s
-}
-
 var errEnded = errors.New("the command has ended")
 
 // send sends a control frame. None follows the exit.
@@ -152,6 +145,12 @@ type stdin struct {
 	queued int  // bytes
 	ended  bool // the client has no more
 	closed bool // the command has ended
+}
+
+func newStdin(s *spawn.Stdio, send func(wire.Control) error) *stdin {
+	i := &stdin{dst: s.Stdin, terminal: s.Terminal != nil, send: send}
+	i.wake = sync.NewCond(&i.mu)
+	return i
 }
 
 // put queues bytes. It fails if the client breaks the protocol.

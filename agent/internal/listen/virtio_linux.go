@@ -26,9 +26,18 @@ const virtioPorts = "/sys/class/virtio-ports"
 // listenVirtio accepts many connections over one virtio-serial port. The process that
 // holds its other end is called the host here.
 func listenVirtio(name string) (net.Listener, error) {
-	path, err := virtioPort(name)
-	if err != nil {
-		return nil, err
+	path := ""
+	files, _ := filepath.Glob(virtioPorts + "/*/name")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && name != "" && string(bytes.TrimSpace(text)) == name {
+			path = "/dev/" + filepath.Base(filepath.Dir(file))
+			break
+		}
+	}
+	if path == "" {
+		return nil, core.WithHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
+			"the names of its ports are in "+virtioPorts+"/*/name")
 	}
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -41,19 +50,6 @@ func listenVirtio(name string) (net.Listener, error) {
 		return nil, err
 	}
 	return &virtio{addr: virtioAddr(name), file: file, raw: raw}, nil
-}
-
-// virtioPort finds the device of a port.
-func virtioPort(name string) (string, error) {
-	files, _ := filepath.Glob(virtioPorts + "/*/name")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil && name != "" && string(bytes.TrimSpace(text)) == name {
-			return "/dev/" + filepath.Base(filepath.Dir(file)), nil
-		}
-	}
-	return "", core.WithHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
-		"the names of its ports are in "+virtioPorts+"/*/name")
 }
 
 // virtio serves one host after the other: when one hangs up, its connections

@@ -84,19 +84,16 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 	}
 	sh.save()
 	drained := make(chan struct{})
-	go sh.copyOutput(drained)
+	go func() {
+		defer close(drained)
+		text := &core.Decoder{Dst: sh}
+		hiding := hidden.Writer(text)
+		core.Drain(hiding, s.Terminal)
+		_ = hiding.Close()
+		_ = text.Close()
+	}()
 	go sh.await(drained)
 	return sh, nil
-}
-
-// copyOutput keeps what the terminal prints, until it is closed.
-func (s *shell) copyOutput(drained chan<- struct{}) {
-	defer close(drained)
-	text := &core.Decoder{Dst: s}
-	hiding := s.redactor.Writer(text)
-	core.Drain(hiding, s.stdio.Terminal)
-	_ = hiding.Close()
-	_ = text.Close()
 }
 
 // Write adds redacted text to the output.
