@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -16,9 +15,9 @@ import (
 )
 
 // handler serves one request and reports whether the connection stays open.
-type handler func(a *Agent, c *conversation) bool
+type handler func(a *Agent, req *request) bool
 
-// table returns the table of actions: every request is one of these.
+// table returns the handlers of all actions.
 func (a *Agent) table() map[string]handler {
 	return map[string]handler{
 		wire.Hello.Name: plain(a.hello),
@@ -69,55 +68,41 @@ func (a *Agent) table() map[string]handler {
 	}
 }
 
-// conversation is one connection and the request that is being served on it.
-type conversation struct {
-	conn    net.Conn
-	in      *bufio.Reader
-	line    []byte // the request
-	head    wire.Head
-	hide    []string // what its errors must not tell, and rules for more of that
-	rules   wire.RedactRules
-	brought *passed
-}
-
-// stallTimeout is how long a body, in either direction, may make no progress.
-const stallTimeout = 60 * time.Second
-
 // maxDrain is how much of a refused body is read, so that a client which
 // sends before it reads gets its answer. In bytes.
 const maxDrain = 1 << 30
 
-// plain serves an action of one line in and one out.
+// plain serves an action with one line in and one out.
 func plain[Q, R any](do func(*Q) (*R, error)) handler {
-	return func(a *Agent, c *conversation) bool {
+	return func(a *Agent, req *request) bool {
 		q := new(Q)
-		if err := a.decode(c, q); err != nil {
-			return a.refuse(c, err)
+		if err := a.decode(req, q); err != nil {
+			return a.refuse(req, err)
 		}
 		r, err := do(q)
-		return a.reply(c, r, err)
+		return a.reply(req, r, err)
 	}
 }
 
-// watchAfter is when a client is watched for its end: most requests are
-// answered before, and a watch costs as much as they do.
+// watchAfter is how long a request runs before its client is watched: most requests
+// are answered earlier, and a watch costs as much as they do.
 const watchAfter = time.Millisecond
 
-// waiting is plain for an action that may take long: its context ends when
-// the client has gone.
+// waiting is plain for an action that may take long: its context is cancelled when
+// the client closes the connection.
 func waiting[Q, R any](do func(context.Context, *Q) (*R, error)) handler {
-	return func(a *Agent, c *conversation) bool {
+	return func(a *Agent, req *request) bool {
 		q := new(Q)
-		if err := a.decode(c, q); err != nil {
-			return a.refuse(c, err)
+		if err := a.decode(req, q); err != nil {
+			return a.refuse(req, err)
 		}
 		ctx, gone := context.WithCancel(context.Background())
 		defer gone()
 		watched := make(chan func() bool, 1)
-		later := time.AfterFunc(watchAfter, func() { watched <- watch(c.conn, c.in, gone) })
+		later := time.AfterFunc(watchAfter, func() { watched <- watch(req.conn, req.in, gone) })
 		r, err := do(ctx, q)
 		alive := later.Stop() || (<-watched)()
-		return a.reply(c, r, err) && alive
+		return a.reply(req, r, err) && alive
 	}
 }
 
@@ -127,19 +112,19 @@ func upload[Q, R any, P interface {
 	*Q
 	BodySize() int64
 }](name string, do func(*Q, io.Reader) (*R, error)) handler {
-	return func(a *Agent, c *conversation) bool {
+	return func(a *Agent, req *request) bool {
 		q := P(new(Q))
-		if err := a.decode(c, q); err != nil {
-			return a.refuse(c, err)
+		if err := a.decode(req, q); err != nil {
+			return a.refuse(req, err)
 		}
 		if q.BodySize() < 0 {
-			return a.refuse(c, &wire.Error{Code: wire.CodeBadRequest, Object: name + "_size", Message: name + "_size must not be negative"})
+			return a.refuse(req, &wire.Error{Code: wire.CodeBadRequest, Object: name + "_size", Message: name + "_size must not be negative"})
 		}
-		body := &bodyReader{c: c, name: name, left: q.BodySize()}
+		body := &bodyReader{req: req, name: name, left: q.BodySize()}
 		r, err := do((*Q)(q), body)
-		again := a.reply(c, r, err)
-		if half, ok := c.conn.(interface{ CloseWrite() error }); ok && !again {
-			_ = half.CloseWrite() // a client that waits for the end gets it, whatever it leaves unsent
+		again := a.reply(req, r, err)
+		if half, ok := req.conn.(interface{ CloseWrite() error }); ok && !again {
+			_ = half.CloseWrite() // so that a client that waits for the end gets it, even if it sends no more
 		}
 		return body.drain() && again
 	}
@@ -147,10 +132,10 @@ func upload[Q, R any, P interface {
 
 // bodyReader reads a body of a known size.
 type bodyReader struct {
-	c    *conversation
+	req  *request
 	name string
 	left int64
-	wait time.Duration // for each piece, stallTimeout where it is 0
+	wait time.Duration // for each piece, 0 means stallTimeout
 	err  error         // why no more can be read
 }
 
@@ -163,9 +148,9 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	case b.left == 0:
 		return 0, io.EOF
 	}
-	_ = b.c.conn.SetReadDeadline(time.Now().Add(cmp.Or(b.wait, stallTimeout)))
-	n, err := b.c.in.Read(p[:min(int64(len(p)), b.left)])
-	_ = b.c.conn.SetReadDeadline(time.Time{})
+	_ = b.req.conn.SetReadDeadline(time.Now().Add(cmp.Or(b.wait, stallTimeout)))
+	n, err := b.req.in.Read(p[:min(int64(len(p)), b.left)])
+	_ = b.req.conn.SetReadDeadline(time.Time{})
 	b.left -= int64(n)
 	if err != nil && (b.left > 0 || !errors.Is(err, io.EOF)) {
 		b.err = &wire.Error{Code: wire.CodeBadRequest, Object: b.name, Message: "unexpected EOF while reading " + b.name + " payload"}
@@ -174,8 +159,8 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// drain reads what is left, in bounds, and reports whether all of it came. The
-// answer is out: what a client does not send without a pause is not awaited.
+// drain reads the rest of the body, within bounds, and reports whether all of it came.
+// It does not wait long for any piece, since the answer has been written already.
 func (b *bodyReader) drain() bool {
 	if b.left == 0 {
 		return true
@@ -191,30 +176,29 @@ func (b *bodyReader) drain() bool {
 	return b.left == 0
 }
 
-// download serves an action whose answer is followed by a body. What makes it
-// answers with the header, or an error and nothing else; then send writes
-// exactly the announced bytes, or fails. A client that gets fewer bytes than
-// were announced knows by this that it has not got it all.
+// download serves an action whose answer is followed by a body. do returns the header
+// and the body, or an error; then Send writes exactly the announced bytes, or fails. A
+// client that gets fewer bytes than were announced knows that the body is incomplete.
 func download[Q, R any, P interface {
 	*R
 	BodySize() int64
 }](do func(*Q) (P, files.Body, error)) handler {
-	return func(a *Agent, c *conversation) bool {
+	return func(a *Agent, req *request) bool {
 		q := new(Q)
-		if err := a.decode(c, q); err != nil {
-			return a.refuse(c, err)
+		if err := a.decode(req, q); err != nil {
+			return a.refuse(req, err)
 		}
 		r, body, err := do(q)
 		if err != nil {
-			return a.reply(c, r, err)
+			return a.reply(req, r, err)
 		}
 		defer body.Close()
-		if say(c.conn, r) != nil {
+		if say(req.conn, r) != nil {
 			return false
 		}
-		out := &bodyWriter{conn: c.conn, left: r.BodySize()}
+		out := &bodyWriter{conn: req.conn, left: r.BodySize()}
 		err = body.Send(out)
-		return err == nil && out.left == 0 && c.head.KeepAlive
+		return err == nil && out.left == 0 && req.head.KeepAlive
 	}
 }
 
@@ -226,7 +210,7 @@ type bodyWriter struct {
 	left int64
 }
 
-// Write fails where the client takes nothing for stallTimeout.
+// Write fails if the client reads nothing for stallTimeout.
 func (b *bodyWriter) Write(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		return 0, errBodyTooLong
@@ -235,28 +219,4 @@ func (b *bodyWriter) Write(p []byte) (int, error) {
 	n, err := b.conn.Write(p)
 	b.left -= int64(n)
 	return n, err
-}
-
-// refuse answers an invalid request, after which nothing on the
-// connection can be relied on.
-func (a *Agent) refuse(c *conversation, err error) bool {
-	_ = say(c.conn, a.typed(c, err))
-	return false
-}
-
-// reply answers a request with its result or its error.
-func (a *Agent) reply(c *conversation, result any, err error) bool {
-	if err != nil {
-		result = a.typed(c, err)
-	}
-	return say(c.conn, result) == nil && c.head.KeepAlive
-}
-
-// typed returns the error as it crosses the wire, without what is to be hidden.
-func (a *Agent) typed(c *conversation, err error) *wire.Error {
-	var werr *wire.Error
-	if !errors.As(err, &werr) {
-		werr = wire.Errorf(wire.CodeInternal, "%v", err)
-	}
-	return a.HideError(c.hide, c.rules, werr)
 }

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"net"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/agent/internal/files"
 	"github.com/paddock-dev/paddock/agent/internal/service"
 	"github.com/paddock-dev/paddock/agent/internal/session"
@@ -12,23 +16,6 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
-)
-
-// Bounds of one agent.
-const (
-	// maxConnections is how many connections are served at a time; one more
-	// is told so and closed.
-	maxConnections = 512
-	// maxProcessors bounds the agent's own parallelism; the machine is for commands.
-	maxProcessors = 4
-	// requestTimeout is how long a client may take to send a request line.
-	requestTimeout = 30 * time.Second
-	// idleTimeout is how long a kept-alive connection may stay silent.
-	idleTimeout = 5 * time.Minute
-	// endGrace is how long what runs may take to end when the agent is to end.
-	endGrace = 5 * time.Second
-	// lastWords is how long answers may take to leave when the agent ends.
-	lastWords = 2 * time.Second
 )
 
 // Agent serves the clients of one sandbox.
@@ -44,10 +31,10 @@ type Agent struct {
 	scratch     string // the private directory of a guest, if it has one
 	isolation   policy.Isolation
 	connections connections
-	room        lineRoom
-	decoding    sync.Mutex // held while a long request line is decoded
-	token       []byte     // that requests must bring, nil where none is asked for
-	life        *life      // of an agent on its own, nil inside walls
+	lines       lineRoom
+	decoding    sync.Mutex  // held while a long request line is decoded
+	token       []byte      // that requests must bring, nil if none is required
+	standalone  *standalone // nil inside walls
 }
 
 // newAgent returns an agent that runs commands in box and keeps the state of
@@ -57,6 +44,22 @@ func newAgent(box *core.Sandbox, workspace *files.Workspace, secrets *files.Secr
 		shells: shell.New(box, shellState), sessions: session.New(box), services: service.New(box, serviceState)}
 	a.actions = a.table()
 	return a
+}
+
+// hello returns what this agent is, can do and allows.
+func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
+	r := &wire.HelloResult{
+		Version:  wire.Version,
+		Build:    wire.Build,
+		Features: wire.Features(),
+		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
+			MaxOutput: exec.MaxOutput, MaxConnections: maxConnections},
+		Kill: a.Trees.Means(),
+	}
+	if a.standalone == nil { // there are walls
+		r.Isolation = a.isolation
+	}
+	return r, nil
 }
 
 // usage returns what runs now, and what that and the agent itself use.
@@ -72,4 +75,60 @@ func (a *Agent) usage(*wire.UsageRequest) (*wire.UsageResult, error) {
 		})
 	}
 	return res, nil
+}
+
+// standalone is the state of an agent on its own, which a client may shut down.
+type standalone struct {
+	listeners []net.Listener
+	ending    chan struct{} // closed when the shutdown begins
+	once      sync.Once
+	result    wire.ShutdownResult // of the once
+}
+
+// close stops accepting; sockets in the file system are removed.
+func (s *standalone) close() {
+	for _, ln := range s.listeners {
+		_ = ln.Close()
+	}
+}
+
+// shutdown serves the action shutdown. Its answer is written before the agent ends.
+func (a *Agent) shutdown(*wire.ShutdownRequest) (*wire.ShutdownResult, error) {
+	if a.standalone == nil {
+		return nil, &wire.Error{Code: wire.CodeUnsupported, Object: wire.Shutdown.Name,
+			Message: "cannot shut down: the sandbox belongs to who started it", Hint: "close the sandbox"}
+	}
+	r := a.end()
+	return &r, nil
+}
+
+// endGrace is how long commands may take to end when the agent shuts down.
+const endGrace = 5 * time.Second
+
+// end stops accepting and ends every descendant of the agent, by SIGTERM first.
+// Every caller waits for that and gets the same result.
+func (a *Agent) end() wire.ShutdownResult {
+	s := a.standalone
+	s.once.Do(func() {
+		close(s.ending)
+		s.close()
+		a.Reaper.Close()
+		all := a.Trees.Everything()
+		for _, e := range a.Running.All() {
+			if e.Kind == "shell" { // interactive shells ignore SIGTERM
+				e.With(func(p *spawn.Process) { _ = a.Reaper.Signal(p, p.PID, unix.SIGHUP) })
+			}
+		}
+		deadline := time.Now().Add(endGrace)
+		members, _, _ := a.Trees.Members(all)
+		for _, p := range members {
+			_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGTERM, nil, 0)
+			_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGCONT, nil, 0) // a stopped process cannot end
+			unix.Close(p.PIDFD)
+		}
+		if s.result.DeathProved = a.Trees.Await(all, deadline); !s.result.DeathProved {
+			s.result.Killed, s.result.DeathProved = a.Trees.Kill(all)
+		}
+	})
+	return s.result
 }

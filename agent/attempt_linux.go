@@ -13,12 +13,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// attemptDial is how long one connection may take to come about. What a wall
-// swallows without an answer is not there.
+// attemptDial is how long one connection may take. A wall that drops packets without
+// an answer counts as holding.
 const attemptDial = time.Second
 
 // TryWalls is the program "paddock-agent attempt": it tries from behind a wall
-// what the line on its standard input says, and prints what came of it. It
+// what the line on its standard input says, and prints the results. It
 // returns the exit status.
 func TryWalls(in io.Reader, out io.Writer) int {
 	line, err := bufio.NewReader(io.LimitReader(in, wire.MaxAttemptLine)).ReadBytes('\n')
@@ -31,13 +31,13 @@ func TryWalls(in io.Reader, out io.Writer) int {
 	}
 	done := wire.Attempted{Nonce: a.Nonce}
 	for _, name := range a.Write {
-		done.Write = append(done.Write, attempted(attemptWrite(name, a.Nonce)))
+		done.Write = append(done.Write, errorText(attemptWrite(name, a.Nonce)))
 	}
 	for _, name := range a.Open {
-		done.Open = append(done.Open, attempted(attemptOpen(name)))
+		done.Open = append(done.Open, errorText(attemptOpen(name)))
 	}
 	for _, address := range a.Dial {
-		done.Dial = append(done.Dial, attempted(attemptCall(address, a.Nonce)))
+		done.Dial = append(done.Dial, errorText(attemptCall(address, a.Nonce)))
 	}
 	if err := json.NewEncoder(out).Encode(done); err != nil {
 		return ExitCannotStart
@@ -71,7 +71,7 @@ func attemptCall(address, nonce string) error {
 	return errors.Join(err, c.Close())
 }
 
-func attempted(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}

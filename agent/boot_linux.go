@@ -22,14 +22,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Main is the life of an agent that a backend started: boot from the control
-// descriptor, serve on the listening one, end when the lifeline breaks. It
-// returns the exit status. It is called on the process's first thread, locked.
+// Main runs an agent that a backend started: it boots from the control
+// descriptor, serves on the listening one, and ends when the lifeline breaks. It
+// returns the exit status. It must be called on the process's first thread, locked.
 func Main() int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fail(err)
 	}
-	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'a', 'g', 'e', 'n', 't', 0} // started through a descriptor, it has a number for one
+	name := [...]byte{'p', 'a', 'd', 'd', 'o', 'c', 'k', '-', 'a', 'g', 'e', 'n', 't', 0} // a program that was started through a descriptor has a number as its name
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	runtime.UnlockOSThread()
 	unix.Umask(0o022)
@@ -37,9 +37,9 @@ func Main() int {
 	unix.CloseOnExec(confine.ListenFD)
 	boot, files, err := readBoot(confine.ControlFD)
 	if err != nil {
-		return fail(err)
+		return fail(fmt.Errorf("cannot read the plan: %w", err))
 	}
-	if err := unix.SetNonblock(confine.ControlFD, true); err != nil { // so that no processor waits in it
+	if err := unix.SetNonblock(confine.ControlFD, true); err != nil { // so that no thread blocks in a read
 		return fail(err)
 	}
 	control := os.NewFile(confine.ControlFD, "control")
@@ -54,7 +54,7 @@ func Main() int {
 		return fail(err)
 	}
 	wire.Warm()
-	go func() { _ = agent.serve(ln) }() // it fails at the sandbox's end only
+	go func() { _ = agent.serve(ln) }() // it fails only when the sandbox ends
 	return agent.await(control)
 }
 
@@ -64,22 +64,9 @@ func fail(err error) int {
 	return 1
 }
 
-// readBoot reads the descriptors and the plan that the host side sends.
-func readBoot(control int) (*confine.Boot, []int, error) {
-	files, first, err := readFiles(control)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
-	}
-	boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(first), spawn.RawReader(control)))
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read the plan: %w", err)
-	}
-	return boot, files, nil
-}
-
-// readFiles takes descriptors until another byte than their mark comes, which
-// is the plan's first.
-func readFiles(control int) (files []int, first []byte, err error) {
+// readBoot reads the descriptors that the host side sends, each with a mark, and then
+// the plan.
+func readBoot(control int) (boot *confine.Boot, files []int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*confine.MaxFiles))
 	for {
 		b := make([]byte, 1)
@@ -91,8 +78,9 @@ func readFiles(control int) (files []int, first []byte, err error) {
 			return nil, nil, err
 		case n == 0:
 			return nil, nil, io.ErrUnexpectedEOF
-		case b[0] != confine.FilesMark:
-			return files, b, nil
+		case b[0] != confine.FilesMark: // the first byte of the plan
+			boot, err := confine.ReadBoot(io.MultiReader(bytes.NewReader(b), spawn.RawReader(control)))
+			return boot, files, err
 		}
 		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
 		if err != nil {
@@ -108,8 +96,7 @@ func readFiles(control int) (files []int, first []byte, err error) {
 	}
 }
 
-// start builds the sandbox around this process and starts the parts that
-// serve it.
+// start builds the sandbox around this process and makes the agent that serves it.
 func start(boot *confine.Boot, fds []int) (*Agent, confine.Booted) {
 	answer := confine.Booted{Protocol: wire.Version, Build: wire.Build}
 	if err := compatible(boot, fds); err != nil {
@@ -169,8 +156,8 @@ func compatible(boot *confine.Boot, fds []int) *confine.Error {
 const sameRelease = "install paddock and paddock-agent from one release"
 
 // await returns when the host side has closed its end of the control socket
-// or the inner init has ended, either of which is the sandbox's end. Without
-// namespaces the kernel ends nothing with the agent, which then does it itself.
+// or the inner init has ended, each of which ends the sandbox. With namespaces the
+// kernel then kills every command; without them the agent does.
 func (a *Agent) await(control io.Reader) int {
 	gone := make(chan struct{})
 	go func() {
@@ -189,12 +176,12 @@ func (a *Agent) await(control io.Reader) int {
 	return a.endTrees()
 }
 
-// endTrees ends all that the agent has started where the kernel does not, and
-// returns the exit status that says whether it is proved.
+// endTrees kills everything that the agent has started. It returns the exit status,
+// which says whether the end is proved.
 func (a *Agent) endTrees() int {
 	a.Reaper.Close()
 	everything := a.Trees.Everything()
-	for end := time.Now().Add(tidyTime); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(endTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if _, proved := a.Trees.Kill(everything); proved {
 			return 0
 		}
@@ -202,6 +189,6 @@ func (a *Agent) endTrees() int {
 	return confine.ExitUnproved
 }
 
-// tidyTime bounds how long an agent without namespaces hunts what it started,
-// once nobody needs it any more.
-const tidyTime = 8 * time.Second
+// endTimeout bounds how long an agent without namespaces tries to kill what it
+// started.
+const endTimeout = 8 * time.Second

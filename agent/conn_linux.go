@@ -5,11 +5,11 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
-	"runtime"
-	"sync"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,20 +21,49 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// serve accepts connections until the listener ends. It returns nil where it
+const (
+	// requestTimeout is how long a client may take to send a request line.
+	requestTimeout = 30 * time.Second
+	// idleTimeout is how long a kept-alive connection may stay silent.
+	idleTimeout = 5 * time.Minute
+	// refusedTimeout is how long what follows a refused line is read, and how
+	// long each piece of a refused body is awaited.
+	refusedTimeout = 2 * time.Second
+	// stallTimeout is how long a body or an answer may make no progress.
+	stallTimeout = 60 * time.Second
+	// maxUnproved is how many bytes of a line are read before its token must have
+	// come, if one is required.
+	maxUnproved = 8 << 10
+	// maxErrorText bounds the text of an error, in bytes.
+	maxErrorText = 64 << 10
+)
+
+var (
+	errBusy      = &wire.Error{Code: wire.CodeBusy, Message: "cannot serve the connection: too many are open"}
+	errLateToken = &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong",
+		Hint: fmt.Sprintf("the token must be within the first %d bytes of the request", maxUnproved)}
+	errNoRoom = &wire.Error{Code: wire.CodeBusy, Message: "cannot read the request: there is no room for a line of its size",
+		Hint: "try again later, or send less at a time"}
+)
+
+// temporary lists the errors of accept(2) after which another call may succeed.
+var temporary = []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED,
+	unix.EINTR, unix.EAGAIN, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.EHOSTUNREACH, unix.ENETUNREACH}
+
+// serve accepts connections until the listener ends. It returns nil if the listener
 // was closed.
 func (a *Agent) serve(ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
-				return nil
-			}
-			if !passing(err) {
-				return err
-			}
+		switch {
+		case err == nil:
+		case errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF):
+			return nil
+		case slices.ContainsFunc(temporary, func(errno unix.Errno) bool { return errors.Is(err, errno) }):
 			time.Sleep(10 * time.Millisecond) // out of descriptors: some will be freed
 			continue
+		default:
+			return err
 		}
 		if l, ok := ln.(*listen.Listener); ok && l.Check != nil {
 			if err := l.Check(conn); err != nil {
@@ -42,41 +71,19 @@ func (a *Agent) serve(ln net.Listener) error {
 				continue
 			}
 		}
-		a.welcome(conn)
-	}
-}
-
-// passing reports whether accept(2) may do better the next time.
-func passing(err error) bool {
-	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED,
-		unix.EINTR, unix.EAGAIN, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.EHOSTUNREACH, unix.ENETUNREACH} {
-		if errors.Is(err, errno) {
-			return true
+		refused := a.connections.admit(conn)
+		if refused != nil {
+			go refuseConn(refused, errBusy)
 		}
+		if refused == conn {
+			continue
+		}
+		go func() {
+			defer a.connections.leave(conn)
+			a.serveConn(conn)
+		}()
 	}
-	return false
 }
-
-// welcome starts to serve a connection, in place of another if need be.
-func (a *Agent) welcome(conn net.Conn) {
-	refused := a.connections.admit(conn)
-	if refused != nil {
-		go refuseConn(refused, errBusy)
-	}
-	if refused == conn {
-		return
-	}
-	go func() {
-		defer a.connections.leave(conn)
-		a.converse(conn)
-	}()
-}
-
-// manyProcessors lets the agent run in parallel. It starts with one processor
-// only, because threads that look for work delay a single short command.
-var manyProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcessors)) })
-
-var errBusy = &wire.Error{Code: wire.CodeBusy, Message: "cannot serve the connection: too many are open"}
 
 func refuseConn(conn net.Conn, why *wire.Error) {
 	defer conn.Close()
@@ -84,32 +91,44 @@ func refuseConn(conn net.Conn, why *wire.Error) {
 	_ = wire.WriteLine(conn, why)
 }
 
-// converse serves one connection: one request, or as many as ask to be kept
+// request is a request that is being served, and its connection.
+type request struct {
+	conn  net.Conn
+	in    *bufio.Reader
+	line  []byte // nil once it is decoded
+	head  wire.Head
+	hide  []string // values that its errors must not contain
+	rules wire.RedactRules
+	files *passedFiles
+}
+
+// serveConn serves one connection: one request, or several if the client keeps it
 // alive.
-func (a *Agent) converse(conn net.Conn) {
-	files := newPassage(conn)
-	defer files.Close()
-	in := bufio.NewReader(files)
+func (a *Agent) serveConn(conn net.Conn) {
+	unixConn, _ := conn.(*net.UnixConn)
+	receiver := &fileReceiver{Conn: conn, unix: unixConn}
+	defer receiver.Close()
+	in := bufio.NewReader(receiver)
 	wait := requestTimeout
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(wait))
-		line, held, err := a.readRequest(in)
+		line, room, err := a.readRequest(in)
 		_ = conn.SetReadDeadline(time.Time{})
 		if err != nil {
 			if wait == idleTimeout && errors.Is(err, io.EOF) {
-				return // nothing more is asked
+				return // the client has no more requests
 			}
-			a.rejectLine(conn, in, err)
+			rejectLine(conn, in, err)
 			return
 		}
 		if !a.connections.begin(conn) {
-			a.room.give(held)
+			a.lines.release(room)
 			return
 		}
-		brought := files.take()
-		again := a.answer(&conversation{conn: conn, in: in, line: line, brought: brought})
-		brought.close()
-		a.room.give(held)
+		files := receiver.take()
+		again := a.answer(&request{conn: conn, in: in, line: line, files: files})
+		files.close()
+		a.lines.release(room)
 		a.connections.done(conn)
 		if !again {
 			return
@@ -118,9 +137,37 @@ func (a *Agent) converse(conn net.Conn) {
 	}
 }
 
-// rejectLine answers a line that never became a request, where somebody may
-// still be there to read it.
-func (a *Agent) rejectLine(conn net.Conn, in *bufio.Reader, err error) {
+// readRequest reads a request line, and returns how much of the common memory it
+// holds: a client gets little before it has proved its token, and all clients
+// together never get more than there is.
+func (a *Agent) readRequest(in *bufio.Reader) (line []byte, room int, err error) {
+	proved := a.token == nil
+	line, err = wire.ReadLineFunc(in, wire.MaxLine, func(begun []byte, size int) error {
+		if !proved && size > maxUnproved {
+			token, _ := wire.TokenOf(begun)
+			if proved = a.authorized(token); !proved {
+				return errLateToken
+			}
+		}
+		if size <= freeLine {
+			return nil
+		}
+		if !a.lines.acquire(size - room) {
+			return errNoRoom
+		}
+		room = size
+		return nil
+	})
+	if err != nil {
+		a.lines.release(room)
+		return nil, 0, err
+	}
+	return line, room, nil
+}
+
+// rejectLine answers a line that could not be read, if the client may still be there
+// to read the answer.
+func rejectLine(conn net.Conn, in *bufio.Reader, err error) {
 	var werr *wire.Error
 	switch {
 	case errors.Is(err, io.EOF):
@@ -132,39 +179,100 @@ func (a *Agent) rejectLine(conn net.Conn, in *bufio.Reader, err error) {
 		return
 	}
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-	told := wire.WriteLine(conn, werr) == nil
-	if told && (werr == errNoRoom || werr == errLateToken) {
-		discardLine(conn, in)
+	if wire.WriteLine(conn, werr) != nil || werr != errNoRoom && werr != errLateToken {
+		return
+	}
+	// The line may have been a good one. Read the rest of it, within bounds, so that a
+	// client which sends before it reads gets its answer.
+	_ = conn.SetReadDeadline(time.Now().Add(refusedTimeout))
+	rest := bufio.NewReader(io.LimitReader(in, wire.MaxLine))
+	for {
+		if _, err := rest.ReadSlice('\n'); err != bufio.ErrBufferFull { //nolint:errorlint // it is never wrapped
+			return
+		}
 	}
 }
 
 // answer serves one request and reports whether the connection stays open.
-func (a *Agent) answer(c *conversation) bool {
-	if err := a.readHead(c); err != nil {
-		return a.refuse(c, err)
+func (a *Agent) answer(req *request) bool {
+	err := a.inTurn(req.line, func() (err error) {
+		req.head, err = wire.HeadOf(req.line)
+		return err
+	})
+	if err != nil {
+		return a.refuse(req, err)
 	}
-	if !a.authorized(c.head.Token) {
-		return a.refuse(c, &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong"})
+	if !a.authorized(req.head.Token) {
+		return a.refuse(req, &wire.Error{Code: wire.CodeUnauthorized, Object: "token", Message: "cannot serve the request: its token is missing or wrong"})
 	}
-	serve, ok := a.actions[c.head.Action]
+	serve, ok := a.actions[req.head.Action]
 	if !ok {
-		name := core.ShortName(c.head.Action)
-		return a.refuse(c, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
+		name := core.ShortName(req.head.Action)
+		return a.refuse(req, &wire.Error{Code: wire.CodeUnknownAction, Object: name, Message: "unknown action: " + name})
 	}
-	return serve(a, c)
+	return serve(a, req)
 }
 
-// authorized compares in a time that tells nothing of the token but its length.
+// authorized compares in constant time, which tells nothing of the token but its length.
 func (a *Agent) authorized(token string) bool {
 	return a.token == nil || subtle.ConstantTimeCompare(a.token, []byte(token)) == 1
 }
 
-// say answers with one line. An answer that has no room in a line becomes an
-// error that says so.
+// inTurn calls decode. Long lines take turns, since decoding takes many times the
+// memory of a line.
+func (a *Agent) inTurn(line []byte, decode func() error) error {
+	if len(line) > freeLine {
+		a.decoding.Lock()
+		defer a.decoding.Unlock()
+	}
+	return decode()
+}
+
+// decode decodes a request, and frees its line.
+func (a *Agent) decode(req *request, into any) error {
+	err := a.inTurn(req.line, func() error { return wire.DecodeRequest(req.line, into) })
+	req.line = nil
+	if r, ok := into.(interface {
+		Redactions() ([]string, wire.RedactRules)
+	}); ok {
+		req.hide, req.rules = r.Redactions()
+	}
+	return err
+}
+
+// refuse answers an invalid request, after which the connection cannot be used any
+// more.
+func (a *Agent) refuse(req *request, err error) bool {
+	_ = say(req.conn, a.typed(req, err))
+	return false
+}
+
+// reply answers a request with its result or its error, and reports whether the
+// connection stays open.
+func (a *Agent) reply(req *request, result any, err error) bool {
+	if err != nil {
+		result = a.typed(req, err)
+	}
+	return say(req.conn, result) == nil && req.head.KeepAlive
+}
+
+// typed returns an error as it crosses the wire, redacted as the request asks.
+func (a *Agent) typed(req *request, err error) *wire.Error {
+	var werr *wire.Error
+	if !errors.As(err, &werr) {
+		werr = wire.Errorf(wire.CodeInternal, "%v", err)
+	}
+	return a.HideError(req.hide, req.rules, werr)
+}
+
+// say writes an answer line. If the answer is too long for a line, an error goes out
+// instead.
 func say(conn net.Conn, v any) error {
 	w := patient{conn}
-	if e, ok := v.(*wire.Error); ok {
-		v = clipped(e)
+	if e, ok := v.(*wire.Error); ok && max(len(e.Message), len(e.Object)) > maxErrorText {
+		short := *e
+		short.Message, short.Object = core.Shorten(e.Message, maxErrorText), core.Shorten(e.Object, maxErrorText)
+		v = &short
 	}
 	err := wire.WriteLine(w, v)
 	var large *wire.Error
@@ -176,21 +284,8 @@ func say(conn net.Conn, v any) error {
 	return err
 }
 
-// maxErrorText bounds what an error tells of a request, in bytes.
-const maxErrorText = 64 << 10
-
-// clipped returns an error that is not much longer than what it is about.
-func clipped(e *wire.Error) *wire.Error {
-	if max(len(e.Message), len(e.Object)) <= maxErrorText {
-		return e
-	}
-	short := *e
-	short.Message, short.Object = core.Shorten(e.Message, maxErrorText), core.Shorten(e.Object, maxErrorText)
-	return &short
-}
-
-// patient writes for as long as the client takes something every stallTimeout.
-// One that takes nothing must not hold what serves it for ever.
+// patient writes as long as the client reads something every stallTimeout. A client
+// that reads nothing must not keep a goroutine for ever.
 type patient struct{ conn net.Conn }
 
 // Write writes all of p, in pieces.
@@ -205,55 +300,65 @@ func (w patient) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-func (a *Agent) hello(*wire.HelloRequest) (*wire.HelloResult, error) {
-	r := &wire.HelloResult{
-		Version:  wire.Version,
-		Build:    wire.Build,
-		Features: wire.Features(),
-		Limits: wire.Bounds{MaxLine: wire.MaxLine, MaxFrame: wire.MaxFrame, StdinWindow: wire.StdinWindow,
-			MaxOutput: exec.MaxOutput, MaxConnections: maxConnections},
-		Kill: a.Trees.Means(),
-	}
-	if a.life == nil { // there are walls
-		r.Isolation = a.isolation
-	}
-	return r, nil
-}
-
-func (a *Agent) answerExec(c *conversation) bool {
+// answerExec serves the action exec.
+func (a *Agent) answerExec(req *request) bool {
 	var r wire.ExecRequest
-	if err := a.decode(c, &r); err != nil {
-		return a.refuse(c, err)
+	if err := a.decode(req, &r); err != nil {
+		return a.refuse(req, err)
 	}
-	if werr := c.brought.check(&r); werr != nil {
-		return a.reply(c, nil, werr) && !r.Stream
+	if werr := checkPassed(&r, req.files); werr != nil {
+		return a.reply(req, nil, werr) && !r.Stream
 	}
 	if r.Stream {
 		var outputs []*os.File
 		if len(r.Pass) > 0 {
-			outputs = c.brought.files
+			outputs = req.files.files
 		}
-		if werr := exec.Stream(context.Background(), a.Sandbox, c.conn, c.in, &r, outputs); werr != nil {
-			_ = say(c.conn, a.typed(c, werr))
+		if werr := exec.Stream(context.Background(), a.Sandbox, req.conn, req.in, &r, outputs); werr != nil {
+			_ = say(req.conn, a.typed(req, werr))
 		}
 		return false // what follows may be frames
 	}
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
-	stop := watch(c.conn, c.in, gone)
+	stop := watch(req.conn, req.in, gone)
 	res, werr := exec.Run(ctx, a.Sandbox, &r)
 	alive := stop()
 	if werr != nil {
-		return a.reply(c, nil, werr) && alive
+		return a.reply(req, nil, werr) && alive
 	}
-	return a.reply(c, res, nil) && alive
+	return a.reply(req, res, nil) && alive
 }
 
-// watch calls gone when the peer closes the connection while its command
-// runs. A peer that has only finished sending, or sends on, is still there,
-// until the socket says that both of its halves are closed. The returned
+// checkPassed refuses passed descriptors that do not fit the request, or that a command
+// should not have as its output.
+func checkPassed(r *wire.ExecRequest, p *passedFiles) *wire.Error {
+	bad := func(reason string) *wire.Error {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: "pass", Message: "cannot run the command: " + reason}
+	}
+	switch {
+	case len(r.Pass) == 0:
+		return nil
+	case !slices.Equal(r.Pass, []string{"stdout"}) && !slices.Equal(r.Pass, []string{"stdout", "stderr"}):
+		return bad(`pass must be ["stdout"] or ["stdout","stderr"]`)
+	case !r.Stream || r.TTY != nil || r.MaxOutputBytes != 0 || len(r.RedactValues)+len(r.Redaction) > 0:
+		return bad("pass needs stream, and neither tty, max_output_bytes, redact_values nor redaction")
+	case p.excess || len(p.files) != len(r.Pass):
+		return bad("other descriptors came with it than pass names")
+	}
+	for _, f := range p.files {
+		if reason := unfit(f); reason != "" {
+			return bad("the descriptor that was passed " + reason)
+		}
+	}
+	return nil
+}
+
+// watch calls gone when the client closes the connection while its command
+// runs. A client that has only finished sending, or sends on, is still there,
+// until the socket reports that both of its halves are closed. The returned
 // function ends the watch and reports whether another request may come;
-// nothing that arrived meanwhile is lost.
+// what arrived meanwhile stays in the reader.
 func watch(conn net.Conn, in *bufio.Reader, gone func()) func() bool {
 	stopped := make(chan struct{})
 	result := make(chan bool, 1)

@@ -25,7 +25,7 @@ func overPipe(t *testing.T, client func(t *testing.T, conn net.Conn, answers *bu
 			defer close(done)
 			a := newAgent(&core.Sandbox{Trees: &spawn.Trees{}}, nil, nil, nil, nil)
 			a.connections.admit(there)
-			a.converse(there)
+			a.serveConn(there)
 		}()
 		client(t, here, bufio.NewReader(here))
 		here.Close()

@@ -3,32 +3,39 @@ package agent
 import (
 	"container/list"
 	"net"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 )
 
-// connections are the open ones, at most maxConnections. When one more comes,
-// the one that has waited longest for its next request makes room: who is
-// served keeps the place, and who only holds one cannot keep others out.
-type connections struct {
-	mu      sync.Mutex
-	place   map[net.Conn]*list.Element // in waiting, nil while it is served
-	waiting list.List
-	busy    int           // requests that are being served
-	quiet   chan struct{} // closed when none is, where somebody waits for it
-	served  int           // requests since memory was given back
-	rest    *time.Timer   // gives memory back once nobody asks for anything
-}
-
 const (
-	// restful is after how many requests memory is worth giving back.
-	restful = 256
-	// restDelay is how long nobody must have asked for anything before.
-	restDelay = 300 * time.Millisecond
+	// maxConnections is how many connections are served at a time; one more
+	// is refused and closed.
+	maxConnections = 512
+	// maxProcessors bounds the agent's own parallelism; the machine is for commands.
+	maxProcessors = 4
+	// manyRequests is after how many requests the agent frees memory.
+	manyRequests = 256
+	// freeDelay is how long no request must have come before that.
+	freeDelay = 300 * time.Millisecond
 )
 
-// admit takes a connection in. Another that had to make room for it is
-// returned, to be refused; conn itself where there is no room.
+// connections holds the open connections, at most maxConnections. When one more
+// comes, the one that has waited longest for its next request is closed: a connection
+// that is served keeps its place, and one that is only open cannot keep others out.
+type connections struct {
+	mu      sync.Mutex
+	place   map[net.Conn]*list.Element // in waiting, nil while a request is served
+	waiting list.List
+	busy    int           // requests that are being served
+	quiet   chan struct{} // closed when none is; nil while nobody waits for that
+	served  int           // requests since memory was freed
+	idle    *time.Timer   // frees memory once no more requests come
+}
+
+// admit adds a connection. It returns the one that must be refused: another that made
+// room, conn itself if there is no room, or nil.
 func (c *connections) admit(conn net.Conn) (refused net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +54,12 @@ func (c *connections) admit(conn net.Conn) (refused net.Conn) {
 	return refused
 }
 
-// begin notes that a whole request has come. It reports false for a connection
-// that has just had to make room.
+// manyProcessors lets the agent run in parallel. It starts with one processor
+// only, because threads that look for work delay a single short command.
+var manyProcessors = sync.OnceFunc(func() { runtime.GOMAXPROCS(min(runtime.NumCPU(), maxProcessors)) })
+
+// begin notes that a whole request has come. It returns false for a connection
+// that has just been refused to make room.
 func (c *connections) begin(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,41 +81,33 @@ func (c *connections) done(conn net.Conn) {
 	defer c.mu.Unlock()
 	c.place[conn] = c.waiting.PushBack(conn)
 	c.served++
-	if c.busy--; c.busy == 0 {
-		c.calm()
+	if c.busy--; c.busy > 0 {
+		return
 	}
-}
-
-// calm notes that no request is being served. The lock is held.
-func (c *connections) calm() {
 	if c.quiet != nil {
 		close(c.quiet)
 		c.quiet = nil
 	}
 	switch {
-	case c.served < restful:
-	case c.rest == nil:
-		c.rest = time.AfterFunc(restDelay, c.giveBack)
+	case c.served < manyRequests:
+	case c.idle == nil:
+		c.idle = time.AfterFunc(freeDelay, func() {
+			c.mu.Lock()
+			idle := c.busy == 0
+			if idle {
+				c.served = 0
+			}
+			c.mu.Unlock()
+			if idle {
+				freeMemory()
+			}
+		})
 	default:
-		c.rest.Reset(restDelay)
+		c.idle.Reset(freeDelay)
 	}
 }
 
-// giveBack returns what many requests have taken and nobody needs now to the
-// machine.
-func (c *connections) giveBack() {
-	c.mu.Lock()
-	idle := c.busy == 0
-	if idle {
-		c.served = 0
-	}
-	c.mu.Unlock()
-	if idle {
-		tidy()
-	}
-}
-
-// leave notes that a connection has ended.
+// leave removes a connection that has ended.
 func (c *connections) leave(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,14 +117,15 @@ func (c *connections) leave(conn net.Conn) {
 	delete(c.place, conn)
 }
 
+// count returns how many connections are open.
 func (c *connections) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.place)
 }
 
-// settle waits until no request is being served, but for limit at the most.
-func (c *connections) settle(limit time.Duration) {
+// awaitQuiet waits until no request is being served, for limit at most.
+func (c *connections) awaitQuiet(limit time.Duration) {
 	c.mu.Lock()
 	if c.busy == 0 {
 		c.mu.Unlock()
@@ -136,4 +140,87 @@ func (c *connections) settle(limit time.Duration) {
 	case <-quiet:
 	case <-time.After(limit):
 	}
+}
+
+// Bounds of the memory that request lines take, in bytes.
+const (
+	// freeLine is how long a line may be that does not count towards maxLines.
+	freeLine = 16 << 10
+	// maxLines bounds all longer lines together, from their first byte until they are
+	// answered.
+	maxLines = 32 << 20
+	// muchRoom is how much is worth returning to the machine.
+	muchRoom = 1 << 20
+)
+
+// roomTimeout is how long a line waits for room.
+const roomTimeout = 2 * time.Second
+
+// lineRoom is the memory that long request lines share.
+type lineRoom struct {
+	mu    sync.Mutex
+	used  int
+	freed chan struct{} // closed when room is released, nil while nobody waits
+	idle  *time.Timer   // frees memory
+}
+
+// acquire waits for room, and reports whether it got it.
+func (r *lineRoom) acquire(n int) bool {
+	freed := r.tryAcquire(n)
+	if freed == nil {
+		return true
+	}
+	timer := time.NewTimer(roomTimeout)
+	defer timer.Stop()
+	for freed != nil {
+		select {
+		case <-freed:
+			freed = r.tryAcquire(n)
+		case <-timer.C:
+			return false
+		}
+	}
+	return true
+}
+
+// tryAcquire takes room if there is enough. Else it returns a channel that is closed
+// when some is released.
+func (r *lineRoom) tryAcquire(n int) (freed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used+n <= maxLines {
+		r.used += n
+		return nil
+	}
+	if r.freed == nil {
+		r.freed = make(chan struct{})
+	}
+	return r.freed
+}
+
+// release returns room and, if it was much, the memory to the machine.
+func (r *lineRoom) release(n int) {
+	if n == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used -= n
+	if r.freed != nil {
+		close(r.freed)
+		r.freed = nil
+	}
+	switch {
+	case n < muchRoom:
+	case r.idle == nil:
+		r.idle = time.AfterFunc(freeDelay, freeMemory)
+	default:
+		r.idle.Reset(freeDelay)
+	}
+}
+
+// freeMemory returns unused memory to the machine.
+func freeMemory() {
+	runtime.GC() // pools let go of what they keep at the second collection
+	debug.FreeOSMemory()
 }

@@ -1,13 +1,13 @@
-// Package agent is the half of Paddock that lives inside a sandbox: the one
-// program that runs commands there and answers for them over package wire.
+// Package agent is the half of Paddock that runs inside a sandbox: the one
+// program that runs commands there and serves requests over package wire.
 //
 // # Shape
 //
 // [Main] boots the sandbox from the plan that a backend hands over, then serves
-// connections. This package has the three lives of an agent (boot, guest,
-// standalone), the connection and the table of actions; each action is a method
+// connections. This package has the three ways in which an agent runs (boot, guest,
+// standalone), the connections and the table of actions; each action is a method
 // of one of the inner packages: exec, shell, session, service, files, search.
-// They share core (the sandbox that commands run in), which stands on spawn (how
+// They share core (the sandbox that commands run in), which uses spawn (how
 // processes are started, found and ended). Imports run in this one direction.
 //
 // # Two pid namespaces
@@ -20,7 +20,7 @@
 // # Marks
 //
 // Every command starts in a UTS namespace of its own, which every descendant
-// inherits and none can leave, for want of a capability. It marks the tree:
+// inherits and none can leave, since it lacks the capability. It marks the tree:
 // whatever a process does with its session, group or parent, the mark stays.
 // The agent keeps two capabilities in the sandbox's own user namespace for
 // this, CAP_SYS_ADMIN to make marks and CAP_SYS_PTRACE to read them from
@@ -28,7 +28,7 @@
 //
 // # Without walls
 //
-// [Standalone] is the life of an agent that nobody built walls for: in a
+// [Standalone] runs an agent without walls around it: in a
 // virtual machine, in a container, or as an ordinary process. It opens its own
 // listeners, has directories of its own, and is the subreaper of its commands,
 // which is how it finds and ends whole trees (treeIndex in package spawn). The rest
@@ -36,6 +36,6 @@
 //
 // # Limits
 //
-// The agent answers for its own results only. Whoever drives it must treat
-// its bytes as those of the sandbox (see SECURITY.md).
+// Commands may take over the agent. The host side must treat every byte that it sends
+// as one of the sandbox's (see SECURITY.md).
 package agent

@@ -25,14 +25,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Guest is the life of an agent behind a wall that gives it a pipe: the
+// Guest runs an agent behind a wall that gives it only a pipe: the
 // handshake over standard input and output (wire.Guest), then connections over
 // the same two, until standard input ends; then it ends all that runs. It is
-// an ordinary process, in whatever it finds: process 1 of a container, a
+// an ordinary process in any environment: process 1 of a container, a
 // machine without /tmp, an account on another host.
 //
-// uploaded is the directory that it was sent to, empty where it was there
-// before: both are removed at once. Guest returns the exit status.
+// uploaded is the directory that the program was uploaded to, if it was: Guest removes
+// the program and the directory at once. It returns the exit status.
 func Guest(uploaded string) int {
 	if uploaded != "" {
 		_ = os.Remove(filepath.Join(uploaded, "paddock-agent"))
@@ -71,26 +71,42 @@ func Guest(uploaded string) int {
 	} else if _, err := out.Write(text); err != nil || failed != nil {
 		return ExitCannotStart
 	}
-	ln, err := stdiomux.Listen(&ahead{input, in}, out)
+	// The line's reader may have read the beginning of the connections.
+	ln, err := stdiomux.Listen(struct {
+		io.Reader
+		io.Closer
+	}{input, in}, out)
 	if err != nil {
 		CannotStart(err)
 		return ExitCannotStart
 	}
-	return a.beGuest(&closing{Listener: ln})
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	gone := make(chan struct{})
+	go func() {
+		_ = a.serve(&untraceable{Listener: ln})
+		close(gone)
+	}()
+	wire.Warm()
+	select {
+	case <-signals:
+	case <-gone:
+	}
+	return a.endTrees()
 }
 
-// closing is a listener whose agent lets nobody look at it any more once the
-// first connection has come: until then the host side may see what the wall has
-// made of it (namespaces(7), which the kernel shows of what can be traced).
-type closing struct {
+// untraceable is a listener that makes the agent undumpable once the first connection
+// has come. Until then the host side may inspect what the wall has made of the agent:
+// the kernel shows namespaces(7) only of a process that may be traced.
+type untraceable struct {
 	net.Listener
 	once sync.Once
 }
 
 // Accept waits for a connection.
-func (c *closing) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	c.once.Do(func() {
+func (u *untraceable) Accept() (net.Conn, error) {
+	conn, err := u.Listener.Accept()
+	u.once.Do(func() {
 		if derr := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); derr != nil && err == nil {
 			_ = conn.Close()
 			conn, err = nil, derr
@@ -99,13 +115,8 @@ func (c *closing) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// ahead reads what was read ahead of the connections, too.
-type ahead struct {
-	io.Reader
-	io.Closer
-}
-
-// guestStreams takes standard input and output, which nothing else is to use.
+// guestStreams moves standard input and output to other descriptors, which nothing
+// else uses.
 func guestStreams() (in, out *os.File, err error) {
 	for i, file := range []**os.File{&in, &out} {
 		if _, err := unix.IoctlGetTermios(i, unix.TCGETS); err == nil {
@@ -121,7 +132,7 @@ func guestStreams() (in, out *os.File, err error) {
 		}
 		*file = os.NewFile(uintptr(fd), "pipe")
 	}
-	// What prints by mistake must not break the pipe.
+	// Code that prints by mistake must not break the pipe.
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_ = unix.Dup3(null, 0, 0)
@@ -131,8 +142,8 @@ func guestStreams() (in, out *os.File, err error) {
 	return in, out, nil
 }
 
-// decodeGuest reads the line. Where that is of another release, it still tells
-// how to answer.
+// decodeGuest decodes the line. For a line of another release it returns an error, and
+// a Guest with the nonce to answer with.
 func decodeGuest(line []byte) (*wire.Guest, error) {
 	g, err := wire.DecodeGuest(line)
 	switch {
@@ -156,7 +167,7 @@ func decodeGuest(line []byte) (*wire.Guest, error) {
 	return &wire.Guest{Nonce: head.Nonce}, err
 }
 
-// guestError types an error for the answer.
+// guestError returns an error as it crosses the wire.
 func guestError(err error) *wire.Error {
 	var e *wire.Error
 	if errors.As(err, &e) {
@@ -176,10 +187,10 @@ func guestError(err error) *wire.Error {
 
 // newGuest makes the agent that a guest's line describes.
 func newGuest(g *wire.Guest) (*Agent, error) {
-	if err := settle(false); err != nil {
+	if err := prepareProcess(false); err != nil {
 		return nil, err
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see closing
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // see untraceable
 		return nil, err
 	}
 	if _, err := spawn.DevNull(); err != nil {
@@ -220,8 +231,8 @@ func newGuest(g *wire.Guest) (*Agent, error) {
 	return a, nil
 }
 
-// openGuest opens the workspace and the places of the agent's own, below scratch
-// where there is one.
+// openGuest opens the workspace and the directories of the agent's own, below scratch
+// if that is not empty.
 func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err error) {
 	box.Workspace = g.Workspace
 	if box.Workspace == "" {
@@ -255,8 +266,8 @@ func openGuest(g *wire.Guest, box *core.Sandbox, scratch string) (_ *Agent, err 
 	return newAgent(box, &files.Workspace{Dir: box.WorkspaceDir}, root, state[0], state[1]), nil
 }
 
-// guestScratch makes a private directory for the agent's own files, in the
-// first place that lets it. It returns "" where none does.
+// guestScratch makes a private directory for the agent's own files in the first
+// place that can be written to. It returns "" if none can.
 func guestScratch(state string) string {
 	places := []string{state}
 	if state == "" {
@@ -280,15 +291,15 @@ func removeScratch(dir string) {
 	}
 }
 
-// startGuestSpawner starts the spawner of commands: no set-id program gives
-// them anything, they hold no capabilities, and a filter takes from them what
-// work does not need.
+// startGuestSpawner starts the spawner of commands: set-id programs give them no
+// privileges, they hold no capabilities, and a filter denies system calls that work
+// does not need.
 func startGuestSpawner(g *wire.Guest) (*spawn.Spawner, error) {
 	profile, capless := g.Seccomp, g.Seccomp != wire.NoFilter && !g.KeepCapabilities
 	plan := &confine.Plan{Holds: policy.Isolation{Seccomp: profile, Cgroup: "none"}}
 	if profile != wire.NoFilter {
 		plan.Spawn = []confine.Step{{Do: confine.OpNoNew}}
-		if capless { // what a wall has left to root, the agent keeps, out of the reach of commands
+		if capless { // the agent keeps the capabilities that the wall has left to root, commands do not
 			plan.Spawn = append(plan.Spawn, confine.Step{Do: confine.OpCaps, Flags: []string{confine.FlagBounding}})
 		}
 		if g.KernelFiles {
@@ -327,27 +338,10 @@ func startGuestSpawner(g *wire.Guest) (*spawn.Spawner, error) {
 	return nil, err
 }
 
-// beGuest serves until the pipe or a signal ends it.
-func (a *Agent) beGuest(ln net.Listener) int {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	gone := make(chan struct{})
-	go func() {
-		_ = a.serve(ln)
-		close(gone)
-	}()
-	wire.Warm()
-	select {
-	case <-signals:
-	case <-gone:
-	}
-	return a.endTrees()
-}
-
 // kernelFiles returns the step that keeps commands from writing below /proc and
-// /sys. The files there ask who somebody is, not what capabilities they have:
-// who is root on the host, and nothing more, may write what the kernel executes.
-// Landlock has no exceptions, so everything else is named.
+// /sys. The files there check the uid and not capabilities: a process that is root on
+// the host, even without any capability, may write what the kernel executes.
+// Landlock has no exceptions, so the step names everything else.
 func kernelFiles() (confine.Step, error) {
 	entries, err := os.ReadDir("/")
 	if err != nil {

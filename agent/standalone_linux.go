@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// DefaultListen is where an agent serves without --listen.
+// DefaultListen is the address that an agent serves on without --listen.
 const DefaultListen = "vsock://:5005"
 
 // ExitCannotStart is the exit status of an agent that could not start.
@@ -40,37 +41,60 @@ type Config struct {
 	// ShellRoot, ServiceRoot and SecretRoot are where the agent keeps the
 	// state of shells and services, and the secrets.
 	ShellRoot, ServiceRoot, SecretRoot string
-	// TokenFile, where not empty, holds the secret that each request must bring.
+	// TokenFile, if not empty, holds the secret that each request must bring.
 	TokenFile string
 	// InsecureLoopback allows TCP without a token, on a loopback address.
 	InsecureLoopback bool
 	// VsockCIDs are the peers that may connect over vsock. Default: the host
 	// and the hypervisor.
 	VsockCIDs []uint32
-	// Env holds NAME=VALUE texts, laid over the commands' base environment.
+	// Env holds NAME=VALUE texts, which are added to the commands' base environment.
 	Env []string
 	// Init makes the agent the init of a machine: it mounts what is missing
 	// and powers off at its end.
 	Init bool
 }
 
-// Standalone serves until a signal, a client or a listener ends it. It returns the
-// exit status.
+// Standalone serves until a signal, a client or the end of a listener ends it. It
+// returns the exit status.
 func Standalone(c Config) int {
 	a, err := newStandalone(c)
 	if err == nil {
-		err = a.open(c)
+		err = a.listen(c)
 	}
 	if err != nil {
 		CannotStart(err)
 		return ExitCannotStart
 	}
-	a.live()
-	if c.Init {
-		powerOff()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	if !signal.Ignored(unix.SIGHUP) {
+		signal.Notify(signals, unix.SIGHUP)
+	}
+	failed := make(chan error, len(a.standalone.listeners))
+	for _, ln := range a.standalone.listeners {
+		go func() { failed <- a.serve(ln) }()
+	}
+	wire.Warm()
+	select {
+	case <-signals:
+	case err := <-failed:
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "paddock-agent: cannot listen any longer: %v\n", err)
+		}
+	case <-a.standalone.ending:
+	}
+	a.end()
+	a.connections.awaitQuiet(answerGrace)
+	if c.Init { // power the machine off or, in a pid namespace, end its processes
+		unix.Sync()
+		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	}
 	return 0
 }
+
+// answerGrace is how long clients may take to read their last answers.
+const answerGrace = 2 * time.Second
 
 // CannotStart reports on standard error why an agent did not start.
 func CannotStart(err error) {
@@ -81,7 +105,7 @@ func CannotStart(err error) {
 }
 
 func newStandalone(c Config) (*Agent, error) {
-	if err := settle(c.Init); err != nil {
+	if err := prepareProcess(c.Init); err != nil {
 		return nil, err
 	}
 	env, err := baseEnvironment(c.Env)
@@ -128,12 +152,12 @@ func newStandalone(c Config) (*Agent, error) {
 		WorkspaceDir: dir,
 	}
 	a := newAgent(box, &files.Workspace{Dir: dir}, files.SecretsAt(c.SecretRoot, &box.Vault), core.StateAt(state[0]), core.StateAt(state[1]))
-	a.token, a.life = token, &life{ending: make(chan struct{})}
+	a.token, a.standalone = token, &standalone{ending: make(chan struct{})}
 	return a, nil
 }
 
-// settle makes the process one that an agent can be.
-func settle(asInit bool) error {
+// prepareProcess sets up the process for an agent without walls.
+func prepareProcess(asInit bool) error {
 	if asInit {
 		if os.Getpid() != 1 {
 			return core.WithHint(fmt.Errorf("--init is for process 1, and this is process %d", os.Getpid()),
@@ -152,15 +176,15 @@ func settle(asInit bool) error {
 	}
 	unix.Umask(0o022)
 	runtime.GOMAXPROCS(1)       // see manyProcessors
-	signal.Ignore(unix.SIGPIPE) // standard output may be a connection, and error output one that broke
+	signal.Ignore(unix.SIGPIPE) // standard output may be a connection, and standard error one that broke
 	return nil
 }
 
-// open opens the listeners, all or none.
-func (a *Agent) open(c Config) (err error) {
+// listen opens the listeners, all or none.
+func (a *Agent) listen(c Config) (err error) {
 	defer func() {
 		if err != nil {
-			a.life.close()
+			a.standalone.close()
 		}
 	}()
 	if len(c.Listen) == 0 {
@@ -171,36 +195,12 @@ func (a *Agent) open(c Config) (err error) {
 		if err != nil {
 			return err
 		}
-		a.life.listeners = append(a.life.listeners, ln)
+		a.standalone.listeners = append(a.standalone.listeners, ln)
 	}
 	return nil
 }
 
-// live serves until a signal, a listener's end or a client ends the agent.
-func (a *Agent) live() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	if !signal.Ignored(unix.SIGHUP) {
-		signal.Notify(signals, unix.SIGHUP)
-	}
-	failed := make(chan error, len(a.life.listeners))
-	for _, ln := range a.life.listeners {
-		go func() { failed <- a.serve(ln) }()
-	}
-	wire.Warm()
-	select {
-	case <-signals:
-	case err := <-failed:
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "paddock-agent: cannot listen any longer: %v\n", err)
-		}
-	case <-a.life.ending:
-	}
-	a.end()
-	a.connections.settle(lastWords)
-}
-
-// readToken reads the secret of a token file.
+// readToken reads the token from a file, nil without one.
 func readToken(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -216,8 +216,8 @@ func readToken(path string) ([]byte, error) {
 	return []byte(token), nil
 }
 
-// baseEnvironment returns what commands of an agent without walls start with.
-// Nothing of the agent's own environment reaches them.
+// baseEnvironment returns the base environment of commands without walls. It has
+// nothing of the agent's own environment.
 func baseEnvironment(extra []string) (map[string]string, error) {
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -228,15 +228,15 @@ func baseEnvironment(extra []string) (map[string]string, error) {
 	for _, text := range extra {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" || strings.IndexByte(text, 0) >= 0 {
-			return nil, core.WithHint(fmt.Errorf("%q is no environment variable", text), "write --env NAME=VALUE")
+			return nil, core.WithHint(fmt.Errorf("invalid environment variable %q", text), "write --env NAME=VALUE")
 		}
 		env[name] = value
 	}
 	return env, nil
 }
 
-// account returns the name, home and shell of a uid by /etc/passwd. Users from
-// elsewhere need --env.
+// account returns the name, home and shell of a uid by /etc/passwd. For users from
+// another database, --env sets them.
 func account(uid int) (name, home, shell string) {
 	name, home, shell = strconv.Itoa(uid), "/", "/bin/sh"
 	if uid == 0 {
@@ -263,4 +263,56 @@ func account(uid int) (name, home, shell string) {
 		break
 	}
 	return name, home, shell
+}
+
+// mountMissing mounts the file systems that programs expect of a machine. What is
+// mounted already is left alone.
+func mountMissing() error {
+	for _, m := range []struct {
+		target, kind, data string
+		flags              uintptr
+		missing            func(path string) bool
+	}{
+		{"/proc", "proc", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, func(string) bool { return !spawn.ShowsSelf() }},
+		{"/sys", "sysfs", "", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, isEmpty},
+		{"/dev", "devtmpfs", "mode=0755", unix.MS_NOSUID, lacks("null")},
+		{"/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=0620,gid=5", unix.MS_NOSUID | unix.MS_NOEXEC, lacks("ptmx")},
+		{"/dev/shm", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV, isBare},
+		{"/run", "tmpfs", "mode=0755", unix.MS_NOSUID | unix.MS_NODEV, isBare},
+		{"/tmp", "tmpfs", "mode=1777", unix.MS_NOSUID | unix.MS_NODEV, isBare},
+	} {
+		if !m.missing(m.target) {
+			continue
+		}
+		_ = os.MkdirAll(m.target, 0o755) // if it fails, so does the mount
+		if err := unix.Mount(m.kind, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("cannot mount %s: %w", m.target, err)
+		}
+	}
+	return nil
+}
+
+func isEmpty(path string) bool {
+	names, err := os.ReadDir(path)
+	return err != nil || len(names) == 0
+}
+
+func lacks(name string) func(string) bool {
+	return func(path string) bool {
+		_, err := os.Lstat(path + "/" + name)
+		return err != nil
+	}
+}
+
+// isBare reports whether a directory is empty and on the file system of its
+// parent, so that a mount hides nothing.
+func isBare(path string) bool {
+	var st, parent unix.Stat_t
+	if !isEmpty(path) {
+		return false
+	}
+	if unix.Stat(path, &st) != nil || unix.Stat(path+"/..", &parent) != nil {
+		return true
+	}
+	return st.Dev == parent.Dev
 }

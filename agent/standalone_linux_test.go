@@ -69,18 +69,18 @@ func TestCannotStart(t *testing.T) {
 		hint bool
 	}{
 		"an unknown flag":         {[]string{"--fly"}, "flag provided but not defined: -fly", true},
-		"a word":                  {[]string{"serve"}, `"serve" is no flag`, true},
+		"a word":                  {[]string{"serve"}, `"serve" is not a flag`, true},
 		"no address":              {[]string{"--listen", "here"}, "cannot listen on here: not an address", true},
 		"an unknown scheme":       {[]string{"--listen", "http://x"}, "not an address", true},
 		"a relative socket":       {[]string{"--listen", "unix://s"}, "the path is not absolute", true},
-		"a file at the socket":    {[]string{"--listen", "unix://" + file}, "there is something that is no socket", false},
-		"a served socket":         {[]string{"--listen", "unix://" + dir + "/served"}, "somebody serves there already", false},
+		"a file at the socket":    {[]string{"--listen", "unix://" + file}, "the path exists and is not a socket", false},
+		"a served socket":         {[]string{"--listen", "unix://" + dir + "/served"}, "another process serves it already", false},
 		"a long socket":           {[]string{"--listen", "unix://" + dir + "/" + strings.Repeat("x", 120)}, "invalid argument", false},
 		"no directory":            {[]string{"--listen", "unix:///nonesuch/s"}, "no such file or directory", false},
 		"a virtio port":           {[]string{"--listen", "virtio://nonesuch"}, "the machine has no such virtio-serial port", true},
 		"a virtio port's name":    {[]string{"--listen", "virtio://"}, "the machine has no such virtio-serial port", true},
 		"a vsock port":            {[]string{"--listen", "vsock://:x"}, "not a port", true},
-		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "it is no number", true},
+		"a vsock peer":            {[]string{"--vsock-cid", "-1"}, "must be a number from 0 to 4294967295", true},
 		"tcp without a token":     {[]string{"--listen", "tcp://127.0.0.1:0"}, "every user of this machine could run commands", true},
 		"tcp for everybody":       {[]string{"--listen", "tcp://0.0.0.0:0", "--insecure-loopback"}, "everybody who reaches it could run commands", true},
 		"tcp without a port":      {[]string{"--listen", "tcp://127.0.0.1"}, "not HOST:PORT", true},
@@ -91,7 +91,7 @@ func TestCannotStart(t *testing.T) {
 		"a root that is a link":   {[]string{"--listen", sock, "--secret-root", dir + "/link"}, "a symbolic link is not followed", true},
 		"a root that is a file":   {[]string{"--listen", sock, "--shell-root", file}, "not a directory (a symbolic link is not followed)", true},
 		"a linked workspace":      {[]string{"--listen", sock, "--workspace", dir + "/link"}, "a symbolic link is not followed", true},
-		"no variable":             {[]string{"--listen", sock, "--env", "X"}, "is no environment variable", true},
+		"no variable":             {[]string{"--listen", sock, "--env", "X"}, "invalid environment variable", true},
 		"an init of another name": {[]string{"--init"}, "--init is for process 1", true},
 	}
 	if os.Geteuid() == 0 {

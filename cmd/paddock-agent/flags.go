@@ -12,42 +12,42 @@ import (
 	"github.com/paddock-dev/paddock/agent"
 )
 
-const help = `paddock-agent runs commands, shells and services, and keeps files and secrets,
-for whoever holds its socket: inside a virtual machine or a container, or as an
-ordinary process. It builds no walls around what it runs; paddock does.
+const help = `paddock-agent runs commands, shells and services for the clients of its socket, and
+stores files and secrets for them: inside a virtual machine or a container, or as an
+ordinary process. It builds no walls around commands; paddock does.
 
 Usage:
-  paddock-agent [flags]    serve
-  paddock-agent --version  say which build this is
+  paddock-agent [flags]    serve clients
+  paddock-agent --version  print the protocol version and the build
 
-Where to serve:
-  --listen ADDRESS       may be repeated; default ` + agent.DefaultListen + `
-                           vsock://[:PORT]   of a virtual machine
+Listening:
+  --listen ADDRESS       address to serve on; may be repeated; default ` + agent.DefaultListen + `
+                           vsock://[:PORT]   the vsock of a virtual machine
                            virtio://PORT     a virtio-serial port, by its name
-                           unix:///PATH      for this user and root alone
-                           tcp://HOST:PORT   with a token
-                           fd://N            a listening socket that was inherited
+                           unix:///PATH      a socket for this user and root only
+                           tcp://HOST:PORT   needs --token-file
+                           fd://N            an inherited listening socket
                            stdio             many connections over stdin and stdout
-  --token-file FILE      requests must bring this secret, as their field "token"
-  --insecure-loopback    allow TCP without a token, on a loopback address
-  --vsock-cid N          a peer that may connect; may be repeated
+  --token-file FILE      every request must have this secret in its field "token"
+  --insecure-loopback    allow TCP without a token on a loopback address
+  --vsock-cid N          peer that may connect over vsock; may be repeated
                          default: the host (2) and the hypervisor (0)
 
-What to serve:
-  --workspace DIR        the directory that clients know as /workspace (default /workspace)
+Directories and environment:
+  --workspace DIR        directory that clients see as /workspace (default /workspace)
   --shell-root DIR       state of shells (default /run/pyro-shells)
   --service-root DIR     state and logs of services (default /run/pyro-services)
   --secret-root DIR      secrets (default /run/pyro-secrets)
-                         for an ordinary user these defaults are below
-                         $XDG_RUNTIME_DIR, in place of /run
-  --env NAME=VALUE       for every command; may be repeated. Nothing of the
-                         agent's own environment reaches commands
+                         for users other than root, $XDG_RUNTIME_DIR replaces /run
+                         in these defaults if it is set
+  --env NAME=VALUE       set a variable for every command; may be repeated. Commands
+                         inherit nothing of the agent's own environment
 
-How to live:
-  --init                 be the init of a machine: mount /proc, /sys, /dev, …
-                         where they are missing, and power off at the end
+Running as init:
+  --init                 be the init of a machine: mount /proc, /sys, /dev, … if
+                         they are missing, and power off at the end
 
-SIGTERM, SIGINT or the action "shutdown" ends all that runs, then the agent.
+SIGTERM, SIGINT or the action "shutdown" ends all commands, then the agent.
 
 Examples:
   paddock-agent --listen unix:///run/agent.sock --workspace /srv/work
@@ -58,10 +58,10 @@ Examples:
 // list is a flag that may be repeated.
 type list []string
 
-// String is the value as text.
+// String returns the value as text.
 func (l *list) String() string { return fmt.Sprint([]string(*l)) }
 
-// Set adds one.
+// Set adds a value.
 func (l *list) Set(text string) error {
 	*l = append(*l, text)
 	return nil
@@ -70,20 +70,20 @@ func (l *list) Set(text string) error {
 // cids is a list of vsock peers.
 type cids []uint32
 
-// String is the value as text.
+// String returns the value as text.
 func (c *cids) String() string { return fmt.Sprint([]uint32(*c)) }
 
-// Set adds one.
+// Set adds a peer.
 func (c *cids) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil {
-		return errors.New("it is no number from 0 to 4294967295")
+		return errors.New("must be a number from 0 to 4294967295")
 	}
 	*c = append(*c, uint32(n))
 	return nil
 }
 
-// serve is the program with flags. It returns the exit status.
+// serve parses the flags and runs the agent on its own. It returns the exit status.
 func serve(args []string) int {
 	var c agent.Config
 	f := flag.NewFlagSet("paddock-agent", flag.ContinueOnError)
@@ -108,7 +108,7 @@ func serve(args []string) int {
 		fmt.Print(help)
 		return 0
 	case err == nil && f.NArg() > 0:
-		err = fmt.Errorf("%q is no flag", f.Arg(0))
+		err = fmt.Errorf("%q is not a flag", f.Arg(0))
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "paddock-agent: cannot start: %v\npaddock-agent: hint: see paddock-agent --help\n", err)

@@ -1,14 +1,14 @@
 // Paddock-agent is the program inside every sandbox: it runs commands for
-// whoever holds its socket.
+// the clients of its socket.
 //
 // A backend starts it with the descriptors that package confine names, and it
-// builds the walls around itself from a plan (boot); behind a wall that only
-// gives a pipe it is a guest, and the pipe's other end belongs to a keeper
+// builds the walls around itself from a plan (boot). Behind a wall that gives it only
+// a pipe it is a guest, and the pipe's other end belongs to a keeper
 // outside, which is this program, too. Started by hand, with --listen,
-// it serves as it is: as the guest agent of a virtual machine, in a
+// it serves without walls: as the guest agent of a virtual machine, in a
 // container, or as an ordinary process.
 //
-// The number of processors to use is not looked up in cgroup files: that takes
+// It does not read the number of processors to use from cgroup files: that takes
 // longer than it could save.
 //
 //go:debug containermaxprocs=0
@@ -16,6 +16,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -26,8 +27,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// A process has the name of its first thread, and main begins on that: it stays
-// there until the agent has named it.
+// The name of a process is that of its first thread, on which main begins: it stays
+// there until the agent has set the name.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -39,7 +40,11 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == "attempt":
 		os.Exit(agent.TryWalls(os.Stdin, os.Stdout))
 	case len(os.Args) == 4 && os.Args[1] == "copy":
-		os.Exit(copyTree(os.Args[2], os.Args[3]))
+		// Backends copy directories with this inside images that have no cp.
+		if err := confine.CopyTree(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintf(os.Stderr, "cannot copy the workspace: %v\n", err)
+			os.Exit(agent.ExitCannotStart)
+		}
 	case len(os.Args) == 2 && os.Args[1] == "keep":
 		os.Exit(keeper.Main())
 	case len(os.Args) == 2 && os.Args[1] == "guest":
@@ -47,25 +52,8 @@ func main() {
 	case len(os.Args) == 4 && os.Args[1] == "guest" && os.Args[2] == "--remove":
 		os.Exit(agent.Guest(os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "--version":
-		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, orUnknown(wire.Build))
+		fmt.Printf("paddock-agent protocol %d build %s\n", wire.Version, cmp.Or(wire.Build, "unknown"))
 	default:
 		os.Exit(serve(os.Args[1:]))
 	}
-}
-
-func orUnknown(build string) string {
-	if build == "" {
-		return "unknown"
-	}
-	return build
-}
-
-// copyTree is "paddock-agent copy FROM TO": what one directory holds, in
-// another. Backends run it inside, where an image need not have programs.
-func copyTree(from, to string) int {
-	if err := confine.CopyTree(from, to); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot copy the workspace: %v\n", err)
-		return agent.ExitCannotStart
-	}
-	return 0
 }

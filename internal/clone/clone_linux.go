@@ -9,7 +9,7 @@
 // runs on a stack of its own, so that no thread of the parent stands still:
 // [Begin] returns at once, the parent may act between the clone and the
 // program, as new user namespaces need, and a child that is stopped on its
-// way holds nothing up. [Idle] makes a process that does nothing.
+// way does not block the parent. [Idle] makes a process that does nothing.
 //
 // Children follow the rules that package syscall keeps for its own (signals
 // blocked around the clone, no allocation, no stack growth, no lock, no pointer
@@ -17,6 +17,7 @@
 package clone
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe" // and for go:linkname
 
@@ -29,10 +30,11 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-// stackClone is clone(2) of a child that calls body(im) on the stack that ends
+// stackClone calls clone(2) for a child that calls body(im) on the stack that ends
 // at top; body is the code address of a func(*image). A call by name would go
-// through a wrapper that race builds instrument. Only the parent returns. The image must escape, and so is not
-// declared otherwise: a goroutine's stack may move while the child runs.
+// through a wrapper that race builds instrument. Only the parent returns. The image
+// must escape, so there is no noescape pragma here: a goroutine's stack may move
+// while the child runs.
 func stackClone(flags, top uintptr, pidfd *int32, body uintptr, im *image) (pid, errno uintptr)
 
 // stackClone3 is stackClone by clone3(2), which can do more. Filters cannot see
@@ -49,13 +51,70 @@ type cloneArgs struct {
 	cgroup           uint64
 }
 
+// stackSize is ample: the child's whole call chain is nosplit, and so limited
+// to a few hundred bytes.
+const stackSize = 16 << 10
+
+// freeStacks holds stacks that no child runs on any more, to be used again.
+var freeStacks = make(chan []byte, 8)
+
 // Child is a process that has been cloned.
 type Child struct {
 	PID   int
 	PIDFD int // the caller's to close
 	image *image
 	stack []byte
-	gate  int // our end of the pair of which the child's closes when its program runs
+	gate  int // the parent's end of the gate, -1 if it is closed
+}
+
+// Begin clones a child from the calling thread, which must be locked to its
+// goroutine; the child inherits the thread's namespaces, filters and Landlock
+// domain, and flags (CLONE_*) give it namespaces of its own. With hold, the
+// child waits for [Child.Release] before it does anything.
+//
+// Begin does not wait for the program: [Child.Wait] does, and must be called.
+// An error is an *Error, and no child is left then.
+func Begin(c *Command, flags uintptr, hold bool) (*Child, error) {
+	im, err := newImage(c)
+	if err != nil {
+		return nil, &Error{Stage: StageExec, Errno: errnoOf(err)}
+	}
+	// Children that are cloned at the same time must not inherit each other's gates.
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	ours, theirs, err := newGate(len(c.Files))
+	if err != nil {
+		return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
+	}
+	if hold {
+		im.gate, im.gatePeer = theirs, ours
+	}
+	child, err := newChild(flags, im, ours)
+	_ = unix.Close(theirs)
+	if err != nil {
+		_ = unix.Close(ours)
+		return nil, err
+	}
+	return child, nil
+}
+
+// newGate makes the gate: a socket pair over which the parent lets a held child go on,
+// and learns that the child's program runs. The child's end is close-on-exec, and its
+// number is above those of the program's descriptors, so nothing else closes it.
+func newGate(above int) (ours, theirs int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, -1, err
+	}
+	if pair[1] >= above {
+		return pair[0], pair[1], nil
+	}
+	theirs, err = unix.FcntlInt(uintptr(pair[1]), unix.F_DUPFD_CLOEXEC, above)
+	_ = unix.Close(pair[1])
+	if err != nil {
+		_ = unix.Close(pair[0])
+	}
+	return pair[0], theirs, err
 }
 
 // Idle makes a process with the given CLONE_* flags that only waits to be
@@ -68,35 +127,106 @@ func Idle(flags uintptr) (*Child, error) {
 
 // newChild clones. The caller holds syscall.ForkLock for writing.
 func newChild(flags uintptr, im *image, gate int) (*Child, error) {
-	stack, err := takeStack()
-	if err != nil {
-		return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
+	c := &Child{image: im, gate: gate}
+	select {
+	case c.stack = <-freeStacks:
+	default:
+		var err error
+		if c.stack, err = unix.Mmap(-1, 0, stackSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+			return nil, &Error{Stage: StageClone, Errno: errnoOf(err)}
+		}
 	}
-	c := &Child{image: im, stack: stack, gate: gate}
-	top := uintptr(unsafe.Pointer(&stack[0])) + stackSize
+	bottom := uintptr(unsafe.Pointer(&c.stack[0]))
 	body := childBody // a func value points to a word that holds the code's address
 	entry := **(**uintptr)(unsafe.Pointer(&body))
 	var pid, errno uintptr
 	if flags |= syscall.CLONE_VM | unix.CLONE_PIDFD; im.cgroup >= 0 {
 		args := &cloneArgs{flags: uint64(flags) | unix.CLONE_INTO_CGROUP, pidfd: uint64(uintptr(unsafe.Pointer(&im.pidfd))), exitSignal: uint64(syscall.SIGCHLD),
-			stack: uint64(uintptr(unsafe.Pointer(&stack[0]))), stackSize: stackSize, cgroup: uint64(im.cgroup)}
+			stack: uint64(bottom), stackSize: stackSize, cgroup: uint64(im.cgroup)}
 		beforeFork()
 		pid, errno = stackClone3(args, unsafe.Sizeof(*args), entry, im)
 		afterFork()
 	} else {
 		beforeFork()
-		pid, errno = stackClone(flags|uintptr(syscall.SIGCHLD), top, &im.pidfd, entry, im)
+		pid, errno = stackClone(flags|uintptr(syscall.SIGCHLD), bottom+stackSize, &im.pidfd, entry, im)
 		afterFork()
 	}
 	if errno != 0 {
-		giveStack(stack)
+		c.freeStack()
 		return nil, &Error{Stage: StageClone, Errno: syscall.Errno(errno)}
 	}
 	c.PID, c.PIDFD = int(pid), int(im.pidfd)
 	return c, nil
 }
 
-// End kills the child, reaps it and gives back what it took. It is for a
+// freeStack gives the stack to the next child. No child may be running on it.
+func (c *Child) freeStack() {
+	if c.stack == nil {
+		return
+	}
+	select {
+	case freeStacks <- c.stack:
+	default:
+		_ = unix.Munmap(c.stack)
+	}
+	c.stack = nil
+}
+
+// Release lets a held child go on.
+func (c *Child) Release() error {
+	_, err := unix.Write(c.gate, []byte{1})
+	return err
+}
+
+// Wait returns once the child's program has been executed, or once the child has
+// ended before that. It returns an *Error if a system call of the child failed, and
+// nil if the child was killed. In both cases the child is still to be reaped.
+func (c *Child) Wait() error {
+	var b [1]byte
+	for {
+		if _, err := unix.Read(c.gate, b[:]); err != unix.EINTR {
+			break
+		}
+	}
+	c.release()
+	defer runtime.KeepAlive(c.image)
+	if c.image.errno != 0 {
+		return &Error{Stage: c.image.stage, Errno: c.image.errno}
+	}
+	return nil
+}
+
+// release frees the stack and the gate, once the child cannot be running on the stack.
+func (c *Child) release() {
+	c.freeStack()
+	if c.gate >= 0 {
+		_ = unix.Close(c.gate)
+		c.gate = -1
+	}
+}
+
+// Run clones a child in new namespaces, calls between with its pid while it is
+// held, and returns once its program has been executed. After an error, an
+// *Error or between's own, no process is left.
+func Run(c *Command, flags uintptr, between func(pid int) error) (*Child, error) {
+	child, err := Begin(c, flags, true)
+	if err != nil {
+		return nil, err
+	}
+	if err = between(child.PID); err == nil {
+		err = child.Release()
+	}
+	if err == nil {
+		err = child.Wait()
+	}
+	if err != nil {
+		child.End()
+		return nil, err
+	}
+	return child, nil
+}
+
+// End kills the child, reaps it and frees what it used. It is for a
 // child that nobody else reaps.
 func (c *Child) End() {
 	_ = unix.PidfdSendSignal(c.PIDFD, unix.SIGKILL, nil, 0)
@@ -107,18 +237,6 @@ func (c *Child) End() {
 	}
 	_ = unix.Close(c.PIDFD)
 	c.release()
-}
-
-// release gives back the stack, once the child cannot be running on it.
-func (c *Child) release() {
-	if c.stack != nil {
-		giveStack(c.stack)
-		c.stack = nil
-	}
-	if c.gate >= 0 {
-		_ = unix.Close(c.gate)
-		c.gate = -1
-	}
 }
 
 func errnoOf(err error) syscall.Errno {

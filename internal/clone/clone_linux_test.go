@@ -2,6 +2,7 @@ package clone
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paddock-dev/paddock/cgroup"
 )
 
 func spawn(t *testing.T, c Command) (stdout string, status syscall.WaitStatus, err error) {
@@ -119,5 +122,197 @@ func TestBeginErrors(t *testing.T) {
 				t.Errorf("got %v, want %v: %v", err, tt.stage, tt.errno)
 			}
 		})
+	}
+}
+
+// startTrue starts /bin/true by way of Run.
+func startTrue(between func(int) error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	child, err := Run(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/",
+		Files: []int{int(null.Fd()), int(null.Fd()), int(null.Fd())}}, 0, between)
+	if err != nil {
+		return err
+	}
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(child.PID, &status, 0, nil)
+	_ = unix.Close(child.PIDFD)
+	if err == nil && status.ExitStatus() != 0 {
+		err = errors.New("true is false")
+	}
+	return err
+}
+
+func TestRunErrors(t *testing.T) {
+	mine := errors.New("mine")
+	if err := startTrue(func(int) error { return mine }); !errors.Is(err, mine) {
+		t.Errorf("an error between: got %v", err)
+	}
+	_, err := Run(&Command{Path: "/nonexistent", Argv: []string{"x"}}, 0, func(int) error { return nil })
+	var e *Error
+	if !errors.As(err, &e) || e.Stage != StageExec || e.Errno != syscall.ENOENT {
+		t.Errorf("a missing program: got %v", err)
+	}
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("a child is left: %v", err)
+	}
+}
+
+// TestRunStress starts children on stacks of their own while the parent
+// allocates, collects and takes signals: what either did to the other's
+// memory would show here.
+func TestRunStress(t *testing.T) {
+	done := make(chan error, 4)
+	for range cap(done) {
+		go func() {
+			for range 40 {
+				garbage := make([][]byte, 0, 64)
+				err := startTrue(func(int) error {
+					for range 64 {
+						garbage = append(garbage, make([]byte, 4096))
+					}
+					runtime.GC()
+					return nil
+				})
+				if err != nil || len(garbage) != 64 {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestIdle(t *testing.T) {
+	p, err := Idle(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(p.PID, 0); err != nil {
+		t.Errorf("the process is not there: %v", err)
+	}
+	p.End()
+	if err := syscall.Kill(p.PID, 0); err != syscall.ESRCH {
+		t.Errorf("the process is still there: %v", err)
+	}
+}
+
+// TestStopped stops a child on its way: its parent goes on, and can end it.
+func TestStopped(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	child, err := Begin(&Command{Path: "/bin/true", Argv: []string{"true"}, Dir: "/"}, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.PidfdSendSignal(child.PIDFD, unix.SIGSTOP, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC() // a parent that stood still could not
+	if err := unix.PidfdSendSignal(child.PIDFD, unix.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); err != nil {
+		t.Errorf("killed on its way: %v", err)
+	}
+	child.End()
+}
+
+// group makes a control group of the test's own, which needs no controller.
+func group(t *testing.T) *cgroup.Group {
+	t.Helper()
+	m, err := cgroup.Find()
+	if err != nil {
+		t.Skipf("no control groups here: %v", err)
+	}
+	own, err := cgroup.Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := m.Dir(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := cgroup.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("paddock-test-%d", os.Getpid())
+	g, err := parent.Create(name)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS) {
+		t.Skipf("control groups need root here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(g.Close(), parent.Remove(name), parent.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// A child begins its life in the group, and keeps the rest of its state.
+func TestBeginInGroup(t *testing.T) {
+	g := group(t)
+	for range 20 {
+		out, status, err := spawn(t, Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "cat /proc/self/cgroup; umask; exit 7"},
+			Env: []string{"PATH=/usr/bin:/bin"}, Umask: 0o27, Cgroup: g.FD()})
+		if err != nil || status.ExitStatus() != 7 || !strings.Contains(out, "/"+g.Name()+"\n") || !strings.Contains(out, "0027") {
+			t.Fatalf("%q, %v, %v", out, status, err)
+		}
+	}
+	if pids, err := g.Procs(); err != nil || len(pids) != 0 {
+		t.Errorf("%v, %v", pids, err)
+	}
+}
+
+func TestBeginInNoGroup(t *testing.T) {
+	dir, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	_, _, err = spawn(t, Command{Path: "/bin/true", Argv: []string{"true"}, Cgroup: int(dir.Fd())})
+	if e := (*Error)(nil); !errors.As(err, &e) || e.Stage != StageClone || e.Errno != unix.EBADF {
+		t.Errorf("%v", err)
+	}
+}
+
+// The filter holds in the program, and not in the caller.
+func TestBeginBehindFilter(t *testing.T) {
+	deny := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_UNAME},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	out, status, err := spawn(t, Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "uname -s || echo refused"},
+		Env: []string{"PATH=/usr/bin:/bin"}, Filter: deny, DieWithThread: true})
+	var failed *Error
+	if errors.As(err, &failed) && failed.Stage == StageFilter && failed.Errno == unix.EACCES {
+		t.Skip("a filter needs root or no_new_privs")
+	}
+	if err != nil || !strings.Contains(out, "refused") {
+		t.Errorf("%q, %v, %v", out, status, err)
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,9 +1,9 @@
-// Package descent finds the processes below one, and ends them.
+// Package descent finds the descendants of a process, and kills them.
 //
-// The one must be their subreaper (PR_SET_CHILD_SUBREAPER) and wait for all of
-// its children: then whatever they leave behind becomes its child, and none is
-// left once wait(2) says that there is no child. That is the proof; the looks
-// at /proc in between only find whom to kill.
+// The process must be their subreaper (PR_SET_CHILD_SUBREAPER) and wait for all of
+// its children: then every orphan becomes its child, and no descendant is
+// left once wait(2) reports that there is no child. That is the proof; reading
+// /proc in between only finds the processes to kill.
 package descent
 
 import (
@@ -16,23 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestPause is between two rounds of killing.
+// longestPause is the longest pause between two rounds of killing.
 const longestPause = 200 * time.Millisecond
 
-// Process is one that was seen in /proc.
+// Process is a process that was found in /proc.
 type Process struct {
 	PID, Parent int
 	State       byte   // a letter of proc(5)
-	Born        string // in clock ticks: with the number, who it is
+	Born        string // in clock ticks; with the pid it identifies the process
 }
 
-// Who tells it from every other.
+// Who returns a text that no other process has.
 func (p Process) Who() string { return strconv.Itoa(p.PID) + " " + p.Born }
 
-// Ended says whether nothing of it runs any more.
+// Ended reports whether the process has ended.
 func (p Process) Ended() bool { return p.State == 'Z' || p.State == 'X' }
 
-// Signal sends one, unless the number is somebody else's by now.
+// Signal sends a signal, unless another process has the pid by now.
 func (p Process) Signal(s unix.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func (p Process) Signal(s unix.Signal) {
 	}
 }
 
-// Below lists all processes below one.
+// Below lists all descendants of a process.
 func Below(pid int) []Process {
 	children := map[int][]Process{}
 	dir, err := os.Open("/proc")
@@ -72,9 +72,8 @@ func Below(pid int) []Process {
 // and 50 numbers.
 const maxStat = 2 << 10
 
-// read reads /proc/PID/stat, with as few system calls as that takes: where the
-// processes multiply, the looks at them must be faster. The name in it, in
-// brackets, may hold anything.
+// read reads /proc/PID/stat with as few system calls as possible: it must be faster
+// than processes can fork. The name in the file, in brackets, may contain anything.
 func read(name string) (Process, bool) {
 	pid, err := strconv.Atoi(name)
 	if err != nil {
@@ -114,9 +113,10 @@ func read(name string) (Process, bool) {
 	return p, true
 }
 
-// End kills until the kernel says that there is no child any more, which closes
-// alone, and says whether it has. living lists whom to kill. They are stopped
-// first, as what stands still makes no others.
+// End kills the processes that living lists until the caller has closed alone, because
+// the kernel reports that no child is left, or until ctx ends. It reports whether alone
+// was closed. It stops processes before it kills them, since a stopped process starts no
+// others.
 func End(ctx context.Context, alone <-chan bool, living func() []Process) bool {
 	pause, stopped := time.Millisecond, map[string]bool{}
 	for {
@@ -137,7 +137,7 @@ func End(ctx context.Context, alone <-chan bool, living func() []Process) bool {
 			return true
 		case <-ctx.Done():
 			return false
-		case <-time.After(pause): // the dead are on their way
+		case <-time.After(pause): // killed processes take a while to end
 			pause = min(2*pause, longestPause)
 		}
 	}

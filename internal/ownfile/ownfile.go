@@ -162,18 +162,16 @@ func (s *snapshot[T]) same(now fs.FileInfo) bool {
 		s.info.Size() == now.Size() && s.info.ModTime().Equal(now.ModTime())
 }
 
-func (f *File[T]) read() (*snapshot[T], error) {
+// read returns the cached content if the file has not changed, else it reads the file.
+// An error drops the cached content.
+func (f *File[T]) read() (_ *snapshot[T], err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s, err := f.readLocked()
-	if err != nil {
-		f.forget()
-		return nil, err
-	}
-	return s, nil
-}
-
-func (f *File[T]) readLocked() (*snapshot[T], error) {
+	defer func() {
+		if err != nil {
+			f.forget()
+		}
+	}()
 	dir, err := os.OpenRoot(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &snapshot[T]{}, nil
@@ -250,7 +248,15 @@ func openOwn(dir *os.Root, name string, flags int) (*os.File, fs.FileInfo, error
 	}
 	info, err := file.Stat()
 	if err == nil {
-		err = checkFile(info)
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		switch {
+		case !info.Mode().IsRegular():
+			err = &BrokenError{"not a regular file", ""}
+		case !ok || stat.Nlink > 1:
+			err = &BrokenError{"it has a second name (a hard link)", "remove the other name"}
+		default:
+			err = checkOwner("it", info)
+		}
 	}
 	if err != nil {
 		_ = file.Close() // nothing was written
@@ -265,16 +271,6 @@ func checkDir(dir *os.Root) error {
 		return err
 	}
 	return checkOwner("its directory", info)
-}
-
-func checkFile(info fs.FileInfo) error {
-	if !info.Mode().IsRegular() {
-		return &BrokenError{"not a regular file", ""}
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Nlink > 1 {
-		return &BrokenError{"it has a second name (a hard link)", "remove the other name"}
-	}
-	return checkOwner("it", info)
 }
 
 // checkOwner returns an error if anybody but the caller and root may write.
@@ -369,7 +365,11 @@ func (f *File[T]) write(data []byte, mode fs.FileMode) error {
 		_ = dir.Remove(next) // the first error says more
 		return err
 	}
-	return syncDir(dir)
+	d, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close()) // syncs the rename
 }
 
 func writeNew(dir *os.Root, name string, data []byte, mode fs.FileMode) error {
@@ -385,13 +385,4 @@ func writeNew(dir *os.Root, name string, data []byte, mode fs.FileMode) error {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
-}
-
-// syncDir syncs the rename.
-func syncDir(dir *os.Root) error {
-	d, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

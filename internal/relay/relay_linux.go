@@ -1,4 +1,4 @@
-// Package relay joins connections, of which one is a Unix socket.
+// Package relay copies bytes both ways between two connections.
 package relay
 
 import (
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// hangupInterval is how often a half-closed connection is looked at.
+	// hangupInterval is how often a half-closed connection is polled.
 	hangupInterval = 50 * time.Millisecond
-	// bufferSize is that of one direction, in bytes.
+	// bufferSize is the size of the buffer of one direction, in bytes.
 	bufferSize = 64 << 10
 )
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // AwaitHangup waits until a peer that has finished sending has closed its
-// other half as well, or until stopped. It reports whether the peer is gone.
-// A connection without a descriptor cannot tell: its peer is taken to be gone.
+// other half as well, or until stopped is closed. It reports whether the peer is gone.
+// For a connection without a descriptor it returns true at once.
 func AwaitHangup(conn net.Conn, stopped <-chan struct{}) bool {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
@@ -51,52 +51,47 @@ func AwaitHangup(conn net.Conn, stopped <-chan struct{}) bool {
 	}
 }
 
-// Join carries bytes both ways between a client and what serves it, until
+// Join copies bytes both ways between a client and its server until
 // either has closed its connection, and closes both.
 //
-// What serves it cannot be told of a half-close: a client that has only
-// finished sending still gets its answer, and its request line is ended for it.
+// The server's connection cannot pass on a half-close. So a client that has only
+// finished sending still gets its answer, and Join ends its request line if it has not.
 func Join(client, server net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = carry(client, server)
+		_ = copyBytes(client, server)
 		_ = client.Close()
 	}()
 	line := &firstLine{Writer: server}
-	if carry(line, client) == nil {
-		line.end()
+	if copyBytes(line, client) == nil {
+		if line.begun && !line.ended {
+			_, _ = server.Write([]byte{'\n'})
+		}
 		AwaitHangup(client, done)
 	}
 	_ = server.Close()
 	<-done
 }
 
-// carry copies until from ends, which is no error.
-func carry(to io.Writer, from io.Reader) error {
+// copyBytes copies until from ends.
+func copyBytes(to io.Writer, from io.Reader) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
-	// Without the connection's own ways, which have buffers of their own.
+	// The structs hide ReadFrom and WriteTo, which would allocate buffers of their own.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:])
 	return err
 }
 
-// firstLine notes whether the first line has ended.
+// firstLine records whether the first line has begun and ended.
 type firstLine struct {
 	io.Writer
 	begun, ended bool
 }
 
-// Write hands on p.
+// Write writes p to the connection.
 func (f *firstLine) Write(p []byte) (int, error) {
 	f.begun = true
 	f.ended = f.ended || bytes.IndexByte(p, '\n') >= 0
 	return f.Writer.Write(p)
-}
-
-// end ends a line that was ended by the end of what was sent.
-func (f *firstLine) end() {
-	if f.begun && !f.ended {
-		_, _ = f.Writer.Write([]byte{'\n'})
-	}
 }

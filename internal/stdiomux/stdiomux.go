@@ -1,8 +1,8 @@
-// Package stdiomux carries many connections over one pair of pipes: the side
-// that serves listens with [Listen] on its standard input and output, the side
-// that started it dials with [Dial]. It is yamux, with bounds and without a log.
+// Package stdiomux multiplexes many connections over one pair of pipes: the server
+// listens with [Listen] on its standard input and output, the process
+// that started it dials with [Dial]. It uses yamux, with bounds and without a log.
 //
-// Either pipe's end is the end of all connections.
+// When either pipe ends, all connections end.
 package stdiomux
 
 import (
@@ -17,7 +17,7 @@ import (
 const (
 	// backlog is how many connections may wait to be accepted.
 	backlog = 128
-	// writeTimeout is how long the other side may take nothing before all
+	// writeTimeout is how long the other side may read nothing before all
 	// connections end.
 	writeTimeout = 30 * time.Second
 	// closeTimeout is how long a connection that this side has closed waits
@@ -35,12 +35,12 @@ func config() *yamux.Config {
 	return c
 }
 
-// Broken is what a side may write to a pipe that the other side takes for whole:
-// it ends the other side's connections.
+// Broken is a message that ends all connections of the other side. A side writes it to
+// a pipe that it cannot use any more, while the other side still can.
 var Broken = []byte{0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1} // a yamux header: going away, for an error of the protocol
 
-// Listener takes connections in. It ends with the pipes; closed, it takes no
-// more, and those that are open go on.
+// Listener accepts connections until the pipes end. After Close it accepts no more, and
+// connections that are open go on.
 type Listener struct {
 	session *yamux.Session
 	ctx     context.Context
@@ -66,23 +66,23 @@ func (l *Listener) Accept() (net.Conn, error) {
 	case l.ctx.Err() != nil:
 		return nil, net.ErrClosed
 	default:
-		return nil, io.EOF // whatever broke them, the pipes are of no use any more
+		return nil, io.EOF // after any error the pipes cannot be used any more
 	}
 }
 
-// Close lets no more connections in.
+// Close makes Accept fail.
 func (l *Listener) Close() error {
 	l.cancel()
 	return l.session.GoAway()
 }
 
-// Addr is that of the pipes.
+// Addr returns the address of the pipes.
 func (l *Listener) Addr() net.Addr { return l.session.Addr() }
 
 // Dialer opens connections over a pair of pipes. It is safe for concurrent use.
 type Dialer struct{ session *yamux.Session }
 
-// Dial makes a Dialer of the other ends of the pipes that Listen has.
+// Dial returns a Dialer on the other ends of the pipes that Listen uses.
 func Dial(in io.ReadCloser, out io.WriteCloser) (*Dialer, error) {
 	s, err := yamux.Client(pair{in, out}, config())
 	if err != nil {
@@ -91,7 +91,8 @@ func Dial(in io.ReadCloser, out io.WriteCloser) (*Dialer, error) {
 	return &Dialer{s}, nil
 }
 
-// Done is closed when either pipe has ended, or the Dialer is closed.
+// Done returns a channel that is closed when either pipe has ended, or the Dialer is
+// closed.
 func (d *Dialer) Done() <-chan struct{} { return d.session.CloseChan() }
 
 // DialContext opens a connection.
@@ -109,7 +110,7 @@ func (d *Dialer) DialContext(ctx context.Context) (net.Conn, error) {
 // Close ends all connections, and closes the pipes.
 func (d *Dialer) Close() error { return d.session.Close() }
 
-// conn is a connection whose Close ends its reads and writes as well. Those of
+// conn is a connection whose Close also ends its reads and writes. Those of
 // a bare stream would wait for the other side.
 type conn struct{ *yamux.Stream }
 
@@ -119,7 +120,7 @@ func (c conn) Close() error {
 	return c.Stream.Close()
 }
 
-// pair is one stream of two pipes.
+// pair makes one stream of two pipes.
 type pair struct {
 	io.ReadCloser
 	out io.WriteCloser
@@ -128,7 +129,7 @@ type pair struct {
 // Write writes to the outgoing pipe.
 func (p pair) Write(b []byte) (int, error) { return p.out.Write(b) }
 
-// Close closes both. The outgoing first: that tells the other side, even
+// Close closes both, the outgoing pipe first: the other side notices that even
 // while a read of the incoming one cannot be interrupted.
 func (p pair) Close() error {
 	err := p.out.Close()

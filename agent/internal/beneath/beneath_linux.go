@@ -1,14 +1,14 @@
-// Package beneath reaches files through directory handles, one component at a
+// Package beneath opens files through directory handles, one name at a
 // time, and never through a link: whatever other processes do to the tree
-// meanwhile, nothing outside of the root is touched.
+// meanwhile, nothing outside of the root is reached.
 //
 // A path is a list of names, none of which is empty, "." or ".."; [Clean]
 // makes one of a text. A walk opens each name relative to the handle of the
-// one before with O_NOFOLLOW (openat(2)), so that there is no moment between
-// a check and a use, and no kernel newer than 2.6.39 is needed.
+// one before with O_NOFOLLOW (openat(2)), so that there is no time between
+// a check and a use. It needs no kernel newer than 2.6.39.
 //
-// A directory that is moved away while it is open stays open: what is done in
-// it is then done where it is now. That is somewhere the mover could write.
+// A directory that is moved while it is open stays open: operations in
+// it then happen at its new place. That is a place where the mover can write.
 package beneath
 
 import (
@@ -23,14 +23,14 @@ import (
 // Dir is an open directory. It is a plain descriptor, and must be closed.
 type Dir struct{ fd int }
 
-// LinkError is a walk that met a symbolic link, or something else that is no
-// directory, where only a directory will do.
+// LinkError reports that a walk met a symbolic link, or another file that is not a
+// directory.
 type LinkError struct {
 	Index int  // of the name in the path that was walked
 	Link  bool // it is a symbolic link
 }
 
-// Error says what was met.
+// Error returns what the walk met.
 func (e *LinkError) Error() string {
 	if e.Link {
 		return "a parent is a symbolic link"
@@ -38,7 +38,7 @@ func (e *LinkError) Error() string {
 	return "a parent is not a directory"
 }
 
-// Unwrap gives ENOTDIR, or ELOOP for a link, as the kernel would.
+// Unwrap returns ENOTDIR, or ELOOP for a link, as the kernel would.
 func (e *LinkError) Unwrap() error {
 	if e.Link {
 		return unix.ELOOP
@@ -58,31 +58,31 @@ func Open(path string) (Dir, error) {
 // FromFD takes over a descriptor of a directory.
 func FromFD(fd int) Dir { return Dir{fd} }
 
-// None is no directory: whatever is done with it fails with EBADF.
+// None is not a directory: every operation on it fails with EBADF.
 var None = Dir{-1}
 
-// Valid says whether d is a directory, and not None.
+// Valid reports whether d is a directory, and not None.
 func (d Dir) Valid() bool { return d.fd >= 0 }
 
-// FD is the descriptor, for system calls that have no method here.
+// FD returns the descriptor, for system calls that have no method here.
 func (d Dir) FD() int { return d.fd }
 
 // Close closes the handle.
 func (d Dir) Close() error { return unix.Close(d.fd) }
 
-// Dup gives a handle of its own on the same directory.
+// Dup returns another handle of the same directory.
 func (d Dir) Dup() (Dir, error) {
 	fd, err := unix.FcntlInt(uintptr(d.fd), unix.F_DUPFD_CLOEXEC, 0)
 	return Dir{fd}, os.NewSyscallError("fcntl", err)
 }
 
-// Walk opens the directory at path, whose every name must be one. Without
-// names it is a handle on d itself.
+// Walk opens the directory at path. Every name in it must be a directory. Without
+// names it returns another handle of d itself.
 func (d Dir) Walk(path []string) (Dir, error) { return d.walk(path, nil) }
 
-// MakeAll is Walk, but makes what is missing with mode, less the umask. It
-// calls made, where not nil, with the handle of the parent and the name of
-// each directory that it made.
+// MakeAll is like Walk, but makes missing directories with mode, less the umask. If
+// made is not nil, MakeAll calls it for each directory that it has made, with the
+// handle of the parent and the index of the name.
 func (d Dir) MakeAll(path []string, mode uint32, made func(parent Dir, depth int)) (Dir, error) {
 	return d.walk(path, func(parent Dir, depth int) error {
 		err := unix.Mkdirat(parent.fd, path[depth], mode)
@@ -90,13 +90,13 @@ func (d Dir) MakeAll(path []string, mode uint32, made func(parent Dir, depth int
 			made(parent, depth)
 		}
 		if errors.Is(err, unix.EEXIST) {
-			return nil // somebody else was faster
+			return nil // another process was faster
 		}
 		return err
 	})
 }
 
-// walk opens name after name; missing, where not nil, may make one.
+// walk opens name after name; missing, if not nil, may make one that does not exist.
 func (d Dir) walk(path []string, missing func(parent Dir, depth int) error) (Dir, error) {
 	at, err := d.Dup()
 	if err != nil {
@@ -129,8 +129,8 @@ func (d Dir) child(name string) (Dir, error) {
 	if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
 		return opened(fd, name, err)
 	}
-	// A handle on whatever is there says for sure what it is, which a second
-	// look at the name would not: it may be a directory again.
+	// A handle shows for certain what the file is. A second lookup of the name would
+	// not: it may be a directory by then.
 	if fd, err = openat(d.fd, name, handle); err != nil {
 		return opened(fd, name, err)
 	}
@@ -154,7 +154,7 @@ func opened(fd int, name string, err error) (Dir, error) {
 	return Dir{fd}, nil
 }
 
-// openat is openat(2), whatever signals come.
+// openat calls openat(2) again if a signal interrupts it.
 func openat(fd int, name string, flags int) (int, error) {
 	for {
 		child, err := unix.Openat(fd, name, flags, 0)
@@ -164,7 +164,7 @@ func openat(fd int, name string, flags int) (int, error) {
 	}
 }
 
-// Lstat looks at name without following it; at d itself where name is empty.
+// Lstat describes the file name without following a link, or d itself if name is empty.
 func (d Dir) Lstat(name string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
@@ -174,8 +174,8 @@ func (d Dir) Lstat(name string) (unix.Stat_t, error) {
 	return st, nil
 }
 
-// OpenFile opens name, which is not followed where it is a link (ELOOP) and
-// not waited for where it is a FIFO. The caller has to look at what it is.
+// OpenFile opens name. It does not follow a link (ELOOP), and does not block on a FIFO.
+// The caller must check the type of the file.
 func (d Dir) OpenFile(name string, flags int, mode uint32) (*os.File, error) {
 	for {
 		fd, err := unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, mode)
@@ -185,7 +185,7 @@ func (d Dir) OpenFile(name string, flags int, mode uint32) (*os.File, error) {
 		case err != nil:
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
-		_ = unix.SetNonblock(fd, false) // a regular file is no business of the poller
+		_ = unix.SetNonblock(fd, false) // the runtime's poller cannot wait for a regular file
 		return os.NewFile(uintptr(fd), name), nil
 	}
 }
@@ -199,7 +199,7 @@ func (d Dir) List() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "."), nil
 }
 
-// Readlink gives the target of a link, whole.
+// Readlink returns the whole target of a link.
 func (d Dir) Readlink(name string) (string, error) {
 	for size := 256; ; size *= 2 {
 		buf := make([]byte, size)

@@ -13,8 +13,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// CommandEnv returns what a request adds to the base environment, by the portable
-// names that the contract allows.
+// CommandEnv returns the variables that a request adds to the base environment. It
+// refuses names that are not portable, as the contract says.
 func CommandEnv(env map[string]string) (map[string]string, *wire.Error) {
 	clean := make(map[string]string, len(env))
 	for name, value := range env {
@@ -30,7 +30,7 @@ func CommandEnv(env map[string]string) (map[string]string, *wire.Error) {
 	return clean, CheckEnv(clean)
 }
 
-// CheckEnv refuses what no program can be given.
+// CheckEnv refuses an environment that no program can be started with.
 func CheckEnv(env map[string]string) *wire.Error {
 	for name, value := range env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.IndexByte(value, 0) >= 0 {
@@ -44,7 +44,7 @@ func envError(text string) *wire.Error {
 	return &wire.Error{Code: wire.CodeBadRequest, Object: "env", Message: text}
 }
 
-// maxEnvName is the length of a name in a request's environment.
+// maxEnvName bounds a name in a request's environment, in bytes.
 const maxEnvName = 64
 
 // portableName reports whether a name is [A-Za-z_][A-Za-z0-9_]{0,63}.
@@ -58,8 +58,9 @@ func portableName(name string) bool {
 	return len(name) <= maxEnvName
 }
 
-// ShellArgv runs shell text with an environment by a login shell, as the contract has
-// it. Where PATH is our own the files of such shells do not take it away.
+// ShellArgv returns the arguments of a login shell that runs a text, as the contract
+// says. If PATH is the agent's own, the text sets it again, since the files of login
+// shells replace it.
 func (box *Sandbox) ShellArgv(text string, env []string) []string {
 	i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	if box.OwnPath && i >= 0 {
@@ -68,8 +69,8 @@ func (box *Sandbox) ShellArgv(text string, env []string) []string {
 	return []string{"/bin/sh", "-lc", text}
 }
 
-// BaseEnv returns the base environment of a command in dir, with what its request
-// lays over it.
+// BaseEnv returns the base environment of a command in dir, with the variables that
+// its request adds.
 func (box *Sandbox) BaseEnv(dir string, own map[string]string) map[string]string {
 	env := maps.Clone(box.Env)
 	env["PWD"] = dir
@@ -77,8 +78,7 @@ func (box *Sandbox) BaseEnv(dir string, own map[string]string) map[string]string
 	return env
 }
 
-// SearchPath returns where programs are looked for: the system's default where the
-// environment has no PATH at all.
+// SearchPath returns PATH of an environment, or the system's default if it has none.
 func SearchPath(env map[string]string) string {
 	if p, ok := env["PATH"]; ok {
 		return p
@@ -118,8 +118,8 @@ func LookPath(name, pathVar, dir string) (string, *wire.Error) {
 // softOpenFiles is the usual soft limit; programs that need more raise it themselves.
 const softOpenFiles = 1024
 
-// Rlimits returns a command's limits: the stricter of what the plan says for all
-// of them and what the request says for this one.
+// Rlimits returns a command's limits: the stricter of those in the plan, for all
+// commands, and those in the request, for this one.
 func (box *Sandbox) Rlimits(l *wire.Limits) []clone.Rlimit {
 	var open unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &open)
@@ -135,7 +135,7 @@ func (box *Sandbox) Rlimits(l *wire.Limits) []clone.Rlimit {
 		value = min(value, now.Max) // a limit that is lower already stays
 		hard := value
 		if resource == unix.RLIMIT_CPU && value < now.Max {
-			hard++ // SIGXCPU at the soft limit tells a command why, SIGKILL ends it a second later
+			hard++ // SIGXCPU at the soft limit tells the command the reason, SIGKILL ends it a second later
 		}
 		limits = append(limits, clone.Rlimit{Resource: resource, Limit: unix.Rlimit{Cur: value, Max: hard}})
 	}
@@ -165,8 +165,8 @@ func strictest(values ...uint64) (least uint64) {
 	return least
 }
 
-// WorkingDirectory opens the cwd of a shell: what begins there begins in what
-// was found, whatever takes its place meanwhile.
+// WorkingDirectory opens the cwd of a shell, so that the shell starts in the directory
+// that was found, even if another takes its place meanwhile.
 func (box *Sandbox) WorkingDirectory(text string) (Path, beneath.Dir, error) {
 	p, werr := ParsePath(text)
 	if werr != nil {
@@ -179,7 +179,7 @@ func (box *Sandbox) WorkingDirectory(text string) (Path, beneath.Dir, error) {
 	return p, dir, nil
 }
 
-// AsList returns an environment as a program gets it.
+// AsList returns an environment as sorted texts NAME=VALUE.
 func AsList(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for k, v := range env {

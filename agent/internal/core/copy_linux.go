@@ -14,13 +14,13 @@ import (
 // Buffers holds buffers of 256 KiB that copies share.
 var Buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
 
-// Drain copies src to its end or, once its deadline has passed, to where it
-// is empty: dst may be slow, and what was printed in time is not lost for that.
+// Drain copies src to its end or, once its deadline has passed, until it
+// is empty: even if dst is slow, nothing is lost that was printed in time.
 //
-// The end of a terminal is EIO, and the kernel may say that once too early: it
-// looks for data, finds none, and then that the other side has been closed,
-// between which a command can print and end (n_tty_read, drivers/tty/n_tty.c).
-// A second EIO comes after a look at what was there when the first was given.
+// The end of a terminal is EIO, and the kernel may return that once too early: it
+// looks for data, finds none, and then finds the other side closed. Between the two
+// a command can print and end (n_tty_read, drivers/tty/n_tty.c). Only a second EIO
+// means that no data was there when the first was returned.
 func Drain(dst io.Writer, src *os.File) {
 	buf := Buffers.Get().(*[]byte)
 	defer Buffers.Put(buf)
@@ -41,8 +41,8 @@ func Drain(dst io.Writer, src *os.File) {
 	}
 }
 
-// drainRest copies what src holds and waits for no more. Whoever writes on
-// meanwhile is heard to the length of a full pipe.
+// drainRest copies what src holds and does not wait for more. If a process goes on
+// writing, it copies no more than a full pipe.
 func drainRest(dst io.Writer, src *os.File, buf []byte) {
 	raw, err := src.SyscallConn()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// StartError types a failed clone by what the caller can do about it.
+// StartError returns the error of a failed clone, as it crosses the wire, with a hint
+// for the caller.
 func StartError(name, dir string, err error) *wire.Error {
 	e := &wire.Error{Code: wire.CodeStart, Object: name, Message: "cannot run " + name + ": " + err.Error()}
 	var failed *clone.Error
@@ -63,7 +64,7 @@ func BadField(name, text string) error {
 	return &wire.Error{Code: wire.CodeBadRequest, Object: name, Message: text}
 }
 
-// CauseOf returns the errno of an error where it has one, without the operation
+// CauseOf returns the errno of an error if it has one, without the operation
 // and the path, which the caller names anyway.
 func CauseOf(err error) error {
 	var errno syscall.Errno

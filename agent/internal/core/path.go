@@ -15,8 +15,8 @@ const MaxFileName = 255
 
 // Path is a path below the workspace.
 type Path struct {
-	Text  string   // normalized and absolute, as answers give it
-	Names []string // below the workspace; none is the workspace itself
+	Text  string   // normalized and absolute, as in answers
+	Names []string // below the workspace; empty for the workspace itself
 }
 
 // Base returns the last name, "" for the workspace itself.
@@ -73,9 +73,9 @@ func ParsePath(text string) (Path, *wire.Error) {
 	return Path{Text: PathText(names), Names: names}, nil
 }
 
-// PathText returns a path as answers give it. White space at its end would be dropped
-// on the way back, and the path lead to another file: it is kept from that by
-// a name that stands for nothing.
+// PathText returns a path as in answers. White space at its end would be stripped when a
+// client sends the path back, and it would name another file: "/." at the end prevents
+// that.
 func PathText(names []string) string {
 	text := strings.Join(append([]string{"/workspace"}, names...), "/")
 	if strings.TrimSpace(text) != text {

@@ -15,7 +15,7 @@ import (
 )
 
 // SignalJob sends a signal to the process group in the foreground of a command's
-// terminal, or to the command's own group where there is no terminal.
+// terminal, or to the command's own group if it has no terminal.
 func (box *Sandbox) SignalJob(p *spawn.Process, sig unix.Signal) error {
 	group := p.PID
 	if p.Terminal != nil {
@@ -35,28 +35,27 @@ func SignalNumber(name string) unix.Signal {
 	return unix.SignalNum(name)
 }
 
-// registry holds what runs: execs, shells and services, by an id that is
-// given once.
+// registry holds what runs: execs, shells, sessions and services, by an id that is
+// used once.
 type registry struct {
 	mu      sync.Mutex
 	last    uint64
 	entries map[string]*entry
 }
 
-// entry is one running exec, shell or service.
+// entry is one running exec, shell, session or service.
 type entry struct {
 	ID, Kind, Name string
 	order          uint64
 	process        *spawn.Process
 
-	// inUse is held by those who deal with the tree, so that its mark is not
-	// closed meanwhile.
+	// inUse is held while the tree is used, so that its mark is not closed meanwhile.
 	inUse sync.RWMutex
 	gone  bool
 }
 
-// Add registers what has just been started: an "exec", a "shell" or a
-// "service". Whoever adds must remove, before the process's mark is closed.
+// Add registers an "exec", a "shell", a "session" or a "service" that has just been
+// started. The caller must remove it before the process's mark is closed.
 func (r *registry) Add(kind, name string, p *spawn.Process) (id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,14 +65,14 @@ func (r *registry) Add(kind, name string, p *spawn.Process) (id string) {
 	r.last++
 	prefix := kind[:1]
 	if kind != "exec" {
-		prefix = kind[:2] // shell and service begin alike
+		prefix = kind[:2] // the other kinds begin with the same letter
 	}
 	id = prefix + strconv.FormatUint(r.last, 10)
 	r.entries[id] = &entry{ID: id, Kind: kind, Name: ShortName(name), order: r.last, process: p}
 	return id
 }
 
-// Remove takes an entry out, and returns once nobody deals with its tree.
+// Remove removes an entry, and returns once nobody uses its tree.
 func (r *registry) Remove(id string) {
 	r.mu.Lock()
 	e := r.entries[id]
@@ -99,8 +98,8 @@ func (r *registry) All() []*entry {
 	return list
 }
 
-// With calls do while the tree of an entry is certainly there to be dealt
-// with, and reports whether it was.
+// With calls do unless the entry was removed, and keeps its mark open meanwhile. It
+// reports whether it called do.
 func (e *entry) With(do func(*spawn.Process)) bool {
 	e.inUse.RLock()
 	defer e.inUse.RUnlock()
@@ -110,7 +109,7 @@ func (e *entry) With(do func(*spawn.Process)) bool {
 	return !e.gone
 }
 
-// withID is with for an id.
+// withID calls With for the entry of an id.
 func (r *registry) withID(id string, do func(*spawn.Process)) error {
 	if id = strings.TrimSpace(id); id == "" {
 		return &wire.Error{Code: wire.CodeBadRequest, Object: "id", Message: "id is required"}
@@ -128,7 +127,7 @@ func noSuch(id string) error {
 	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "no exec, shell or service has the id " + id}
 }
 
-// SignalByID sends a signal to what the registry knows by an id.
+// SignalByID sends a signal to the job of the exec, shell or service with an id.
 func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error) {
 	sig := SignalNumber(strings.ToUpper(strings.TrimSpace(q.Signal)))
 	if sig == 0 {
@@ -141,7 +140,7 @@ func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 	var errno unix.Errno
 	switch {
 	case errors.Is(failed, unix.ESRCH):
-		return nil, noSuch(q.ID) // it has ended, and its end is being told
+		return nil, noSuch(q.ID) // it has ended, and is about to be removed
 	case errors.As(failed, &errno):
 		return nil, &wire.Error{Code: wire.CodeFailed, Object: q.ID, Errno: int(errno), Message: "cannot signal " + q.ID + ": " + errno.Error()}
 	case failed != nil:
@@ -150,7 +149,7 @@ func (box *Sandbox) SignalByID(q *wire.SignalRequest) (*wire.SignalResult, error
 	return &wire.SignalResult{ID: q.ID, Signal: unix.SignalName(sig)}, nil
 }
 
-// KillByID kills the whole tree of what the registry knows by an id.
+// KillByID kills the whole tree of the exec, shell or service with an id.
 func (box *Sandbox) KillByID(q *wire.KillRequest) (*wire.KillResult, error) {
 	res := &wire.KillResult{ID: q.ID}
 	err := box.Running.withID(q.ID, func(p *spawn.Process) { res.Killed, res.DeathProved = box.Trees.Kill(p.Mark) })

@@ -1,6 +1,6 @@
-// Package core holds what the agent's verbs share: the Sandbox that commands run
-// in, how a request's environment, directory and limits become a command, what is
-// hidden in output, the registry of what runs, paths, and typed errors.
+// Package core holds what the agent's actions share: the Sandbox that commands run
+// in, how a request's environment, directory and limits become a command, the
+// redaction of output, the registry of what runs, paths, and typed errors.
 package core
 
 import (
@@ -15,38 +15,38 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// OutputGrace is how long a command's output is awaited after its exit,
+// OutputGrace is how long the agent waits for a command's output after its exit,
 // while a process that it left behind still holds the pipe.
 const OutputGrace = 100 * time.Millisecond
 
-// Sandbox is what every verb that runs a command needs: how to start one, what
+// Sandbox has everything that an action needs to run a command: how to start one, what
 // it may use, and what runs already.
 type Sandbox struct {
 	Spawner *spawn.Spawner
 	Reaper  *spawn.Reaper
 	Trees   *spawn.Trees
 	Env     map[string]string
-	// OwnPath says that PATH was chosen for what is visible behind these walls, and
-	// is not what the files of login shells say.
+	// OwnPath says that PATH was chosen for the programs that are visible behind these
+	// walls, and must not be replaced by the files of login shells.
 	OwnPath bool
 	Limits  confine.Rlimits // of each process of every command
-	// AddressSpace is one more of them, in bytes.
+	// AddressSpace is another such limit, in bytes.
 	AddressSpace uint64
-	Workspace    string      // its path, as commands know it
-	WorkspaceDir beneath.Dir // the same, as the agent reaches it
+	Workspace    string      // its path, as commands see it
+	WorkspaceDir beneath.Dir // the agent's handle of it
 	Running      registry
 	Vault        Vault
 }
 
-// RealPath returns a path of the protocol as commands know it.
+// RealPath returns a path of the protocol as commands see it.
 func (box *Sandbox) RealPath(p Path) string {
 	return strings.Join(append([]string{strings.TrimRight(box.Workspace, "/")}, p.Names...), "/")
 }
 
-// UnixTime returns a time as the protocol tells it: seconds since 1970.
+// UnixTime returns a time as in the protocol: seconds since 1970.
 func UnixTime(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
-// Now returns the time as the protocol tells it.
+// Now returns the time as in the protocol.
 func Now() *float64 {
 	t := UnixTime(time.Now())
 	return &t
@@ -56,13 +56,13 @@ func Now() *float64 {
 type Bounds struct {
 	OOMKilled    bool
 	ForksRefused bool
-	Asked        wire.Limits // of the request for each process, 0 where it says nothing
+	Asked        wire.Limits // of the request, for each process; 0 means none
 	Ended        bool        // the agent has killed it
 }
 
-// Denials returns what the tree of a process was refused since the last call: by the
-// filter, and by limits. Refusals by mounts and Landlock are nowhere to be seen, so
-// the list is never complete.
+// Denials returns what the filter and limits have refused to the tree of a process
+// since the last call. The agent cannot see what mounts and Landlock refuse, so the
+// list is never complete.
 func (box *Sandbox) Denials(p *spawn.Process, b Bounds) []wire.Denial {
 	list := p.Denied.Take()
 	limit := func(rule, hint string, guess bool) {
@@ -80,12 +80,12 @@ func (box *Sandbox) Denials(p *spawn.Process, b Bounds) []wire.Denial {
 		return list
 	}
 	most := strictest(box.Limits.CPUSeconds, b.Asked.CPUSeconds)
-	switch p.Status.Signal() { // which commands send each other, too
+	switch p.Status.Signal() { // commands can send these signals to each other, too
 	case unix.SIGXCPU:
 		if most > 0 {
 			limit("cpu_time", moreTime, false)
 		}
-	case unix.SIGKILL: // programs that ignore SIGXCPU, as those of Go do, get it a second later
+	case unix.SIGKILL: // programs that ignore SIGXCPU, as Go programs do, get SIGKILL a second later
 		used := time.Duration(p.Usage.Utime.Nano() + p.Usage.Stime.Nano())
 		if most > 0 && uint64(used/time.Second) >= most && !b.OOMKilled && !b.Ended {
 			limit("cpu_time", moreTime, true)

@@ -18,8 +18,8 @@ import (
 // agent uses. It is opened when it is first needed.
 type StateDir func() (beneath.Dir, error)
 
-// Dir returns the directory, None where it cannot be had: shells and services go on
-// without.
+// Dir returns the directory, or None if it cannot be opened: shells and services also
+// work without it.
 func (d StateDir) Dir() beneath.Dir {
 	dir, err := d()
 	if err != nil {
@@ -41,8 +41,8 @@ func OpenOnce(path string) StateDir {
 // maxState bounds the file system of the agent's own state inside walls.
 const maxState = 256 << 20
 
-// HiddenState makes directories in a file system that nothing inside the
-// walls can name: commands have the agent's identity there.
+// HiddenState makes directories in a file system that is mounted nowhere inside the
+// walls: commands have the agent's identity there, and could open it by a path.
 func HiddenState(names ...string) []StateDir {
 	root := sync.OnceValues(func() (beneath.Dir, error) {
 		fd, err := confine.DetachedTmpfs(maxState)
@@ -64,7 +64,7 @@ func HiddenState(names ...string) []StateDir {
 	return dirs
 }
 
-// StateBelow makes directories in one of the host's that commands cannot reach.
+// StateBelow makes directories below one of the host's that commands cannot reach.
 func StateBelow(dir string, names ...string) []StateDir {
 	dirs := make([]StateDir, len(names))
 	for i, name := range names {
@@ -73,8 +73,8 @@ func StateBelow(dir string, names ...string) []StateDir {
 	return dirs
 }
 
-// StateName reports whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}: the
-// beginning of a file's name, and nothing else.
+// StateName reports whether a name is [A-Za-z0-9][A-Za-z0-9._-]{0,63}, and so can be
+// part of a file's name.
 func StateName(name string) bool {
 	for i, c := range []byte(name) {
 		plain := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
@@ -88,7 +88,7 @@ func StateName(name string) bool {
 // StatePrefix begins the name of a file that is being written.
 const StatePrefix = ".new-"
 
-// SaveState replaces a small file, whole or not at all.
+// SaveState replaces a small file atomically.
 func SaveState(at StateDir, name string, text []byte) error {
 	dir, err := at()
 	if err != nil {
@@ -113,7 +113,7 @@ func SaveState(at StateDir, name string, text []byte) error {
 }
 
 // OpenWorkspace opens the workspace, and makes it if it is missing. Any user may
-// own it, since what is in it belongs to the clients.
+// own it, since its content belongs to the clients.
 func OpenWorkspace(path string) (beneath.Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return beneath.Dir{}, fmt.Errorf("cannot make the workspace: %w", err)
@@ -163,7 +163,7 @@ func rootError(path string, err error) error {
 const rootHint = "name another directory: --workspace, --shell-root, --service-root and --secret-root; " +
 	"without these an ordinary user's agent keeps its state below $XDG_RUNTIME_DIR where that is set"
 
-// HiddenName returns a name that nobody else uses, for what is being made.
+// HiddenName returns a unique name for a file that is being made.
 func HiddenName(prefix string) string { return prefix + rand.Text() }
 
 // NamesAtOnce is how many names of a directory are read at a time.

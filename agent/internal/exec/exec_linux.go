@@ -2,11 +2,16 @@
 package exec
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"io"
+	"math"
+	"net"
 	"os"
+	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +19,91 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/internal/redact"
 	"github.com/paddock-dev/paddock/wire"
 )
+
+const (
+	// defaultTimeout is that of a command text that is not streamed.
+	defaultTimeout = 30 * time.Second
+	// defaultOutput bounds a captured stream if the request does not, in bytes.
+	defaultOutput = 1 << 20
+	// MaxOutput is the most that a request can ask for, in bytes.
+	MaxOutput = 8 << 20
+)
+
+// Run runs a command and returns its captured output.
+func Run(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
+	input := []byte(r.Stdin)
+	if r.Encoding == "base64" {
+		var err error
+		if input, err = base64.StdEncoding.DecodeString(r.Stdin); err != nil {
+			return nil, wire.Errorf(wire.CodeBadRequest, "cannot run the command: stdin is not base64: %v", err)
+		}
+	}
+	limit := int(r.MaxOutputBytes)
+	if limit == 0 {
+		limit = defaultOutput
+	}
+	x, werr := startRun(box, r, len(input) > 0, nil)
+	if werr != nil {
+		return nil, werr
+	}
+	if in := x.stdio.Stdin; in != nil {
+		go func() {
+			_, _ = in.Write(input) // a command may end without reading it
+			_ = in.Close()
+		}()
+	}
+	stdout, stderr := &capture{limit: limit}, &capture{limit: limit}
+	go x.pump(stdout, stderr)
+	res := x.finish(ctx)
+	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated()
+	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated()
+	note := ""
+	if res.TimedOut {
+		note = "command timed out after " + strconv.FormatFloat(Timeout(r).Seconds(), 'f', -1, 64) + "s"
+	}
+	if res.Blocked != "" { // what was printed before the match is not returned either
+		stdout, stderr = &capture{limit: limit}, &capture{limit: limit}
+		_, _ = io.WriteString(stdout, redact.BlockedText(res.Blocked))
+	}
+	res.Stdout, res.Stderr = stdout.text(r.Encoding, ""), stderr.text(r.Encoding, note)
+	return res, nil
+}
+
+// Stream runs a command whose streams are frames on conn, except for the outputs that
+// the client has passed. It returns when the command has ended and the client has its
+// result, or is gone.
+func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
+	x, werr := startRun(box, r, true, outputs)
+	if werr != nil {
+		return werr
+	}
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
+	out := wire.NewFrameWriter(conn)
+	s := &stream{run: x, out: out}
+	s.stdin = newStdin(x.stdio, s.send)
+	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.id, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
+		gone()
+	}
+	go s.stdin.run()
+	go func() {
+		defer gone() // a client that vanishes ends its command
+		s.receive(wire.NewFrameReader(in, wire.MaxFrame))
+	}()
+	stdout := &frameSink{out: out, stream: wire.StreamStdout, limit: r.MaxOutputBytes}
+	stderr := &frameSink{out: out, stream: wire.StreamStderr, limit: r.MaxOutputBytes}
+	go x.pump(stdout, stderr)
+	res := x.finish(ctx)
+	s.stdin.close()
+	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated
+	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated
+	_ = s.send(wire.Control{Type: "exit", Result: res})
+	return nil
+}
 
 // run is one exec from its clone to its result, shared by captured and
 // streamed execs.
@@ -27,18 +114,18 @@ type run struct {
 	process  *spawn.Process
 	stdio    *spawn.Stdio
 	peak     *spawn.PeakSampler
-	used     cgroup.Stats // by the whole tree, where its group counts
+	used     cgroup.Stats // by the whole tree, empty without a control group
 	redactor *core.Redactor
-	sinks    []*os.File    // of the client, for outputs that must pass the agent
+	sinks    []*os.File    // of the client, for outputs that must pass through the agent
 	drained  chan struct{} // closed when both outputs have ended
-	// abandoned is closed when the client has gone or the time is up: then a
-	// sink is not waited for.
+	// abandoned is closed when the client has gone or the time is up: a sink is not
+	// waited for any more.
 	abandoned chan struct{}
 }
 
-// startRun starts a command. No process is left where it fails. The command
-// gets the outputs that it is given, which are then closed, unless there are
-// secrets to hide: then what it prints reaches them through the agent.
+// startRun starts a command. If it fails, no process is left. The command
+// gets the given outputs, which are then closed. If there are secrets to hide, its
+// output goes through the agent instead, which writes to them.
 func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []*os.File) (*run, *wire.Error) {
 	if err := checkExec(r); err != nil {
 		return nil, err
@@ -77,8 +164,85 @@ func startRun(box *core.Sandbox, r *wire.ExecRequest, withStdin bool, outputs []
 		peak: box.Trees.SamplePeak(p), redactor: hidden, sinks: sinks, drained: make(chan struct{}), abandoned: make(chan struct{})}, nil
 }
 
-// finish waits for the command's end, by itself, by its timeout or by ctx,
-// ends its whole tree and says how it went. Output is complete when it returns.
+// checkExec refuses invalid requests.
+func checkExec(r *wire.ExecRequest) *wire.Error {
+	bad := func(object, reason string) *wire.Error {
+		return &wire.Error{Code: wire.CodeBadRequest, Object: object, Message: "cannot run the command: " + reason}
+	}
+	switch {
+	case r.Command != "" && len(r.Argv) > 0:
+		return bad("argv", "both command and argv are given")
+	case len(r.Argv) > 0 && r.Argv[0] == "":
+		return bad("argv", "its name is empty")
+	case r.TimeoutSeconds != nil && !(*r.TimeoutSeconds >= 0 && *r.TimeoutSeconds <= math.MaxInt32):
+		return bad("timeout_seconds", "timeout_seconds must be from 0 to 2147483647")
+	case r.MaxOutputBytes < 0:
+		return bad("max_output_bytes", "max_output_bytes must not be negative")
+	case !r.Stream && r.MaxOutputBytes > MaxOutput:
+		return bad("max_output_bytes", "max_output_bytes must be at most 8388608 for captured output")
+	case r.TTY != nil && !r.Stream:
+		return bad("tty", "a terminal needs stream")
+	case r.TTY != nil && r.Stdin != "", r.Stream && r.Stdin != "":
+		return bad("stdin", "standard input of a streamed command comes in frames")
+	case r.Encoding != "" && r.Encoding != "base64":
+		return bad("encoding", `encoding must be "base64" or absent`)
+	}
+	for _, s := range append([]string{r.Command, r.Cwd}, r.Argv...) {
+		if strings.IndexByte(s, 0) >= 0 {
+			return bad("argv", "a NUL byte cannot be part of an argument or a path")
+		}
+	}
+	return nil
+}
+
+// command returns what the spawner needs for a checked request, without the standard
+// streams.
+func command(box *core.Sandbox, r *wire.ExecRequest) (*clone.Command, *wire.Error) {
+	// A path below /workspace is one in the workspace, which may have another name.
+	dir := path.Clean("/" + r.Cwd)
+	if !path.IsAbs(r.Cwd) {
+		dir = path.Join(box.Workspace, r.Cwd)
+	} else if below, ok := strings.CutPrefix(dir+"/", "/workspace/"); ok {
+		dir = path.Join(box.Workspace, below)
+	}
+	env, err := environment(box, r, dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &clone.Command{Dir: dir, Umask: 0o022, Argv: r.Argv, TTY: r.TTY != nil, Rlimits: box.Rlimits(r.Limits), Env: core.AsList(env)}
+	if len(r.Argv) == 0 {
+		c.Argv = box.ShellArgv(r.Command, c.Env)
+	}
+	c.Path, err = core.LookPath(c.Argv[0], core.SearchPath(env), dir)
+	return c, err
+}
+
+// environment returns a command's whole environment.
+func environment(box *core.Sandbox, r *wire.ExecRequest, dir string) (map[string]string, *wire.Error) {
+	if r.ClearEnv {
+		return r.Env, core.CheckEnv(r.Env)
+	}
+	own, err := core.CommandEnv(r.Env)
+	if err != nil {
+		return nil, err
+	}
+	return box.BaseEnv(dir, own), nil
+}
+
+// Timeout returns how long a command may run, 0 for no limit. A positive time below a
+// nanosecond is rounded up, so that it does not become 0.
+func Timeout(r *wire.ExecRequest) time.Duration {
+	if r.TimeoutSeconds != nil {
+		return time.Duration(math.Ceil(*r.TimeoutSeconds * float64(time.Second)))
+	}
+	if r.Command != "" && !r.Stream {
+		return defaultTimeout
+	}
+	return 0
+}
+
+// finish waits until the command ends by itself, by its timeout or by ctx,
+// kills its whole tree and returns the result. Output is complete when it returns.
 func (x *run) finish(ctx context.Context) *wire.ExecResult {
 	res := &wire.ExecResult{ID: x.id, DeathProved: true, Encoding: x.request.Encoding}
 	var expired <-chan time.Time
@@ -105,23 +269,23 @@ func (x *run) finish(ctx context.Context) *wire.ExecResult {
 		x.killAll(res)
 	}
 	<-x.process.Done
-	x.leftovers(res)
+	x.endTree(res)
 	res.DurationMS = time.Since(x.process.Started).Milliseconds()
-	x.settle(res)
+	x.fillResult(res)
 	return res
 }
 
-// killAll ends the tree while its command still runs.
+// killAll kills the tree while its command still runs.
 func (x *run) killAll(res *wire.ExecResult) {
 	res.SurvivorsKilled, res.DeathProved = x.box.Trees.Kill(x.process.Mark)
 	res.Survivors = res.SurvivorsKilled
 }
 
-// leftovers deals with processes that outlive their command. Output gets a
-// short grace first, since the last process of a pipeline may still write.
-func (x *run) leftovers(res *wire.ExecResult) {
+// endTree kills the processes that outlive their command, unless they may live on. It
+// waits for output first, since the last process of a pipeline may still write.
+func (x *run) endTree(res *wire.ExecResult) {
 	switch {
-	case !res.TimedOut && x.linger():
+	case !res.TimedOut && x.awaitOutput():
 		res.DeathProved = true
 	case !res.TimedOut && x.request.Detach:
 		var proved bool
@@ -136,7 +300,7 @@ func (x *run) leftovers(res *wire.ExecResult) {
 	x.box.Running.Remove(x.id)
 	x.used = x.process.Mark.Stats()
 	x.process.Mark.Close()
-	// Whatever still holds a pipe now is outside of the tree or unkillable.
+	// A process that still holds a pipe now is outside of the tree or unkillable.
 	select {
 	case <-x.drained:
 	case <-time.After(core.OutputGrace):
@@ -151,11 +315,11 @@ func (x *run) leftovers(res *wire.ExecResult) {
 	x.stdio.CloseAll()
 }
 
-// linger waits until output has ended, but for OutputGrace at most. Where the
-// client gave pipes of its own, only the end of all who may write tells that:
-// linger reports whether it is proved. Those whom the client wants to live on
-// are not waited for.
-func (x *run) linger() (empty bool) {
+// awaitOutput waits until output has ended, for OutputGrace at most. If the client
+// passed pipes of its own, output has ended only when all processes that may write
+// have; awaitOutput reports whether that is proved. It does not wait for them if the
+// client wants them to live on.
+func (x *run) awaitOutput() (empty bool) {
 	grace := time.NewTimer(core.OutputGrace)
 	defer grace.Stop()
 	if len(x.request.Pass) > 0 && !x.request.Detach {
@@ -168,16 +332,11 @@ func (x *run) linger() (empty bool) {
 	return empty
 }
 
-// settle fills in how the command itself ended and what it used.
-func (x *run) settle(res *wire.ExecResult) {
+// fillResult fills in how the command itself ended and what it used.
+func (x *run) fillResult(res *wire.ExecResult) {
 	p := x.process
-	switch {
-	case res.TimedOut:
+	if res.ExitCode = spawn.ExitCode(p.Status); res.TimedOut {
 		res.ExitCode = 124
-	case p.Status.Signaled():
-		res.ExitCode = -int(p.Status.Signal())
-	default:
-		res.ExitCode = p.Status.ExitStatus()
 	}
 	if p.Status.Signaled() {
 		res.Signal = unix.SignalName(p.Status.Signal())
@@ -196,48 +355,8 @@ func (x *run) settle(res *wire.ExecResult) {
 	}
 }
 
-// Run runs a command and answers with its captured output.
-func Run(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.ExecResult, *wire.Error) {
-	input := []byte(r.Stdin)
-	if r.Encoding == "base64" {
-		var err error
-		if input, err = base64.StdEncoding.DecodeString(r.Stdin); err != nil {
-			return nil, wire.Errorf(wire.CodeBadRequest, "cannot run the command: stdin is not base64: %v", err)
-		}
-	}
-	limit := int(r.MaxOutputBytes)
-	if limit == 0 {
-		limit = defaultOutput
-	}
-	x, werr := startRun(box, r, len(input) > 0, nil)
-	if werr != nil {
-		return nil, werr
-	}
-	if in := x.stdio.Stdin; in != nil {
-		go func() {
-			_, _ = in.Write(input) // a command may end without reading it
-			_ = in.Close()
-		}()
-	}
-	stdout, stderr := &capture{limit: limit}, &capture{limit: limit}
-	go x.pump(stdout, stderr)
-	res := x.finish(ctx)
-	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated()
-	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated()
-	note := ""
-	if res.TimedOut {
-		note = "command timed out after " + strconv.FormatFloat(Timeout(r).Seconds(), 'f', -1, 64) + "s"
-	}
-	if res.Blocked != "" { // what was printed before the match is not told either
-		stdout, stderr = &capture{limit: limit}, &capture{limit: limit}
-		_, _ = io.WriteString(stdout, redact.BlockedText(res.Blocked))
-	}
-	res.Stdout, res.Stderr = stdout.text(r.Encoding, ""), stderr.text(r.Encoding, note)
-	return res, nil
-}
-
-// accountGroup fills in what a tree's group has counted. It counts the whole tree,
-// and so replaces what is known of the command's process alone.
+// accountGroup fills in what a tree's control group has counted. It counts the whole
+// tree, and so replaces the numbers of the command's process alone.
 func accountGroup(res *wire.ExecResult, s cgroup.Stats) {
 	if m := s.Memory; m != nil {
 		res.OOMKilled = m.OOMKills > 0

@@ -13,7 +13,7 @@ import (
 )
 
 // pump copies both outputs until they end. Write errors of a sink do not stop
-// it: a command must not block because nobody listens any more.
+// it: a command must not block because its reader has gone.
 func (x *run) pump(stdout, stderr io.Writer) {
 	sinks := []io.Writer{stdout, stderr}
 	var turn sync.Mutex
@@ -35,11 +35,10 @@ func (x *run) pump(stdout, stderr io.Writer) {
 	close(x.drained)
 }
 
-// sink is a pipe of the client's for an output that must pass the agent. Its
-// reader may never read, and whether a write waits is not the agent's to set:
-// the description is shared. So it waits for room, and writes no more than
-// fits; once the client is not to be waited for any more, what has no room is
-// dropped.
+// sink is a pipe of the client's for an output that must pass through the agent. Its
+// reader may never read, and the agent cannot make it non-blocking, because the open
+// file description is shared. So a sink waits for room, and writes no more than
+// fits. Once it is abandoned, it drops what does not fit.
 type sink struct {
 	pipe      *os.File
 	turn      *sync.Mutex // two sinks may be one pipe
@@ -49,11 +48,12 @@ type sink struct {
 const (
 	// sinkPart is how much fits into a pipe that has any room, in bytes.
 	sinkPart = 4096
-	// sinkLook is how often a sink without room is thought of again, in ms.
-	sinkLook = 50
+	// sinkWait is how long a sink waits for room before it checks again whether it is
+	// abandoned, in ms.
+	sinkWait = 50
 )
 
-var errAbandoned = errors.New("the client is not waited for any more")
+var errAbandoned = errors.New("the client has gone, or the time is up")
 
 // Write writes all of p, unless the pipe's reader is gone or abandoned.
 func (s *sink) Write(p []byte) (written int, err error) {
@@ -69,24 +69,25 @@ func (s *sink) Write(p []byte) (written int, err error) {
 		case <-s.abandoned:
 			return written, errAbandoned
 		default:
-			s.room(sinkLook)
+			s.awaitRoom(sinkWait)
 		}
 	}
 	return written, nil
 }
 
-// put writes a part where there is room, none where there is not.
+// put writes a part if there is room, else nothing.
 func (s *sink) put(part []byte) (int, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if !s.room(0) {
+	if !s.awaitRoom(0) {
 		return 0, nil
 	}
 	return s.pipe.Write(part)
 }
 
-// room waits for room, so many ms at the most. A pipe without a reader has it.
-func (s *sink) room(ms int) bool {
+// awaitRoom waits for room for at most ms milliseconds, and reports whether there is
+// any. A pipe without a reader has room: a write to it fails at once.
+func (s *sink) awaitRoom(ms int) bool {
 	fds := []unix.PollFd{{Fd: int32(s.pipe.Fd()), Events: unix.POLLOUT}}
 	n, _ := unix.Poll(fds, ms)
 	return n > 0

@@ -1,12 +1,8 @@
 package exec
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"io"
-	"net"
-	"os"
 	"strconv"
 	"sync"
 
@@ -15,52 +11,20 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Stream runs a command whose streams are frames on conn, but for the
-// outputs that the client has given. It returns
-// when the command has ended and its client has been told, or is gone.
-func Stream(ctx context.Context, box *core.Sandbox, conn net.Conn, in *bufio.Reader, r *wire.ExecRequest, outputs []*os.File) *wire.Error {
-	x, werr := startRun(box, r, true, outputs)
-	if werr != nil {
-		return werr
-	}
-	ctx, gone := context.WithCancel(ctx)
-	defer gone()
-	out := wire.NewFrameWriter(conn)
-	s := &stream{run: x, out: out}
-	s.input = newInput(x, s.tell)
-	if err := wire.WriteLine(conn, wire.ExecStarted{ID: x.id, Streaming: true, StdinWindow: wire.StdinWindow}); err != nil {
-		gone()
-	}
-	go s.input.run()
-	go func() {
-		defer gone() // a client that vanishes ends its command
-		s.receive(wire.NewFrameReader(in, wire.MaxFrame))
-	}()
-	stdout := &frameSink{out: out, stream: wire.StreamStdout, limit: r.MaxOutputBytes}
-	stderr := &frameSink{out: out, stream: wire.StreamStderr, limit: r.MaxOutputBytes}
-	go x.pump(stdout, stderr)
-	res := x.finish(ctx)
-	s.input.close()
-	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated
-	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated
-	_ = s.tell(wire.Control{Type: "exit", Result: res})
-	return nil
-}
-
 // stream is the client's side of a streamed exec.
 type stream struct {
 	run   *run
 	out   *wire.FrameWriter
-	input *input
+	stdin *stdin
 
 	mu    sync.Mutex
-	ended bool // the exit was told
+	ended bool // the exit was sent
 }
 
 var errEnded = errors.New("the command has ended")
 
-// tell sends a control. None follows the exit.
-func (s *stream) tell(c wire.Control) error {
+// send sends a control frame. None follows the exit.
+func (s *stream) send(c wire.Control) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -76,17 +40,17 @@ func (s *stream) receive(frames *wire.FrameReader) {
 	for {
 		kind, _, err := frames.Next()
 		if err != nil {
-			s.refuse(err)
+			s.sendError(err)
 			return
 		}
 		switch kind {
 		case wire.StreamStdin:
 			payload, err := frames.ReadPayload(nil)
 			if err == nil {
-				err = s.input.put(payload)
+				err = s.stdin.put(payload)
 			}
 			if err != nil {
-				s.refuse(err)
+				s.sendError(err)
 				return
 			}
 		case wire.StreamControl:
@@ -95,23 +59,24 @@ func (s *stream) receive(frames *wire.FrameReader) {
 			case err == nil:
 				s.control(c)
 			case c.Type == "":
-				s.refuse(err)
+				s.sendError(err)
 				return
 			default:
-				s.refuse(err) // what it asks for is impossible
+				s.sendError(err) // a control that is known, with invalid fields
 			}
 		default:
-			s.refuse(wire.Errorf(wire.CodeBadRequest, "cannot take a frame of %s from a client", kind))
+			s.sendError(wire.Errorf(wire.CodeBadRequest, "cannot take a frame of %s from a client", kind))
 			return
 		}
 	}
 }
 
+// control does what a control frame asks for.
 func (s *stream) control(c wire.Control) {
 	var err error
 	switch c.Type {
 	case "close_stdin":
-		s.input.end()
+		s.stdin.endInput()
 	case "signal":
 		if sig := core.SignalNumber(c.Signal); sig == 0 {
 			err = errors.New("unknown signal " + strconv.Quote(c.Signal))
@@ -126,20 +91,20 @@ func (s *stream) control(c wire.Control) {
 		err = wire.Errorf(wire.CodeBadRequest, "unknown control %q", c.Type)
 	}
 	if err != nil {
-		s.refuse(wire.Errorf(wire.CodeBadRequest, "cannot do %s: %v", c.Type, err))
+		s.sendError(wire.Errorf(wire.CodeBadRequest, "cannot do %s: %v", c.Type, err))
 	}
 }
 
-// refuse tells the client about a frame that nothing could be made of. An
-// error of the connection has nobody to be told to.
-func (s *stream) refuse(err error) {
+// sendError tells the client about an invalid frame. It drops errors of the connection,
+// since no client is left then.
+func (s *stream) sendError(err error) {
 	var werr *wire.Error
 	if errors.As(err, &werr) {
-		_ = s.tell(wire.Control{Type: "error", Error: werr})
+		_ = s.send(wire.Control{Type: "error", Error: werr})
 	}
 }
 
-// frameSink sends one output as frames, at most limit bytes of it where limit
+// frameSink sends one output as frames, at most limit bytes of it if limit
 // is not 0, and counts the rest.
 type frameSink struct {
 	out       *wire.FrameWriter
@@ -166,62 +131,64 @@ func (f *frameSink) Write(p []byte) (int, error) {
 // endOfTransmission is what a terminal takes as the end of its input (^D).
 const endOfTransmission = 0x04
 
-// input carries standard input from frames to the command. It holds at most
-// a window of bytes, so that a command that does not read never keeps the
-// client's controls from being heard.
-type input struct {
+// stdin carries standard input from frames to the command. Its queue holds at most
+// a window of bytes, so that a command that does not read never delays the
+// client's control frames.
+type stdin struct {
 	dst      io.WriteCloser
 	terminal bool
-	tell     func(wire.Control) error
+	send     func(wire.Control) error
 
 	mu     sync.Mutex
 	wake   *sync.Cond
 	queue  [][]byte
-	held   int
+	queued int  // bytes
 	ended  bool // the client has no more
 	closed bool // the command has ended
 }
 
-func newInput(x *run, tell func(wire.Control) error) *input {
-	i := &input{dst: x.stdio.Stdin, terminal: x.stdio.Terminal != nil, tell: tell}
+func newStdin(s *spawn.Stdio, send func(wire.Control) error) *stdin {
+	i := &stdin{dst: s.Stdin, terminal: s.Terminal != nil, send: send}
 	i.wake = sync.NewCond(&i.mu)
 	return i
 }
 
-// put queues bytes. Its error is a client's that does not keep to the protocol.
-func (i *input) put(p []byte) error {
+// put queues bytes. It fails if the client breaks the protocol.
+func (i *stdin) put(p []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
 	case i.ended:
 		return wire.Errorf(wire.CodeBadRequest, "cannot take standard input: it was closed")
-	case i.held+len(p) > wire.StdinWindow:
+	case i.queued+len(p) > wire.StdinWindow:
 		return wire.Errorf(wire.CodeTooLarge, "cannot take standard input: more than %d bytes are under way", wire.StdinWindow)
 	case len(p) == 0:
 		return nil
 	}
 	i.queue = append(i.queue, p)
-	i.held += len(p)
+	i.queued += len(p)
 	i.wake.Signal()
 	return nil
 }
 
-func (i *input) end() {
+// endInput notes that the client has no more bytes.
+func (i *stdin) endInput() {
 	i.mu.Lock()
 	i.ended = true
 	i.mu.Unlock()
 	i.wake.Signal()
 }
 
-func (i *input) close() {
+// close drops what is queued, since the command has ended.
+func (i *stdin) close() {
 	i.mu.Lock()
 	i.closed = true
 	i.mu.Unlock()
 	i.wake.Signal()
 }
 
-// take waits for queued bytes; nil says there are no more.
-func (i *input) take() []byte {
+// next waits for queued bytes; it returns nil if no more will come.
+func (i *stdin) next() []byte {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for len(i.queue) == 0 && !i.ended && !i.closed {
@@ -232,16 +199,16 @@ func (i *input) take() []byte {
 	}
 	p := i.queue[0]
 	i.queue = i.queue[1:]
-	i.held -= len(p)
+	i.queued -= len(p)
 	return p
 }
 
-// run writes to the command and acknowledges what it took, also where the
-// command has closed its standard input and the bytes go nowhere.
-func (i *input) run() {
-	for p := i.take(); p != nil; p = i.take() {
+// run writes to the command and acknowledges every piece, even if the
+// command has closed its standard input and the bytes are lost.
+func (i *stdin) run() {
+	for p := i.next(); p != nil; p = i.next() {
 		_, _ = i.dst.Write(p)
-		if i.tell(wire.Control{Type: "stdin_ack", Bytes: len(p)}) != nil {
+		if i.send(wire.Control{Type: "stdin_ack", Bytes: len(p)}) != nil {
 			break
 		}
 	}

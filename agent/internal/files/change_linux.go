@@ -41,8 +41,8 @@ func (w *Workspace) Mkdir(q *wire.MkdirRequest) (*wire.MkdirResult, error) {
 	return &wire.MkdirResult{Path: wire.Path(p.Text), Created: created}, nil
 }
 
-// Move renames a file or a directory, and replaces a file only where the request
-// allows it.
+// Move renames a file or a directory. It replaces a file only if the request allows
+// that.
 func (w *Workspace) Move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	from, err := w.Find(q.Path)
 	if err != nil {
@@ -83,8 +83,8 @@ func (w *Workspace) Move(q *wire.MoveRequest) (*wire.MoveResult, error) {
 	return &wire.MoveResult{Path: wire.Path(from.Path.Text), Target: wire.Path(to.Text)}, nil
 }
 
-// rename renames, and replaces only where it may. Where a file system cannot
-// promise that (renameat2(2): EINVAL), a look before has to do.
+// rename renames, and replaces only if it may. If the file system cannot guarantee
+// that (renameat2(2): EINVAL), it checks before.
 func rename(from beneath.Dir, name string, to beneath.Dir, target string, replace bool) error {
 	if replace {
 		return unix.Renameat(from.FD(), name, to.FD(), target)
@@ -99,7 +99,7 @@ func rename(from beneath.Dir, name string, to beneath.Dir, target string, replac
 	return unix.Renameat(from.FD(), name, to.FD(), target)
 }
 
-// Delete removes a file, or a directory with all that is in it.
+// Delete removes a file, or a directory with everything in it.
 func (w *Workspace) Delete(q *wire.DeleteRequest) (*wire.DeleteResult, error) {
 	p, err := w.Find(q.Path)
 	if err != nil {
@@ -134,16 +134,25 @@ type removal struct {
 	count *int64
 }
 
-// removeTree removes a directory and everything below, and counts it. What
-// others remove meanwhile is fine; what they add is removed, too, as long as
-// each look finds something that can be.
+// removeTree removes a directory and everything below, and counts it. Other processes
+// may remove files meanwhile; files that they add are removed, too, as long as each
+// round finds something to remove.
 func removeTree(parent beneath.Dir, name string, count *int64) error {
 	return (&removal{top: beneath.None, count: count}).tree(parent, name, 0)
 }
 
 func (r *removal) tree(parent beneath.Dir, name string, depth int) error {
 	if depth > maxDepth {
-		return r.lift(parent, name)
+		// Every level needs a descriptor, and a tree may have any number of levels: so a
+		// directory that is too deep is moved to the top of the tree, and met there again.
+		err := unix.Renameat(parent.FD(), name, r.top.FD(), core.HiddenName(stagePrefix))
+		switch {
+		case errors.Is(err, unix.EXDEV): // it is on another mount
+			return errTooDeep
+		case errors.Is(err, unix.ENOENT):
+			return nil
+		}
+		return err
 	}
 	dir, err := parent.Walk([]string{name})
 	if err != nil {
@@ -174,19 +183,6 @@ func (r *removal) tree(parent beneath.Dir, name string, depth int) error {
 			return err
 		}
 	}
-}
-
-// lift moves a directory that is too deep to the top of the tree, where it is
-// met again: every level costs a descriptor, and a tree may have any number.
-func (r *removal) lift(parent beneath.Dir, name string) error {
-	err := unix.Renameat(parent.FD(), name, r.top.FD(), core.HiddenName(stagePrefix))
-	switch {
-	case errors.Is(err, unix.EXDEV): // a mount of its own
-		return errTooDeep
-	case errors.Is(err, unix.ENOENT):
-		return nil
-	}
-	return err
 }
 
 func (r *removal) entry(dir beneath.Dir, name string, depth int) error {

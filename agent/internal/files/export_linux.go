@@ -16,12 +16,12 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// smallExport is up to which size an archive is made in memory before its
-// header is sent, in bytes, so that what vanishes meanwhile is left out.
+// smallExport is up to which size, in bytes, an archive is made in memory before its
+// header is sent. Files that vanish meanwhile are left out of such an archive.
 const smallExport = 4 << 20
 
-// Export returns a path as a tar archive: what is below a directory, or
-// the one file or link that it is.
+// Export returns a path as a tar archive: everything below a directory, or
+// one file or link.
 func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, error) {
 	p, err := w.Find(q.Path)
 	if err != nil {
@@ -60,14 +60,14 @@ func (w *Workspace) Export(q *wire.ExportRequest) (*wire.ExportResult, Body, err
 		ArchiveSize: e.size, EntryCount: int64(len(e.entries)), BytesWritten: e.bytes}, e, nil
 }
 
-// export is an archive on its way out.
+// export is an archive that is being sent.
 type export struct {
 	root    beneath.Dir
 	entries []tar.Header
 	names   int    // bytes of names
 	size    int64  // of the archive
 	bytes   int64  // of regular files
-	whole   []byte // the archive, where it is small
+	whole   []byte // the archive, if it is small
 
 	// The directory of the last file, which the next one often shares.
 	parent beneath.Dir
@@ -75,7 +75,7 @@ type export struct {
 	opened bool
 }
 
-// Close closes what the export has open.
+// Close closes the directories of the export.
 func (e *export) Close() error {
 	if e.opened {
 		_ = e.parent.Close()
@@ -84,7 +84,7 @@ func (e *export) Close() error {
 	return e.root.Close()
 }
 
-// collect notes what is in a directory and below, siblings by name.
+// collect adds everything in a directory and below, siblings by name.
 func (e *export) collect(dir beneath.Dir, above []string) error {
 	if len(above) > maxDepth {
 		return tooDeep(above)
@@ -95,7 +95,7 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 	}
 	for _, name := range names {
 		if len(above) == 0 && strings.HasPrefix(name, stagePrefix) {
-			continue // an import under way
+			continue // the stage of an import
 		}
 		st, err := dir.Lstat(name)
 		if errors.Is(err, unix.ENOENT) {
@@ -128,9 +128,9 @@ func (e *export) collect(dir beneath.Dir, above []string) error {
 	return nil
 }
 
-// add notes an entry. What is no file, directory or link is left out. Hard
-// links become copies, and owners have numbers only: names and links across
-// archives mean nothing elsewhere.
+// add adds an entry, except for files that are not a regular file, a directory or a
+// link. Hard links become copies, and owners are stored as numbers without names, which
+// would mean nothing on another machine.
 func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 	h := tar.Header{Name: strings.Join(at, "/"), Mode: int64(st.Mode & permissions), Uid: int(st.Uid), Gid: int(st.Gid),
 		ModTime: time.Unix(st.Mtim.Unix())}
@@ -147,7 +147,7 @@ func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 	case wire.TypeSymlink:
 		target, err := dir.Readlink(at[len(at)-1])
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
-			return nil // it is no link any more
+			return nil // it is not a link any more
 		}
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (e *export) add(dir beneath.Dir, at []string, st unix.Stat_t) error {
 	return nil
 }
 
-// measure finds out how long the archive will be, and makes a small one.
+// measure computes the size of the archive, and makes the archive if it is small.
 func (e *export) measure() error {
 	if e.bytes+int64(len(e.entries))*maxHeader <= smallExport {
 		return e.make()
@@ -175,7 +175,7 @@ func (e *export) measure() error {
 	w := tar.NewWriter(headers)
 	for _, h := range e.entries {
 		e.size += (h.Size + tarBlock - 1) / tarBlock * tarBlock
-		h.Size = 0 // below maxArchive a header is as long whatever the size
+		h.Size = 0 // below maxArchive, the length of a header does not depend on the size
 		if err := w.WriteHeader(&h); err != nil {
 			return err
 		}
@@ -185,11 +185,11 @@ func (e *export) measure() error {
 	return err
 }
 
-// maxHeader is about what an entry takes beside its content, in bytes: with a
+// maxHeader is about how many bytes an entry has besides its content: with a
 // long name it has two headers.
 const maxHeader = 3 * tarBlock
 
-// counter counts what is written.
+// counter counts the bytes that are written.
 type counter struct{ n int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -197,7 +197,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// make makes the archive in memory, of what is still there.
+// make makes the archive in memory, of the files that still exist.
 func (e *export) make() error {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -230,7 +230,7 @@ func (e *export) make() error {
 	return err
 }
 
-// content reads a small file, and no more of it than there was.
+// content reads a small file, up to the size that it had.
 func (e *export) content(h *tar.Header) ([]byte, error) {
 	f, err := e.open(h)
 	if err != nil {
@@ -240,7 +240,7 @@ func (e *export) content(h *tar.Header) ([]byte, error) {
 	return readUpTo(f.File, h.Size, h.Size)
 }
 
-var errChanged = errors.New("it is no regular file any more")
+var errChanged = errors.New("not a regular file any more")
 
 // open opens the file of an entry.
 func (e *export) open(h *tar.Header) (*fileBody, error) {
@@ -275,9 +275,8 @@ func (e *export) open(h *tar.Header) (*fileBody, error) {
 	return &fileBody{f, h.Size}, nil
 }
 
-// Send writes the archive. A file that has vanished or shrunk since it was
-// measured ends it: nothing that could be sent instead would be true. One that
-// has grown is cut.
+// Send writes the archive. It fails if a file has vanished or shrunk since it was
+// measured: nothing else could be sent in its place. A file that has grown is cut.
 func (e *export) Send(to io.Writer) error {
 	if e.whole != nil {
 		_, err := to.Write(e.whole)

@@ -13,11 +13,11 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Extract unpacks into the workspace, all of an archive or nothing.
-// The archive is read to its end first: the content of files goes to a hidden
-// directory, and every member is checked against the tree as it is and as the
-// members before it will have changed it. Only then is the tree touched, by
-// renaming, and what goes wrong there is undone.
+// Extract unpacks an archive into the workspace, all of it or nothing.
+// It reads the archive to its end first: it writes the content of files to a hidden
+// directory, and checks every member against the tree as it is and as the
+// members before it will have changed it. Only then does it change the tree, by
+// renames, and undoes them if one fails.
 func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.ExtractResult, error) {
 	dest, werr := core.ParsePath(string(q.Destination))
 	if werr != nil {
@@ -32,7 +32,7 @@ func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 	}
 	defer x.close()
 	r := &wire.ExtractResult{Destination: wire.Path(dest.Text)}
-	if r.EntryCount, err = unpack(body, x.take); err != nil {
+	if r.EntryCount, err = unpack(body, x.add); err != nil {
 		return nil, err
 	}
 	r.BytesWritten = x.bytes
@@ -42,18 +42,18 @@ func (w *Workspace) Extract(q *wire.ExtractRequest, body io.Reader) (*wire.Extra
 	return r, nil
 }
 
-// extraction is an archive on its way into the tree.
+// extraction is an archive that is being unpacked.
 type extraction struct {
 	workspace *Workspace
 	dest      core.Path
-	there     beneath.Dir // the destination, None where it is still to be made
+	there     beneath.Dir // the destination, None if it is still to be made
 	stage     *stage
 	bytes     int64
 
 	members []*tarMember
 	staged  []string // for each member its name in the stage, "" for a directory
-	// tree is what is below the destination, as far as it was looked up or
-	// will have been changed by members.
+	// tree holds the paths below the destination that were looked up, as the members
+	// will have changed them.
 	tree  node
 	nodes int
 }
@@ -61,10 +61,10 @@ type extraction struct {
 // node is a path below the destination.
 type node struct {
 	known bool
-	kind  string // of what is there, "" for nothing
+	kind  string // of the file, "" if there is none
 	below map[string]*node
-	// member is what the archive calls it, "" where it is not of the archive;
-	// stripped says that this has lost white space.
+	// member is its name in the archive, "" if it is not a member;
+	// stripped says that white space was removed from that name.
 	member   string
 	stripped bool
 }
@@ -95,8 +95,8 @@ func (x *extraction) close() {
 	}
 }
 
-// take checks a member, and stages its content.
-func (x *extraction) take(m *tarMember, content io.Reader) error {
+// add checks a member, and stages its content.
+func (x *extraction) add(m *tarMember, content io.Reader) error {
 	refuse := func(text string) error {
 		return &wire.Error{Code: wire.CodeConflict, Object: m.name, Message: text + ": " + m.name}
 	}
@@ -104,7 +104,7 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	inside := false // of something that is no directory
+	inside := false // a file that is not a directory
 	for _, n := range path[:len(path)-1] {
 		if n.kind == wire.TypeSymlink {
 			return refuse("archive member would traverse through a symlinked path")
@@ -142,27 +142,21 @@ func (x *extraction) take(m *tarMember, content io.Reader) error {
 	}
 	var errno unix.Errno
 	switch {
-	case errors.As(err, &errno): // of the file system that is to hold it
+	case errors.As(err, &errno): // of the stage's file system
 		return core.FileError("unpack into", x.dest, err)
 	case err != nil:
 		return badArchive(err)
 	}
-	x.plan(m, path, staged)
-	return nil
-}
-
-// plan notes what a member will change.
-func (x *extraction) plan(m *tarMember, path []*node, staged string) {
 	for _, n := range path {
 		n.kind = wire.TypeDirectory
 	}
-	last := path[len(path)-1]
 	last.kind, last.member, last.stripped = m.kind, m.name, m.stripped
 	m.link = "" // is staged
 	x.members, x.staged = append(x.members, m), append(x.staged, staged)
+	return nil
 }
 
-// find returns the nodes on a path, each with what is or will be there.
+// find returns the nodes on a path, each with the file that is or will be there.
 func (x *extraction) find(names []string) ([]*node, error) {
 	path := make([]*node, len(names))
 	above := &x.tree
@@ -179,8 +173,8 @@ func (x *extraction) find(names []string) ([]*node, error) {
 			above.below[name] = n
 		}
 		if !n.known {
-			if above.kind == wire.TypeDirectory { // else nothing can be there
-				kind, err := x.look(names[:i+1])
+			if above.kind == wire.TypeDirectory { // else no file can be there
+				kind, err := x.kindOf(names[:i+1])
 				if err != nil {
 					return nil, core.FileError("look at", x.at(names[:i+1]), err)
 				}
@@ -193,14 +187,14 @@ func (x *extraction) find(names []string) ([]*node, error) {
 	return path, nil
 }
 
-// at returns a path below the destination, as errors tell it.
+// at returns a path below the destination, for errors.
 func (x *extraction) at(names []string) core.Path {
 	all := slices.Concat(x.dest.Names, names)
 	return core.Path{Text: core.PathText(all), Names: all}
 }
 
-// look is what is at a path now.
-func (x *extraction) look(names []string) (string, error) {
+// kindOf returns the kind of the file at a path now, "" if there is none.
+func (x *extraction) kindOf(names []string) (string, error) {
 	if !x.there.Valid() {
 		return "", nil
 	}

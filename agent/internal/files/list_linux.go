@@ -21,11 +21,11 @@ const (
 	maxEntries = 50_000
 	// maxListing bounds the entries as JSON, in bytes, so that a line holds them.
 	maxListing = 12 << 20
-	// entryOverhead is about what an entry takes beside its two texts.
+	// entryOverhead is about how much JSON an entry has besides its two texts.
 	entryOverhead = 96
 )
 
-// List lists a directory, in order, as far as an answer has room.
+// List lists a directory, in order, until the answer is full.
 func (w *Workspace) List(q *wire.ListRequest) (*wire.ListResult, error) {
 	if q.Limit < 0 {
 		return nil, core.BadField("limit", "limit must not be negative")
@@ -73,7 +73,7 @@ func (w *Workspace) List(q *wire.ListRequest) (*wire.ListResult, error) {
 	return r, nil
 }
 
-// asNames returns a walk of one name, or of none where it is empty.
+// asNames returns a path of one name, or of none if it is empty.
 func asNames(name string) []string {
 	if name == "" {
 		return nil
@@ -84,11 +84,11 @@ func asNames(name string) []string {
 // lister makes a listing in the order of paths, parents before children.
 type lister struct {
 	result    *wire.ListResult
-	root      []string // where it begins
+	root      []string // the path of the directory
 	recursive bool
 	limit     int      // of entries
 	room      int      // for their text, in bytes
-	after     []string // where the listing before ended
+	after     []string // the last entry of the listing before
 	last      []string // the entry that was listed last
 }
 
@@ -97,13 +97,13 @@ var (
 	errTooDeep = fmt.Errorf("it is deeper than %d levels", maxDepth)
 )
 
-// tooDeep names what is too deep to be followed.
+// tooDeep returns the error for a tree that is too deep.
 func tooDeep(at []string) error {
 	return fmt.Errorf("%s in it is deeper than %d levels: delete it, or ask for what is beside it", at[0], maxDepth)
 }
 
-// list lists a directory, and closes it. resuming says that its own path is
-// the beginning of where the listing before ended.
+// list lists a directory, and closes it. resuming says that the listing before ended
+// below it.
 func (l *lister) list(dir beneath.Dir, above []string, resuming bool) error {
 	defer dir.Close()
 	if len(above) > maxDepth {
@@ -125,22 +125,22 @@ func (l *lister) list(dir beneath.Dir, above []string, resuming bool) error {
 			if err := l.add(dir, at, again, again && len(at) < len(l.after)); err != nil {
 				return err
 			}
-			from = name + "\x00" // the least that may follow it
+			from = name + "\x00" // the first name that can follow it
 		}
-		// Some of a full batch may have vanished or been listed before, so
-		// that there is room for what comes after it.
+		// Some names of a full batch may have vanished or been listed before, so
+		// there may be room for more.
 		if len(names) < atOnce {
 			return nil
 		}
 	}
 }
 
-// add lists one entry, unless the listing before had it, and what is below.
+// add lists one entry, unless the listing before had it, and the entries below.
 func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 	name := at[len(at)-1]
 	st, err := dir.Lstat(name)
 	if errors.Is(err, unix.ENOENT) {
-		return nil // it was there
+		return nil // it has vanished
 	}
 	if err != nil {
 		return err
@@ -148,12 +148,12 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 	if !met {
 		e, err := describe(dir, name, wire.Path(core.PathText(slices.Concat(l.root, at))), st)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
-			return nil // it is no link any more
+			return nil // it is not a link any more
 		}
 		if err != nil {
 			return err
 		}
-		if err := l.take(e, at); err != nil {
+		if err := l.append(e, at); err != nil {
 			return err
 		}
 	}
@@ -171,8 +171,8 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 	return l.list(below, at, resuming)
 }
 
-// take appends an entry where there is room.
-func (l *lister) take(e wire.Entry, at []string) error {
+// append appends an entry if there is room, else it returns errListed.
+func (l *lister) append(e wire.Entry, at []string) error {
 	size := entryOverhead + jsonSize(string(e.Path))
 	if e.LinkTarget != nil {
 		size += jsonSize(string(*e.LinkTarget))
@@ -188,7 +188,7 @@ func (l *lister) take(e wire.Entry, at []string) error {
 	return nil
 }
 
-// jsonSize returns at least what a text takes as JSON.
+// jsonSize returns an upper bound of the size of a text as JSON.
 func jsonSize(s string) int {
 	n := len(s)
 	for i := range len(s) {
@@ -202,7 +202,7 @@ func jsonSize(s string) int {
 }
 
 // sortedNames returns the first limit names of a directory from a name on, in
-// the order of their bytes. It holds no more than a few times as many.
+// the order of their bytes. It keeps at most a few times as many in memory.
 func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 	f, err := dir.List()
 	if err != nil {
@@ -234,7 +234,7 @@ func sortedNames(dir beneath.Dir, from string, limit int) ([]string, error) {
 	}
 }
 
-// describe describes one name; a link is not followed.
+// describe describes one file, without following a link.
 func describe(dir beneath.Dir, name string, path wire.Path, st unix.Stat_t) (wire.Entry, error) {
 	e := wire.Entry{Path: path, ArtifactType: TypeOf(st), SizeBytes: st.Size}
 	switch e.ArtifactType {

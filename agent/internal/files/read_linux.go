@@ -33,7 +33,7 @@ func (w *Workspace) ReadText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorksp
 	if st.Size > q.MaxBytes {
 		return nil, tooLarge
 	}
-	// A file may grow while it is read, and files of the kernel's have no size.
+	// A file may grow while it is read, and files of the kernel have the size 0.
 	content, err := readUpTo(f, st.Size, q.MaxBytes+1)
 	switch {
 	case err != nil:
@@ -46,7 +46,7 @@ func (w *Workspace) ReadText(q *wire.ReadWorkspaceFileRequest) (*wire.ReadWorksp
 
 // readUpTo reads a file of an expected size, at most limit bytes of it.
 func readUpTo(f *os.File, size, limit int64) ([]byte, error) {
-	buf := make([]byte, 0, min(size+1, limit)) // one more shows the end
+	buf := make([]byte, 0, min(size+1, limit)) // one more, to read the end of the file
 	for {
 		n, err := f.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -92,7 +92,7 @@ func (w *Workspace) Read(q *wire.ReadFileRequest) (*wire.ReadFileResult, Body, e
 		ModifiedAt: timestamp(st.Mtim), ContentSize: size}, &fileBody{f, size}, nil
 }
 
-// fileBody is a part of a file. One that shrinks meanwhile ends too early.
+// fileBody is a part of a file. If the file shrinks meanwhile, Send fails.
 type fileBody struct {
 	*os.File
 	size int64

@@ -19,32 +19,38 @@ import (
 )
 
 const (
-	// SecretPath is where clients expect secrets, whatever it is called.
+	// SecretPath is the path of the secrets in answers, if Shown is empty.
 	SecretPath = "/run/pyro-secrets"
 	// secretPrefix begins the name of a set that is being made.
 	secretPrefix = ".paddock-secrets-"
 	// maxSecretArchive bounds an archive of secrets, in bytes.
 	maxSecretArchive = 16 << 20
-	// minSecret and maxSecret bound what is redacted, in bytes: shorter values
+	// minSecret and maxSecret bound the values that are redacted, in bytes: shorter ones
 	// would be found everywhere, and longer ones are files rather than values.
 	minSecret = 4
 	maxSecret = 64 << 10
 )
 
-// Secrets is the directory of secrets: a name in a directory that is open.
+// Secrets is the directory of secrets: a name in an open directory.
 type Secrets struct {
 	parent func() (beneath.Dir, error)
 	name   string
-	// Shown is where commands find it, empty for SecretPath.
+	// Shown is the path under which commands see it, empty for SecretPath.
 	Shown string
 
 	vault *core.Vault // of the values that are installed
-	lock  sync.Mutex  // held while one set takes the place of another
+	lock  sync.Mutex  // held while a set is replaced
 }
 
-// Install replaces the set of secrets. The new one is made whole beside
-// the old one, readable to the agent's own user alone from its first byte, and
-// then takes its place; what goes wrong before leaves the old one as it is.
+// SecretsAt returns the directory of secrets at a path, of which all but the last
+// name is trusted.
+func SecretsAt(dir string, installed *core.Vault) *Secrets {
+	return &Secrets{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
+}
+
+// Install replaces the set of secrets. It makes the whole new set beside
+// the old one, readable only to the agent's own user from its first byte, and
+// then exchanges them. If it fails before that, the old set stays as it is.
 func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.ExtractResult, error) {
 	if q.ArchiveSize > maxSecretArchive {
 		return nil, tooLarge(fmt.Sprintf("archive_size must be at most %d bytes", maxSecretArchive))
@@ -55,7 +61,7 @@ func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.
 	}
 	defer n.close()
 	r := &wire.ExtractResult{Destination: wire.Path(cmp.Or(s.Shown, SecretPath))}
-	if r.EntryCount, err = unpack(body, n.take); err != nil {
+	if r.EntryCount, err = unpack(body, n.add); err != nil {
 		return nil, err
 	}
 	r.BytesWritten = n.bytes
@@ -64,11 +70,11 @@ func (s *Secrets) Install(q *wire.InstallSecretsRequest, body io.Reader) (*wire.
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	// Hidden first, readable then.
+	// The values must be redacted before commands can read them.
 	old, _ := s.vault.Get()
 	s.vault.Set(n.values)
 	if err := n.install(); err != nil {
-		s.vault.Set(slices.Concat(old, n.values)) // whatever is there stays hidden
+		s.vault.Set(slices.Concat(old, n.values)) // either set may be there now
 		return nil, secretError(err)
 	}
 	return r, nil
@@ -87,10 +93,10 @@ func secretError(err error) error {
 	return e
 }
 
-// newSecrets is a set that is being made.
+// newSecrets is a set that is being made. Root is the directory of secrets.
 type newSecrets struct {
-	in     beneath.Dir // where it is made
-	root   beneath.Dir // the root itself where sets are made in it, else None
+	in     beneath.Dir // the directory that it is made in
+	root   beneath.Dir // the root if the set is made in it, else None
 	base   string      // of the root
 	name   string      // of the set
 	dir    beneath.Dir
@@ -98,7 +104,7 @@ type newSecrets struct {
 	values []string
 }
 
-// begin makes an empty set beside the root; where that is a mount point, which
+// begin makes an empty set beside the root or, if that is a mount point, which
 // cannot be renamed, in it.
 func (s *Secrets) begin() (*newSecrets, error) {
 	parent, err := s.parent()
@@ -107,7 +113,9 @@ func (s *Secrets) begin() (*newSecrets, error) {
 	}
 	n := &newSecrets{in: parent, root: beneath.None, dir: beneath.None, base: s.name, name: core.HiddenName(s.prefix())}
 	if root, err := parent.Walk([]string{s.name}); err == nil {
-		if mounted(parent, s.name) {
+		var st unix.Statx_t
+		err := unix.Statx(parent.FD(), s.name, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
+		if err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 			n.in, n.root = root, root
 		} else {
 			_ = root.Close()
@@ -125,7 +133,8 @@ func (s *Secrets) begin() (*newSecrets, error) {
 
 func (s *Secrets) prefix() string { return secretPrefix + s.name + "-" }
 
-// Sweep removes sets that an agent was killed over, before another makes any.
+// Sweep removes the unfinished sets of agents that were killed. It must be called
+// before another set is made.
 func (s *Secrets) Sweep() {
 	parent, err := s.parent()
 	if err != nil {
@@ -150,15 +159,8 @@ func (s *Secrets) sweepIn(dir beneath.Dir) {
 	}
 }
 
-// mounted reports whether something is mounted at a name (statx(2)).
-func mounted(dir beneath.Dir, name string) bool {
-	var st unix.Statx_t
-	err := unix.Statx(dir.FD(), name, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
-	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
-}
-
-// take writes a member.
-func (n *newSecrets) take(m *tarMember, content io.Reader) error {
+// add adds a member of the archive to the set.
+func (n *newSecrets) add(m *tarMember, content io.Reader) error {
 	refuse := func(text string) error {
 		return &wire.Error{Code: wire.CodeBadRequest, Object: m.name, Message: text + ": " + m.name}
 	}
@@ -218,7 +220,7 @@ func (n *newSecrets) file(m *tarMember, content io.Reader) error {
 	return nil
 }
 
-// install puts the set in the root's place.
+// install replaces the root by the set.
 func (n *newSecrets) install() error {
 	if n.root.Valid() {
 		return n.installWithin()
@@ -227,11 +229,11 @@ func (n *newSecrets) install() error {
 	if err == unix.ENOENT || err == unix.EINVAL || err == unix.ENOSYS {
 		return n.replace()
 	}
-	return err // what was there has the set's name now, and is removed
+	return err // the old set has the new one's name now, and close removes it
 }
 
-// replace does what install does for a root that is not there, or where two directories
-// cannot change places at once.
+// replace installs the set if no root exists, or if the file system cannot exchange two
+// directories atomically.
 func (n *newSecrets) replace() error {
 	fd, aside := n.in.FD(), n.name+".old"
 	err := unix.Renameat(fd, n.base, fd, aside)
@@ -249,7 +251,7 @@ func (n *newSecrets) replace() error {
 }
 
 // installWithin replaces the content of a root that cannot be renamed: each
-// secret at once, but not all of them together.
+// secret atomically, but not all of them together.
 func (n *newSecrets) installWithin() error {
 	names, err := sortedNames(n.dir, "", maxMembers)
 	if err != nil {
@@ -259,10 +261,10 @@ func (n *newSecrets) installWithin() error {
 	if err != nil {
 		return err
 	}
-	// What was in the place of a secret goes to the set, so that it can come back.
+	// A secret that is replaced goes to the set, from which it can be restored.
 	move := func(from, to beneath.Dir, name string) error {
 		if slices.Contains(old, name) {
-			return exchange(n.dir.FD(), name, n.root.FD(), name) // which is its own reverse
+			return exchange(n.dir.FD(), name, n.root.FD(), name) // a second call undoes the first
 		}
 		return unix.Renameat(from.FD(), name, to.FD(), name)
 	}
@@ -284,13 +286,13 @@ func (n *newSecrets) installWithin() error {
 	return nil
 }
 
-// removeAny removes whatever has a name.
+// removeAny removes a file, or a directory with everything in it.
 func removeAny(dir beneath.Dir, name string) error {
 	return (&removal{top: beneath.None, count: new(int64)}).entry(dir, name, -1)
 }
 
-// close removes what is left under the set's name: the old set, or the one
-// that was not installed.
+// close removes the directory with the set's name: the old set, or the new one if it
+// was not installed.
 func (n *newSecrets) close() {
 	if n.dir.Valid() {
 		_ = n.dir.Close()
@@ -299,10 +301,4 @@ func (n *newSecrets) close() {
 	if n.root.Valid() {
 		_ = n.root.Close()
 	}
-}
-
-// SecretsAt returns the directory of secrets at a path, of which all but the last
-// name is trusted.
-func SecretsAt(dir string, installed *core.Vault) *Secrets {
-	return &Secrets{parent: core.OpenOnce(path.Dir(dir)), name: path.Base(dir), vault: installed}
 }

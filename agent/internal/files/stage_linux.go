@@ -14,20 +14,20 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// stagePrefix begins the name of a directory in which an archive waits.
+// stagePrefix begins the name of a stage.
 const stagePrefix = ".paddock-import-"
 
-// stage is a hidden directory beside the tree that an archive goes into.
+// stage is a hidden directory beside the tree that an archive is unpacked into.
 type stage struct {
-	root beneath.Dir // that it is in
+	root beneath.Dir // the directory that it is in
 	name string
 	dir  beneath.Dir
-	lock *os.File // says that an agent uses it
+	lock *os.File // is locked while an agent uses the stage
 	last int
 }
 
-// newStage makes a stage, once what the killed have left is removed. No other
-// may look meanwhile: a stage that is not locked yet looks like one of those.
+// newStage makes a stage, after it has removed those of killed agents. Only one call
+// may do that at a time: a stage that is not locked yet looks like a killed agent's.
 func (w *Workspace) newStage() (s *stage, err error) {
 	w.staging.Lock()
 	defer w.staging.Unlock()
@@ -49,8 +49,7 @@ func (w *Workspace) newStage() (s *stage, err error) {
 	return s, nil
 }
 
-// sweepStages removes what agents have left that were killed. One that is
-// used is locked.
+// sweepStages removes the stages of agents that were killed: those that are not locked.
 func sweepStages(root beneath.Dir) {
 	f, err := root.List()
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *stage) link(target string) (string, error) {
 	return name, nil
 }
 
-// changes are those that were made to a tree, in order, so that they can be
+// changes lists the changes that were made to a tree, in order, so that they can be
 // undone.
 type changes struct {
 	root  beneath.Dir
@@ -132,16 +131,16 @@ type changes struct {
 	opened bool
 }
 
-// change is one of them.
+// change is one change.
 type change struct {
 	names []string
 	made  bool   // a directory was made
-	spare string // where the staged file, or what it has replaced, is now
-	local bool   // that is in the directory itself, not in the stage
-	swap  bool   // something was replaced
+	spare string // the name of the staged file or, later, of the file that it has replaced
+	local bool   // the spare is in the directory itself, not in the stage
+	swap  bool   // a file was replaced
 }
 
-// open returns the directory that a path is in, and makes it.
+// open returns the directory that a path is in, and makes it if it is missing.
 func (c *changes) open(names []string) (beneath.Dir, error) {
 	parents := names[:len(names)-1]
 	if path := strings.Join(parents, "/"); !c.opened || path != c.path {
@@ -169,7 +168,7 @@ func (c *changes) makeDir(names []string) error {
 	return dir.Close()
 }
 
-// close closes what is open. The changes stay.
+// close closes the open directory. The changes stay.
 func (c *changes) close() {
 	if c.opened {
 		_ = c.parent.Close()
@@ -177,7 +176,7 @@ func (c *changes) close() {
 	}
 }
 
-// place moves what is staged to its place.
+// place moves a staged file to its place.
 func (c *changes) place(staged string, names []string, m *tarMember) error {
 	dir, err := c.open(names)
 	if err != nil {
@@ -186,7 +185,7 @@ func (c *changes) place(staged string, names []string, m *tarMember) error {
 	one := change{names: names, spare: staged}
 	base := names[len(names)-1]
 	err = c.put(&one, dir, base, m.kind)
-	if errors.Is(err, unix.EXDEV) { // a mount of its own
+	if errors.Is(err, unix.EXDEV) { // the directory is on another mount
 		if one.spare, err = c.copy(staged, dir, m); err == nil {
 			one.local = true
 			if err = c.put(&one, dir, base, m.kind); err != nil {
@@ -213,8 +212,8 @@ func (c *changes) source(one *change, dir beneath.Dir) int {
 	return c.stage.dir.FD()
 }
 
-// put renames one.spare into place. Where something of the same kind is
-// there, the two change places.
+// put renames one.spare into place. If a file of the same kind is there, it exchanges
+// the two.
 func (c *changes) put(one *change, dir beneath.Dir, base, kind string) error {
 	from := c.source(one, dir)
 	err := unix.Renameat2(from, one.spare, dir.FD(), base, unix.RENAME_NOREPLACE)
@@ -234,7 +233,7 @@ func (c *changes) put(one *change, dir beneath.Dir, base, kind string) error {
 		return err
 	}
 	one.swap = true
-	var st unix.Stat_t // of what was there in the end
+	var st unix.Stat_t // of the file that was really replaced
 	if err := unix.Fstatat(from, one.spare, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || TypeOf(st) != kind {
 		_ = exchange(from, one.spare, dir.FD(), base)
 		return errOccupied
@@ -242,8 +241,8 @@ func (c *changes) put(one *change, dir beneath.Dir, base, kind string) error {
 	return nil
 }
 
-// exchange lets two files change places. Where the file system cannot do that
-// at once (renameat2(2): EINVAL), a second name keeps the old one meanwhile.
+// exchange exchanges two files. If the file system cannot do that atomically
+// (renameat2(2): EINVAL), a second name keeps the old file meanwhile.
 func exchange(from int, name string, to int, base string) error {
 	err := unix.Renameat2(from, name, to, base, unix.RENAME_EXCHANGE)
 	if err != unix.EINVAL && err != unix.ENOSYS {
@@ -260,7 +259,7 @@ func exchange(from int, name string, to int, base string) error {
 	return unix.Renameat(from, old, from, name)
 }
 
-// copy makes a copy of what is staged in the directory itself.
+// copy copies a staged file into the directory itself, under a hidden name.
 func (c *changes) copy(staged string, dir beneath.Dir, m *tarMember) (string, error) {
 	name := core.HiddenName(stagePrefix)
 	if m.kind == wire.TypeSymlink {
@@ -289,7 +288,7 @@ func (c *changes) copy(staged string, dir beneath.Dir, m *tarMember) (string, er
 	return name, err
 }
 
-// commit removes what was replaced and is not in the stage.
+// commit removes the replaced files that are not in the stage.
 func (c *changes) commit() {
 	for _, one := range c.done {
 		if !one.local || !one.swap {
@@ -302,7 +301,7 @@ func (c *changes) commit() {
 	}
 }
 
-// undo takes the changes back, the last one first.
+// undo undoes the changes, the last one first.
 func (c *changes) undo() {
 	c.close()
 	for i := len(c.done) - 1; i >= 0; i-- {
@@ -310,7 +309,7 @@ func (c *changes) undo() {
 		base := one.names[len(one.names)-1]
 		dir, err := c.root.Walk(one.names[:len(one.names)-1])
 		if err != nil {
-			continue // somebody else has changed the tree
+			continue // another process has changed the tree
 		}
 		switch from := c.source(&one, dir); {
 		case one.made:

@@ -23,23 +23,23 @@ import (
 const (
 	// maxInflated bounds an archive once it is decompressed, in bytes.
 	maxInflated = 64 << 30
-	// maxMembers and maxNames bound what has to be remembered of it: members,
-	// and the bytes of their names.
+	// maxMembers and maxNames bound the members that are kept in memory, and the bytes
+	// of their names.
 	maxMembers = 1 << 18
 	maxNames   = 64 << 20
 	// maxDictionary bounds the memory that the first block of an xz stream
-	// asks for, in bytes; xz -9 takes as much.
+	// needs, in bytes; xz -9 uses as much.
 	maxDictionary = 64 << 20
-	// maxPadding bounds what follows a compressed archive's end, in bytes.
+	// maxPadding bounds the bytes after the end of a compressed archive.
 	maxPadding = 16 << 20
 )
 
 const (
 	archiveBuffer = 256 << 10
-	tarBlock      = 512 // an archive consists of such, in bytes
+	tarBlock      = 512 // the size of an archive's blocks, in bytes
 )
 
-// openArchive finds out how an archive is compressed and reads it.
+// openArchive detects how an archive is compressed, and returns a reader of it.
 func openArchive(r io.Reader) (*inflated, error) {
 	br := bufio.NewReaderSize(r, archiveBuffer)
 	head, err := br.Peek(32)
@@ -47,7 +47,7 @@ func openArchive(r io.Reader) (*inflated, error) {
 		return nil, badArchive(err)
 	}
 	var plain io.Reader = br
-	err = nil // a short archive is one for its reader to refuse
+	err = nil // the archive's reader refuses one that is too short
 	switch {
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
 		plain, err = gzip.NewReader(br)
@@ -64,8 +64,8 @@ func openArchive(r io.Reader) (*inflated, error) {
 	return &inflated{r: plain}, nil
 }
 
-// badArchive tells what is wrong with an archive. An error of who sends it
-// stays that.
+// badArchive returns the error for an archive that cannot be read. An error of the wire
+// stays as it is.
 func badArchive(err error) error {
 	var werr *wire.Error
 	if errors.As(err, &werr) {
@@ -78,7 +78,7 @@ func tooLarge(text string) error {
 	return &wire.Error{Code: wire.CodeTooLarge, Object: "archive", Message: text}
 }
 
-// inflated fails where an archive becomes larger than it may.
+// inflated is a decompressed archive. Its Read fails if the archive becomes too large.
 type inflated struct {
 	r    io.Reader
 	read int64
@@ -93,8 +93,8 @@ func (i *inflated) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads a compressed archive to its end, where its checksum is. What
-// follows that is none of the archive's.
+// finish reads a compressed archive to its end, where its checksum is. Bytes after
+// that do not belong to the archive.
 func (i *inflated) finish() error {
 	if _, plain := i.r.(*bufio.Reader); plain {
 		return nil
@@ -109,8 +109,8 @@ func (i *inflated) finish() error {
 	return err
 }
 
-// checkDictionary looks at how much memory the first block of an xz stream
-// asks for (The .xz File Format, sections 3.1 and 5.3.1).
+// checkDictionary checks how much memory the first block of an xz stream
+// needs (The .xz File Format, sections 3.1 and 5.3.1).
 func checkDictionary(head []byte) error {
 	const streamHeader = 12
 	if len(head) < streamHeader+6 {
@@ -124,7 +124,7 @@ func checkDictionary(head []byte) error {
 		}
 	}
 	if len(rest) < 3 || rest[0] != 0x21 || rest[1] != 1 { // not LZMA2 alone
-		return nil // the reader says what it thinks of that
+		return nil // the reader checks that
 	}
 	bits := rest[2] & 0x3f
 	if size := int64(2|bits&1) << (bits/2 + 11); size > maxDictionary {
@@ -133,13 +133,13 @@ func checkDictionary(head []byte) error {
 	return nil
 }
 
-// tarMember is a member of an archive that may be unpacked, as far as can be told
-// without a look at where it goes.
+// tarMember is a member of an archive whose name and link are valid. It was not
+// compared with the destination yet.
 type tarMember struct {
 	name  string   // as the archive has it
 	names []string // below the destination
 	kind  string   // wire.TypeFile, …; TypeOther is refused later
-	// stripped says that name has white space at an end that names lack.
+	// stripped says that name begins or ends with white space, which names lack.
 	stripped bool
 	link     string // the target of a symbolic link
 	hard     bool   // it is a hard link, which is refused later, too
@@ -147,8 +147,8 @@ type tarMember struct {
 	mode     uint32
 }
 
-// exactName is in the records of a member whose name is to be kept as it is,
-// with white space at its ends. Other programs overlook it.
+// exactName is a PAX record of a member whose name must be kept as it is, with white
+// space at its ends. Other programs ignore it.
 const exactName = "PADDOCK.name"
 
 // newMember checks the name and the link of a member.
@@ -207,7 +207,7 @@ func (m *tarMember) checkLink() error {
 	return nil
 }
 
-// unpack reads an archive, and what follows it in the body.
+// unpack reads an archive and the rest of the body, and calls do with each member.
 func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
 	in, err := openArchive(body)
 	if err != nil {
@@ -222,7 +222,7 @@ func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, 
 	if err := in.finish(); err != nil {
 		return 0, badArchive(err)
 	}
-	// A client that announced more than it sends may have meant more.
+	// If the body is shorter than the client has announced, the archive may be incomplete.
 	buf := core.Buffers.Get().(*[]byte)
 	defer core.Buffers.Put(buf)
 	for err == nil {
@@ -234,7 +234,7 @@ func unpack(body io.Reader, do func(*tarMember, io.Reader) error) (count int64, 
 	return count, nil
 }
 
-// eachMember reads an archive to its end.
+// eachMember reads an archive to its end, and calls do with each member.
 func eachMember(tr *tar.Reader, do func(*tarMember, io.Reader) error) (count int64, err error) {
 	names := 0
 	for {

@@ -18,10 +18,10 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// maxDepth bounds how deep a tree is followed: every level costs a descriptor.
+// maxDepth bounds how deep a tree is walked: every level needs a descriptor.
 const maxDepth = 512
 
-// permissions are the bits of a mode that a file made here may have.
+// permissions are the bits of a mode that a client may set.
 const permissions = 0o777
 
 // Place is a name in an open directory of the workspace. The name is empty
@@ -38,7 +38,7 @@ const maxArchive = 8 << 30
 // Workspace is the tree of files that clients read and change.
 type Workspace struct {
 	Dir     beneath.Dir
-	Copies  map[string]string // of files in it, by path: commands have them instead
+	Copies  map[string]string // by path, copies of files that commands see in their place
 	staging sync.Mutex        // held while a stage is made
 }
 
@@ -55,8 +55,8 @@ func (w *Workspace) Find(path wire.Path) (*Place, error) {
 	return &Place{dir, p.Base(), p}, nil
 }
 
-// parentOf opens the directory that a path is in, below the workspace by walk. Of a
-// file that commands have a copy of it is the copy's, which has the same name.
+// parentOf opens the directory that a path is in, below the workspace by walk. If
+// commands see a copy of the file, it opens the copy's directory; the name is the same.
 func (w *Workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir, error)) (beneath.Dir, error) {
 	at, ok := w.Copies[p.Text]
 	if !ok {
@@ -73,7 +73,7 @@ func (w *Workspace) parentOf(p core.Path, walk func(names []string) (beneath.Dir
 // Close closes the directory.
 func (p *Place) Close() { _ = p.dir.Close() }
 
-// Lstat describes what is there, and fails where nothing is.
+// Lstat describes the file. It fails if there is none.
 func (p *Place) Lstat() (unix.Stat_t, error) {
 	st, err := p.dir.Lstat(p.name)
 	if err != nil {
@@ -117,12 +117,12 @@ func (p *Place) onlyRegular(st unix.Stat_t) error {
 	}
 }
 
-// Unsupported returns the error of a path that is no file, directory or link.
+// Unsupported returns the error for a path that is not a file, a directory or a link.
 func Unsupported(p core.Path) error {
 	return &wire.Error{Code: wire.CodeConflict, Object: p.Text, Message: "unsupported workspace path type: " + p.Text}
 }
 
-// Conflict returns the error of a path where something else is than is needed.
+// Conflict returns the error for a path with a file of the wrong type.
 func (p *Place) Conflict(text string) error {
 	return &wire.Error{Code: wire.CodeConflict, Object: p.Path.Text, Message: text}
 }
@@ -141,8 +141,8 @@ func TypeOf(st unix.Stat_t) string {
 	}
 }
 
-// checkMode refuses more than permission bits: set-id files would act on
-// whoever runs them later.
+// checkMode refuses more than permission bits: a set-id file would act with its
+// owner's identity for any user who runs it later.
 func checkMode(mode *uint32) error {
 	if mode != nil && *mode&^permissions != 0 {
 		return core.BadField("mode", "mode must be of the nine permission bits, 0 to 511 (0777)")
@@ -154,7 +154,7 @@ func timestamp(t unix.Timespec) string {
 	return time.Unix(t.Unix()).UTC().Format(time.RFC3339Nano)
 }
 
-// Body is what follows a header.
+// Body is the body of an answer, which follows the header.
 type Body interface {
 	Send(io.Writer) error
 	io.Closer

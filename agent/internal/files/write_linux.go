@@ -37,8 +37,8 @@ func (w *Workspace) Write(q *wire.WriteFileRequest, body io.Reader) (*wire.Write
 	return w.replace(q.Path, q.Mode, body, q.ContentSize)
 }
 
-// replace writes a file beside its place and then moves it there, so that
-// every reader sees the old content or the new one, whole.
+// replace writes a file beside its place and then renames it, so that
+// every reader sees the whole old content or the whole new one.
 func (w *Workspace) replace(path wire.Path, mode *uint32, content io.Reader, size int64) (*wire.WriteFileResult, error) {
 	if err := checkMode(mode); err != nil {
 		return nil, err
@@ -83,13 +83,14 @@ func (w *Workspace) replace(path wire.Path, mode *uint32, content io.Reader, siz
 	return &wire.WriteFileResult{Path: wire.Path(p.Text), SizeBytes: size, BytesWritten: size, Mode: n.mode}, nil
 }
 
-// newFile is a file that is about to replace another, whose owner it keeps
-// where the agent may give files away.
+// newFile is a file that is about to replace another. It gets the other's owner if the
+// agent may change owners.
 type newFile struct {
 	mode         uint32
-	owner, group int // -1 where there is none to keep
+	owner, group int // -1 if no file is replaced
 }
 
+// write writes the file under a hidden name, and renames it to name.
 func (n *newFile) write(dir beneath.Dir, name string, content io.Reader, size int64) (err error) {
 	temp := core.HiddenName(writePrefix)
 	f, err := dir.OpenFile(temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
@@ -102,22 +103,17 @@ func (n *newFile) write(dir beneath.Dir, name string, content io.Reader, size in
 			_ = unix.Unlinkat(dir.FD(), temp, 0)
 		}
 	}()
-	if err := n.fill(f, content, size); err != nil {
-		return err
-	}
-	return unix.Renameat(dir.FD(), temp, dir.FD(), name)
-}
-
-func (n *newFile) fill(f *os.File, content io.Reader, size int64) error {
 	if err := core.CopyExactly(f, content, size); err != nil {
 		return err
 	}
-	fd := int(f.Fd())
 	if n.owner >= 0 && (n.owner != os.Geteuid() || n.group != os.Getegid()) {
-		_ = unix.Fchown(fd, n.owner, n.group)
+		_ = unix.Fchown(int(f.Fd()), n.owner, n.group)
 	}
-	if err := unix.Fchmod(fd, n.mode); err != nil {
+	if err := unix.Fchmod(int(f.Fd()), n.mode); err != nil {
 		return err
 	}
-	return f.Sync()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return unix.Renameat(dir.FD(), temp, dir.FD(), name)
 }

@@ -1,4 +1,4 @@
-// Package listen opens what an agent on its own serves on: vsock, a virtio serial
+// Package listen opens the listeners of an agent on its own: vsock, a virtio serial
 // port, Unix and TCP sockets, an inherited descriptor, or standard input and output.
 package listen
 
@@ -23,8 +23,14 @@ const addressHint = "write vsock://[:PORT], virtio://PORT, unix:///PATH, tcp://H
 // Options says who may connect.
 type Options struct {
 	HasToken         bool     // each request must bring a token
-	InsecureLoopback bool     // TCP on a loopback address may do without one
-	VsockCIDs        []uint32 // over vsock; none means the host and the hypervisor
+	InsecureLoopback bool     // TCP on a loopback address is allowed without a token
+	VsockCIDs        []uint32 // peers over vsock; none means the host and the hypervisor
+}
+
+// Listener is a listener that checks who connects.
+type Listener struct {
+	net.Listener
+	Check func(net.Conn) error // nil if anybody may connect
 }
 
 // Open opens one address.
@@ -56,8 +62,8 @@ func listenAt(address string, c *Options) (net.Listener, error) {
 	return nil, core.WithHint(fmt.Errorf("cannot listen on %s: not an address", address), addressHint)
 }
 
-// listenUnix makes a socket that only its owner can connect to, in place of
-// one whose agent is dead.
+// listenUnix makes a socket that only its owner and root can connect to. It replaces a
+// socket that is not served any more.
 func listenUnix(path string) (net.Listener, error) {
 	if !filepath.IsAbs(path) {
 		return nil, core.WithHint(errors.New("cannot listen on unix://"+path+": the path is not absolute"), addressHint)
@@ -65,7 +71,7 @@ func listenUnix(path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	old := unix.Umask(0o177) // from its first moment on; nothing else runs yet
+	old := unix.Umask(0o177) // so that others can never connect; no other thread creates files yet
 	ln, err := net.Listen("unix", path)
 	unix.Umask(old)
 	if err != nil {
@@ -74,7 +80,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return &Listener{ln, checkPeer}, nil
 }
 
-// removeStale removes a socket that nobody serves.
+// removeStale removes a socket that no process serves. It fails if one does.
 func removeStale(path string) error {
 	st, err := os.Lstat(path)
 	switch {
@@ -83,12 +89,12 @@ func removeStale(path string) error {
 	case err != nil:
 		return core.CauseOf(err)
 	case st.Mode()&os.ModeSocket == 0:
-		return errors.New("there is something that is no socket")
+		return errors.New("the path exists and is not a socket")
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
 		conn.Close()
-		return errors.New("somebody serves there already")
+		return errors.New("another process serves it already")
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return core.CauseOf(err)
@@ -96,7 +102,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// checkPeer lets root and the agent's own user in.
+// checkPeer refuses users other than root and the agent's own.
 func checkPeer(conn net.Conn) error {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
@@ -108,7 +114,7 @@ func checkPeer(conn net.Conn) error {
 		err = cerr
 	}
 	if err != nil {
-		return fmt.Errorf("cannot tell who connects: %w", err)
+		return fmt.Errorf("cannot read the peer's credentials: %w", err)
 	}
 	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
 		return fmt.Errorf("uid %d may not connect", peer.Uid)
@@ -116,8 +122,7 @@ func checkPeer(conn net.Conn) error {
 	return nil
 }
 
-// listenTCP wants a token, or the word of whoever starts the agent that every
-// user of the machine may do what the agent may.
+// listenTCP listens on a TCP address, with the checks of mayListen.
 func listenTCP(address string, c *Options) (net.Listener, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, core.WithHint(fmt.Errorf("cannot listen on tcp://%s: not HOST:PORT", address), addressHint)
@@ -136,6 +141,8 @@ func listenTCP(address string, c *Options) (net.Listener, error) {
 	return ln, nil
 }
 
+// mayListen refuses TCP without a token, unless the operator allows it on a loopback
+// address: every user of the machine can connect to it.
 func mayListen(addr *net.TCPAddr, c *Options) error {
 	ip, _ := netip.AddrFromSlice(addr.IP)
 	switch {
@@ -151,7 +158,7 @@ func mayListen(addr *net.TCPAddr, c *Options) error {
 	return nil
 }
 
-// inherit takes over a listening socket. Whoever made it decides who connects.
+// inherit takes over a listening socket. The process that made it decides who connects.
 func inherit(number string, c *Options) (net.Listener, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 3 {
@@ -163,7 +170,7 @@ func inherit(number string, c *Options) (net.Listener, error) {
 	case err != nil:
 		return nil, err
 	case listening == 0:
-		return nil, errors.New("it is no listening socket")
+		return nil, errors.New("not a listening socket")
 	}
 	if family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil && family == unix.AF_VSOCK {
 		return newVsock(fd)
@@ -181,10 +188,4 @@ func inherit(number string, c *Options) (net.Listener, error) {
 		}
 	}
 	return ln, nil
-}
-
-// Listener is what the agent serves on, with what it asks of who connects.
-type Listener struct {
-	net.Listener
-	Check func(net.Conn) error // nil where anybody may
 }

@@ -19,16 +19,25 @@ import (
 	"github.com/paddock-dev/paddock/internal/stdiomux"
 )
 
-// virtioPorts is where the kernel tells how the host has named its ports.
-// Links of these names would need udev.
+// virtioPorts is where the kernel lists the names that the host has given to ports.
+// Device links with these names would need udev.
 const virtioPorts = "/sys/class/virtio-ports"
 
-// listenVirtio takes many connections over one virtio-serial port. Whoever
-// holds its other end is the host.
+// listenVirtio accepts many connections over one virtio-serial port. The process that
+// holds its other end is called the host here.
 func listenVirtio(name string) (net.Listener, error) {
-	path, err := virtioPort(name)
-	if err != nil {
-		return nil, err
+	path := ""
+	files, _ := filepath.Glob(virtioPorts + "/*/name")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && name != "" && string(bytes.TrimSpace(text)) == name {
+			path = "/dev/" + filepath.Base(filepath.Dir(file))
+			break
+		}
+	}
+	if path == "" {
+		return nil, core.WithHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
+			"the names of its ports are in "+virtioPorts+"/*/name")
 	}
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -43,21 +52,8 @@ func listenVirtio(name string) (net.Listener, error) {
 	return &virtio{addr: virtioAddr(name), file: file, raw: raw}, nil
 }
 
-// virtioPort finds the device of a port.
-func virtioPort(name string) (string, error) {
-	files, _ := filepath.Glob(virtioPorts + "/*/name")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil && name != "" && string(bytes.TrimSpace(text)) == name {
-			return "/dev/" + filepath.Base(filepath.Dir(file)), nil
-		}
-	}
-	return "", core.WithHint(fmt.Errorf("cannot listen on virtio://%s: the machine has no such virtio-serial port", name),
-		"the names of its ports are in "+virtioPorts+"/*/name")
-}
-
-// virtio serves one host after the other: when one hangs up its connections
-// end, and the next finds a new beginning.
+// virtio serves one host after the other: when one hangs up, its connections
+// end, and the next one starts afresh.
 type virtio struct {
 	addr virtioAddr
 	file *os.File
@@ -65,11 +61,11 @@ type virtio struct {
 
 	mu     sync.Mutex
 	closed bool
-	link   *virtioLink        // to the host of now
+	link   *virtioLink        // to the current host
 	host   *stdiomux.Listener // its connections
 }
 
-// Accept waits for a connection, of whichever host.
+// Accept waits for a connection of any host.
 func (v *virtio) Accept() (net.Conn, error) {
 	for {
 		host, link, err := v.current()
@@ -81,13 +77,13 @@ func (v *virtio) Accept() (net.Conn, error) {
 			return conn, err
 		}
 		<-link.ended
-		if link.err != nil { // not the host has gone, the port has
+		if link.err != nil { // the port has failed; else the host has hung up
 			return nil, link.err
 		}
 	}
 }
 
-// current returns the host that is connected, and gets ready for one where none is.
+// current returns the link to the current host, or a new one for the next host.
 func (v *virtio) current() (*stdiomux.Listener, *virtioLink, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,7 +101,7 @@ func (v *virtio) current() (*stdiomux.Listener, *virtioLink, error) {
 	return v.host, v.link, nil
 }
 
-// Close lets no more connections in; those that are open go on.
+// Close accepts no more connections; those that are open go on.
 func (v *virtio) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,25 +117,25 @@ func (v *virtio) Addr() net.Addr { return v.addr }
 
 type virtioAddr string
 
-// Network is "virtio".
+// Network returns "virtio".
 func (virtioAddr) Network() string { return "virtio" }
 
-// String is the name of the port.
+// String returns the name of the port.
 func (a virtioAddr) String() string { return string(a) }
 
 // virtioLink is the port from a host's first byte to its hanging up.
 type virtioLink struct {
 	v      *virtio
-	begun  atomic.Bool // a host is there: it has said something
+	begun  atomic.Bool // a host has sent something
 	left   atomic.Bool // it has hung up
 	closed atomic.Bool
-	using  sync.RWMutex  // held, to read, while the port is in use
-	ended  chan struct{} // closed when it is in use no more
-	err    error         // of the port; to be read once ended
+	using  sync.RWMutex  // read-locked while the port is in use
+	ended  chan struct{} // closed when the link does not use the port any more
+	err    error         // of the port; may be read once ended is closed
 }
 
-// Read waits for bytes. A port whose other end nobody holds gives none, at
-// once: before the first byte that is no end.
+// Read waits for bytes. A port whose other end is closed returns 0 bytes at
+// once; before the first byte that does not mean the end.
 func (l *virtioLink) Read(b []byte) (n int, err error) {
 	l.using.RLock()
 	defer l.using.RUnlock()
@@ -164,7 +160,7 @@ func (l *virtioLink) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write waits for room. Where nobody is it would wait for ever.
+// Write waits for room. It fails if no host is there, since it would wait for ever.
 func (l *virtioLink) Write(b []byte) (int, error) {
 	l.using.RLock()
 	defer l.using.RUnlock()
@@ -174,8 +170,9 @@ func (l *virtioLink) Write(b []byte) (int, error) {
 	return l.v.file.Write(b)
 }
 
-// Close ends what waits, and leaves the port to the next link. A host that is
-// still there is another one than before, or talks nonsense, and is told so.
+// Close ends reads and writes that wait, and frees the port for the next link. If a host
+// is still there, it is another one than before or broke the protocol: Close writes
+// bytes that end its connections.
 func (l *virtioLink) Close() error {
 	if l.closed.Swap(true) {
 		return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 )
 
-// defaultPort is where guest agents listen.
+// defaultPort is the usual port of guest agents.
 const defaultPort = 5005
 
 var errNoVsock = core.WithHint(errors.New("AF_VSOCK is unavailable"),
 	"the kernel lacks CONFIG_VSOCKETS, or the machine a vsock device; --listen unix:///PATH serves without")
 
-// listenVsock takes connections from the given peers: none means the host
+// listenVsock accepts connections from the given peers; none means the host
 // and the hypervisor.
 func listenVsock(text string, peers []uint32) (net.Listener, error) {
 	port := uint32(defaultPort)
@@ -60,8 +60,8 @@ func listenVsock(text string, peers []uint32) (net.Listener, error) {
 	}}, nil
 }
 
-// vsock is a listening socket, which package net has no type for. The
-// runtime's poller serves it as it does any non-blocking file.
+// vsock is a listening vsock socket, for which package net has no type. The
+// runtime's poller handles it like any non-blocking file.
 type vsock struct {
 	file *os.File
 	addr vsockAddr
@@ -127,8 +127,8 @@ func vsockAddrOf(sa unix.Sockaddr) vsockAddr {
 	return vsockAddr{unix.VMADDR_CID_ANY, unix.VMADDR_PORT_ANY}
 }
 
-// Network is "vsock".
+// Network returns "vsock".
 func (vsockAddr) Network() string { return "vsock" }
 
-// String names the peer and its port.
+// String returns the peer and its port.
 func (a vsockAddr) String() string { return fmt.Sprintf("vsock cid %d port %d", a.CID, a.Port) }

@@ -67,7 +67,7 @@ func Files(ctx context.Context, w *files.Workspace, q *wire.SearchRequest) (*wir
 	return searchResult(p.Path, r), nil
 }
 
-// compileSearch checks a request.
+// compileSearch checks a request and compiles its patterns.
 func compileSearch(q *wire.SearchRequest) (*search.Search, error) {
 	modes := map[string]search.Mode{wire.SearchContent: search.Lines, wire.SearchPaths: search.Paths, wire.SearchCount: search.Counts}
 	mode, ok := modes[q.Output]
@@ -125,17 +125,14 @@ func searchResult(at core.Path, r *search.Result) *wire.SearchResult {
 		}
 		out.Files = append(out.Files, file)
 	}
-	if r.Truncated != "" {
-		out.NextCursor = writeCursor(r.NextPath, r.NextLine)
+	if r.Truncated != "" { // see readCursor
+		out.NextCursor = base64.StdEncoding.EncodeToString([]byte(strconv.FormatInt(r.NextLine, 10) + ":" + strings.Join(r.NextPath, "/")))
 	}
 	return out
 }
 
-// A cursor is the line that was told last, 0 for a whole file, and its path.
-func writeCursor(path []string, line int64) string {
-	return base64.StdEncoding.EncodeToString([]byte(strconv.FormatInt(line, 10) + ":" + strings.Join(path, "/")))
-}
-
+// readCursor reads a cursor: the last line that was returned, 0 for a whole file, and
+// its path.
 func readCursor(cursor string) (path []string, line int64, ok bool) {
 	if cursor == "" {
 		return nil, 0, true
@@ -154,8 +151,8 @@ func readCursor(cursor string) (path []string, line int64, ok bool) {
 	return path, line, true
 }
 
-// directory is a directory that is searched, a plain descriptor. It speaks to
-// the kernel itself: package os asks two questions more for each file.
+// directory is the descriptor of a directory that is searched. It makes system calls
+// itself: package os would make two more for each file.
 type directory struct{ fd int }
 
 const openFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
@@ -169,8 +166,8 @@ func (d directory) Dir(name string) (search.Dir, error) {
 	return directory{fd}, nil
 }
 
-// Open opens a regular file. What something is was seen before it is opened; it
-// may be another thing by now, which is not waited for.
+// Open opens a regular file, without blocking. The file may have been replaced since
+// its directory was listed; if it is not a regular file now, Open returns ErrGone.
 func (d directory) Open(name string) (search.File, error) {
 	fd, err := d.open(name, openFlags)
 	if err != nil {
@@ -200,7 +197,7 @@ func (d directory) open(name string, flags int) (int, error) {
 	}
 }
 
-// Has reports whether there is something of that name.
+// Has reports whether a file of that name exists.
 func (d directory) Has(name string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
@@ -209,8 +206,8 @@ func (d directory) Has(name string) bool {
 // Close closes the handle.
 func (d directory) Close() error { return unix.Close(d.fd) }
 
-// List returns the first entries from a name on. It holds no more than a few times
-// as many as are asked for.
+// List returns the first limit entries from a name on. It keeps at most a few times
+// as many in memory.
 func (d directory) List(from string, limit int) ([]search.Entry, error) {
 	fd, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
@@ -246,8 +243,8 @@ func (d directory) List(from string, limit int) ([]search.Entry, error) {
 
 var kinds = [16]search.Kind{unix.DT_REG: search.Regular, unix.DT_DIR: search.Directory}
 
-// entries appends what a buffer of the kernel's holds (struct linux_dirent64)
-// whose names do not come before from.
+// entries appends the entries of a kernel buffer (struct linux_dirent64) whose names do
+// not come before from.
 func (d directory) entries(found []string, buf []byte, from string) []string {
 	const kindAt, nameAt = 18, 19
 	for len(buf) > nameAt {
@@ -269,8 +266,8 @@ func (d directory) entries(found []string, buf []byte, from string) []string {
 	return found
 }
 
-// kind asks for the kind of an entry where the file system does not tell it
-// with the name.
+// kind returns the kind of an entry, for a file system that does not list it with the
+// name.
 func (d directory) kind(name string) byte {
 	var st unix.Stat_t
 	if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -295,7 +292,7 @@ func (f regularFile) ReadAt(p []byte, at int64) (int, error) {
 // Close closes the file.
 func (f regularFile) Close() error { return unix.Close(int(f)) }
 
-// ended calls read again after a signal, and returns io.EOF where it reads nothing.
+// ended calls read, again after a signal, and returns io.EOF if it reads nothing.
 func ended(read func() (int, error)) (int, error) {
 	for {
 		n, err := read()

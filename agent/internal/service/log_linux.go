@@ -14,8 +14,8 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 )
 
-// Bounds of one stream's log, in bytes. A log holds up to twice of what it
-// keeps when it drops its beginning.
+// Bounds of one stream's log, in bytes. A log grows to twice the size that it keeps,
+// and then drops its beginning.
 const (
 	keepOnDisk = 4 << 20
 	// maxLogRead is how much of a log is read at once.
@@ -25,19 +25,19 @@ const (
 	maxLogAnswer = 6 << 20
 )
 
-// logFile is the end of what a service or a shell has printed. Writes to it do
-// not fail: what cannot be kept is dropped.
+// logFile keeps the end of one output of a service. Writes to it never fail, since the
+// service must not wait: what cannot be kept is dropped.
 type logFile struct {
 	dir  beneath.Dir
 	name string
 
 	mu   sync.Mutex
-	f    *os.File // nil once it is closed, and where it could not be made
+	f    *os.File // nil if it could not be made, and once it is closed
 	size int64
 	cut  bool // something was dropped
 }
 
-// newLogFile makes a log, in the place of what has its name.
+// newLogFile makes a log in place of an earlier one with its name.
 func newLogFile(dir beneath.Dir, name string) *logFile {
 	l := &logFile{dir: dir, name: name}
 	if err := l.replace(nil); err != nil {
@@ -47,7 +47,7 @@ func newLogFile(dir beneath.Dir, name string) *logFile {
 	return l
 }
 
-// replace puts a file with only that content in the log's place.
+// replace replaces the log by a file with the given content.
 func (l *logFile) replace(content []byte) error {
 	temp := core.HiddenName(".log-")
 	f, err := l.dir.OpenFile(temp, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL, 0o600)
@@ -125,7 +125,7 @@ func (l *logFile) tail(lines *int64) (string, bool, error) {
 	}
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() {
-		return "", false, errors.Join(err, errors.New("it is no regular file"))
+		return "", false, errors.Join(err, errors.New("not a regular file"))
 	}
 	text, more, err := tail(f, st.Size(), lines)
 	return text, more || l.cut, err
@@ -161,7 +161,7 @@ func tail(r io.ReaderAt, size int64, lines *int64) (string, bool, error) {
 	return string(kept), start > 0 || len(kept) < len(text), nil
 }
 
-// lastLines returns the last n lines, of which the very last may have no end.
+// lastLines returns the last n lines. The very last may lack its line feed.
 func lastLines(text []byte, n int64) []byte {
 	end := len(bytes.TrimSuffix(text, []byte{'\n'}))
 	for ; n > 0; n-- {
@@ -172,7 +172,7 @@ func lastLines(text []byte, n int64) []byte {
 	return text[end+1:]
 }
 
-// fitting returns the end of a text that has room in an answer.
+// fitting returns the end of a text, as much as an answer has room for.
 func fitting(text []byte) []byte {
 	room := maxLogAnswer
 	at := len(text)

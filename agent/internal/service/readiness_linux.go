@@ -23,7 +23,7 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// How long one look at each type of readiness may take.
+// How long one check of each type of readiness may take.
 const (
 	tcpLimit     = time.Second
 	httpLimit    = 2 * time.Second
@@ -33,25 +33,25 @@ const (
 // maxReadiness bounds the readiness of a request, in bytes.
 const maxReadiness = 64 << 10
 
-// readiness is a checked readiness. A look fails in no other way than that
-// the service is not ready.
+// readiness is a validated readiness. If a check fails for any reason, the service is
+// not ready.
 type readiness struct {
 	text  json.RawMessage // as the client gave it
-	limit time.Duration   // of one look
-	look  func(ctx context.Context, program *clone.Command) bool
-	// answers is the address or URL that is asked, empty for what only this service
-	// or its caller changes.
+	limit time.Duration   // of one check
+	check func(ctx context.Context, program *clone.Command) bool
+	// answers is the address or URL that the check connects to, empty for a check that
+	// only this service or its caller can satisfy.
 	answers string
 }
 
-// unused refuses a readiness that holds before anything is started.
+// unused returns an error if another program satisfies the readiness already.
 func (r *readiness) unused() *wire.Error {
 	if r.answers == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.limit)
 	defer cancel()
-	if !r.look(ctx, nil) {
+	if !r.check(ctx, nil) {
 		return nil
 	}
 	return &wire.Error{Code: wire.CodeConflict, Object: "readiness", Message: "cannot start the service: " + r.answers + " is answered already"}
@@ -63,8 +63,8 @@ func isJSONObject(text []byte) bool {
 	return len(text) > 0 && text[0] == '{'
 }
 
-// parseReadiness refuses what could never become ready, before anything is
-// started. It gives nil for what is no object.
+// parseReadiness returns the readiness of a request, or an error if it is invalid. It
+// returns nil for JSON that is not an object.
 func (t *Table) parseReadiness(text json.RawMessage) (*readiness, error) {
 	if !isJSONObject(text) {
 		return nil, nil
@@ -98,7 +98,7 @@ func (t *Table) parseReadiness(text json.RawMessage) (*readiness, error) {
 	return r, err
 }
 
-// readinessField returns a field as text. A number stands for its digits.
+// readinessField returns a field as text. A number is returned as its digits.
 func readinessField(fields map[string]any, name string) (string, error) {
 	switch v := fields[name].(type) {
 	case string:
@@ -122,7 +122,7 @@ func (t *Table) fileReadiness(r *readiness, fields map[string]any) error {
 		return werr
 	}
 	r.limit = tcpLimit
-	r.look = func(context.Context, *clone.Command) bool {
+	r.check = func(context.Context, *clone.Command) bool {
 		dir, err := t.box.WorkspaceDir.Walk(p.Parent())
 		if err != nil {
 			return false
@@ -139,14 +139,15 @@ func tcpReadiness(r *readiness, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	host, port, ok := cutLast(address, ":")
+	colon := strings.LastIndexByte(address, ':')
+	host, port := address[:max(colon, 0)], address[colon+1:]
 	n, err := strconv.ParseUint(strings.TrimSpace(port), 10, 16)
-	if !ok || err != nil || n == 0 || strings.ContainsAny(host, ":\x00") {
+	if colon < 0 || err != nil || n == 0 || strings.ContainsAny(host, ":\x00") {
 		return core.BadField("readiness", "readiness address must be HOST:PORT, with an IPv4 address or a name")
 	}
 	address = net.JoinHostPort(strings.TrimSpace(host), strconv.FormatUint(n, 10))
 	r.limit, r.answers = tcpLimit, address
-	r.look = func(ctx context.Context, _ *clone.Command) bool {
+	r.check = func(ctx context.Context, _ *clone.Command) bool {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp4", address)
 		if err != nil {
 			return false
@@ -155,13 +156,6 @@ func tcpReadiness(r *readiness, fields map[string]any) error {
 		return true
 	}
 	return nil
-}
-
-func cutLast(text, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, sep); i >= 0 {
-		return text[:i], text[i+len(sep):], true
-	}
-	return text, "", false
 }
 
 func httpReadiness(r *readiness, fields map[string]any) error {
@@ -178,11 +172,11 @@ func httpReadiness(r *readiness, fields map[string]any) error {
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return core.BadField("readiness", "readiness url has an impossible port")
+			return core.BadField("readiness", "readiness url has an invalid port")
 		}
 	}
 	r.limit, r.answers = httpLimit, u.Host
-	r.look = func(ctx context.Context, _ *clone.Command) bool {
+	r.check = func(ctx context.Context, _ *clone.Command) bool {
 		status, err := httpStatus(ctx, u)
 		return err == nil && 200 <= status && status < 400
 	}
@@ -198,7 +192,7 @@ func (t *Table) commandReadiness(r *readiness, fields map[string]any) error {
 		return core.BadField("readiness", "readiness command must not contain a NUL byte")
 	}
 	r.limit = commandLimit
-	r.look = func(ctx context.Context, program *clone.Command) bool {
+	r.check = func(ctx context.Context, program *clone.Command) bool {
 		c := *program
 		c.Argv = t.box.ShellArgv(command, c.Env)
 		return t.succeeds(ctx, &c)
@@ -235,8 +229,8 @@ const maxHTTPHead = 64 << 10
 
 var errHTTP = errors.New("the answer is not HTTP")
 
-// httpStatus asks for a page and gives the status of the answer. It does one
-// GET and follows nothing, which is all that readiness needs: a whole client
+// httpStatus requests a page and returns the status of the answer. It sends one
+// GET and follows no redirect, which is all that readiness needs: a whole HTTP client
 // would be the largest part of the agent.
 func httpStatus(ctx context.Context, u *url.URL) (int, error) {
 	port := u.Port()
@@ -257,8 +251,8 @@ func httpStatus(ctx context.Context, u *url.URL) (int, error) {
 	return readStatus(bufio.NewReader(io.LimitReader(conn, maxHTTPHead)))
 }
 
-// readStatus reads the status line of the final answer. Those before it only
-// say that it will come.
+// readStatus returns the status of the final answer. It skips informational answers
+// (1xx) before it.
 func readStatus(in *bufio.Reader) (int, error) {
 	for {
 		line, err := in.ReadSlice('\n')

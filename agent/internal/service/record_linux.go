@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 // maxRecord bounds a record on disk, in bytes.
 const maxRecord = 4 << 20
 
-// maxListed bounds how many names of the state directory are looked at.
+// maxListed bounds how many names of the state directory are read.
 const maxListed = 4096
 
 // record is a record as it is on disk.
@@ -29,7 +30,7 @@ type record struct {
 	// later one of the same number, even if that was born at once.
 	Born uint64 `json:"process_start_time"`
 	Mark uint64 `json:"process_mark"`
-	// Cut says of which stream the beginning was dropped.
+	// Cut says for each stream whether the beginning of its log was dropped.
 	Cut [2]bool `json:"logs_cut"`
 }
 
@@ -43,28 +44,21 @@ func (t *Table) load(name string) (*service, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil || !r.valid(name) {
+	states := []string{stateRunning, stateExited, stateFailed, stateStopped}
+	if err != nil || r.ServiceName != name || !slices.Contains(states, r.State) {
 		return nil, &wire.Error{Code: wire.CodeConflict, Object: name, Message: "service record for '" + name + "' is invalid"}
 	}
 	if !isJSONObject(r.Readiness) {
 		r.Readiness = nil
 	}
-	logs := [2]*logFile{ // which an earlier agent left
+	logs := [2]*logFile{ // of the earlier agent
 		{dir: t.dir(), name: name + ".stdout", cut: r.Cut[0]},
 		{dir: t.dir(), name: name + ".stderr", cut: r.Cut[1]},
 	}
 	return &service{name: name, table: t, box: t.box, record: r, logs: logs}, nil
 }
 
-func (r *record) valid(name string) bool {
-	switch r.State {
-	case stateRunning, stateExited, stateFailed, stateStopped:
-		return r.ServiceName == name
-	}
-	return false
-}
-
-// save writes the record, as well as it can: a service does not depend on it.
+// save writes the record if that is possible: a service does not depend on it.
 // The service's lock is held.
 func (s *service) save() {
 	text, err := json.Marshal(&s.record)
@@ -73,7 +67,7 @@ func (s *service) save() {
 	}
 }
 
-// writeFile replaces a file by a whole one.
+// writeFile replaces a file, whole or not at all.
 func (t *Table) writeFile(name string, text []byte) {
 	if !t.dir().Valid() {
 		return
@@ -103,12 +97,13 @@ func (t *Table) readFile(name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > limit {
-		return nil, errors.New("it is no file that the agent wrote")
+		return nil, errors.New("not a file that the agent wrote")
 	}
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// ExitCode is what an earlier agent kept, nil where it could not.
+// exitCode returns the exit code that an earlier agent has written, nil if there is
+// none.
 func (t *Table) exitCode(name string) *int {
 	text, err := t.readFile(name+".status", 64)
 	if err != nil {
@@ -121,22 +116,14 @@ func (t *Table) exitCode(name string) *int {
 	return &code
 }
 
-func (t *Table) removeStatus(name string) {
+// removeFile removes a file of the state directory.
+func (t *Table) removeFile(name string) {
 	if t.dir().Valid() {
-		_ = unix.Unlinkat(t.dir().FD(), name+".status", 0)
+		_ = unix.Unlinkat(t.dir().FD(), name, 0)
 	}
 }
 
-func (t *Table) removeFiles(name string) {
-	if !t.dir().Valid() {
-		return
-	}
-	for _, suffix := range []string{".json", ".status", ".stdout", ".stderr"} {
-		_ = unix.Unlinkat(t.dir().FD(), name+suffix, 0)
-	}
-}
-
-// onDisk lists the names of which there are records.
+// onDisk lists the names that have records.
 func (t *Table) onDisk() (names []string) {
 	if !t.dir().Valid() {
 		return nil
@@ -157,7 +144,7 @@ func (t *Table) onDisk() (names []string) {
 	return names
 }
 
-// hideRecord hides secrets in what a client has written into a record.
+// hideRecord hides secrets in the fields of a record that a client has written.
 func hideRecord(r record, hide func(string) string) record {
 	r.Command, r.Cwd = hide(r.Command), wire.Path(hide(string(r.Cwd)))
 	if r.Readiness != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Start checks all that can be checked, starts the command, and waits
-// until it is ready. A client that goes away changes nothing.
+// Start checks the request, starts the command, and waits until it is ready. It goes
+// on if the client goes away.
 func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
@@ -39,7 +39,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	if werr != nil {
 		return nil, werr
 	}
-	if err := t.claim(name); err != nil {
+	if err := t.reserve(name); err != nil {
 		return nil, err
 	}
 	if q.ReadyUnused && ready != nil {
@@ -58,7 +58,7 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 		t.release(name, nil)
 		return nil, werr
 	}
-	s.begin(q.Command, cwd, ready)
+	s.writeRecord(q.Command, cwd, ready)
 	t.release(name, s)
 	go s.watch()
 	if ready != nil {
@@ -69,8 +69,8 @@ func (t *Table) Start(q *wire.StartServiceRequest) (*wire.Service, error) {
 	return s.view(), nil
 }
 
-// command returns what the spawner needs, standard streams aside, and the
-// handle of its directory, to be closed after its last use.
+// command returns what the spawner needs, without the standard streams, and the
+// handle of the working directory, to be closed after its last use.
 func (t *Table) command(command string, cwd core.Path, own map[string]string) (*clone.Command, beneath.Dir, *wire.Error) {
 	if strings.IndexByte(command, 0) >= 0 {
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadRequest, Object: "command", Message: "cannot start the service: a NUL byte cannot be part of a command"}
@@ -80,16 +80,12 @@ func (t *Table) command(command string, cwd core.Path, own map[string]string) (*
 		return nil, beneath.None, &wire.Error{Code: wire.CodeBadCwd, Object: cwd.Text, Message: "cannot use " + cwd.Text + " as working directory: " + err.Error()}
 	}
 	dir := t.box.RealPath(cwd)
-	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: t.box.Rlimits(nil)}
-	for k, v := range t.box.BaseEnv(dir, own) {
-		c.Env = append(c.Env, k+"="+v)
-	}
-	slices.Sort(c.Env)
+	c := &clone.Command{Path: "/bin/sh", Dir: dir, DirFD: handle.FD(), Umask: 0o022, Rlimits: t.box.Rlimits(nil), Env: core.AsList(t.box.BaseEnv(dir, own))}
 	c.Argv = t.box.ShellArgv(command, c.Env)
 	return c, handle, nil
 }
 
-// spawn starts the process of a service and the pumps of its output.
+// spawn starts the process of a service, and begins to copy its output into its logs.
 func (t *Table) spawn(name string, program *clone.Command, hidden *core.Redactor) (*service, *wire.Error) {
 	streams, err := spawn.NewPipes(false, nil)
 	if err != nil {
@@ -109,27 +105,23 @@ func (t *Table) spawn(name string, program *clone.Command, hidden *core.Redactor
 		logs: [2]*logFile{newLogFile(t.dir(), name+".stdout"), newLogFile(t.dir(), name+".stderr")}, drained: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 	}
-	go s.pump()
-	return s, nil
-}
-
-// pump copies the service's output into its logs until it ends. What cannot
-// be kept is dropped: the service must not wait for that.
-func (s *service) pump() {
 	var wg sync.WaitGroup
-	for i, src := range []*os.File{s.stdio.Stdout, s.stdio.Stderr} {
+	for i, src := range []*os.File{streams.Stdout, streams.Stderr} {
 		wg.Go(func() {
-			hiding := s.redactor.Writer(s.logs[i])
+			hiding := hidden.Writer(s.logs[i])
 			core.Drain(hiding, src)
 			_ = hiding.Close()
 		})
 	}
-	wg.Wait()
-	close(s.drained)
+	go func() {
+		wg.Wait()
+		close(s.drained)
+	}()
+	return s, nil
 }
 
-// begin makes the record.
-func (s *service) begin(command string, cwd core.Path, ready *readiness) {
+// writeRecord makes and saves the record of a service that has been started.
+func (s *service) writeRecord(command string, cwd core.Path, ready *readiness) {
 	pid, now := s.process.PID, core.UnixTime(s.process.Started)
 	r := record{Service: wire.Service{ServiceName: s.name, Command: command, Cwd: wire.Path(cwd.Text), State: stateRunning, StartedAt: now, PID: &pid}}
 	if born := s.box.Trees.Born(pid); born != 0 {
@@ -143,16 +135,16 @@ func (s *service) begin(command string, cwd core.Path, ready *readiness) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record = hideRecord(r, s.redactor.Text)
-	s.table.removeStatus(s.name)
+	s.table.removeFile(s.name + ".status") // of an earlier service with this name
 	s.save()
 }
 
-// leastLook is what every look at readiness is given, so that a timeout of 0
-// still is one look.
-const leastLook = 100 * time.Millisecond
+// minCheck is how long every check of readiness may take, so that even a timeout of 0
+// allows one check.
+const minCheck = 100 * time.Millisecond
 
-// awaitReady looks at the service until it is ready, its end begins or the
-// time is over, which ends it.
+// awaitReady checks the service until it is ready, or until its end begins. If the
+// time is over, it stops the service.
 func (s *service) awaitReady(ready *readiness, program *clone.Command, limit, interval time.Duration) {
 	deadline := time.Now().Add(limit)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -166,9 +158,9 @@ func (s *service) awaitReady(ready *readiness, program *clone.Command, limit, in
 		}
 	}()
 	for {
-		look, done := context.WithTimeout(ctx, min(ready.limit, max(leastLook, time.Until(deadline))))
-		ok := ready.look(look, program)
-		done()
+		checkCtx, cancel := context.WithTimeout(ctx, min(ready.limit, max(minCheck, time.Until(deadline))))
+		ok := ready.check(checkCtx, program)
+		cancel()
 		switch {
 		case ok && s.setReady():
 			return

@@ -12,33 +12,32 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// service is one life of a service, from its start to its end. Its next start
-// makes another.
+// service is a service from one start to its end. The next start makes another.
 type service struct {
-	name     string
-	table    *Table
-	box      *core.Sandbox
-	order    uint64 // the table's lock guards it
-	logs     [2]*logFile
-	redactor *core.Redactor // nil where an earlier agent started it
+	name  string
+	table *Table
+	box   *core.Sandbox
+	order uint64 // the table's lock guards it
+	logs  [2]*logFile
 
-	process *spawn.Process // likewise, and all that follows
-	id      string
-	stdio   *spawn.Stdio
-	drained chan struct{} // closed when both outputs have ended
-
-	stopping chan struct{} // closed when it is to end
-	ended    chan struct{} // closed when the record tells its end
+	// These are nil if an earlier agent started the service.
+	redactor *core.Redactor
+	process  *spawn.Process
+	id       string
+	stdio    *spawn.Stdio
+	drained  chan struct{} // closed when both outputs have ended
+	stopping chan struct{} // closed when it is to be stopped
+	ended    chan struct{} // closed when the record says that it has ended
 
 	mu            sync.Mutex
 	record        record
-	state, reason string // that it will have been ended with
+	state, reason string // why it is being stopped, for the record
 	killed        int
 	proved        bool
 }
 
-// watch deals with the end of the service, by itself or on request, and of
-// all that is left of its tree.
+// watch waits until the service ends or is to be stopped, ends its whole tree, and
+// completes its logs and its record.
 func (s *service) watch() {
 	p := s.process
 	select {
@@ -46,7 +45,7 @@ func (s *service) watch() {
 		s.killed, s.proved = s.box.Trees.Kill(p.Mark)
 	case <-s.stopping:
 		s.box.Trees.Signal(p.Mark, unix.SIGTERM)
-		s.box.Trees.Signal(p.Mark, unix.SIGCONT) // what is stopped cannot end
+		s.box.Trees.Signal(p.Mark, unix.SIGCONT) // a stopped process cannot end
 		if s.proved = s.box.Trees.Await(p.Mark, time.Now().Add(s.table.grace)); !s.proved {
 			s.killed, s.proved = s.box.Trees.Kill(p.Mark)
 		}
@@ -54,32 +53,23 @@ func (s *service) watch() {
 	}
 	s.box.Running.Remove(s.id)
 	p.Mark.Close()
-	s.finishOutput()
-	s.finish()
-}
-
-// finishOutput waits for the rest of the output, which is there already unless
-// somebody outside of the tree holds a pipe.
-func (s *service) finishOutput() {
 	select {
 	case <-s.drained:
-	case <-time.After(core.OutputGrace):
+	case <-time.After(core.OutputGrace): // a process outside of the tree holds a pipe
 		past := time.Unix(1, 0)
 		_ = s.stdio.Stdout.SetReadDeadline(past)
 		_ = s.stdio.Stderr.SetReadDeadline(past)
 		<-s.drained
 	}
 	s.stdio.CloseAll()
+	s.finishRecord()
 }
 
-// finish tells the end in the record.
-func (s *service) finish() {
+// finishRecord completes the record.
+func (s *service) finishRecord() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	code := s.process.Status.ExitStatus()
-	if s.process.Status.Signaled() {
-		code = -int(s.process.Status.Signal())
-	}
+	code := spawn.ExitCode(s.process.Status)
 	r := &s.record
 	for i, log := range s.logs {
 		r.Cut[i] = log.close()
@@ -106,7 +96,7 @@ func (s *service) finish() {
 	close(s.ended)
 }
 
-// setReady makes the service ready, unless its end has begun.
+// setReady makes the service ready, and returns false if its end has begun.
 func (s *service) setReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +112,7 @@ func (s *service) setReady() bool {
 	return true
 }
 
-// stop begins to end the service. The first who asks says why.
+// stop begins to stop the service. The first call sets the state and the reason.
 func (s *service) stop(state, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +122,8 @@ func (s *service) stop(state, reason string) {
 	}
 }
 
-// await waits for an end that has begun, which no process that the kernel can
-// end is able to put off.
+// await waits for the end of a service that is being stopped, and returns false if the
+// kernel cannot kill it in time.
 func (s *service) await() bool {
 	limit := time.NewTimer(s.table.grace + 2*spawn.KillTimeout)
 	defer limit.Stop()
@@ -145,7 +135,7 @@ func (s *service) await() bool {
 	}
 }
 
-// alive reports whether the service has not ended, or not provably.
+// alive reports whether the service may still run.
 func (s *service) alive() bool {
 	if s.process == nil {
 		s.mu.Lock()
@@ -160,32 +150,30 @@ func (s *service) alive() bool {
 	}
 }
 
-// view returns the record, as clients may see it.
+// view returns the record without secrets.
 func (s *service) view() *wire.Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {
 		s.refresh()
 	}
-	hidden := s.redactor
-	if hidden == nil {
-		hidden, _ = s.box.Redactor(nil)
-	}
-	r := hideRecord(s.record, hidden.OnlyValues) // rules have seen it already
+	hidden := s.currentRedactor()
+	r := hideRecord(s.record, hidden.OnlyValues) // rules were applied when it was written
 	r.RedactionMatches, r.Blocked = hidden.Matches()
 	return &r.Service
 }
 
-// hide hides secrets in what the service has printed, and rules have seen.
-func (s *service) hide(text string) string {
-	hidden := s.redactor
-	if hidden == nil {
-		hidden, _ = s.box.Redactor(nil)
+// currentRedactor returns the service's redactor or, if an earlier agent started it,
+// one for the secrets that are installed now.
+func (s *service) currentRedactor() *core.Redactor {
+	if s.redactor != nil {
+		return s.redactor
 	}
-	return hidden.OnlyValues(text)
+	hidden, _ := s.box.Redactor(nil)
+	return hidden
 }
 
-// Stop ends a service and its whole tree, gently first, and waits for that.
+// Stop stops a service and its whole tree, by SIGTERM first, and waits for that.
 func (t *Table) Stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
 	s, err := t.find(q.ServiceName)
 	if err != nil {
@@ -205,9 +193,9 @@ func (t *Table) Stop(q *wire.ServiceRequest) (*wire.StopServiceResult, error) {
 	return r, nil
 }
 
-// refresh looks whether a service that an earlier agent started still runs:
-// whether the process that has its number was born when it was. It reports
-// that it does. The lock is held.
+// refresh reports whether a service that an earlier agent started still runs:
+// whether the process with its number was born when the service was. If not, it
+// completes the record. The lock is held.
 func (s *service) refresh() bool {
 	r := &s.record
 	if r.State != stateRunning {
@@ -221,8 +209,8 @@ func (s *service) refresh() bool {
 	return false
 }
 
-// stopOrphan ends a service that an earlier agent started. Its mark is lost
-// with that agent, so only its group is known.
+// stopOrphan stops a service that an earlier agent started. The mark was lost with
+// that agent, so only its process group is known.
 func (s *service) stopOrphan() (*wire.StopServiceResult, error) {
 	s.mu.Lock()
 	running, pid := s.refresh(), 0

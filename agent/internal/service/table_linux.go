@@ -20,8 +20,8 @@ import (
 const (
 	// maxServices is how many may run at a time.
 	maxServices = 64
-	// maxRecords is how many are remembered, those that ended included;
-	// the oldest of these are forgotten first, with their logs.
+	// maxRecords is how many are kept, including those that have ended, of which
+	// the oldest are removed first, with their logs.
 	maxRecords = 256
 	// endGrace is how long the tree of a service may take to end by itself.
 	endGrace = 5 * time.Second
@@ -35,8 +35,8 @@ const (
 	stateStopped = "stopped" // by stop_service
 )
 
-// Table are those that run and those that have. A record on disk that is
-// not among them is of an earlier agent.
+// Table holds the services that run and those that have ended. A record on disk that
+// is not among them is from an earlier agent.
 type Table struct {
 	box   *core.Sandbox
 	state core.StateDir // of records and logs
@@ -45,11 +45,11 @@ type Table struct {
 	mu       sync.Mutex
 	last     uint64
 	byName   map[string]*service
-	starting map[string]bool // names that are taken by a start under way
+	starting map[string]bool // names of services that are being started
 }
 
-// New returns a table that keeps records and logs in state, those of an earlier
-// agent included.
+// New returns a table that keeps records and logs in state, where it also finds those
+// of an earlier agent.
 func New(box *core.Sandbox, state core.StateDir) *Table {
 	return &Table{box: box, state: state, grace: endGrace, byName: map[string]*service{}, starting: map[string]bool{}}
 }
@@ -67,7 +67,7 @@ func checkName(name string) (string, error) {
 	return name, nil
 }
 
-// find returns the service of a name as a client has written it.
+// find returns the service with a name as a client has written it.
 func (t *Table) find(name string) (*service, error) {
 	name, err := checkName(name)
 	if err != nil {
@@ -90,9 +90,9 @@ func (t *Table) get(name string) (*service, error) {
 	return s, err
 }
 
-// claim takes a name for a service that is about to start, unless it is in
-// use. Two that start at once cannot both have it.
-func (t *Table) claim(name string) error {
+// reserve reserves the name of a service that is about to start. It fails if the name
+// is in use, also by another start at the same time.
+func (t *Table) reserve(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, err := t.get(name)
@@ -117,7 +117,8 @@ func (t *Table) claim(name string) error {
 	return nil
 }
 
-// release ends a claim: with s the service runs, without one it does not.
+// release ends a reservation, and adds the service if it was started. s is nil if it
+// was not.
 func (t *Table) release(name string, s *service) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,14 +129,14 @@ func (t *Table) release(name string, s *service) {
 	}
 }
 
-// add puts a service in the place of an earlier one. The lock is held.
+// add adds a service in place of an earlier one with its name. The lock is held.
 func (t *Table) add(s *service) {
 	t.last++
 	s.order = t.last
 	t.byName[s.name] = s
 }
 
-// evict forgets the oldest of those that have ended. The lock is held.
+// evict removes the oldest of the services that have ended. The lock is held.
 func (t *Table) evict() {
 	for len(t.byName) > maxRecords {
 		var oldest *service
@@ -148,7 +149,9 @@ func (t *Table) evict() {
 			return
 		}
 		delete(t.byName, oldest.name)
-		t.removeFiles(oldest.name)
+		for _, suffix := range []string{".json", ".status", ".stdout", ".stderr"} {
+			t.removeFile(oldest.name + suffix)
+		}
 	}
 }
 
@@ -165,7 +168,7 @@ func (t *Table) Status(q *wire.ServiceRequest) (*wire.Service, error) {
 func (t *Table) List(*wire.ListServicesRequest) (*wire.ListServicesResult, error) {
 	t.mu.Lock()
 	for _, name := range t.onDisk() {
-		_, _ = t.get(name) // an invalid record is told when it is asked for by name
+		_, _ = t.get(name) // status_service reports an invalid record
 	}
 	all := make([]*service, 0, len(t.byName))
 	for _, s := range t.byName {
@@ -197,8 +200,9 @@ func (t *Table) Logs(q *wire.LogsServiceRequest) (*wire.LogsServiceResult, error
 	if err != nil {
 		return nil, &wire.Error{Code: wire.CodeFailed, Object: s.name, Message: "cannot read the service's logs: " + err.Error()}
 	}
-	// What was printed before a secret was installed may hold it.
-	r.Stdout, r.Stderr = s.hide(r.Stdout), s.hide(r.Stderr)
+	// What was printed before a secret was installed may contain it.
+	hide := s.currentRedactor().OnlyValues
+	r.Stdout, r.Stderr = hide(r.Stdout), hide(r.Stderr)
 	r.Truncated = r.StdoutTruncated || r.StderrTruncated
 	return r, nil
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 )
 
-// tap reads a pipe or a socket as it is written to, and on demand: what is in the pipe at a
-// moment can be taken at that moment, in order.
+// tap reads a pipe or a socket as it is written to, and also on demand: drain reads
+// everything that the pipe holds at that moment, in order.
 type tap struct {
-	file *os.File
-	take func([]byte)
-	// first, where not nil, is drained before each read: of what two pipes hold
-	// nobody can tell what was written first, and so it is always the same.
+	file   *os.File
+	handle func([]byte) // is called with what was read
+	// first, if not nil, is drained before each read: nobody can tell which of two
+	// pipes was written to first, so the order is always the same.
 	first *tap
 	done  chan struct{} // closed at the pipe's end
 
 	raw syscall.RawConn
-	mu  sync.Mutex // held from a read until what was read is taken
+	mu  sync.Mutex // held from a read until what was read is handled
 }
 
-// openTap begins to read. The file must not block.
-func openTap(file *os.File, first *tap, take func([]byte)) (*tap, error) {
+// openTap begins to read. The file must be non-blocking.
+func openTap(file *os.File, first *tap, handle func([]byte)) (*tap, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	t := &tap{file: file, first: first, take: take, done: make(chan struct{}), raw: raw}
+	t := &tap{file: file, first: first, handle: handle, done: make(chan struct{}), raw: raw}
 	go t.run()
 	return t, nil
 }
@@ -44,7 +44,7 @@ func (t *tap) run() {
 			if t.first != nil {
 				t.first.drain()
 			}
-			n, ended := t.once(int(fd))
+			n, ended := t.read(int(fd))
 			if n >= spawn.Bulk && !wide {
 				_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, spawn.PipeSize)
 				wide = true
@@ -56,8 +56,8 @@ func (t *tap) run() {
 	})
 }
 
-// once reads and takes; n is 0 where there is nothing.
-func (t *tap) once(fd int) (n int, ended bool) {
+// read reads once and handles what it read; n is 0 if there is nothing to read.
+func (t *tap) read(fd int) (n int, ended bool) {
 	buf := core.Buffers.Get().(*[]byte)
 	defer core.Buffers.Put(buf)
 	t.mu.Lock()
@@ -72,24 +72,24 @@ func (t *tap) once(fd int) (n int, ended bool) {
 		case n == 0:
 			return 0, true
 		}
-		t.take((*buf)[:n])
+		t.handle((*buf)[:n])
 		return n, false
 	}
 }
 
-// drain takes what is in the pipe now. Whoever writes on meanwhile does not
-// hold it up.
+// drain reads everything that is in the pipe now, and nothing that is written
+// meanwhile.
 func (t *tap) drain() {
 	_ = t.raw.Control(func(fd uintptr) {
 		left, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 		for err == nil && left > 0 {
-			n, _ := t.once(int(fd))
+			n, _ := t.read(int(fd))
 			if n == 0 {
 				return
 			}
 			left -= n
 		}
-		t.mu.Lock() // what another has read is taken now, too
+		t.mu.Lock() // waits until run has handled what it has read
 		defer t.mu.Unlock()
 	})
 }
@@ -100,10 +100,10 @@ func (t *tap) close() {
 	<-t.done
 }
 
-// consumed waits until all that was written to a stream socket of a pair has
-// been read at its other end. The kernel counts what is on its way as memory of
-// the sender's, and says so each time some of it is given back; the last byte of
-// that count goes after that was said.
+// consumed waits until everything that was written to a stream socket of a pair has
+// been read at its other end. The kernel counts bytes in transit as memory of the
+// sender's, and signals each time that some of it is freed; it frees the last byte of
+// the count only after the signal, so a count of 1 means that nothing is left.
 func consumed(socket *os.File) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -115,14 +115,14 @@ func consumed(socket *os.File) error {
 	})
 }
 
-// sealAll has a memory file keep its content. A process of the same user can
-// open it once more by its name in /proc, and give itself the right to write to
-// it, but the kernel lets nobody.
+// sealAll makes the content of a memory file permanent. A process of the same user can
+// open the file again by its name in /proc, and change its mode, but the kernel lets
+// nobody write to it.
 const sealAll = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
 
-// memoryFile makes a memory file and seals it. The one that is not sealed is for
-// the standard input of commands, which is within reach of the session's other
-// processes, like every stream of commands.
+// memoryFile makes a memory file and adds seals. The file without seals is the
+// standard input of commands, which the session's other processes can reach like every
+// stream of commands.
 func memoryFile(name, content string, seals int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -141,13 +141,4 @@ func memoryFile(name, content string, seals int) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// rewrite replaces the content of a memory file.
-func rewrite(f *os.File, content []byte) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(content, 0)
-	return err
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Bounds of what is kept of a session's output, in bytes.
+// Bounds of the output that a session keeps, in bytes.
 const (
 	defaultOutput = 1 << 20
-	// maxLate is of what background jobs print between two commands.
+	// maxLate bounds what background jobs print between two commands.
 	maxLate = 64 << 10
 )
 
-// The streams of a session, as indexes.
+// Indexes of the streams of a session.
 const (
 	stdoutStream = iota
 	stderrStream
@@ -31,7 +31,7 @@ var streamNames = [2]string{"stdout", "stderr"}
 // record keeps the beginning of two streams in the order in which they came,
 // within bounds of lines and bytes, and counts all of them.
 type record struct {
-	maxLines, maxBytes int64 // no bound of lines is 0
+	maxLines, maxBytes int64 // maxLines 0 means no bound of lines
 	maxTail            int64 // of what the bounds have cut
 	base64             bool
 
@@ -110,7 +110,7 @@ func (r *record) keep(stream int, p []byte) {
 // output returns what was kept, as it crosses the wire.
 func (r *record) output() []wire.SessionChunk {
 	chunks := r.chunks
-	if r.blocked != "" { // what was printed before the match is not told either
+	if r.blocked != "" { // what was printed before the match is not returned either
 		chunks = []recorded{{stream: stdoutStream, data: []byte(redact.BlockedText(r.blocked))}}
 	}
 	return r.encoded(chunks)
@@ -149,15 +149,15 @@ func (r *record) text() string {
 	return b.String()
 }
 
-// shellOutput is where a session's output goes: to the record of the command
-// that runs, or to that of what comes between two.
+// shellOutput writes a session's output to the record of the command that runs, or to
+// the record of what is printed between two commands.
 type shellOutput struct {
 	redactor *core.Redactor
 
 	mu       sync.Mutex
 	rec      *record
-	writers  [2]*cleaning
-	newlines int // so many pieces of standard error that are a line feed are the shell's own
+	writers  [2]*outputFilter
+	newlines int // how many line feeds of standard error are the shell's own
 }
 
 // recordWriter is one stream of a record.
@@ -171,7 +171,7 @@ func (w recordWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begin starts another record and gives the one before, complete.
+// begin starts another record and returns the one before, which is complete then.
 func (o *shellOutput) begin(next *record) *record {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +179,7 @@ func (o *shellOutput) begin(next *record) *record {
 	for _, w := range o.writers {
 		if w != nil {
 			_ = w.Close()
-			w.tell(before)
+			w.addCounts(before)
 		}
 	}
 	o.rec = next
@@ -190,19 +190,19 @@ func (o *shellOutput) begin(next *record) *record {
 			text = &core.Decoder{Dst: w}
 			w = text
 		}
-		o.writers[stream] = &cleaning{HidingWriter: o.redactor.Writer(w), text: text}
+		o.writers[stream] = &outputFilter{HidingWriter: o.redactor.Writer(w), text: text}
 	}
 	return before
 }
 
-// cleaning hides secrets in a stream, and makes it text.
-type cleaning struct {
+// outputFilter hides secrets in a stream, and makes it text.
+type outputFilter struct {
 	*core.HidingWriter
-	text *core.Decoder // nil where bytes stay as they are
+	text *core.Decoder // nil if bytes stay as they are
 }
 
-// Close lets go of what was held back.
-func (c *cleaning) Close() error {
+// Close writes what was held back.
+func (c *outputFilter) Close() error {
 	err := c.HidingWriter.Close()
 	if c.text != nil {
 		_ = c.text.Close()
@@ -210,8 +210,8 @@ func (c *cleaning) Close() error {
 	return err
 }
 
-// tell has a record know what rules did to a stream of it.
-func (c *cleaning) tell(rec *record) {
+// addCounts adds to a record how often rules have matched in this stream.
+func (c *outputFilter) addCounts(rec *record) {
 	if c.Writer.Matches() == 0 {
 		return
 	}
@@ -222,8 +222,8 @@ func (c *cleaning) tell(rec *record) {
 	rec.blocked = cmp.Or(rec.blocked, c.Writer.Blocked())
 }
 
-// take takes what one stream has printed.
-func (o *shellOutput) take(stream int, p []byte) {
+// write adds output of one stream.
+func (o *shellOutput) write(stream int, p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.newlines > 0 && stream == stderrStream && len(p) > 0 && p[0] == '\n' {
@@ -234,14 +234,14 @@ func (o *shellOutput) take(stream int, p []byte) {
 	_, _ = o.writers[stream].Write(p)
 }
 
-// expectNewline drops the line feed with which a shell answers an interrupt.
+// expectNewline makes it drop the line feed with which a shell answers an interrupt.
 func (o *shellOutput) expectNewline() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.newlines++
 }
 
-// expectNone drops nothing from now on.
+// expectNone makes it drop nothing from now on.
 func (o *shellOutput) expectNone() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

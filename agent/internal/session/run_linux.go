@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// nudgeAfter is when a shell that has said nothing is looked at: it does
-	// not report where an error has cost it the rest of its line, and then
-	// reads another.
+	// nudgeAfter is how long a shell may be silent before it is asked for a report:
+	// an error can make it drop the rest of its line, with the report, and read
+	// another.
 	nudgeAfter = time.Millisecond
 	// interruptGrace is how long a round of interrupting may take, and
 	// interruptRounds how many there are before the shell is killed.
 	interruptGrace  = 400 * time.Millisecond
 	interruptRounds = 5
-	// interruptAgain is when the first is repeated: a process that was just
-	// being made may have lost it.
+	// interruptAgain is how soon the first is repeated: a process that was just
+	// being created may have missed it.
 	interruptAgain = 100 * time.Millisecond
 	// maxAttempts is how often a shell that reads lines is asked for a report.
 	maxAttempts = 3
@@ -28,8 +28,8 @@ const (
 	askGrace = 2 * time.Second
 )
 
-// order is one command for a session's shell.
-type order struct {
+// command is one command for a session's shell.
+type command struct {
 	text    string
 	stdin   []byte
 	timeout time.Duration
@@ -37,8 +37,8 @@ type order struct {
 	stop    <-chan struct{} // interrupts
 }
 
-// ending is how an order ended: with a report, or with the shell's end.
-type ending struct {
+// outcome is how a command ended: with a report, or with the shell's end.
+type outcome struct {
 	reported    bool
 	timedOut    bool
 	interrupted bool
@@ -46,26 +46,26 @@ type ending struct {
 	rescued     bool // a function with the name builtin was removed
 	killed      int
 	proved      bool
-	late        *record
+	late        *record // the output since the command before
 	took        time.Duration
 }
 
-// errand is an order on its way.
-type errand struct {
+// execution is a command that the shell executes.
+type execution struct {
 	h        *shell
-	out      ending
-	word     string
-	idle     chan error // tells that the shell reads lines again
-	pending  bool       // somebody will tell
+	out      outcome
+	word     string     // of the report
+	idle     chan error // gets a value when the shell reads lines again
+	pending  bool       // a goroutine will send it
 	attempts int
 	rounds   int // of interrupting
 	round    *time.Timer
 }
 
-// do gives the shell an order and returns when it has ended.
-func (h *shell) do(ctx context.Context, o order) (ending, error) {
+// do runs a command in the shell and returns when it has ended.
+func (h *shell) do(ctx context.Context, o command) (outcome, error) {
 	h.drain()
-	e := &errand{h: h, idle: make(chan error, 1), out: ending{proved: true}}
+	e := &execution{h: h, idle: make(chan error, 1), out: outcome{proved: true}}
 	e.out.late = h.output.begin(o.record)
 	h.output.expectNone()
 	e.word = h.expect()
@@ -81,31 +81,34 @@ func (h *shell) do(ctx context.Context, o order) (ending, error) {
 	return e.out, nil
 }
 
-// drain takes what the shell's pipes hold.
+// drain reads everything that the shell's pipes hold now.
 func (h *shell) drain() {
 	for _, t := range h.streams {
 		t.drain()
 	}
 }
 
-// line returns the line that hands an order over to the shell.
-func (h *shell) line(o order, word string) (string, error) {
+// line returns the line that makes the shell run a command.
+func (h *shell) line(o command, word string) (string, error) {
 	withStdin := len(o.stdin) > 0
 	if withStdin {
-		if err := rewrite(h.stdin, o.stdin); err != nil {
+		if err := h.stdin.Truncate(0); err != nil {
+			return "", err
+		}
+		if _, err := h.stdin.WriteAt(o.stdin, 0); err != nil {
 			return "", err
 		}
 	}
-	h.state.traps = h.state.traps || mayTrap(o.text)
+	h.state.traps = h.state.traps || trapping.MatchString(o.text)
 	if !h.bash {
 		return otherLine(o.text, word, h.state, withStdin), nil
 	}
 	return bashLine(o.text, word, h.state, withStdin), nil
 }
 
-// send writes a line to a shell that waits for one. What may have no room in the
-// socket goes on beside.
-func (e *errand) send(line string) {
+// send writes a line to a shell that waits for one. A line that may be too long for
+// the socket's buffer is written by another goroutine.
+func (e *execution) send(line string) {
 	if len(line) <= os.Getpagesize() {
 		_, _ = e.h.input.WriteString(line)
 		return
@@ -113,21 +116,21 @@ func (e *errand) send(line string) {
 	e.pending = true
 	go func() {
 		_, _ = e.h.input.WriteString(line)
-		e.settle()
+		e.awaitIdle()
 	}()
 }
 
-// look has idle tell when the shell reads lines again.
-func (e *errand) look() {
+// watchIdle makes idle get a value when the shell reads lines again.
+func (e *execution) watchIdle() {
 	if !e.pending {
 		e.pending = true
-		go e.settle()
+		go e.awaitIdle()
 	}
 }
 
-// settle waits until the shell has read all of its line, and then until it
+// awaitIdle waits until the shell has read all of its line, and then until it
 // reads another, which is empty.
-func (e *errand) settle() {
+func (e *execution) awaitIdle() {
 	err := consumed(e.h.input)
 	if err == nil {
 		if _, err = e.h.input.WriteString("\n"); err == nil {
@@ -138,7 +141,7 @@ func (e *errand) settle() {
 }
 
 // wait returns when the shell has reported or ended.
-func (e *errand) wait(ctx context.Context, o order) {
+func (e *execution) wait(ctx context.Context, o command) {
 	expired := time.NewTimer(o.timeout)
 	nudge := time.NewTimer(nudgeAfter)
 	e.round = time.NewTimer(o.timeout)
@@ -147,18 +150,18 @@ func (e *errand) wait(ctx context.Context, o order) {
 	stop, gone := o.stop, ctx.Done()
 	for {
 		select {
-		case <-e.h.heard:
-			if e.answered() {
+		case <-e.h.reportCame:
+			if e.readReport() {
 				return
 			}
 		case <-e.h.process.Done:
 			return
 		case err := <-e.idle:
-			if e.pending = false; err == nil && e.asks() {
+			if e.pending = false; err == nil && e.askReport() {
 				return
 			}
 		case <-nudge.C:
-			e.look()
+			e.watchIdle()
 		case <-expired.C:
 			e.out.timedOut, stop, gone = true, nil, nil
 			e.interrupt()
@@ -176,21 +179,21 @@ func (e *errand) wait(ctx context.Context, o order) {
 	}
 }
 
-// answered takes the report, where it is there.
-func (e *errand) answered() bool {
+// readReport reads the report, and returns whether it is there.
+func (e *execution) readReport() bool {
 	r, ok := e.h.reported()
 	if ok {
 		e.out.reported = true
 		r.traps = e.h.state.traps
-		e.h.state, e.h.cwd = r.carried, r.cwd
+		e.h.state, e.h.cwd = r.savedState, r.cwd
 	}
 	return ok
 }
 
-// asks wants the report of a shell that reads lines and has not reported. It
-// says whether that is over.
-func (e *errand) asks() (over bool) {
-	if e.answered() {
+// askReport asks a shell that reads lines, and has not reported, for its report. It
+// returns true if the shell has reported, or was killed after too many attempts.
+func (e *execution) askReport() (over bool) {
+	if e.readReport() {
 		return true
 	}
 	if e.rounds > 0 {
@@ -200,7 +203,7 @@ func (e *errand) asks() (over bool) {
 		e.out.broken = true
 		_, _ = e.h.box.Trees.Kill(e.h.process.Mark)
 		<-e.h.process.Done
-		<-e.h.lives
+		<-e.h.dead
 		return true
 	}
 	line := otherReport(e.word)
@@ -211,14 +214,14 @@ func (e *errand) asks() (over bool) {
 		}
 	}
 	e.send("\n" + line)
-	e.look()
+	e.watchIdle()
 	return false
 }
 
-// interrupt is one round of ending what the shell does and keeping the shell:
-// as a terminal would, and where that is not heard, by killing all processes
-// of the command but the shell. In the end the shell goes too.
-func (e *errand) interrupt() {
+// interrupt is one round of ending the command but not the shell: first as a terminal
+// would, and if that has no effect by killing all processes of the command. The last
+// round kills the shell as well.
+func (e *execution) interrupt() {
 	h := e.h
 	h.output.expectNewline()
 	grace := interruptGrace
@@ -241,20 +244,20 @@ func (e *errand) interrupt() {
 	e.rounds++
 	_ = h.box.Reaper.SignalOne(h.process, unix.SIGCONT)
 	e.round.Reset(grace)
-	e.look()
+	e.watchIdle()
 }
 
-// finish sees to what the order has left.
-func (e *errand) finish() {
+// finish ends what the command has left, and completes its output.
+func (e *execution) finish() {
 	h := e.h
 	if !e.out.reported {
 		_ = h.input.SetWriteDeadline(time.Unix(1, 0))
 		<-h.process.Done
-		<-h.lives
+		<-h.dead
 		e.out.killed, e.out.proved = e.out.killed+h.killed, h.proved
 	}
 	if e.pending {
-		<-e.idle //nolint:errcheck // the shell reads, or nobody waits any more
+		<-e.idle //nolint:errcheck // the shell reads lines, or has ended
 	}
 	if e.out.reported && (e.out.timedOut || e.out.interrupted) {
 		killed, proved := h.killOthers()
@@ -263,13 +266,13 @@ func (e *errand) finish() {
 	h.drain()
 }
 
-// killOthers ends the processes of the shell's tree that began with the order.
+// killOthers kills the processes of the shell's tree that the command has started.
 func (h *shell) killOthers() (killed int, proved bool) {
 	return spawn.KillFound(func() ([]spawn.Member, int, error) { return h.others(false) }, func() {})
 }
 
-// others returns the members of the tree but the shell; with old, those too that
-// were there before the order.
+// others returns the members of the tree except the shell; with old, also those that
+// were there before the command.
 func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	found, unknown, err := h.box.Trees.Members(h.process.Mark)
 	for _, p := range found {
@@ -283,8 +286,8 @@ func (h *shell) others(old bool) (list []spawn.Member, unknown int, err error) {
 	return list, unknown, err
 }
 
-// settleJobs takes note of what lives on in the background. Where there was
-// nothing, and the kernel has made no process since, there is nothing to look for.
+// settleJobs notes which processes live on in the background, and counts them. If
+// there were none, and the kernel has made no process since, it does not search.
 func (h *shell) settleJobs() (jobs int) {
 	last := h.box.Trees.LastPID()
 	if last != "" && last == h.lastPID {

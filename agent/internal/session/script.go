@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A session's shell reads lines from its descriptor 0, which is the agent's
-// alone: each command runs with another standard input, and what the shell
-// keeps of its own meanwhile is closed in every program that it executes. It is
-// told that it is interactive, because only such a shell survives an interrupt,
-// a syntax error and a variable that is not set with all its state.
+// A session's shell reads lines from its descriptor 0, which only the agent writes to:
+// each command runs with another standard input, and the shell's private descriptors
+// are closed in every program that it executes. The shell is started as an interactive
+// one, because only such a shell keeps all its state after an interrupt,
+// a syntax error or a variable that is not set.
 //
-// One line hands a command over, and is read as a whole before the command
+// One line contains a command, and is read as a whole before the command
 // begins, so that a command which reads the shell's input swallows nothing. Its
 // second half reports over another private descriptor, with a word that no
-// output can guess. Of the shell's own nothing else is used: no function, no alias,
-// in bash one variable, which is gone before the command begins, and no word that
-// a function can take the place of without being found out.
+// output can guess. The lines use nothing else of the shell: no function, no alias,
+// in bash one variable, which is unset before the command begins, and no builtin that
+// a function could replace without being noticed.
 
 // Descriptors that a shell is started with, and how many there are.
 const (
@@ -44,11 +44,11 @@ const (
 	otherReportFD = "9"
 )
 
-// carried is what of a shell's state the lines between two commands would
-// disturb, and so is taken out and put back.
-type carried struct {
+// savedState is the part of a shell's state that the lines between two commands would
+// disturb. It is saved after each command and restored before the next.
+type savedState struct {
 	status int    // of the last command
-	flags  string // of these, v and x
+	flags  string // the shell's options, of which v and x are restored
 	set    string // commands that set bash's traps DEBUG, ERR and RETURN
 	exec   bool   // bash: a function has the name exec
 	traps  bool   // bash: there may be traps
@@ -57,26 +57,26 @@ type carried struct {
 // withWord puts a report's word where a line has an at sign.
 func withWord(line, word string) string { return strings.ReplaceAll(line, "@", word) }
 
-// bootLine puts the private descriptors in their places, and tells whether
-// the shell is bash.
+// bootLine returns the line that puts the private descriptors in their places, and
+// reports whether the shell is bash.
 func bootLine(word string) string {
-	const closing = " 3<&- 4<&- 5<&- 6<&-; " // what it was given
+	const closing = " 3<&- 4<&- 5<&- 6<&-; " // the descriptors that it was started with
 	return withWord(`PS1= PS2=; case ${BASH_VERSION-} in `+
 		`?*) \set +o history; \unset HISTFILE; \exec `+shellStdinFD+`<&3 `+shellReportFD+`>&4 `+shellTellFD+`<&5 `+shellTextFD+`<&6`+closing+
 		`\printf '\n@ 0 bash\n\n\n@.\n' >&`+shellReportFD+`;; `+
 		`*) \exec `+otherStdinFD+`<&3 `+otherReportFD+`>&4`+closing+`\printf '\n@ 0 other\n\n\n@.\n' >&`+otherReportFD+`;; esac; \unset MAILCHECK`+"\n", word)
 }
 
-// bashText has bash do what the line has put into a variable, which is another
-// text each time, as the content of a file: there return is allowed.
+// bashText is the content of a file that makes bash run the text in a variable, which
+// the line sets to another text each time. In a file return is allowed.
 const bashText = `\builtin eval "$__paddock"` + "\n"
 
 const bashForget = `\builtin unset __paddock; `
 
-// bashLine runs a command and reports. Each redirection here is the copy of a
-// high descriptor, and so bash saves what was there above that, out of the way of
-// a command's own.
-func bashLine(command, word string, c carried, stdin bool) string {
+// bashLine returns the line that runs a command and reports. Each redirection here
+// copies a high descriptor, so bash saves the descriptor that it replaces above that
+// one, out of the way of a command's own.
+func bashLine(command, word string, c savedState, stdin bool) string {
 	const (
 		aside  = " " + shellStdinFD + "<&" + shellTextFD + " " + shellTellFD + "<&" + shellTextFD + " " + shellTextFD + "<&" + shellReportFD
 		gone   = " " + shellStdinFD + "<&- " + shellTextFD + "<&- " + shellTellFD + "<&- " + shellReportFD + ">&-; "
@@ -101,35 +101,33 @@ func bashLine(command, word string, c carried, stdin bool) string {
 // singleQuoted makes a text one word of a shell's.
 func singleQuoted(text string) string { return `'` + strings.ReplaceAll(text, "'", `'\''`) + `'` }
 
-// bashTell has bash tell its state, as the content of a file that it is given a
-// word, its status and its flags with: in one piece, since each wakes the agent.
+// bashTell is the content of a file that makes bash report its state. Its arguments are
+// a word, the status and the flags. It writes in one piece, since each piece wakes the
+// agent.
 const bashTell = bashQuiet + `\builtin printf '\n%s %s %s\n%s\n\n%s.\n' "$1" "$2" "$3" "${PWD-}" "$1"; ` + bashForget + bashEnd + "\n"
 
-// The end is a syntax error: bash 5.2 writes beside its memory when it reads on
-// after a file that ended within $(, and an error sets its parser right.
+// bashEnd ends with a syntax error: bash 5.2 corrupts its memory when it reads on
+// after a file that ended within $(, and an error resets its parser.
 const (
 	bashQuiet = `\builtin declare -F exec || \builtin :; \builtin set +vx; `
 	bashEnd   = `PS1= PS2=; [[ $- == *e* ]] || \builtin eval \) 2>&-; `
 )
 
-// bashReport returns a line that reports, and takes out traps: those can only be
-// seen there.
+// bashReport returns a line that reports, and that lists and removes traps: only a line
+// of the shell's own input sees them.
 func bashReport(word string) string {
 	return withWord(`{ \builtin printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \builtin trap -p DEBUG ERR RETURN; `+
 		`\builtin trap - DEBUG ERR RETURN; `+bashQuiet+`\builtin printf '\n@.\n'; `+bashForget+bashEnd+`} >&`+shellReportFD+` 2>&`+shellReportFD+"\n", word)
 }
 
-// mayTrap reports whether a command may set traps, also by another that it reads.
-func mayTrap(command string) bool { return trapping.MatchString(command) }
-
+// trapping matches commands that may set traps, also by a file that they read.
 var trapping = regexp.MustCompile(`trap|source|(^|[\s;&|({])\.\s`)
 
-// bashRescue removes a function that has taken the place of the word on which
-// all others rest.
+// bashRescue removes a function with the name builtin, on which all lines depend.
 const bashRescue = `POSIXLY_CORRECT=1; \unset -f builtin; \unset POSIXLY_CORRECT; `
 
-// otherLine runs a command in a POSIX shell, and reports.
-func otherLine(command, word string, c carried, stdin bool) string {
+// otherLine returns the line that runs a command in a POSIX shell and reports.
+func otherLine(command, word string, c savedState, stdin bool) string {
 	from := "/dev/null"
 	if stdin {
 		from = "/proc/self/fd/" + otherStdinFD
@@ -138,15 +136,15 @@ func otherLine(command, word string, c carried, stdin bool) string {
 		`{ \command \printf '\n@ %s %s\n%s\n' "$?" "$-" "${PWD-}"; \set +vx; \command \printf '\n@.\n'; PS1= PS2=; } >&`+otherReportFD+` 2>&`+otherReportFD+"\n", word)
 }
 
-// otherReport reports by an error message, which needs no word that could be
-// another's, and after which the shell reads its next line.
+// otherReport returns a line that reports by an error message: that uses no builtin
+// that a function could replace, and after it the shell reads its next line.
 func otherReport(word string) string {
 	return withWord("{ \\: \"${__paddock_@?\n@ $? $-\n${PWD-}\n\n@.\n}\"; } 2>&"+otherReportFD+"\n", word)
 }
 
-// resume puts back what the last report took out. With options that make each
-// failure matter, the status is left as it is.
-func resume(c carried) string {
+// resume returns the commands that restore what the last report has saved. If the
+// shell exits at a failure (-e) or a trap is set, they do not restore the status.
+func resume(c savedState) string {
 	options := ""
 	for _, f := range "vx" {
 		if strings.ContainsRune(c.flags, f) {
@@ -169,15 +167,14 @@ func resume(c carried) string {
 	return `__paddock() { \unset -f __paddock; ` + options + status + `}; { __paddock; } 2>/dev/null; `
 }
 
-// shellReport is what the shell has said about itself.
+// shellReport is a report of the shell's state.
 type shellReport struct {
-	word string
-	cwd  string
-	carried
+	cwd string
+	savedState
 }
 
-// parseReport finds the report with a word in what was written so far. Around
-// it there may be anything: what traps print, and traces.
+// parseReport finds the report with a word in what was written so far. There may be
+// anything around it: output of traps, and traces.
 func parseReport(written []byte, word string) (r shellReport, ok bool) {
 	_, rest, ok := bytes.Cut(written, []byte("\n"+word+" "))
 	if !ok {
@@ -189,7 +186,7 @@ func parseReport(written []byte, word string) (r shellReport, ok bool) {
 	}
 	head, body, _ := strings.Cut(string(text), "\n")
 	status, flags, _ := strings.Cut(head, " ")
-	r.word, r.flags = word, flags
+	r.flags = flags
 	r.status, _ = strconv.Atoi(status)
 	r.cwd, body, _ = strings.Cut(body, "\n")
 	r.set = parseTraps(body)
@@ -197,10 +194,10 @@ func parseReport(written []byte, word string) (r shellReport, ok bool) {
 	return r, true
 }
 
-// maxTraps bounds what is put back before each command, in bytes.
+// maxTraps bounds the commands that set traps again before each command, in bytes.
 const maxTraps = 64 << 10
 
-// parseTraps reads what trap -p has printed, among what traps print themselves.
+// parseTraps reads the output of trap -p, which may be mixed with output of the traps.
 func parseTraps(text string) (traps string) {
 	rest := "\n" + text
 	for len(traps) <= maxTraps {
@@ -221,7 +218,8 @@ func parseTraps(text string) (traps string) {
 	return ""
 }
 
-// quotedEnd returns where a word ends that began with a single quote, before text.
+// quotedEnd returns the end of a single-quoted word in text, which begins after the
+// opening quote.
 func quotedEnd(text string) int {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\'' {

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"math"
 	"strconv"
 	"strings"
@@ -23,19 +22,19 @@ type session struct {
 	box      *core.Sandbox
 	request  *wire.OpenSessionRequest
 	redactor *core.Redactor
-	turn     chan struct{} // holds one token while nobody uses the shell
-	stop     chan struct{} // gets one to interrupt the command that runs
+	turn     chan struct{} // holds a value while no caller uses the shell
+	stop     chan struct{} // gets a value to interrupt the command that runs
 
 	mu      sync.Mutex
-	shell   *shell // nil where the last one has ended and was buried
+	shell   *shell // nil once the last one has ended and was released
 	summary wire.Session
 	busy    bool // a command runs
 }
 
-// span converts a checked timeout, which is in seconds.
-func span(s float64) time.Duration { return time.Duration(math.Ceil(s * float64(time.Second))) }
+// duration converts a checked timeout, which is in seconds.
+func duration(s float64) time.Duration { return time.Duration(math.Ceil(s * float64(time.Second))) }
 
-// describe returns the summary, as it is now.
+// describe returns the current summary, without secrets.
 func (s *session) describe() *wire.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +51,8 @@ func (s *session) describe() *wire.Session {
 	return &r
 }
 
-// take waits for the shell to be free.
-func (s *session) take(ctx context.Context) error {
+// acquire waits until no other caller uses the shell.
+func (s *session) acquire(ctx context.Context) error {
 	select {
 	case <-s.turn:
 		return nil
@@ -62,7 +61,7 @@ func (s *session) take(ctx context.Context) error {
 	}
 }
 
-func (s *session) give() { s.turn <- struct{}{} }
+func (s *session) release() { s.turn <- struct{}{} }
 
 // start starts the shell, and runs the startup commands in it.
 func (s *session) start(ctx context.Context) error {
@@ -83,17 +82,17 @@ func (s *session) start(ctx context.Context) error {
 	s.mu.Lock()
 	s.shell, s.summary.ExitCode, s.summary.Cwd = h, nil, wire.Path(cwd.Text)
 	s.mu.Unlock()
-	if err = h.boot(span(q.StartupTimeout)); err == nil {
+	if err = h.boot(duration(q.StartupTimeout)); err == nil {
 		err = s.startup(ctx, h)
 	}
 	if err != nil {
-		s.bury(true)
+		s.endShell(true)
 	}
-	h.process.Denied.Take() // what no command has met
+	h.process.Denied.Take() // these belong to no command of a client
 	return err
 }
 
-// boot has the shell put its descriptors in place.
+// boot makes the shell put its descriptors in place.
 func (h *shell) boot(limit time.Duration) error {
 	word := h.expect()
 	_, _ = h.input.WriteString(bootLine(word))
@@ -101,17 +100,21 @@ func (h *shell) boot(limit time.Duration) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-h.heard:
+		case <-h.reportCame:
 			r, ok := h.reported()
 			if !ok {
 				continue
 			}
 			h.bash = r.flags == "bash"
 			h.drain()
-			h.output.begin(lateRecord()) // the prompt, and what the shell has to say about terminals
+			h.output.begin(lateRecord()) // drops the prompt, and the shell's messages about the missing terminal
 			return nil
 		case <-h.process.Done:
-			return &wire.Error{Code: wire.CodeStart, Message: "cannot start the session: its shell has ended with " + describeStatus(h.process.Status),
+			status := "exit status " + strconv.Itoa(h.process.Status.ExitStatus())
+			if h.process.Status.Signaled() {
+				status = unix.SignalName(h.process.Status.Signal())
+			}
+			return &wire.Error{Code: wire.CodeStart, Message: "cannot start the session: its shell has ended with " + status,
 				Hint: "it must be a POSIX shell that reads commands from its standard input and takes the option -i"}
 		case <-timer.C:
 			return &wire.Error{Code: wire.CodeTimeout, Message: "cannot start the session: its shell does not answer",
@@ -120,18 +123,12 @@ func (h *shell) boot(limit time.Duration) error {
 	}
 }
 
-func describeStatus(status unix.WaitStatus) string {
-	if status.Signaled() {
-		return unix.SignalName(status.Signal())
-	}
-	return "exit status " + strconv.Itoa(status.ExitStatus())
-}
-
-// startup runs the startup commands, of which none may fail.
+// startup runs the startup commands. It fails with the first of them that fails.
 func (s *session) startup(ctx context.Context, h *shell) error {
+	limit := duration(s.request.StartupTimeout)
 	for _, text := range s.request.StartupCommands {
 		rec := newRecord(s.request.MaxOutputLines, defaultOutput, 0, "")
-		out, err := h.do(ctx, order{text: text, timeout: span(s.request.StartupTimeout), record: rec})
+		out, err := h.do(ctx, command{text: text, timeout: limit, record: rec})
 		if err != nil {
 			return err
 		}
@@ -143,9 +140,15 @@ func (s *session) startup(ctx context.Context, h *shell) error {
 			status = "None"
 		}
 		if status != "0" || !out.reported {
-			h.output.begin(lateRecord()) // the record is complete
-			return &wire.Error{Code: wire.CodeConflict, Object: "startup_commands", Hint: startupHint(out, s.request.StartupTimeout, rec),
+			h.output.begin(lateRecord()) // completes the record
+			e := &wire.Error{Code: wire.CodeConflict, Object: "startup_commands",
 				Message: "Startup command '" + core.ShortName(text) + "' failed with exit code " + status}
+			if out.timedOut {
+				e.Hint = "it took longer than " + limit.String() + ", the startup timeout"
+			} else if printed := strings.TrimSpace(rec.text()); printed != "" {
+				e.Hint = "it printed: " + core.ShortName(printed)
+			}
+			return e
 		}
 		h.settleJobs()
 	}
@@ -153,19 +156,8 @@ func (s *session) startup(ctx context.Context, h *shell) error {
 	return nil
 }
 
-// startupHint returns why a startup command has failed, as far as it can be seen.
-func startupHint(out ending, limit float64, rec *record) string {
-	if out.timedOut {
-		return "it took longer than " + span(limit).String() + ", the startup timeout"
-	}
-	if said := strings.TrimSpace(rec.text()); said != "" {
-		return "it printed: " + core.ShortName(said)
-	}
-	return ""
-}
-
-// bury gives up a shell that has ended, or that is to end now.
-func (s *session) bury(kill bool) (killed int, proved bool) {
+// endShell releases a shell that has ended. With kill, it kills a shell that has not.
+func (s *session) endShell(kill bool) (killed int, proved bool) {
 	s.mu.Lock()
 	h := s.shell
 	s.mu.Unlock()
@@ -176,7 +168,7 @@ func (s *session) bury(kill bool) (killed int, proved bool) {
 		killed, _ = s.box.Trees.Kill(h.process.Mark)
 	}
 	_ = h.input.SetWriteDeadline(time.Unix(1, 0))
-	<-h.lives
+	<-h.dead
 	code := spawn.ExitCode(h.process.Status)
 	s.mu.Lock()
 	s.shell, s.summary.ExitCode = nil, &code
@@ -185,13 +177,13 @@ func (s *session) bury(kill bool) (killed int, proved bool) {
 	return killed + h.killed, h.proved
 }
 
-// run runs one command, whose turn it is.
+// run runs one command. The caller has acquired the session.
 func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []byte) (*wire.RunSessionResult, error) {
 	s.mu.Lock()
 	h := s.shell
 	s.mu.Unlock()
 	if h == nil || h.ended() {
-		s.bury(false)
+		s.endShell(false)
 		id := s.request.SessionID
 		return nil, &wire.Error{Code: wire.CodeConflict, Object: id, Message: "session " + id + " is not running: its shell has ended",
 			Hint: "restart it, which starts a new shell without the state of the old one"}
@@ -204,8 +196,8 @@ func (s *session) run(ctx context.Context, q *wire.RunSessionRequest, stdin []by
 	defer s.setBusy(false)
 	own := s.request
 	rec := newRecord(cmp.Or(q.MaxOutputLines, own.MaxOutputLines), cmp.Or(q.MaxOutputBytes, own.MaxOutputBytes, defaultOutput), q.MaxTailBytes, q.Encoding)
-	out, err := h.do(ctx, order{text: q.Command, stdin: stdin, record: rec, stop: s.stop,
-		timeout: span(cmp.Or(q.Timeout, own.CommandTimeout))})
+	out, err := h.do(ctx, command{text: q.Command, stdin: stdin, record: rec, stop: s.stop,
+		timeout: duration(cmp.Or(q.Timeout, own.CommandTimeout))})
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +213,15 @@ func (s *session) setBusy(busy bool) {
 	}
 }
 
-// result tells how a command ended, and starts another shell where the
-// command has cost the session its own.
-func (s *session) result(ctx context.Context, h *shell, out ending, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
+// result returns the result of a command. If the shell had to be killed, it starts
+// another.
+func (s *session) result(ctx context.Context, h *shell, out outcome, rec *record, q *wire.RunSessionRequest) *wire.RunSessionResult {
 	jobs := 0
 	if out.reported {
 		jobs = h.settleJobs()
 	}
 	late := lateRecord()
-	h.output.begin(late) // lets go of what was held back
+	h.output.begin(late) // completes the record
 	r := &wire.RunSessionResult{SessionID: s.request.SessionID, Encoding: q.Encoding, Output: rec.output(),
 		TimedOut: out.timedOut, Interrupted: out.interrupted, DurationUS: out.took.Microseconds(),
 		TotalLines: rec.totalLines, StdoutBytes: rec.total[stdoutStream], StderrBytes: rec.total[stderrStream],
@@ -257,7 +249,7 @@ func (s *session) result(ctx context.Context, h *shell, out ending, rec *record,
 		if h.process.Status.Signaled() {
 			r.Signal = unix.SignalName(h.process.Status.Signal())
 		}
-		s.bury(false)
+		s.endShell(false)
 		if out.broken || out.timedOut || out.interrupted {
 			s.replace(ctx, r)
 		}
@@ -274,7 +266,7 @@ func (s *session) result(ctx context.Context, h *shell, out ending, rec *record,
 func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 	r.Note = "the shell did not let itself be interrupted, and was killed with all its state"
 	if !r.TimedOut && !r.Interrupted {
-		r.Note = "the shell could not be spoken to any more, and was killed with all its state"
+		r.Note = "the shell stopped answering, and was killed with all its state"
 	}
 	if err := s.start(context.WithoutCancel(ctx)); err != nil {
 		r.Note += "; no other could be started: " + s.redactor.Text(err.Error())
@@ -286,12 +278,12 @@ func (s *session) replace(ctx context.Context, r *wire.RunSessionResult) {
 	s.summary.Restarts++
 }
 
-// account fills in what was used, and returns which limits were met. What is short
-// takes little: it counts with what comes next.
+// account fills in what was used, and returns which limits were met. A short command
+// uses little, which is counted with the next command.
 func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 	group := h.process.Mark.Stats()
 	if h.ended() {
-		<-h.lives
+		<-h.dead
 		group = h.used // its group may be gone
 	}
 	b.Ended = r.TimedOut || r.Interrupted
@@ -305,7 +297,7 @@ func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 		r.OOMKilled, h.oomKills = m.OOMKills > h.oomKills, m.OOMKills
 		b.OOMKilled = r.OOMKilled
 	}
-	short := r.DurationUS < spawn.FirstLook.Microseconds() && group.CPU == nil && !h.ended()
+	short := r.DurationUS < spawn.FirstSample.Microseconds() && group.CPU == nil && !h.ended()
 	if !short {
 		user, system := h.cpu(group)
 		r.UserCPUMS, r.SystemCPUMS = max(0, user-h.user), max(0, system-h.system)
@@ -324,8 +316,8 @@ func (s *session) account(h *shell, r *wire.RunSessionResult) (b core.Bounds) {
 	return b
 }
 
-// cpu returns the processor time that the shell and what it has waited for took, or
-// its whole tree where a control group counts that.
+// cpu returns the processor time that the shell and the children it has waited for
+// used or, if a control group counts it, that of its whole tree.
 func (h *shell) cpu(group cgroup.Stats) (user, system int64) {
 	if h.ended() {
 		u := h.process.Usage
@@ -348,39 +340,23 @@ func (s *session) close(ctx context.Context) *wire.CloseSessionResult {
 	s.mu.Unlock()
 	res := &wire.CloseSessionResult{Closed: true, DeathProved: true}
 	if h != nil && !h.ended() {
-		for _, text := range q.ShutdownCommands { // of which none can keep the session open
-			out, err := h.do(ctx, order{text: text, timeout: span(q.CommandTimeout), record: newRecord(0, 0, 0, "")})
+		for _, text := range q.ShutdownCommands { // the session closes even if one fails
+			out, err := h.do(ctx, command{text: text, timeout: duration(q.CommandTimeout), record: newRecord(0, 0, 0, "")})
 			if err != nil || !out.reported {
 				break
 			}
 		}
-		h.leave(span(q.TerminationTimeout))
+		limit := duration(q.TerminationTimeout)
+		_ = h.input.SetWriteDeadline(time.Now().Add(limit))
+		_, _ = h.input.WriteString("\\exit 0\n")
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case <-h.process.Done:
+		case <-timer.C:
+		}
 	}
-	res.Killed, res.DeathProved = s.bury(true)
+	res.Killed, res.DeathProved = s.endShell(true)
 	res.Session = *s.describe()
 	return res
-}
-
-// leave asks the shell to end, and waits so long for it.
-func (h *shell) leave(limit time.Duration) {
-	_ = h.input.SetWriteDeadline(time.Now().Add(limit))
-	_, _ = h.input.WriteString("\\exit 0\n")
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-h.process.Done:
-	case <-timer.C:
-	}
-}
-
-// decodeStdin returns a command's standard input.
-func decodeStdin(q *wire.RunSessionRequest) ([]byte, error) {
-	if q.Encoding != "base64" {
-		return []byte(q.Stdin), nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(q.Stdin)
-	if err != nil {
-		return nil, core.BadField("stdin", "stdin must be base64")
-	}
-	return raw, nil
 }

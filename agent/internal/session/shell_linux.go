@@ -32,39 +32,39 @@ type shell struct {
 	streams [2]*tap
 	output  *shellOutput
 	bash    bool
-	advises bool // it is busybox
-	state   carried
+	busybox bool
+	state   savedState
 	cwd     string
-	old     map[int]uint64 // processes in the background, with their births
-	lastPID string         // that the kernel had given when there were none, "" where there were
-	peak    int64          // memory as last seen
-	user    int64          // processor time as last seen, in milliseconds
+	old     map[int]uint64 // processes in the background, with the times of their births
+	lastPID string         // the kernel's last pid when there were none, "" if there were any
+	peak    int64          // memory as last read
+	user    int64          // processor time as last read, in milliseconds
 	system  int64
-	lives   chan struct{} // closed when nothing of it is left
-	killed  int           // after its own end
-	proved  bool
+	dead    chan struct{} // closed when its whole tree has ended
+	killed  int           // processes of its tree, after its own end
+	proved  bool          // that the tree is dead
 
 	used cgroup.Stats // of its control group at its end
-	// oomKills and refused are what its control group had counted when a command
-	// ended last: processes killed for want of memory, and forks refused.
+	// oomKills and refused are what its control group had counted when the last command
+	// ended: processes killed because memory was short, and refused forks.
 	oomKills, refused uint64
 
-	mu      sync.Mutex
-	written []byte        // by the shell, and not understood
-	awaited string        // the word of the report that is waited for
-	heard   chan struct{} // gets one when that may be there
+	mu         sync.Mutex
+	written    []byte        // to the private descriptor, since the report before
+	awaited    string        // the word of the report that is waited for
+	reportCame chan struct{} // gets a value when that may be there
 }
 
 // wordSize is how many characters of five bits make a word that nobody guesses.
 const wordSize = 12
 
-// maxReport bounds what a shell may write to its private descriptor in one
-// command, in bytes; of more, the end is kept.
+// maxReport bounds how much of what the shell writes to its private descriptor during
+// one command is kept, in bytes: the end of it.
 const maxReport = 256 << 10
 
 // startShell starts the shell of a session, which is not ready yet.
 func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir, hidden *core.Redactor) (_ *shell, err error) {
-	h := &shell{advises: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, heard: make(chan struct{}, 1), lives: make(chan struct{}), output: &shellOutput{redactor: hidden}}
+	h := &shell{busybox: c.Argv[len(c.Argv)-1] == ignoreEnd, box: box, reportCame: make(chan struct{}, 1), dead: make(chan struct{}), output: &shellOutput{redactor: hidden}}
 	h.output.begin(lateRecord())
 	s := &spawn.Stdio{}
 	var report *os.File
@@ -90,13 +90,13 @@ func startShell(box *core.Sandbox, id string, c *clone.Command, dir beneath.Dir,
 		return nil, err
 	}
 	h.running = box.Running.Add("session", id, h.process)
-	err = h.listen(s, report)
+	err = h.startReading(s, report)
 	return h, err
 }
 
-// channels makes what the shell gets, and the agent's ends of that. The lines
+// channels makes the shell's descriptors and the agent's ends of them. The lines
 // that the shell reads and its reports go over sockets: any process of the same
-// user can open a pipe once more by its name in /proc, and write to it, but not
+// user can open a pipe again by its name in /proc, and write to it, but not
 // a socket. Commands' own streams are pipes, since scripts open /dev/stdout.
 func (h *shell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File, err error) {
 	if given[givenInput], h.input, err = s.Socket(); err != nil {
@@ -126,7 +126,7 @@ func (h *shell) channels(s *spawn.Stdio, given *[givenFDs]int) (report *os.File,
 	return report, nil
 }
 
-// above copies descriptors to where a child does not need the number for another.
+// above copies descriptors to numbers above those that the child's own descriptors get.
 func above(given []int, dir int) (high []int, err error) {
 	for _, fd := range append(given, dir) {
 		if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, len(given)+1); err != nil {
@@ -147,17 +147,24 @@ func present(files ...*os.File) (list []*os.File) {
 	return list
 }
 
-// listen begins to read what the shell says.
-func (h *shell) listen(s *spawn.Stdio, report *os.File) (err error) {
-	if h.report, err = openTap(report, nil, h.hear); err != nil {
+// busyboxAdvice is what busybox prints when it takes a signal for the end of its input.
+// It exits after fifty of these in a row.
+const busyboxAdvice = "\nUse \"exit\" to leave shell.\n"
+
+// startReading begins to read the shell's output and reports.
+func (h *shell) startReading(s *spawn.Stdio, report *os.File) (err error) {
+	if h.report, err = openTap(report, nil, h.addReport); err != nil {
 		return err
 	}
 	for i, f := range []*os.File{s.Stdout, s.Stderr} {
-		take := func(p []byte) { h.output.take(i, p) }
-		if h.advises && i == stderrStream {
-			take = func(p []byte) { h.output.take(i, h.unadvised(p)) }
+		handle := func(p []byte) {
+			if h.busybox && i == stderrStream && bytes.Contains(p, []byte(busyboxAdvice)) {
+				_, _ = h.input.WriteString("\n") // so that the next one is not in a row
+				p = bytes.ReplaceAll(p, []byte(busyboxAdvice), nil)
+			}
+			h.output.write(i, p)
 		}
-		if h.streams[i], err = openTap(f, h.streams[0], take); err != nil {
+		if h.streams[i], err = openTap(f, h.streams[0], handle); err != nil {
 			return err
 		}
 	}
@@ -165,21 +172,8 @@ func (h *shell) listen(s *spawn.Stdio, report *os.File) (err error) {
 	return nil
 }
 
-// advice is what busybox prints when it takes a signal for the end of its input.
-// It ends after fifty of these in a row.
-const advice = "\nUse \"exit\" to leave shell.\n"
-
-// unadvised removes that, and sends a line, which ends the row.
-func (h *shell) unadvised(p []byte) []byte {
-	if !bytes.Contains(p, []byte(advice)) {
-		return p
-	}
-	_, _ = h.input.WriteString("\n")
-	return bytes.ReplaceAll(p, []byte(advice), nil)
-}
-
-// hear takes what the shell writes to its private descriptor.
-func (h *shell) hear(p []byte) {
+// addReport adds what the shell has written to its private descriptor.
+func (h *shell) addReport(p []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.written = append(h.written, p...); len(h.written) > maxReport {
@@ -187,26 +181,26 @@ func (h *shell) hear(p []byte) {
 	}
 	if bytes.Contains(h.written, []byte("\n"+h.awaited+".")) {
 		select {
-		case h.heard <- struct{}{}:
+		case h.reportCame <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// expect forgets what was written and waits for a report with another word.
+// expect drops what was written and returns the word of the report to wait for.
 func (h *shell) expect() (word string) {
 	word = rand.Text()[:wordSize]
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.written, h.awaited = h.written[:0], word
 	select {
-	case <-h.heard:
+	case <-h.reportCame:
 	default:
 	}
 	return word
 }
 
-// reported returns the report that is waited for, where it is there.
+// reported returns the report that is waited for, if it is there.
 func (h *shell) reported() (shellReport, bool) {
 	h.report.drain()
 	h.mu.Lock()
@@ -214,7 +208,7 @@ func (h *shell) reported() (shellReport, bool) {
 	return parseReport(h.written, h.awaited)
 }
 
-// await sees to the shell's end: of itself, then of its tree, then of its output.
+// await waits for the end of the shell, then ends its tree and its output.
 func (h *shell) await() {
 	<-h.process.Done
 	h.killed, h.proved = h.box.Trees.Kill(h.process.Mark)
@@ -228,12 +222,12 @@ func (h *shell) await() {
 		}
 		t.drain()
 	}
-	close(h.lives)
+	close(h.dead)
 }
 
-// release gives back what an ended shell held.
+// release closes the descriptors of an ended shell.
 func (h *shell) release() {
-	<-h.lives
+	<-h.dead
 	h.report.close()
 	for _, t := range h.streams {
 		t.close()
@@ -241,7 +235,7 @@ func (h *shell) release() {
 	spawn.CloseFiles(present(h.input, h.stdin))
 }
 
-// ended reports whether the shell's process has.
+// ended reports whether the shell's own process has ended.
 func (h *shell) ended() bool {
 	select {
 	case <-h.process.Done:
@@ -254,7 +248,8 @@ func (h *shell) ended() bool {
 // ignoreEnd is busybox's option to go on at the end of its input.
 const ignoreEnd = "-I"
 
-// shellCommand returns the shell of a request: bash where there is one and none is named.
+// shellCommand returns the shell of a request. If it names none, that is bash or, if
+// bash is not installed, /bin/sh.
 func shellCommand(box *core.Sandbox, q *wire.OpenSessionRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {

@@ -1,11 +1,12 @@
 // Package session serves sessions: a shell that stays and runs one command after
-// another, with the state that each leaves to the next. script.go has what the
-// shell is told, shell_linux.go its process and channels, run_linux.go one command
-// from its line to its report, record.go what is kept of output.
+// another, with the state that each leaves to the next. script.go has the lines that
+// the shell is sent, shell_linux.go its process and channels, run_linux.go one command
+// from its line to its report, record.go the output that is kept.
 package session
 
 import (
 	"context"
+	"encoding/base64"
 	"maps"
 	"math"
 	"os"
@@ -23,13 +24,13 @@ import (
 // maxStdin bounds the standard input of a command in a session, in bytes.
 const maxStdin = 8 << 20
 
-// Table are those that were opened and not closed yet.
+// Table holds the sessions that were opened and not closed yet.
 type Table struct {
 	box *core.Sandbox
 
-	mu    sync.Mutex
-	byID  map[string]*session // nil while one is being opened or closed
-	stops chan os.Signal      // tells of stopped shells while there is any session
+	mu      sync.Mutex
+	byID    map[string]*session // nil while the session is being opened or closed
+	sigchld chan os.Signal      // gets a signal when a shell stops, while there are sessions
 }
 
 // New returns a table without sessions.
@@ -48,15 +49,15 @@ func (t *Table) reserve(id string) error {
 		t.byID = map[string]*session{}
 	}
 	if len(t.byID) == 0 {
-		t.stops = make(chan os.Signal, 1)
-		signal.Notify(t.stops, unix.SIGCHLD)
-		go t.watchStops(t.stops)
+		t.sigchld = make(chan os.Signal, 1)
+		signal.Notify(t.sigchld, unix.SIGCHLD)
+		go t.resumeShells(t.sigchld)
 	}
 	t.byID[id] = nil
 	return nil
 }
 
-// put stores the session of an id, or frees the id where one is nil.
+// put stores the session of an id, or frees the id if one is nil.
 func (t *Table) put(id string, one *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +67,8 @@ func (t *Table) put(id string, one *session) {
 	}
 	delete(t.byID, id)
 	if len(t.byID) == 0 {
-		signal.Stop(t.stops)
-		close(t.stops)
+		signal.Stop(t.sigchld)
+		close(t.sigchld)
 	}
 }
 
@@ -83,7 +84,8 @@ func (t *Table) find(id string) (*session, error) {
 	return nil, &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "session " + core.PyRepr(id) + " does not exist"}
 }
 
-// remove takes a session out; only one of those who close it at once does.
+// remove removes a session for a caller that closes it. Of several such callers, all
+// but one get an error. The id stays reserved until the session has ended.
 func (t *Table) remove(id string) (*session, error) {
 	one, err := t.find(id)
 	if err != nil {
@@ -109,9 +111,9 @@ func (t *Table) all() (list []*session) {
 	return list
 }
 
-// watchStops lets shells go on that have stopped themselves: nobody else can.
-func (t *Table) watchStops(stops <-chan os.Signal) {
-	for range stops {
+// resumeShells continues shells that have stopped themselves: nobody else can.
+func (t *Table) resumeShells(sigchld <-chan os.Signal) {
+	for range sigchld {
 		for _, s := range t.all() {
 			s.mu.Lock()
 			h := s.shell
@@ -123,7 +125,7 @@ func (t *Table) watchStops(stops <-chan os.Signal) {
 	}
 }
 
-// checkSession refuses what no session can be made of.
+// checkSession refuses invalid requests.
 func checkSession(q *wire.OpenSessionRequest) error {
 	q.SessionID = strings.TrimSpace(q.SessionID)
 	switch {
@@ -175,12 +177,12 @@ func (t *Table) Open(ctx context.Context, q *wire.OpenSessionRequest) (*wire.Ses
 		t.put(q.SessionID, nil)
 		return nil, err
 	}
-	s.give()
+	s.release()
 	t.put(q.SessionID, s)
 	return s.describe(), nil
 }
 
-// Run runs one command in a session, after those that were there before it.
+// Run runs one command in a session, after those that were sent before it.
 func (t *Table) Run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSessionResult, error) {
 	s, err := t.find(q.SessionID)
 	if err != nil {
@@ -189,17 +191,19 @@ func (t *Table) Run(ctx context.Context, q *wire.RunSessionRequest) (*wire.RunSe
 	if err := checkRun(q); err != nil {
 		return nil, err
 	}
-	stdin, err := decodeStdin(q)
-	if err != nil {
-		return nil, err
+	stdin := []byte(q.Stdin)
+	if q.Encoding == "base64" {
+		if stdin, err = base64.StdEncoding.DecodeString(q.Stdin); err != nil {
+			return nil, core.BadField("stdin", "stdin must be base64")
+		}
 	}
 	if len(stdin) > maxStdin {
 		return nil, core.BadField("stdin", "stdin must have at most 8388608 bytes")
 	}
-	if err := s.take(ctx); err != nil {
+	if err := s.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer s.give()
+	defer s.release()
 	return s.run(ctx, q, stdin)
 }
 
@@ -240,11 +244,11 @@ func (t *Table) Restart(ctx context.Context, q *wire.SessionRequest) (*wire.Sess
 	if err != nil {
 		return nil, err
 	}
-	if err := s.take(ctx); err != nil {
+	if err := s.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer s.give()
-	s.bury(true)
+	defer s.release()
+	s.endShell(true)
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
@@ -268,10 +272,10 @@ func (t *Table) Close(ctx context.Context, q *wire.SessionRequest) (*wire.CloseS
 		}
 	}
 	s.mu.Unlock()
-	ctx = context.WithoutCancel(ctx) // what has begun to end ends
-	_ = s.take(ctx)
+	ctx = context.WithoutCancel(ctx) // closing goes on if the client goes away
+	_ = s.acquire(ctx)
 	r := s.close(ctx)
-	s.give() // whoever has waited finds the session closed
+	s.release() // callers that have waited find the session closed
 	t.put(s.request.SessionID, nil)
 	return r, nil
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// maxTyped is how much input may wait for a shell that does not read, in bytes.
-const maxTyped = 1 << 20
+// maxQueued is how much input may wait for a shell that does not read, in bytes.
+const maxQueued = 1 << 20
 
-// ptyInput types into a terminal. It takes input at once and whole, or not at
-// all, so that a shell which does not read holds nobody up.
+// ptyInput writes input to a terminal. It queues input at once and whole, or fails,
+// so that a shell which does not read blocks nobody.
 type ptyInput struct {
 	terminal *os.File
 
@@ -33,7 +33,7 @@ func newPTYInput(terminal *os.File) *ptyInput {
 	return t
 }
 
-// put takes input. It fails with errNoTerminal, or where too much waits.
+// put queues input. It fails with errNoTerminal, or if too much waits already.
 func (t *ptyInput) put(p []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,18 +41,18 @@ func (t *ptyInput) put(p []byte) error {
 	switch {
 	case t.closed:
 		return errNoTerminal
-	case len(p) > maxTyped:
-		return &wire.Error{Code: wire.CodeTooLarge, Object: "input", Message: fmt.Sprintf("failed to write shell input: it has more than %d bytes", maxTyped)}
-	case waiting+len(p) > maxTyped:
+	case len(p) > maxQueued:
+		return &wire.Error{Code: wire.CodeTooLarge, Object: "input", Message: fmt.Sprintf("failed to write shell input: it has more than %d bytes", maxQueued)}
+	case waiting+len(p) > maxQueued:
 		return &wire.Error{Code: wire.CodeBusy, Object: "input", Message: fmt.Sprintf("failed to write shell input: the shell does not read, and %d bytes wait already", waiting),
-			Hint: "nothing of it was taken; try again when the shell has read"}
+			Hint: "none of it was written; try again when the shell has read"}
 	}
 	t.queue = append(t.queue, p...)
 	t.wake.Signal()
 	return nil
 }
 
-// run types until the terminal is closed.
+// run writes until the terminal is closed.
 func (t *ptyInput) run() {
 	for {
 		t.mu.Lock()
@@ -73,7 +73,7 @@ func (t *ptyInput) run() {
 	}
 }
 
-// close ends the typing; what still waits is lost with its shell.
+// close drops what still waits.
 func (t *ptyInput) close() {
 	t.mu.Lock()
 	t.closed = true

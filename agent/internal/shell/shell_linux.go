@@ -2,9 +2,11 @@ package shell
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -16,7 +18,7 @@ import (
 
 // Bounds of shells.
 const (
-	// maxShells is how many there may be at a time, ended ones included.
+	// maxShells is how many there may be at a time, including those that have ended.
 	maxShells = 32
 	// keptOutput is how much of a shell's output is kept, in bytes.
 	keptOutput = 1 << 20
@@ -40,18 +42,18 @@ type shell struct {
 	redactor *core.Redactor
 	ended    chan struct{} // closed when its whole tree and its output have ended
 
-	saving    sync.Mutex // held while the record is written
-	forgotten bool       // there is to be none any more
+	saving  sync.Mutex // held while the record is written
+	removed bool       // the record must not be written again
 
 	mu      sync.Mutex
 	summary wire.Shell
-	killed  int  // of its tree, after its own end
-	proved  bool // that nothing of it is left
+	killed  int  // processes of its tree, after its own end
+	proved  bool // that its whole tree is dead
 	output  textRing
 	changed chan struct{} // closed at the next change, nil while nobody waits
 }
 
-// start starts what a checked request asks for.
+// start starts the shell of a checked request.
 func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir beneath.Dir) (*shell, error) {
 	hidden, werr := t.box.Redactor(q.RedactValues, q.Redaction...)
 	if werr != nil {
@@ -82,39 +84,35 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 	}
 	sh.save()
 	drained := make(chan struct{})
-	go sh.read(drained)
+	go func() {
+		defer close(drained)
+		text := &core.Decoder{Dst: sh}
+		hiding := hidden.Writer(text)
+		core.Drain(hiding, s.Terminal)
+		_ = hiding.Close()
+		_ = text.Close()
+	}()
 	go sh.await(drained)
 	return sh, nil
 }
 
-// read keeps what the terminal prints, until it is closed.
-func (s *shell) read(drained chan<- struct{}) {
-	defer close(drained)
-	text := &core.Decoder{Dst: s}
-	hiding := s.redactor.Writer(text)
-	core.Drain(hiding, s.stdio.Terminal)
-	_ = hiding.Close()
-	_ = text.Close()
-}
-
-// Write takes redacted text.
+// Write adds redacted text to the output.
 func (s *shell) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell()
+	s.notify()
 	return s.output.Write(p)
 }
 
-// tell wakes who waits for a change. s.mu is held.
-func (s *shell) tell() {
+// notify wakes everyone who waits for a change. s.mu is held.
+func (s *shell) notify() {
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil
 	}
 }
 
-// await sees to the shell's end: of itself, then of its tree, then of its
-// output.
+// await waits for the end of the shell, then ends its tree and its output.
 func (s *shell) await(drained <-chan struct{}) {
 	<-s.process.Done
 	killed, proved := s.box.Trees.Kill(s.process.Mark)
@@ -132,28 +130,28 @@ func (s *shell) await(drained <-chan struct{}) {
 	s.mu.Lock()
 	s.killed, s.proved = killed, proved
 	s.summary.State, s.summary.ExitCode, s.summary.EndedAt = "stopped", &code, core.Now()
-	s.tell()
+	s.notify()
 	s.mu.Unlock()
 	s.save()
 	close(s.ended)
 }
 
-// told returns the summary without what is to be hidden. s.mu is held.
-func (s *shell) told() wire.Shell {
+// redactedSummary returns the summary without secrets. s.mu is held.
+func (s *shell) redactedSummary() wire.Shell {
 	r := s.summary
 	r.RedactionMatches, r.Blocked = s.redactor.Matches()
 	r.Cwd = wire.Path(s.redactor.Text(string(r.Cwd)))
 	return r
 }
 
-// describe returns the summary, as it is now.
+// describe returns the current summary, without secrets.
 func (s *shell) describe() wire.Shell {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.told()
+	return s.redactedSummary()
 }
 
-// isRunning reports whether its own process has not ended.
+// isRunning reports whether the shell's own process still runs.
 func (s *shell) isRunning() bool {
 	select {
 	case <-s.process.Done:
@@ -163,29 +161,8 @@ func (s *shell) isRunning() bool {
 	}
 }
 
-// look returns the output from a cursor on. It waits if there is none yet.
-func (s *shell) look(ctx context.Context, q *wire.ReadShellRequest) *wire.ReadShellResult {
-	if q.WaitMS > 0 {
-		wait := min(time.Duration(min(q.WaitMS, maxShellWait.Milliseconds()))*time.Millisecond, maxShellWait)
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		s.awaitOutput(ctx, q.Cursor+1)
-		cancel()
-		if q.MaxChars > 0 {
-			ctx, cancel = context.WithTimeout(context.Background(), moreOutput)
-			s.awaitOutput(ctx, q.Cursor+q.MaxChars)
-			cancel()
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	text, at := s.output.read(q.Cursor, q.MaxChars)
-	next := at + int64(utf8.RuneCountInString(text))
-	return &wire.ReadShellResult{Shell: s.told(), Cursor: at, NextCursor: next, Output: text,
-		Truncated: next < s.output.end, DroppedChars: max(0, at-max(0, q.Cursor))}
-}
-
-// awaitOutput returns when so many characters were printed, when the shell or
-// ctx has ended.
+// awaitOutput returns when end characters were printed, or when the shell or ctx has
+// ended.
 func (s *shell) awaitOutput(ctx context.Context, end int64) {
 	for {
 		s.mu.Lock()
@@ -209,14 +186,14 @@ func (s *shell) awaitOutput(ctx context.Context, end int64) {
 // hangUp tells the shell that its terminal is gone.
 func (s *shell) hangUp() {
 	_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGHUP)
-	_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGCONT) // a stopped one cannot end
+	_ = s.box.Reaper.Signal(s.process, s.process.PID, unix.SIGCONT) // a stopped shell cannot end
 }
 
-// close ends the shell, gently first, and returns when nothing of it is left.
+// close ends the shell, by SIGHUP first, and returns when its whole tree has ended.
 func (s *shell) close() *wire.CloseShellResult {
 	timer := time.NewTimer(closeGrace)
 	defer timer.Stop()
-	again := time.AfterFunc(closeGrace/5, s.hangUp) // a shell that has just begun may have lost the first
+	again := time.AfterFunc(closeGrace/5, s.hangUp) // a shell that has just begun may have missed the first
 	defer again.Stop()
 	s.hangUp()
 	select {
@@ -230,5 +207,77 @@ func (s *shell) close() *wire.CloseShellResult {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &wire.CloseShellResult{Shell: s.told(), Closed: true, Killed: s.killed, DeathProved: s.proved}
+	return &wire.CloseShellResult{Shell: s.redactedSummary(), Closed: true, Killed: s.killed, DeathProved: s.proved}
+}
+
+// maxShellRecord bounds a shell's record, in bytes.
+const maxShellRecord = 64 << 10
+
+// save writes the summary to disk if that is possible. A shell does not depend on it.
+func (s *shell) save() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	if s.removed {
+		return
+	}
+	summary := s.describe()
+	if text, err := json.MarshalIndent(summary, "", "  "); err == nil {
+		_ = core.SaveState(s.table.state, recordName(summary.ShellID), text)
+	}
+}
+
+// removeRecord removes the record for good.
+func (s *shell) removeRecord() {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.removed = true
+	if dir := s.table.state.Dir(); dir.Valid() {
+		_ = unix.Unlinkat(dir.FD(), recordName(s.describe().ShellID), 0)
+	}
+}
+
+func recordName(id string) string { return id + ".json" }
+
+// Sweep removes the records of an agent that was killed: its shells have ended with
+// it. Files that are not records stay.
+func Sweep(dir beneath.Dir) {
+	f, err := dir.List()
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	var old []string
+	for {
+		names, err := f.Readdirnames(core.NamesAtOnce)
+		for _, name := range names {
+			if strings.HasPrefix(name, core.StatePrefix) || isShellRecord(dir, name) {
+				old = append(old, name)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	for _, name := range old {
+		_ = unix.Unlinkat(dir.FD(), name, 0)
+	}
+}
+
+// isShellRecord reports whether a file is what save writes.
+func isShellRecord(dir beneath.Dir, name string) bool {
+	id, ok := strings.CutSuffix(name, ".json")
+	if !ok || !core.StateName(id) {
+		return false
+	}
+	f, err := dir.OpenFile(name, unix.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > maxShellRecord {
+		return false
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxShellRecord))
+	var r wire.Shell
+	return err == nil && json.Unmarshal(text, &r) == nil && r.ShellID == id && r.State != "" && r.Cols > 0 && r.Rows > 0
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -20,16 +21,16 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Table are those that were opened and not closed yet.
+// Table holds the shells that were opened and not closed yet.
 type Table struct {
 	box   *core.Sandbox
 	state core.StateDir // of records
 
 	mu   sync.Mutex
-	byID map[string]*shell // nil while one is being opened
+	byID map[string]*shell // nil while the shell is being opened or closed
 }
 
-// New makes a table of shells that keep their records in state.
+// New returns a table of shells that keep their records in state.
 func New(box *core.Sandbox, state core.StateDir) *Table {
 	return &Table{box: box, state: state}
 }
@@ -42,15 +43,15 @@ func shellID(id string) (string, error) {
 	return id, nil
 }
 
-// take reserves an id for a shell that is being opened.
-func (t *Table) take(id string) error {
+// reserve reserves an id for a shell that is being opened.
+func (t *Table) reserve(id string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, taken := t.byID[id]; taken {
 		return &wire.Error{Code: wire.CodeExists, Object: id, Message: "shell " + core.PyRepr(id) + " already exists"}
 	}
 	if len(t.byID) >= maxShells {
-		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the shell: 32 are open", Hint: "close_shell frees one, also where it has ended"}
+		return &wire.Error{Code: wire.CodeBusy, Message: "cannot open the shell: 32 are open", Hint: "close shells with close_shell, including those that have ended"}
 	}
 	if t.byID == nil {
 		t.byID = map[string]*shell{}
@@ -59,7 +60,7 @@ func (t *Table) take(id string) error {
 	return nil
 }
 
-// put stores the shell of an id, or frees the id where sh is nil.
+// put stores the shell of an id, or frees the id if sh is nil.
 func (t *Table) put(id string, sh *shell) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +89,8 @@ func noShell(id string) error {
 	return &wire.Error{Code: wire.CodeNotFound, Object: id, Message: "shell " + core.PyRepr(id) + " does not exist"}
 }
 
-// remove takes a shell out; only one of those who close it at once does.
+// remove removes a shell for a caller that closes it. Of several such callers, all but
+// one get an error. The id stays reserved until the shell has ended.
 func (t *Table) remove(name string) (*shell, error) {
 	sh, err := t.find(name)
 	if err != nil {
@@ -100,7 +102,7 @@ func (t *Table) remove(name string) (*shell, error) {
 	if t.byID[id] != sh {
 		return nil, noShell(id)
 	}
-	t.byID[id] = nil // the id is free when the shell has ended
+	t.byID[id] = nil
 	return sh, nil
 }
 
@@ -121,7 +123,7 @@ func (t *Table) Open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	if q.Cols < 1 || q.Cols > math.MaxUint16 || q.Rows < 1 || q.Rows > math.MaxUint16 {
 		return nil, core.BadField("cols", "cols and rows must be from 1 to 65535")
 	}
-	if err := t.take(id); err != nil {
+	if err := t.reserve(id); err != nil {
 		return nil, err
 	}
 	sh, err := t.start(id, q, cwd, dir)
@@ -133,7 +135,7 @@ func (t *Table) Open(q *wire.OpenShellRequest) (*wire.Shell, error) {
 	return &r, nil
 }
 
-// command returns the interactive shell of a request: bash where there is one.
+// command returns the interactive shell of a request: bash if it is installed.
 func (t *Table) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *wire.Error) {
 	own, werr := core.CommandEnv(q.Env)
 	if werr != nil {
@@ -151,20 +153,36 @@ func (t *Table) command(q *wire.OpenShellRequest, dir string) (*clone.Command, *
 	return c, nil
 }
 
-// Read returns output from a cursor on, and waits for some where the request says
-// so.
+// Read returns output from a cursor on. If there is none yet, it waits as long as the
+// request says.
 func (t *Table) Read(ctx context.Context, q *wire.ReadShellRequest) (*wire.ReadShellResult, error) {
-	sh, err := t.find(q.ShellID)
+	s, err := t.find(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
 	if q.WaitMS < 0 || q.MaxChars < 0 {
 		return nil, core.BadField("max_chars", "max_chars and wait_ms must not be negative")
 	}
-	return sh.look(ctx, q), nil
+	if q.WaitMS > 0 {
+		wait := min(time.Duration(min(q.WaitMS, maxShellWait.Milliseconds()))*time.Millisecond, maxShellWait)
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		s.awaitOutput(ctx, q.Cursor+1)
+		cancel()
+		if q.MaxChars > 0 {
+			ctx, cancel = context.WithTimeout(context.Background(), moreOutput)
+			s.awaitOutput(ctx, q.Cursor+q.MaxChars)
+			cancel()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, at := s.output.read(q.Cursor, q.MaxChars)
+	next := at + int64(utf8.RuneCountInString(text))
+	return &wire.ReadShellResult{Shell: s.redactedSummary(), Cursor: at, NextCursor: next, Output: text,
+		Truncated: next < s.output.end, DroppedChars: max(0, at-max(0, q.Cursor))}, nil
 }
 
-// Write types into a shell's terminal.
+// Write writes to a shell's terminal.
 func (t *Table) Write(q *wire.WriteShellRequest) (*wire.WriteShellResult, error) {
 	sh, err := t.find(q.ShellID)
 	if err != nil {
@@ -193,7 +211,7 @@ func (s *shell) notRunning() error {
 	return &wire.Error{Code: wire.CodeConflict, Object: id, Message: "shell " + id + " is not running"}
 }
 
-// shellSignals are those that a shell's job can be sent.
+// shellSignals are the signals that a client can send to a shell's job.
 var shellSignals = map[string]unix.Signal{"HUP": unix.SIGHUP, "INT": unix.SIGINT, "TERM": unix.SIGTERM, "KILL": unix.SIGKILL}
 
 // Signal sends a signal to the job in the foreground of a shell.
@@ -230,25 +248,25 @@ func (t *Table) Resize(q *wire.ResizeShellRequest) (*wire.Shell, error) {
 	}
 	sh.mu.Lock()
 	sh.summary.Cols, sh.summary.Rows = q.Cols, q.Rows
-	r := sh.told()
+	r := sh.redactedSummary()
 	sh.mu.Unlock()
 	sh.save()
 	return &r, nil
 }
 
-// Close ends a shell and its whole tree, gently first.
+// Close ends a shell and its whole tree, by SIGHUP first.
 func (t *Table) Close(q *wire.ShellRequest) (*wire.CloseShellResult, error) {
 	sh, err := t.remove(q.ShellID)
 	if err != nil {
 		return nil, err
 	}
 	r := sh.close()
-	sh.forget()
+	sh.removeRecord()
 	t.put(r.ShellID, nil)
 	return r, nil
 }
 
-// List returns all shells, by id, those that have ended included.
+// List returns all shells, by id, including those that have ended.
 func (t *Table) List(*wire.ListShellsRequest) (*wire.ListShellsResult, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

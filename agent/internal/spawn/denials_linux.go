@@ -12,22 +12,22 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// watcher hears what the commands' filter refuses (seccomp_unotify(2)):
-// it answers with the errno of the rule, and notes the refusal for the tree
-// that it came from. It never lets a call through.
+// watcher is told by the kernel what the commands' filter refuses
+// (seccomp_unotify(2)): it answers with the errno of the rule, and records the
+// refusal for the tree that it came from. It never lets a call through.
 type watcher struct {
 	file    *os.File
 	options confine.FilterOptions
 	trees   *Trees
 	reaper  *Reaper
-	left    int // refusals that are still told
+	left    int // refusals that are still recorded
 }
 
-// maxRefusals bounds what the agent spends on refusals. After it nobody is
-// told of them any more, and the kernel itself refuses, with ENOSYS.
+// maxRefusals bounds what the agent spends on refusals. After that many, none is
+// recorded any more, and the kernel itself refuses with ENOSYS.
 const maxRefusals = 1 << 16
 
-// maxDenials bounds the different refusals that a result tells of.
+// maxDenials bounds the different refusals in a result.
 const maxDenials = 32
 
 // notification and response are struct seccomp_notif and seccomp_notif_resp.
@@ -67,30 +67,24 @@ func (w *watcher) run() {
 		switch {
 		case err != nil:
 			return
-		case errno != 0: // who asked has gone meanwhile
+		case errno != 0: // the caller has gone meanwhile
 			continue
 		}
-		answer := response{id: n.id, errno: -int32(w.note(&n))}
+		answer := response{id: n.id, errno: -int32(unix.EPERM)}
+		if r, ok := w.options.Explain(int(n.nr), n.args); ok {
+			answer.errno = -int32(r.Errno)
+			if p := w.trees.whose(int(n.pid), w.reaper); p != nil {
+				p.Denied.add(wire.Denial{Layer: "seccomp", Rule: r.Group, Object: r.Call, Hint: denialHint(r)})
+			}
+		}
 		_ = raw.Control(func(fd uintptr) {
 			_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer)))
 		})
 	}
 }
 
-// note notes a refusal and returns its errno.
-func (w *watcher) note(n *notification) unix.Errno {
-	r, ok := w.options.Explain(int(n.nr), n.args)
-	if !ok {
-		return unix.EPERM
-	}
-	if p := w.trees.whose(int(n.pid), w.reaper); p != nil {
-		p.Denied.add(wire.Denial{Layer: "seccomp", Rule: r.Group, Object: r.Call, Hint: denialHint(r)})
-	}
-	return r.Errno
-}
-
-// denialHint returns what to do about a refusal or, where there is nothing to do,
-// why it is one.
+// denialHint returns what to do about a refusal or, if nothing can be done, the
+// reason for it.
 func denialHint(r confine.Refusal) string {
 	switch r.Group {
 	case "other processes":
@@ -103,26 +97,27 @@ func denialHint(r confine.Refusal) string {
 	return r.Why
 }
 
-// whose returns the command that a process descends from, nil where that is not known.
+// whose returns the command that a process descends from, nil if that is not known.
 func (t *Trees) whose(pid int, r *Reaper) *Process {
-	if t.index == nil {
-		ino, err := t.namespace(strconv.Itoa(pid))
-		if err != nil {
-			return nil
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, p := range r.procs {
-			if p.Mark.Number == ino {
-				return p
-			}
-		}
+	if t.index != nil {
+		return t.index.whose(pid)
+	}
+	ino, err := namespaceOf(t.proc, strconv.Itoa(pid))
+	if err != nil {
 		return nil
 	}
-	return t.index.whose(pid)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.procs {
+		if p.Mark.Number == ino {
+			return p
+		}
+	}
+	return nil
 }
 
-// whose climbs to the agent's own child, a command or an orphan, above a process.
+// whose goes from a process up to the agent's own child above it, a command or an
+// orphan, and returns its command.
 func (x *treeIndex) whose(pid int) *Process {
 	x.reaper.mu.Lock()
 	defer x.reaper.mu.Unlock()
@@ -170,7 +165,7 @@ func (d *denials) add(denial wire.Denial) {
 	}
 }
 
-// Take returns the refusals since it was called before.
+// Take returns the refusals since the last call.
 func (d *denials) Take() []wire.Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,38 +12,41 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// groups makes a control group for each command's tree, inside the one that
-// bounds them all together. The host side has set the limits there; the agent
-// itself is in another, so that what bounds commands does not bound it.
+// groups makes a control group for each command's tree, below the work group, on
+// which the host side has set the limits of all commands together. The agent
+// itself is in another group, so that the commands' limits do not apply to it.
 type groups struct {
-	work   *cgroup.Group
-	slowed bool              // processor time per time is bounded
-	filter []unix.SockFilter // denies clone3(2), which only the spawner needs
-	made   atomic.Uint64
+	work      *cgroup.Group
+	throttled bool              // there is a limit of processor time per time
+	filter    []unix.SockFilter // denies clone3(2), which only the spawner needs
+	made      atomic.Uint64
 }
 
-// workGroup is the name of the group that holds the commands' groups.
-const workGroup = confine.WorkGroup
-
-func newGroups(fd int, slowed bool) (*groups, error) {
-	root := cgroup.FromFD(fd)
-	defer root.Close()
-	work, err := root.Child(workGroup)
-	if err != nil {
-		return nil, err
+// openGroups opens the work group if the plan has opened the sandbox's group. It must
+// be called before the thread is confined: what Landlock lets this thread do, it lets
+// commands do.
+func openGroups(a *confine.Applier, plan *confine.Plan) (*groups, *confine.Error) {
+	if a.Cgroup == 0 {
+		return nil, nil
 	}
-	return &groups{work: work, slowed: slowed, filter: confine.NoClone3()}, nil
+	root := cgroup.FromFD(a.Cgroup)
+	defer root.Close()
+	work, err := root.Child(confine.WorkGroup)
+	if err != nil {
+		return nil, &confine.Error{Stage: "setup", Op: "cgroup", Object: confine.WorkGroup, Cause: err.Error()}
+	}
+	return &groups{work: work, throttled: plan.Holds.Limits["cpus"] != "", filter: confine.NoClone3()}, nil
 }
 
 // treeGroup is the control group of one command's tree.
 type treeGroup struct {
 	*cgroup.Group
 	all    *groups
-	waited time.Duration // of all commands, before this one
+	waited time.Duration // by all commands, before this one began
 }
 
-// next makes the group of the command that is cloned next.
-func (g *groups) next() (*treeGroup, error) {
+// create makes the group of the command that is cloned next.
+func (g *groups) create() (*treeGroup, error) {
 	child, err := g.work.Create("e" + strconv.FormatUint(g.made.Add(1), 10))
 	if err != nil {
 		return nil, err
@@ -54,9 +57,9 @@ func (g *groups) next() (*treeGroup, error) {
 }
 
 // waited returns how long all commands together have waited for processor time
-// because of the limit, which the kernel counts where the limit is.
+// because of the limit, which the kernel counts in the group that has the limit.
 func (g *groups) waited() time.Duration {
-	if !g.slowed {
+	if !g.throttled {
 		return 0
 	}
 	s, err := g.work.Stats()
@@ -66,14 +69,7 @@ func (g *groups) waited() time.Duration {
 	return *s.CPU.Waited
 }
 
-// remove gives the group up. One in which something was let live stays until
-// the sandbox ends.
-func (g *treeGroup) remove() {
-	_ = g.all.work.Remove(g.Name())
-	_ = g.Close()
-}
-
-// Stats returns what the tree used, empty where there is no group.
+// Stats returns what the tree used, empty without a group.
 func (m Mark) Stats() (s cgroup.Stats) {
 	if m.group == nil {
 		return s
@@ -86,7 +82,7 @@ func (m Mark) Stats() (s cgroup.Stats) {
 }
 
 // Usage returns what all commands together use, as their group counts it, nil
-// where there is no group.
+// without a group.
 func (s *Spawner) Usage() *wire.GroupUsage {
 	g := s.groups
 	if g == nil {

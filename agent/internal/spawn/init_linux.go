@@ -11,11 +11,11 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 )
 
-// initFile is where the inner init's program stands for the moment in which
-// it is executed, in the new root before it becomes the root.
+// initFile is where the inner init's program is while it is executed, in the new
+// root before that becomes the root.
 const initFile = "./.paddock-init"
 
-// inner is the init of the commands' pid namespace.
+// innerInit is the init of the commands' pid namespace.
 //
 // It is a program of a few instructions that waits for ever (see
 // initProgram). It executes nothing else, has default dispositions for every
@@ -23,14 +23,15 @@ const initFile = "./.paddock-init"
 // sends, and ignores SIGCHLD, so that the kernel reaps its orphans. Its file
 // cannot be read, which makes it undumpable from its first instruction on:
 // commands share its uid and could trace it otherwise.
-type inner struct {
+type innerInit struct {
 	child *clone.Child
 	pipe  int // closed by the program
 }
 
-// beginInner makes the inner pid namespace, and its init, which mounts proc at
-// path on its way. The calling thread's later children live in it.
-func beginInner(path string) (*inner, error) {
+// startInit makes the inner pid namespace, and its init, which mounts proc at
+// path before it executes its program. The calling thread's later children live in
+// the namespace.
+func startInit(path string) (*innerInit, error) {
 	if err := unix.Unshare(unix.CLONE_NEWPID); err != nil {
 		return nil, os.NewSyscallError("unshare", err)
 	}
@@ -54,17 +55,17 @@ func beginInner(path string) (*inner, error) {
 		return nil, err
 	}
 	_ = unix.Close(child.PIDFD)
-	return &inner{child, pipe[0]}, nil
+	return &innerInit{child, pipe[0]}, nil
 }
 
-// await returns when proc is mounted and the init is where it is to stay.
-func (i *inner) await() error {
+// await returns when proc is mounted and the init waits for ever.
+func (i *innerInit) await() error {
 	defer os.Remove(initFile)
 	defer unix.Close(i.pipe)
 	if err := i.child.Wait(); err != nil {
 		return err
 	}
-	// The program closes its descriptors once it is where it is to stay.
+	// The program closes its descriptors before it waits.
 	var b [1]byte
 	if _, err := unix.Read(i.pipe, b[:]); err != nil {
 		return os.NewSyscallError("read", err)
@@ -79,8 +80,7 @@ func (i *inner) await() error {
 //	close_range(0, ~0, 0)
 //	for { ppoll(NULL, 0, NULL, NULL) }
 //
-// It has no data, no stack frame and no library; two pages of memory are all
-// it takes.
+// It has no data, no stack frame and no library, and takes two pages of memory.
 func initProgram() []byte {
 	const (
 		base   = 0x400000

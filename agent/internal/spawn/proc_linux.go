@@ -27,13 +27,13 @@ func (r RawReader) Read(p []byte) (int, error) {
 	}
 }
 
-// stat is what the agent needs of a process's stat file.
+// stat holds the fields of a process's stat file that the agent needs.
 type stat struct {
 	pid                  int
 	state                byte
 	ppid, group, session int
 	born                 uint64 // in clock ticks since boot
-	user, system         uint64 // ticks, with those of children that were waited for
+	user, system         uint64 // in ticks, including children that were waited for
 	resident             uint64 // pages
 }
 
@@ -59,6 +59,18 @@ func readStat(proc, pid int) (stat, error) {
 		born: number(22), resident: number(24),
 		user: number(14) + number(16), system: number(15) + number(17),
 	}, nil
+}
+
+// statusFields returns the fields of one line of a process's status file, none if the
+// process has ended.
+func statusFields(proc, pid int, name string) [][]byte {
+	text, err := readFileAt(proc, strconv.Itoa(pid)+"/status", 64<<10)
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\n"+name+":"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return bytes.Fields(line)
 }
 
 // readChildren reads the list of a thread's children.
@@ -96,6 +108,7 @@ func ticksSinceBoot() uint64 {
 	return uint64(now.Nano()) / (1e9 / ticksPerSecond)
 }
 
+// namespaceOf returns the number of a task's UTS namespace.
 func namespaceOf(proc int, task string) (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(proc, task+"/ns/uts", &st, 0); err != nil {

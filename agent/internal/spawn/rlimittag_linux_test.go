@@ -12,11 +12,12 @@ import (
 // tagged starts a process of the tree of a number.
 func tagged(t *testing.T, b rlimitTag, number uint64) (pid int) {
 	t.Helper()
-	var c clone.Command
-	if pid = sleeper(t); !b.put(&c, number) {
-		t.Fatalf("%+v tags nothing with %d", b, number)
+	pid = sleeper(t)
+	limits, ok := b.add(nil, number)
+	if !ok {
+		t.Fatalf("%+v cannot tag with %d", b, number)
 	}
-	for _, l := range c.Rlimits {
+	for _, l := range limits {
 		if err := unix.Prlimit(pid, l.Resource, &l.Limit, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -66,9 +67,11 @@ func TestRlimitTag(t *testing.T) {
 	if _, _, ok := b.read(proc, 1<<30); ok {
 		t.Error("nobody has a tag")
 	}
-	var c clone.Command
-	if b.put(&c, maxTagged) || (rlimitTag{}).put(&c, 1) || len(c.Rlimits) > 0 {
-		t.Errorf("a tag that there is not: %+v", c.Rlimits)
+	if limits, ok := b.add(nil, maxTagged); ok || len(limits) > 0 {
+		t.Errorf("a tag with a number that is too large: %+v", limits)
+	}
+	if limits, ok := (rlimitTag{}).add(nil, 1); ok || len(limits) > 0 {
+		t.Errorf("a tag without limits: %+v", limits)
 	}
 }
 
@@ -77,13 +80,11 @@ func TestRlimitTag(t *testing.T) {
 func TestRlimitTagAgain(t *testing.T) {
 	b := newRlimitTag()
 	own := []clone.Rlimit{{Resource: unix.RLIMIT_CPU, Limit: unix.Rlimit{Cur: 1, Max: 1}}}
-	c := clone.Command{Rlimits: own}
-	b.put(&c, 1)
-	first := slices.Clone(c.Rlimits)
-	d := c
-	b.put(&d, 2)
-	if len(d.Rlimits) != 3 || d.Rlimits[0] != own[0] || !slices.Equal(c.Rlimits, first) || slices.Equal(c.Rlimits, d.Rlimits) {
-		t.Errorf("%+v, then %+v", first, d.Rlimits)
+	first, _ := b.add(own, 1)
+	before := slices.Clone(first)
+	second, _ := b.add(first, 2)
+	if len(second) != 3 || second[0] != own[0] || !slices.Equal(first, before) || slices.Equal(first, second) {
+		t.Errorf("%+v, then %+v", before, second)
 	}
 }
 

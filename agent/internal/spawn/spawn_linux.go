@@ -1,16 +1,18 @@
-// Package spawn starts processes, finds all that descend from them, and ends it.
+// Package spawn starts processes, finds all their descendants, and ends them.
 //
 // A command is cloned from one confined thread (Spawner). Every command starts
 // with a mark that its descendants cannot shed, by which Trees finds the whole
-// tree: a UTS namespace, and where there are no walls also what treeIndex knows.
-// The Reaper collects exit statuses. The package knows nothing of requests.
+// tree: a UTS namespace and, without walls, also what treeIndex knows.
+// The Reaper collects exit statuses. The package does not know of requests.
 package spawn
 
 import (
-	"bytes"
-	"io"
+	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,20 +28,20 @@ type Spawner struct {
 	Reaper   *Reaper
 	Trees    *Trees
 	tid      int
-	groups   *groups // nil where there are no control groups to use
+	groups   *groups // nil if the agent has no control groups
 	bare     bool    // there are no walls
-	cloned   uint64  // commands, without walls
-	// Expendable commands share a bound of memory with the agent, which they
-	// must not survive.
+	cloned   uint64  // how many commands were cloned, counted without walls only
+	// Expendable is set if commands share a limit of memory with the agent: the
+	// kernel is then told to kill them before it.
 	Expendable bool
-	apart      int // a Landlock ruleset that each command applies to itself, 0 for none
-	// Capless commands hold no capabilities, whatever the agent has.
+	landlock   int // a ruleset that each command applies to itself, 0 for none
+	// Capless commands hold no capabilities, even if the agent does.
 	Capless bool
 }
 
 type spawnRequest struct {
 	command *clone.Command
-	group   *treeGroup // nil where there are no control groups
+	group   *treeGroup // nil without control groups
 	reply   chan<- spawnReply
 }
 
@@ -58,9 +60,9 @@ type Process struct {
 	Status  unix.WaitStatus
 	Usage   unix.Rusage
 
-	Denied denials // what its tree was refused
+	Denied denials // what the kernel refused to its tree
 
-	// Terminal is the agent's side of the command's, nil where it has none.
+	// Terminal is the agent's side of the command's terminal, nil without one.
 	// Signals go to the job in its foreground.
 	Terminal *os.File
 }
@@ -73,13 +75,18 @@ func (s *Spawner) run() {
 	}
 }
 
-// Start starts a command and returns when its program runs; it may be called
-// from anywhere. No process is left where it fails.
+// expendableScore is added to how much memory a process has, in thousandths of
+// all memory, when the kernel chooses one to kill because memory is short
+// (proc_pid_oom_score_adj(5)).
+const expendableScore = "500"
+
+// Start starts a command and returns when its program runs. It may be called
+// from any goroutine. If it fails, no process is left.
 func (s *Spawner) Start(c *clone.Command) (*Process, error) {
 	var group *treeGroup
 	if s.groups != nil {
 		var err error
-		if group, err = s.groups.next(); err != nil {
+		if group, err = s.groups.create(); err != nil {
 			return nil, err
 		}
 		c.Cgroup, c.Filter = group.FD(), s.groups.filter
@@ -90,41 +97,77 @@ func (s *Spawner) Start(c *clone.Command) (*Process, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	err := s.await(r.child)
+	err := s.awaitProgram(r.child)
 	if err != nil {
 		<-r.process.Done
 		r.process.Mark.Close()
 		return nil, err
 	}
-	s.expend(r.process)
+	if s.Expendable {
+		// If both share one limit of memory, commands could otherwise end the agent,
+		// and so the sandbox, by using it up. This needs no privilege; if it fails, as
+		// with a score that is higher already, nothing is worse than before. It is set
+		// once the program runs: until then both share the process that it is set for.
+		_ = os.WriteFile("/proc/"+strconv.Itoa(r.process.PID)+"/oom_score_adj", []byte(expendableScore), 0)
+	}
 	return r.process, nil
 }
 
-// await waits for a child's program, and keeps it going.
-func (s *Spawner) await(child *clone.Child) error {
-	born, looked := make(chan struct{}), make(chan struct{})
+// A new process is of the commands' own kind from the moment of its clone, so
+// other commands can stop it before it executes its program.
+const (
+	// hungAfter is how long a new process may take before it is looked after.
+	hungAfter = 100 * time.Millisecond
+	// hungRounds bounds how often a stopped one is continued, at an interval of
+	// hungAfter/10, before it is killed.
+	hungRounds = 100
+)
+
+// awaitProgram waits until a child has executed its program. A child that other
+// commands keep stopping is continued and, in the end, killed. One that is merely
+// slow is left alone.
+func (s *Spawner) awaitProgram(child *clone.Child) error {
+	executed, watched := make(chan struct{}), make(chan struct{})
 	hung := time.AfterFunc(hungAfter, func() {
-		defer close(looked)
-		s.Trees.unhang(child.PID, child.PIDFD, born)
+		defer close(watched)
+		for round := 0; ; round++ {
+			select {
+			case <-executed:
+				return
+			case <-time.After(hungAfter / 10):
+			}
+			if st, err := readStat(s.Trees.proc, child.PID); err != nil || st.state != 'T' {
+				continue
+			}
+			sig := unix.SIGCONT
+			if round >= hungRounds {
+				sig = unix.SIGKILL
+			}
+			_ = unix.PidfdSendSignal(child.PIDFD, sig, nil, 0)
+		}
 	})
 	err := child.Wait()
-	close(born)
+	close(executed)
 	if !hung.Stop() {
-		<-looked
+		<-watched
 	}
 	_ = unix.Close(child.PIDFD)
 	return err
 }
 
-// clone makes the process of a command, which then goes its own way to its program.
+// clone makes the process of a command and does not wait for its program.
 func (s *Spawner) clone(c *clone.Command, group *treeGroup) (*Process, *clone.Child, error) {
-	m, err := s.mark(c)
+	m, err := s.mark()
 	m.group = group
 	if err != nil {
 		m.Close()
 		return nil, nil, err
 	}
-	c.DieWithThread, c.NoCaps, c.Landlock = s.bare, s.Capless, s.apart
+	if x := s.Trees.index; x != nil {
+		s.cloned++
+		m.tree, c.Rlimits = x.newTree(m.Number, s.cloned, c.Rlimits)
+	}
+	c.DieWithThread, c.NoCaps, c.Landlock = s.bare, s.Capless, s.landlock
 	p := &Process{Mark: m, Started: time.Now(), Done: make(chan struct{})}
 	var child *clone.Child
 	err = s.Reaper.adopt(p, func() (pid int, err error) {
@@ -140,94 +183,167 @@ func (s *Spawner) clone(c *clone.Command, group *treeGroup) (*Process, *clone.Ch
 	return p, child, nil
 }
 
-// mark gives the command that is cloned next a mark of its own.
-func (s *Spawner) mark(c *clone.Command) (Mark, error) {
-	m := Mark{fd: -1}
-	if !s.Trees.unmarked {
-		if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
-			return m, os.NewSyscallError("unshare", err)
-		}
-		var err error
-		if m, err = s.Trees.ownMark(s.tid); err != nil {
-			return m, err
-		}
+// mark gives the command that is cloned next a UTS namespace of its own, and returns
+// a handle of it.
+func (s *Spawner) mark() (Mark, error) {
+	if s.Trees.unmarked {
+		return Mark{fd: -1}, nil
 	}
-	if f := s.Trees.index; f != nil {
-		s.cloned++
-		m.tree = f.begin(m.Number, c, s.cloned)
+	if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
+		return Mark{fd: -1}, os.NewSyscallError("unshare", err)
 	}
-	return m, nil
-}
-
-// A newborn process is one of the commands' own kind from the moment of its
-// clone, so other commands can stop it on the way to its program.
-const (
-	// hungAfter is how long a newborn may take before it is looked after.
-	hungAfter = 100 * time.Millisecond
-	// hungRounds bounds how often one that is found stopped is set going, at
-	// an interval of hungAfter/10, before it is killed.
-	hungRounds = 100
-)
-
-// unhang sets a newborn process going that others keep stopping, and kills it
-// in the end. One that is merely slow is left alone. It ends when the process
-// runs its program, which closes born.
-func (t *Trees) unhang(pid, pidfd int, born <-chan struct{}) {
-	for round := 0; ; round++ {
-		select {
-		case <-born:
-			return
-		case <-time.After(hungAfter / 10):
-		}
-		if !t.stopped(pid) {
-			continue
-		}
-		sig := unix.SIGCONT
-		if round >= hungRounds {
-			sig = unix.SIGKILL
-		}
-		_ = unix.PidfdSendSignal(pidfd, sig, nil, 0)
-	}
-}
-
-// stopped reads the state of a process from its stat file.
-func (t *Trees) stopped(pid int) bool {
-	fd, err := unix.Openat(t.proc, strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	path := fmt.Sprintf("%d/task/%d/ns/uts", os.Getpid(), s.tid)
+	fd, err := unix.Openat(s.Trees.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return Mark{fd: -1}, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	f := os.NewFile(uintptr(fd), "stat")
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return false
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return Mark{fd: -1}, os.NewSyscallError("fstat", err)
 	}
-	_, state, ok := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(") "))
-	return ok && len(state) > 0 && state[0] == 'T'
+	return Mark{fd: fd, Number: st.Ino}, nil
 }
 
-// expendableScore is added to how much memory a process has, in thousandths of
-// what there is, where the kernel must end one for want of memory
-// (proc_pid_oom_score_adj(5)).
-const expendableScore = "500"
-
-// expend makes the kernel end a command, and whatever that starts, before the
-// agent, where both share one bound of memory. Without it commands could end
-// the agent, and so the sandbox, by using up what both may have. It needs no
-// right; where it fails, as with a score that is higher already, nothing is
-// worse than before. It is set once the program runs: until then both share
-// what it would be set for.
-func (s *Spawner) expend(p *Process) {
-	if s.Expendable {
-		_ = os.WriteFile("/proc/"+strconv.Itoa(p.PID)+"/oom_score_adj", []byte(expendableScore), 0)
-	}
-}
-
-// ExitCode returns a status as the protocol has it: minus the signal where one
-// ended the process.
+// ExitCode returns a status as the protocol has it: the exit status, or minus the
+// number of the signal that ended the process.
 func ExitCode(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return -int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// Reaper collects the exit status of every child. Inside walls the agent's
+// children are the commands it started and the inner init, nothing else:
+// orphans belong to that init. Without an inner init, orphans may become children
+// of the agent, which only reaps them.
+type Reaper struct {
+	init     int           // 0 if there is none
+	InitGone chan struct{} // closed when the init has ended
+	born     chan struct{} // wakes a reaper that has no children
+
+	mu     sync.Mutex
+	procs  map[int]*Process // running, and not reaped
+	closed bool             // no more processes may be started
+}
+
+func newReaper(init int) *Reaper {
+	return &Reaper{init: init, InitGone: make(chan struct{}), born: make(chan struct{}, 1), procs: map[int]*Process{}}
+}
+
+// adopt runs spawn and registers its child before anything can reap it.
+func (r *Reaper) adopt(p *Process, spawn func() (int, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errEnding
+	}
+	pid, err := spawn()
+	if err != nil {
+		return err
+	}
+	p.PID = pid
+	r.procs[pid] = p
+	if t := p.Mark.tree; t != nil {
+		t.pid = pid
+		t.index.open = append(t.index.open, t)
+	}
+	select {
+	case r.born <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+var errEnding = errors.New("the agent is about to end")
+
+// Close makes every later start fail.
+func (r *Reaper) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// run reaps until the init has ended. It waits for a child without reaping it, and
+// reaps it under the lock, so that no pid is freed while somebody may signal it.
+func (r *Reaper) run() {
+	for {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil); err != nil {
+			switch {
+			case err == unix.EINTR:
+			case r.init == 0:
+				<-r.born // there is no child until then
+			default:
+				close(r.InitGone) // there is always a child, the init, while it lives
+				return
+			}
+			continue
+		}
+		r.mu.Lock()
+		pid, _ := r.reapOne()
+		r.mu.Unlock()
+		if pid > 0 && pid == r.init {
+			close(r.InitGone)
+			return
+		}
+		// Whoever waits for that end runs first: the next call blocks, and the
+		// runtime takes a while to see that this thread's processor is idle.
+		runtime.Gosched()
+	}
+}
+
+// reapOne reaps one child if one has ended. It returns 0 as pid if none has, and
+// ECHILD if no child exists. The lock is held.
+func (r *Reaper) reapOne() (pid int, err error) {
+	var status unix.WaitStatus
+	var usage unix.Rusage
+	if pid, err = unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, &usage); err != nil || pid <= 0 {
+		return 0, err
+	}
+	if p := r.procs[pid]; p != nil {
+		delete(r.procs, pid)
+		p.Status, p.Usage = status, usage
+		close(p.Done)
+	}
+	return pid, nil
+}
+
+// reapAll reaps every child that has ended, and reports whether no child is
+// left. The lock is held.
+func (r *Reaper) reapAll() (childless bool) {
+	for {
+		pid, err := r.reapOne()
+		if errors.Is(err, unix.EINTR) || pid > 0 {
+			continue
+		}
+		return errors.Is(err, unix.ECHILD)
+	}
+}
+
+// Signal sends to a process group whose leader is p, if it still exists.
+func (r *Reaper) Signal(p *Process, group int, sig unix.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.procs[p.PID] != p {
+		return unix.ESRCH
+	}
+	return unix.Kill(-group, sig)
+}
+
+// SignalOne sends to p alone, if it still exists.
+func (r *Reaper) SignalOne(p *Process, sig unix.Signal) error { return r.Signal(p, -p.PID, sig) }
+
+// Resume continues p if it has been stopped since the last call.
+func (r *Reaper) Resume(p *Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var info unix.Siginfo
+	if r.procs[p.PID] != p || unix.Waitid(unix.P_PID, p.PID, &info, unix.WSTOPPED|unix.WNOHANG|unix.WALL, nil) != nil {
+		return
+	}
+	if info.Signo != 0 {
+		_ = unix.Kill(p.PID, unix.SIGCONT)
+	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Start applies the plan on a thread of its own, which stays the one
-// that commands are cloned from.
+// Start applies the plan on a thread of its own, from which commands are then
+// cloned.
 func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confine.Error) {
 	type outcome struct {
 		s       *Spawner
@@ -37,10 +37,9 @@ func Start(plan *confine.Plan, files []int) (*Spawner, []*confine.Error, *confin
 	return o.s, o.skipped, o.err
 }
 
-// besideLeader runs f on a goroutine of its own that the process's first
-// thread, its leader, does not run. A signal to many processes at once, by
-// kill(-1) say, is allowed or not by their leaders: commands must not share
-// a Landlock domain with the agent's.
+// besideLeader runs f on a goroutine of its own, on another thread than the process's
+// leader. If a signal goes to many processes at once, by kill(-1) for example, Landlock
+// checks the domains of their leaders: commands must not share one with the agent's.
 func besideLeader(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -59,7 +58,7 @@ func besideLeader(f func()) {
 	}()
 }
 
-// ShowsSelf reports whether /proc is of this process's pid namespace.
+// ShowsSelf reports whether /proc belongs to this process's pid namespace.
 func ShowsSelf() bool {
 	self, err := os.Readlink("/proc/self")
 	return err == nil && self == strconv.Itoa(os.Getpid())
@@ -73,15 +72,15 @@ func setUp(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.
 	}
 	var initPID int
 	applier := confine.Applier{Files: files, Proc: func(path string) (func() error, error) {
-		i, err := beginInner(path)
+		i, err := startInit(path)
 		if err != nil {
 			return nil, err
 		}
 		initPID = i.child.PID
 		return i.await, nil
 	}}
-	// The agent's own view of processes has to be mounted while the host's
-	// proc can still be seen: the kernel demands one to copy its masks from.
+	// The agent's own proc has to be mounted while the host's proc can still be
+	// seen: the kernel requires one to copy its masks from.
 	proc, err := confine.DetachedProc()
 	if err != nil {
 		return nil, nil, procError(err)
@@ -102,9 +101,9 @@ func setUp(plan *confine.Plan, fds []int) (*Spawner, []*confine.Error, *confine.
 		Trees:    &Trees{proc: proc, init: initPID},
 		tid:      unix.Gettid(),
 		groups:   groups,
-		apart:    applier.Apart,
+		landlock: applier.Apart,
 	}
-	if err := s.supervise(&applier, plan); err != nil {
+	if err := s.watchDenials(&applier, plan); err != nil {
 		return nil, nil, err
 	}
 	go s.Reaper.run()
@@ -131,29 +130,15 @@ func setUpBare(plan *confine.Plan, _ []int) (*Spawner, []*confine.Error, *confin
 	if err := applier.Spawn(plan); err != nil {
 		return nil, nil, err
 	}
-	s.apart = applier.Apart
-	if err := s.supervise(&applier, plan); err != nil {
+	s.landlock = applier.Apart
+	if err := s.watchDenials(&applier, plan); err != nil {
 		return nil, nil, err
 	}
 	return s, applier.Skipped, nil
 }
 
-// openGroups opens the control group in which each command gets one of its
-// own, where the plan has opened the sandbox's. It is done before the thread is
-// confined: what Landlock lets commands do, it lets this thread do.
-func openGroups(a *confine.Applier, plan *confine.Plan) (*groups, *confine.Error) {
-	if a.Cgroup == 0 {
-		return nil, nil
-	}
-	g, err := newGroups(a.Cgroup, plan.Holds.Limits["cpus"] != "")
-	if err != nil {
-		return nil, &confine.Error{Stage: "setup", Op: "cgroup", Object: workGroup, Cause: err.Error()}
-	}
-	return g, nil
-}
-
-// supervise starts to watch what the commands' filter refuses.
-func (s *Spawner) supervise(a *confine.Applier, plan *confine.Plan) *confine.Error {
+// watchDenials starts to record what the commands' filter refuses.
+func (s *Spawner) watchDenials(a *confine.Applier, plan *confine.Plan) *confine.Error {
 	if a.Listener == 0 {
 		return nil
 	}
@@ -176,8 +161,8 @@ func procError(err error) *confine.Error {
 	return e
 }
 
-// StartBare starts the spawner of an agent without walls: what it
-// clones has the agent's own identity and namespaces, but for the mark.
+// StartBare starts the spawner of an agent without walls: its commands have the
+// agent's own identity and namespaces, except for the mark.
 func StartBare() (*Spawner, *confine.Error) {
 	type outcome struct {
 		s   *Spawner
@@ -224,9 +209,9 @@ func bareSpawner() (*Spawner, *confine.Error) {
 	}, nil
 }
 
-// KeepThreads starts threads ahead, n of them at most wire.MaxGuestThreads. The
-// runtime never ends a thread that is idle, and ends the program where it needs
-// one and cannot start it.
+// KeepThreads starts n threads ahead, at most wire.MaxGuestThreads. The runtime
+// never ends an idle thread, and ends the program if it needs one and cannot start
+// it.
 func KeepThreads(n int) {
 	var begun sync.WaitGroup
 	end := make(chan struct{})

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// PipeSize is asked for on the pipes of bulk output, in bytes: fewer
-	// wake-ups. A host that allows less is fine.
+	// PipeSize is the size that pipes of bulk output get, in bytes, for fewer
+	// wake-ups. A host may allow less.
 	PipeSize = 1 << 20
-	// Bulk is what makes output that, in bytes of one read. Most commands
-	// print less, and room for more costs them.
+	// Bulk is how many bytes in one read make output bulk output. Most commands
+	// print less, and a larger pipe costs them time.
 	Bulk = 32 << 10
 )
 
@@ -23,22 +23,22 @@ var DevNull = sync.OnceValues(func() (int, error) {
 	return unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 })
 
-// Widen makes room for bulk output.
+// Widen enlarges a pipe for bulk output.
 func Widen(pipe *os.File) {
 	if raw, err := pipe.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, PipeSize) })
 	}
 }
 
-// Stdio are a command's standard streams: the child's ends, to be closed once
-// it runs, and the agent's, nil where there is none.
+// Stdio holds a command's standard streams: the child's ends, to be closed once
+// it runs, and the agent's ends, nil for a stream without one.
 type Stdio struct {
 	Child          [3]int
-	owned          []int      // those of child that are to be closed
-	Given          []*os.File // likewise, from the client
+	owned          []int      // those of Child that must be closed
+	Given          []*os.File // files from the client, to be closed with them
 	Stdin          *os.File
 	Stdout, Stderr *os.File
-	Terminal       *os.File // is stdin and stdout at once
+	Terminal       *os.File // is Stdin and Stdout at once
 }
 
 // CloseChild closes the child's ends.
@@ -60,9 +60,9 @@ func (s *Stdio) CloseAll() {
 	}
 }
 
-// NewPipes makes the streams of a command without a terminal; withStdin false
-// gives it an empty standard input. Outputs that are given take the place of
-// pipes to the agent, stdout first.
+// NewPipes makes the streams of a command without a terminal. Without withStdin its
+// standard input is empty. The given outputs replace pipes to the agent, stdout
+// first.
 func NewPipes(withStdin bool, outputs []*os.File) (s *Stdio, err error) {
 	s = &Stdio{Given: outputs}
 	defer func() {
@@ -93,13 +93,13 @@ func NewPipes(withStdin bool, outputs []*os.File) (s *Stdio, err error) {
 	return s, err
 }
 
-// Socket makes a pair of connected sockets, of which the agent's does not block.
+// Socket makes a pair of connected sockets. Only the agent's end is non-blocking.
 func (s *Stdio) Socket() (int, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, os.NewSyscallError("socketpair", err)
 	}
-	return s.keep(pair[0], pair[1], "socket")
+	return s.addPair(pair[0], pair[1], "socket")
 }
 
 // Pipe makes one stream. Only the agent's end is non-blocking: the mode
@@ -113,11 +113,12 @@ func (s *Stdio) Pipe(childReads bool) (int, *os.File, error) {
 	if childReads {
 		child, own = fds[0], fds[1]
 	}
-	return s.keep(child, own, "pipe")
+	return s.addPair(child, own, "pipe")
 }
 
-// keep makes the agent's end a file that does not block.
-func (s *Stdio) keep(child, own int, name string) (int, *os.File, error) {
+// addPair notes the child's end as one to close, and makes the agent's a non-blocking
+// file.
+func (s *Stdio) addPair(child, own int, name string) (int, *os.File, error) {
 	s.owned = append(s.owned, child)
 	if err := unix.SetNonblock(own, true); err != nil {
 		unix.Close(own)
@@ -147,8 +148,8 @@ func NewTerminal(size wire.TTY) (*Stdio, error) {
 	return &Stdio{Child: [3]int{child, child, child}, owned: []int{child}, Stdin: terminal, Stdout: terminal, Terminal: terminal}, nil
 }
 
-// openChild sets the size and opens the command's side, by the agent's side
-// and not by a name.
+// openChild sets the size and opens the command's side by the agent's descriptor, not
+// by a name.
 func openChild(fd int, size wire.TTY) (int, error) {
 	if err := setSize(fd, size); err != nil {
 		return -1, err
@@ -168,7 +169,7 @@ func setSize(fd int, size wire.TTY) error {
 	return os.NewSyscallError("TIOCSWINSZ", err)
 }
 
-// Resize fails where the terminal is closed already.
+// Resize sets the size of a terminal. It fails if the terminal is closed.
 func Resize(terminal *os.File, size wire.TTY) error {
 	raw, err := terminal.SyscallConn()
 	if err != nil {
@@ -181,7 +182,8 @@ func Resize(terminal *os.File, size wire.TTY) error {
 	return err
 }
 
-// Foreground returns the process group that has the terminal, 0 where none does.
+// Foreground returns the process group in the foreground of the terminal, 0 if there
+// is none.
 func Foreground(terminal *os.File) int {
 	raw, err := terminal.SyscallConn()
 	if err != nil {

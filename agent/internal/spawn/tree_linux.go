@@ -2,7 +2,6 @@ package spawn
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -15,10 +14,10 @@ import (
 )
 
 const (
-	// exitGrace is how long a look at all processes waits for those that hide
-	// their marks, because most such are about to end.
+	// exitGrace is how long a search waits for processes whose marks cannot be
+	// read, because most of them are about to end.
 	exitGrace = 20 * time.Millisecond
-	// KillTimeout bounds the hunt for a tree's last process.
+	// KillTimeout bounds how long a tree's last process is searched for and killed.
 	KillTimeout = 5 * time.Second
 )
 
@@ -27,19 +26,19 @@ const (
 type Trees struct {
 	proc     int // directory handle
 	init     int
-	index    *treeIndex   // where there are no walls: it finds the members
-	unmarked bool         // there are no namespaces to know trees by
-	ownPeak  atomic.Int64 // of the agent, in bytes, as last seen
+	index    *treeIndex   // finds the members without walls, nil inside walls
+	unmarked bool         // the agent may not make namespaces, so trees have no marks
+	ownPeak  atomic.Int64 // the agent's peak memory in bytes, as last read
 }
 
 // Walled reports whether the commands have namespaces of their own, which the
 // kernel ends with the agent.
 func (t *Trees) Walled() bool { return t.index == nil }
 
-// Everything returns a mark that all descendants of an agent without walls have.
+// Everything returns a mark of all descendants of an agent without walls.
 func (t *Trees) Everything() Mark { return Mark{fd: -1, tree: &processTree{index: t.index, all: true}} }
 
-// Means returns how a tree's members are recognized: wire.KillMark or, where the
+// Means returns how a tree's members are recognized: wire.KillMark or, if the
 // agent may not make namespaces, the weaker wire.KillDescendants.
 func (t *Trees) Means() string {
 	if t.unmarked {
@@ -48,20 +47,21 @@ func (t *Trees) Means() string {
 	return wire.KillMark
 }
 
-// Mark is the UTS namespace of one command's tree. The open handle keeps its
-// number from being given to another. Without walls there is a processTree as
-// well, and where the agent may not make namespaces nothing else.
+// Mark is the UTS namespace of one command's tree. The open handle keeps the kernel
+// from using its number again. Without walls there is also a processTree, which is
+// all that identifies the tree if the agent may not make namespaces.
 type Mark struct {
-	fd     int // -1 where there is none
+	fd     int // -1 without a namespace
 	Number uint64
 	tree   *processTree
-	group  *treeGroup // nil where there are no control groups
+	group  *treeGroup // nil without control groups
 }
 
-// Close gives up the mark: its tree cannot be found any more.
+// Close releases the mark: its tree cannot be found any more.
 func (m Mark) Close() {
-	if m.group != nil {
-		m.group.remove()
+	if g := m.group; g != nil {
+		_ = g.all.work.Remove(g.Name()) // fails, until the sandbox ends, if a process was left alive in it
+		_ = g.Close()
 	}
 	if m.tree != nil {
 		m.tree.close()
@@ -71,34 +71,19 @@ func (m Mark) Close() {
 	}
 }
 
-// ownMark returns the mark that the thread tid of this process carries.
-func (t *Trees) ownMark(tid int) (Mark, error) {
-	path := fmt.Sprintf("%d/task/%d/ns/uts", os.Getpid(), tid)
-	fd, err := unix.Openat(t.proc, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return Mark{}, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return Mark{}, os.NewSyscallError("fstat", err)
-	}
-	return Mark{fd: fd, Number: st.Ino}, nil
-}
-
 // Member is a process of a tree, pinned by a pidfd.
 type Member struct {
 	PID   int
 	PIDFD int
 }
 
-// Members lists the living processes of a tree. unknown counts processes that
-// did not let their mark be read, of which any might belong to it.
+// Members lists the living processes of a tree. unknown counts processes whose
+// mark could not be read, each of which might belong to it.
 func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 	if t.index != nil {
 		return t.index.members(m.tree)
 	}
-	pids, err := t.pids()
+	pids, err := listNumbers(t.proc, ".")
 	if err != nil {
 		return nil, 0, err
 	}
@@ -111,9 +96,17 @@ func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 		if err != nil {
 			continue // gone meanwhile
 		}
-		// The pidfd was there before the look, so what is looked at is what
-		// it pins, or it is dead already.
-		switch marked, err := t.look(pid, pidfd, m, deadline); {
+		// The pidfd was opened first, so the mark is that of the process which it
+		// pins, or that process is dead already.
+		marked, err := t.carries(pid, m)
+		if err != nil {
+			if awaitPidfd(pidfd, deadline) {
+				err = nil // it has ended, and is in no tree
+			} else {
+				marked, err = t.carries(pid, m)
+			}
+		}
+		switch {
 		case err != nil:
 			unknown++
 		case marked:
@@ -125,58 +118,41 @@ func (t *Trees) Members(m Mark) (found []Member, unknown int, err error) {
 	return found, unknown, nil
 }
 
-// look is carries with patience: a process whose program nobody may read
-// hides its mark while it exits. What has ended is in no tree.
-func (t *Trees) look(pid, pidfd int, m Mark, deadline time.Time) (bool, error) {
-	marked, err := t.carries(pid, m)
-	if err == nil || awaitPidfd(pidfd, deadline) {
-		return marked, nil
-	}
-	return t.carries(pid, m)
-}
-
 // carries reports whether a living thread of pid has the mark. The leader of
 // a process may have exited while other threads go on, so a leader without
-// namespaces says nothing about them.
+// namespaces says nothing about them. A process whose program nobody may read
+// hides its mark while it exits.
 func (t *Trees) carries(pid int, m Mark) (bool, error) {
 	base := strconv.Itoa(pid)
-	ino, err := t.namespace(base)
+	ino, err := namespaceOf(t.proc, base)
 	if err == nil {
 		return ino == m.Number, nil
 	}
 	if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 		return false, err
 	}
-	tids, _ := t.list(base + "/task") // none where it is gone meanwhile
+	tids, _ := listNumbers(t.proc, base+"/task") // none if it is gone meanwhile
 	for _, tid := range tids {
-		if ino, err := t.namespace(base + "/task/" + strconv.Itoa(tid)); err == nil && ino == m.Number {
+		if ino, err := namespaceOf(t.proc, base+"/task/"+strconv.Itoa(tid)); err == nil && ino == m.Number {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func (t *Trees) namespace(task string) (uint64, error) {
-	return namespaceOf(t.proc, task)
-}
-
-func (t *Trees) pids() ([]int, error) { return t.list(".") }
-
-func (t *Trees) list(dir string) ([]int, error) { return listNumbers(t.proc, dir) }
-
-// Kill ends every process of a tree and returns when none is left: how many
-// there were, and whether their end is proved. It is not proved when a
-// process could not be looked at, or outlived KillTimeout.
+// Kill kills every process of a tree and returns when none is left: how many
+// there were, and whether their death is proved. It is not proved if a
+// process could not be inspected, or outlived KillTimeout.
 func (t *Trees) Kill(m Mark) (killed int, proved bool) {
 	return KillFound(func() ([]Member, int, error) { return t.Members(m) }, func() {
 		if m.group != nil {
-			_ = m.group.Kill() // whatever is born meanwhile is meant, too
+			_ = m.group.Kill() // which also kills what is born meanwhile
 		}
 	})
 }
 
-// KillFound is Kill for the processes that find returns, which it closes. Before
-// each round it calls before.
+// KillFound kills, as Kill does, the processes that find returns, and closes their
+// pidfds. It calls before in each round, before it sends a signal.
 func KillFound(find func() (found []Member, unknown int, err error), before func()) (killed int, proved bool) {
 	deadline := time.Now().Add(KillTimeout)
 	seen := map[int]bool{}
@@ -189,8 +165,8 @@ func KillFound(find func() (found []Member, unknown int, err error), before func
 			return len(seen), unknown == 0
 		}
 		// A tree that still grows after a first round is stopped before it is
-		// killed: the stopped make no others, and hold the places that a
-		// limit on processes leaves, so each round finds fewer new ones.
+		// killed: stopped processes start no others, and still count towards a
+		// limit on processes, so each round finds fewer new ones.
 		sig := unix.SIGKILL
 		if round > 0 && slices.ContainsFunc(found, func(p Member) bool { return !seen[p.PID] }) {
 			sig = unix.SIGSTOP
@@ -214,7 +190,7 @@ func KillFound(find func() (found []Member, unknown int, err error), before func
 	return len(seen), false
 }
 
-// Signal sends to every process of a tree that is found at one look.
+// Signal sends a signal to every process of a tree that one search finds.
 func (t *Trees) Signal(m Mark, sig unix.Signal) {
 	found, _, _ := t.Members(m)
 	for _, p := range found {
@@ -253,8 +229,8 @@ func awaitPidfd(pidfd int, deadline time.Time) bool {
 	}
 }
 
-// Count returns how many processes a tree has, and whether every process let
-// itself be looked at.
+// Count returns how many processes a tree has, and whether every process could be
+// inspected.
 func (t *Trees) Count(m Mark) (n int, proved bool) {
 	found, unknown, err := t.Members(m)
 	for _, p := range found {
@@ -263,7 +239,7 @@ func (t *Trees) Count(m Mark) (n int, proved bool) {
 	return len(found), err == nil && unknown == 0
 }
 
-// Born returns when a process began, in clock ticks since boot, 0 where that
+// Born returns when a process began, in clock ticks since boot, 0 if that
 // cannot be read.
 func (t *Trees) Born(pid int) uint64 {
 	st, err := readStat(t.proc, pid)
@@ -274,8 +250,8 @@ func (t *Trees) Born(pid int) uint64 {
 }
 
 // Runs reports whether a process lives that has this pid, was born at this time
-// and has this mark. Without a mark that cannot be told, and a stranger must not
-// be taken for it.
+// and has this mark. Without a mark it returns false: another process could have the
+// same pid and time.
 func (t *Trees) Runs(pid int, born, mark uint64) bool {
 	if pid <= 1 || mark == 0 {
 		return false
@@ -284,12 +260,12 @@ func (t *Trees) Runs(pid int, born, mark uint64) bool {
 	if err != nil || st.born != born || st.state == 'Z' {
 		return false
 	}
-	ino, err := t.namespace(strconv.Itoa(pid))
+	ino, err := namespaceOf(t.proc, strconv.Itoa(pid))
 	return err == nil && ino == mark
 }
 
-// LastPID returns the number of the process that was made last where the agent
-// lives, "" where that cannot be read.
+// LastPID returns the number of the youngest process in the agent's pid namespace,
+// "" if that cannot be read.
 func (t *Trees) LastPID() string {
 	text, err := readFileAt(t.proc, "sys/kernel/ns_last_pid", 32)
 	if err != nil {
@@ -298,10 +274,24 @@ func (t *Trees) LastPID() string {
 	return string(text)
 }
 
-// StopGroup ends the processes of a process group, gently first for grace, and
-// returns how many it had to kill.
+// StopGroup ends the processes of a process group by SIGTERM, after grace by
+// SIGKILL, and returns how many it had to kill.
 func (t *Trees) StopGroup(id int, grace time.Duration) (killed int) {
-	group := t.group(id)
+	var group []Member
+	pids, _ := listNumbers(t.proc, ".")
+	for _, pid := range pids {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		// Read after the pidfd was opened: so the process that is signalled is the
+		// one that was inspected.
+		if st, err := readStat(t.proc, pid); err != nil || st.group != id {
+			unix.Close(pidfd)
+			continue
+		}
+		group = append(group, Member{pid, pidfd})
+	}
 	for _, p := range group {
 		_ = unix.PidfdSendSignal(p.PIDFD, unix.SIGTERM, nil, 0)
 	}
@@ -315,22 +305,4 @@ func (t *Trees) StopGroup(id int, grace time.Duration) (killed int) {
 		unix.Close(p.PIDFD)
 	}
 	return killed
-}
-
-// group lists the processes of a process group. Each is looked at after its
-// pidfd is there, so that what is signalled is what was looked at.
-func (t *Trees) group(id int) (found []Member) {
-	pids, _ := t.pids()
-	for _, pid := range pids {
-		pidfd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		if st, err := readStat(t.proc, pid); err != nil || st.group != id {
-			unix.Close(pidfd)
-			continue
-		}
-		found = append(found, Member{pid, pidfd})
-	}
-	return found
 }

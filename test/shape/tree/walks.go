@@ -19,12 +19,12 @@ var Walks = []Walk{
 	{
 		Name:  "exec",
 		Title: "The command of MCP's `exec`, from the client's line to `execve`",
-		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.execCommand", "agent.Agent.converse", "agent.Agent.answerExec", "agent/internal/spawn.Spawner.run"},
+		From:  []string{"server/mcp.lines.Read", "server/mcp.view.call", "op.Op.Call", "op.decode", "op/internal/exec.execCommand", "agent.Agent.serveConn", "agent.Agent.answerExec", "agent/internal/spawn.Spawner.run"},
 		Value: []string{
 			"server/mcp.line", "server/mcp.view.do#input", "op.Op.Call#input", "op.decode#input", "op/internal/exec.ExecInput.Command", "op/internal/exec.ExecInput.Argv",
 			"paddock.Cmd.Args", "wire.ExecRequest", "internal/clone.Command", "internal/clone.image",
 		},
-		Within: []string{"op/internal/exec.ExecInput", "paddock.Cmd", "agent.conversation", "agent/internal/spawn.spawnRequest"},
+		Within: []string{"op/internal/exec.ExecInput", "paddock.Cmd", "agent.request", "agent/internal/spawn.spawnRequest"},
 		Ends:   []string{"paddock.Error.Hint", "op/internal/exec.RunOutput.Command", "policy/command.checker.text", "policy/command.arg.text"}, // told, or judged
 		Beside: []string{"internal/redact", "audit"},
 	},

@@ -13,19 +13,19 @@ import (
 )
 
 // orphanGrace is how long an agent without walls waits for orphans that
-// do not tell whose they are, while they may be of the tree in question.
+// cannot be attributed to a tree, while they may belong to the one in question.
 const orphanGrace = 100 * time.Millisecond
 
-// treeIndex finds the trees of commands where no walls stand. The agent is their
-// subreaper, which is what the search rests on: a process whose parent ends
+// treeIndex finds the trees of commands for an agent without walls. The agent is their
+// subreaper, on which the search relies: a process whose parent ends
 // becomes the child of an ancestor, never of a stranger, so whatever is left
-// of a tree hangs below a child of the agent. Three kinds of children there
-// are: commands, known by their pids; orphans of one tree, each with
-// everything below it; and those that this agent cannot attribute.
+// of a tree is below a child of the agent. The agent has three kinds of children:
+// commands, known by their pids; orphans of one tree, each with
+// everything below it; and those that it cannot attribute.
 //
-// A tree is dead once the agent has no child that is, or may be, of it. That
+// A tree is dead once the agent has no child that belongs, or may belong, to it. That
 // is proof, because no child can leave unseen: only the reaper frees one, and
-// it stands still meanwhile.
+// its lock is held meanwhile.
 //
 // It is no proof against a process with the privilege to have itself adopted
 // elsewhere, by entering a pid namespace of others (setns), or to raise the
@@ -35,25 +35,25 @@ type treeIndex struct {
 	reaper    *Reaper
 	proc      int
 	spawner   int  // the thread that clones, and so has the commands as children
-	strangers bool // orphans may come that are of no tree: not every child is the agent's doing
+	strangers bool // the agent may have children that it did not start
 	tag       rlimitTag
 	open      []*processTree // by age; the reaper's lock guards it
 }
 
-// processTree holds what a command's tree is known by.
+// processTree holds what identifies a command's tree.
 type processTree struct {
 	index  *treeIndex
 	all    bool   // every descendant of the agent
-	pid    int    // of the command, which also is the number of its session
-	ino    uint64 // of its UTS namespace, 0 where it has none of its own
-	number uint64 // of its tag, 0 where it has none
-	born   uint64 // not after the command, in clock ticks since boot
-	proved bool   // the last look found none of it
-	ended  bool   // its command has been answered; processes of it may live on
+	pid    int    // of the command, and so of its session
+	ino    uint64 // of its UTS namespace, 0 if it has none of its own
+	number uint64 // of its tag, 0 without one
+	born   uint64 // in clock ticks since boot, not after the command's birth
+	proved bool   // the last search found no process of it
+	ended  bool   // the client has its result; processes of it may live on
 }
 
-// newTreeIndex returns the index of a process that has started nothing yet. Children that it
-// has all the same are no business of the agent, which only buries them.
+// newTreeIndex returns the index of a process that has started nothing yet. If the
+// process has children all the same, the agent only reaps them.
 func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
 	x := &treeIndex{reaper: r, proc: proc, spawner: spawner, strangers: os.Getpid() == 1, tag: newRlimitTag()}
 	pids, err := x.ownChildren()
@@ -64,8 +64,19 @@ func newTreeIndex(r *Reaper, proc, spawner int) (*treeIndex, error) {
 	return x, err
 }
 
-// close gives up a tree. What may live on stays known, so that it is not
-// taken for another's.
+// newTree returns the tree of a command that is about to be cloned, and the command's
+// limits with the tree's tag.
+func (x *treeIndex) newTree(ino, number uint64, limits []clone.Rlimit) (*processTree, []clone.Rlimit) {
+	t := &processTree{index: x, ino: ino, born: ticksSinceBoot()}
+	limits, tagged := x.tag.add(limits, number)
+	if tagged {
+		t.number = number
+	}
+	return t, limits
+}
+
+// close forgets a tree. If processes of it may live on it stays known, so that they
+// are not attributed to another.
 func (t *processTree) close() {
 	x := t.index
 	x.reaper.mu.Lock()
@@ -86,9 +97,9 @@ func (x *treeIndex) forget(gone func(*processTree) bool) {
 	x.open = kept
 }
 
-// members lists the living processes of a tree, and how many there are of
-// which any might belong to it. It is none of both only where that is proved;
-// a list that is not empty may miss what was born meanwhile.
+// members lists the living processes of a tree, and counts those that might belong to
+// it. An empty list and a count of 0 are proof that the tree is dead; a list that is
+// not empty may miss processes that were born meanwhile.
 func (x *treeIndex) members(t *processTree) (found []Member, unknown int, err error) {
 	deadline := time.Now().Add(orphanGrace)
 	for {
@@ -96,20 +107,34 @@ func (x *treeIndex) members(t *processTree) (found []Member, unknown int, err er
 		if err != nil || len(found) > 0 || unknown == 0 || time.Now().After(deadline) {
 			break
 		}
-		time.Sleep(time.Millisecond) // most that tell nothing are about to end, or to begin
+		time.Sleep(time.Millisecond) // most that cannot be attributed are about to end, or have just begun
 	}
 	for i := 0; i < len(found); i++ { // it grows
-		found = append(found, x.below(found[i])...)
+		parent := found[i]
+		for _, pid := range x.childrenOf(parent.PID) {
+			pidfd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue // gone meanwhile; the next round finds its orphans
+			}
+			// Numbers are used again. A process that lives after the look had its
+			// number during the look as well.
+			s, err := readStat(x.proc, pid)
+			if err != nil || s.ppid != parent.PID || !lives(pidfd) || !lives(parent.PIDFD) {
+				unix.Close(pidfd)
+				continue
+			}
+			found = append(found, Member{pid, pidfd})
+		}
 	}
 	return found, unknown, err
 }
 
-// children returns the agent's own children that are of a tree.
+// children returns the agent's own children that belong to a tree.
 func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err error) {
 	x.reaper.mu.Lock()
 	defer x.reaper.mu.Unlock()
 	t.proved = false
-	orphans, alone, err := x.orphans(t)
+	orphans, childless, err := x.orphans(t)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -126,7 +151,7 @@ func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err e
 		case t.all, owner == t:
 			pidfd, err := unix.PidfdOpen(o.pid, 0)
 			if err != nil {
-				unknown++ // it cannot have gone
+				unknown++ // it still exists: the reaper is locked
 				continue
 			}
 			found = append(found, Member{o.pid, pidfd})
@@ -134,18 +159,18 @@ func (x *treeIndex) children(t *processTree) (found []Member, unknown int, err e
 			unknown++
 		}
 	}
-	x.forget(func(o *processTree) bool { return alone || !known[o] })
+	x.forget(func(o *processTree) bool { return childless || !known[o] })
 	t.proved = len(found) == 0 && unknown == 0
 	return found, unknown, nil
 }
 
-// orphans returns the agent's children that are no commands or, for the tree
-// of all, commands too; alone says that there is no child at all. The dead are
-// buried first, and none is twice: so what is left lives, or is the leader of
-// threads that do.
-func (x *treeIndex) orphans(t *processTree) (found []stat, alone bool, err error) {
+// orphans returns the agent's children that are not commands or, for the tree
+// of all, commands too. It reports as childless an agent without any child. The dead
+// are reaped first, and no number is used again meanwhile: so every process in the
+// list lives, or is the leader of threads that do.
+func (x *treeIndex) orphans(t *processTree) (found []stat, childless bool, err error) {
 	for range 3 {
-		if x.reaper.buryAll() {
+		if x.reaper.reapAll() {
 			return nil, true, nil
 		}
 		pids, err := x.ownChildren()
@@ -172,9 +197,9 @@ func (x *treeIndex) orphans(t *processTree) (found []stat, alone bool, err error
 	return found, false, nil
 }
 
-// ownChildren lists the agent's children. Orphans go to its first thread.
-// Commands, and what they make with CLONE_PARENT, are the spawner's; no other
-// thread makes any.
+// ownChildren lists the agent's children. Orphans are children of its first thread.
+// Commands, and what they make with CLONE_PARENT, are children of the spawner's
+// thread. No other thread has any.
 func (x *treeIndex) ownChildren() ([]int, error) {
 	own := strconv.Itoa(os.Getpid()) + "/task/"
 	pids, err := readChildren(x.proc, own+strconv.Itoa(os.Getpid()))
@@ -188,25 +213,7 @@ func (x *treeIndex) ownChildren() ([]int, error) {
 	return append(pids, more...), err
 }
 
-// below returns the children of a member, each pinned while it certainly was one.
-func (x *treeIndex) below(parent Member) (found []Member) {
-	for _, pid := range x.childrenOf(parent.PID) {
-		pidfd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue // gone meanwhile; what it left is found in the next round
-		}
-		// Numbers are used again. Whoever lives after the look had its number
-		// during the look as well.
-		s, err := readStat(x.proc, pid)
-		if err != nil || s.ppid != parent.PID || !lives(pidfd) || !lives(parent.PIDFD) {
-			unix.Close(pidfd)
-			continue
-		}
-		found = append(found, Member{pid, pidfd})
-	}
-	return found
-}
-
+// childrenOf lists the children of all threads of a process.
 func (x *treeIndex) childrenOf(pid int) (found []int) {
 	tids, _ := listNumbers(x.proc, strconv.Itoa(pid)+"/task")
 	for _, tid := range tids {
@@ -221,7 +228,7 @@ func (x *treeIndex) childrenOf(pid int) (found []int) {
 	return found
 }
 
-// childrenByScan finds children where the kernel has no lists of them.
+// childrenByScan finds children on a kernel without lists of them.
 func (x *treeIndex) childrenByScan(parent int) (found []int, err error) {
 	pids, err := listNumbers(x.proc, ".")
 	for _, pid := range pids {
@@ -234,31 +241,22 @@ func (x *treeIndex) childrenByScan(parent int) (found []int, err error) {
 
 func lives(pidfd int) bool { return unix.PidfdSendSignal(pidfd, 0, nil, 0) != unix.ESRCH }
 
-// begin returns the tree of a command that is about to be cloned.
-func (x *treeIndex) begin(ino uint64, c *clone.Command, number uint64) *processTree {
-	t := &processTree{index: x, ino: ino, born: ticksSinceBoot()}
-	if x.tag.put(c, number) {
-		t.number = number
-	}
-	return t
-}
-
-// attribute returns whose an orphan is, whose end it must not outlive, and of
-// which other trees it may be all the same: while it lives, none of those is
+// attribute returns the tree that an orphan belongs to, with which it is killed, and
+// other trees that it may belong to: while it lives, none of those is
 // proved to be dead. Whatever a process can choose by itself proves nothing.
 func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree) {
 	if t := ofSession(x.open, o); t != nil && x.leads(t) {
-		return t, nil // the number is in use: no other's
+		return t, nil // the number is still in use, so no other tree has it
 	}
 	may, sure := x.candidates(o)
 	owner = ofSession(may, o)
 	if owner == nil && len(may) == 1 && (sure || !x.strangers) {
-		owner = may[0] // nobody else was there to make it
+		owner = may[0] // nobody else could have made it
 	}
 	named := x.named(o.pid)
 	switch {
 	case owner == nil && x.tag.locks == 0 && named != nil:
-		return named, nil // there is nothing surer
+		return named, nil // nothing is more certain
 	case owner == nil:
 		return named, may
 	case named != nil && named != owner:
@@ -267,7 +265,7 @@ func (x *treeIndex) attribute(o stat) (owner *processTree, doubt []*processTree)
 	return owner, doubt
 }
 
-// candidates returns the trees that an orphan may be of, by its birth and its
+// candidates returns the trees that an orphan may belong to, by its birth and its
 // tag; sure reports that the tag was read.
 func (x *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
 	first, last, sure := x.tag.read(x.proc, o.pid)
@@ -281,14 +279,14 @@ func (x *treeIndex) candidates(o stat) (may []*processTree, sure bool) {
 			may = append(may, t)
 		}
 	}
-	if !sure || len(may) == 0 { // the tag says nothing, or what cannot be
+	if !sure || len(may) == 0 { // no tag, or one that no tree has
 		return older, false
 	}
 	return may, true
 }
 
-// ofSession finds the one whose command has made the orphan's session or
-// group. The young come first: numbers of the dead are used again.
+// ofSession finds the tree whose command has made the orphan's session or
+// group, the youngest first: numbers of the dead are used again.
 func ofSession(may []*processTree, o stat) *processTree {
 	for i := len(may) - 1; i >= 0; i-- {
 		if t := may[i]; t.pid == o.session || t.pid == o.group {
@@ -304,8 +302,8 @@ func (x *treeIndex) leads(t *processTree) bool {
 	return p != nil && p.Mark.tree == t
 }
 
-// named returns the tree whose namespace a process is in. It takes privilege
-// to leave that, or to enter another's.
+// named returns the tree whose UTS namespace a process is in. A process needs
+// privilege to leave it, or to enter another's.
 func (x *treeIndex) named(pid int) *processTree {
 	ino, err := namespaceOf(x.proc, strconv.Itoa(pid))
 	if err != nil {
