@@ -18,6 +18,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/agent/internal/listen"
 	"github.com/paddock-dev/paddock/internal/relay"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -185,7 +186,7 @@ func clipped(e *wire.Error) *wire.Error {
 		return e
 	}
 	short := *e
-	short.Message, short.Object = core.Shorten(e.Message, maxErrorText), core.Shorten(e.Object, maxErrorText)
+	short.Message, short.Object = text.Truncate(e.Message, maxErrorText), text.Truncate(e.Object, maxErrorText)
 	return &short
 }
 

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // MaxDenials is how many denials a result may carry. What exceeds it is an
@@ -121,14 +121,5 @@ func (d Denials) fromPeer() {
 // printable bounds a text from the peer and replaces what could steer a
 // terminal or forge a line of ours.
 func printable(s string) string {
-	kept := 0
-	return strings.Map(func(r rune) rune {
-		if kept++; kept > maxText {
-			return -1
-		}
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return text.Printable(text.PrefixCharacters(s, maxText))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -250,7 +251,7 @@ func (s *session) result(ctx context.Context, h *shell, out ending, rec *record,
 	if out.reported {
 		r.ExitCode = h.state.status
 		s.mu.Lock()
-		s.summary.Cwd = wire.Path(core.Shorten(h.cwd, unix.PathMax))
+		s.summary.Cwd = wire.Path(text.Truncate(h.cwd, unix.PathMax))
 		s.mu.Unlock()
 	} else {
 		r.ExitCode = spawn.ExitCode(h.process.Status)

@@ -11,6 +11,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -90,11 +91,11 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 // read keeps what the terminal prints, until it is closed.
 func (s *shell) read(drained chan<- struct{}) {
 	defer close(drained)
-	text := &core.Decoder{Dst: s}
-	hiding := s.redactor.Writer(text)
+	decoder := &text.Decoder{Dst: s}
+	hiding := s.redactor.Writer(decoder)
 	core.Drain(hiding, s.stdio.Terminal)
 	_ = hiding.Close()
-	_ = text.Close()
+	_ = decoder.Close()
 }
 
 // Write takes redacted text.

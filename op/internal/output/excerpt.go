@@ -23,11 +23,11 @@ func (n *Output) Excerpt(stream, cost int) Excerpt {
 	s := n.streams[stream]
 	all, _, err := s.read(0, 4*cost)
 	if left, right := s.gap(); err == nil && left == right && int64(len(all)) == s.total {
-		if shown, used := text.Clear(all, n.ended, cost); used == len(all) || !n.ended && used >= len(all)-text.MaxControl {
+		if shown, used := text.StripPart(all, n.ended, cost); used == len(all) || !n.ended && used >= len(all)-text.MaxControl {
 			return Excerpt{Text: shown, Next: int64(used)}
 		}
 	}
-	head, used := text.Clear(all, false, cost/2)
+	head, used := text.StripPart(all, false, cost/2)
 	head, used = wholeLines(all, head, used)
 	tail, raw := s.end(int64(used), cost/2, n.ended)
 	shown := bytes.Count(all[:used], []byte{'\n'}) + bytes.Count(raw, []byte{'\n'})
@@ -57,7 +57,7 @@ func wholeLines(data []byte, shown string, used int) (string, int) {
 	if at < used/2 {
 		return shown, used
 	}
-	shown, _ = text.Clear(data[:at], true, len(data)*6)
+	shown, _ = text.StripPart(data[:at], true, len(data)*6)
 	return shown, at
 }
 
@@ -71,7 +71,7 @@ func (s *spool) end(from int64, cost int, final bool) (shown string, raw []byte)
 			return "", nil // the disk, or nothing of it is kept
 		}
 		data = startOfLine(data)
-		t, used := text.Clear(data, final, cost)
+		t, used := text.StripPart(data, final, cost)
 		if used == len(data) || !final && len(data)-used < text.MaxControl && used > 0 {
 			return t, data
 		}

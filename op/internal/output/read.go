@@ -110,7 +110,7 @@ func (n *Output) Part(in OutputReadInput, limit int) (out OutputReadOutput, more
 		used = min(len(data), limit/4*3)
 		out.Encoding, out.Text = "base64", base64.StdEncoding.EncodeToString(data[:used])
 	} else {
-		out.Text, used = text.Clear(data, final, limit)
+		out.Text, used = text.StripPart(data, final, limit)
 	}
 	out.LostBytes = from - at
 	out.Cursor, out.NextCursor = from, from+int64(used)
