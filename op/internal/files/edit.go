@@ -136,7 +136,7 @@ func renderFileEdit(w io.Writer, out FileEditOutput) error {
 }
 
 // apply makes the edits in a text. Where one does not fit, none is made. Those of a model,
-// to which file_read has shown the text, are as Reveal shows it.
+// to which file_read has shown the text, are as EncodeHidden shows them.
 func (in FileEditInput) apply(data []byte, shown bool) (_ []byte, replaced int, _ error) {
 	for i, e := range in.Edits {
 		refuse := func(cause, hint string) error {

@@ -114,8 +114,8 @@ func TestEditIsBounded(t *testing.T) {
 	}
 }
 
-// TestRevealDiff: a diff shows all that was changed.
-func TestRevealDiff(t *testing.T) {
+// TestEncodeHiddenDiff: a diff shows all that was changed.
+func TestEncodeHiddenDiff(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after, want string }{
 		"a colour":            {"\x1b[31m\n", "\x1b[32m\n", "-⟦U+001B⟧[31m\n+⟦U+001B⟧[32m\n"},
 		"a return inside":     {"3\n", "3\r3\n", "-3\n+3⟦U+000D⟧3\n"},

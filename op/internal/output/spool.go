@@ -109,7 +109,7 @@ func (s *spool) put(at int64, p []byte) bool {
 	return true
 }
 
-// gap returns what is not kept any more: the bytes from from up to but without to. Without a gap
+// gap returns where the bytes that are not kept any more begin, and where they end. Without a gap
 // the two are the same.
 func (s *spool) gap() (from, to int64) {
 	if s.kept <= s.head+s.ring {
