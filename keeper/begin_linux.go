@@ -115,9 +115,9 @@ func (h *handshake) expect(word string) *Failure {
 	case err != nil:
 		return h.fail(StageUpload, "await", "a shell inside", err)
 	case failed:
-		return h.fail(StageUpload, "upload", "the agent", errors.New(text.Printable(string(text.Prefix(why, 300)))))
+		return h.fail(StageUpload, "upload", "the agent", errors.New(text.Printable(string(text.Prefix(why, 300)), '?')))
 	case string(line) != word:
-		return h.fail(StageUpload, "upload", "the agent", fmt.Errorf("the shell inside says %q, where %q was awaited", text.Printable(string(text.Prefix(line, 300))), word))
+		return h.fail(StageUpload, "upload", "the agent", fmt.Errorf("the shell inside says %q, where %q was awaited", text.Printable(string(text.Prefix(line, 300)), '?'), word))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode"
 
 	"github.com/paddock-dev/paddock/internal/text"
 )
@@ -121,5 +122,5 @@ func (d Denials) fromPeer() {
 // printable bounds a text from the peer and replaces what could steer a
 // terminal or forge a line of ours.
 func printable(s string) string {
-	return text.Printable(text.PrefixCharacters(s, maxText))
+	return text.Printable(text.PrefixCharacters(s, maxText), unicode.ReplacementChar)
 }

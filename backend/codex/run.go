@@ -90,5 +90,5 @@ func (p *printed) said() string {
 const maxSaid = 300
 
 func shorten(s string) string {
-	return text.Truncate(text.Printable(s), maxSaid)
+	return text.Truncate(text.Printable(s, ' '), maxSaid)
 }

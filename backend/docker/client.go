@@ -139,7 +139,7 @@ func lastWords(printed []byte) string {
 			said = line
 		}
 	}
-	return text.Truncate(text.Printable(said), 400)
+	return text.Truncate(text.Printable(said, ' '), 400)
 }
 
 // fail makes a StartError of a question that failed, with what to do about it.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
@@ -158,9 +159,9 @@ func lastLines(said string) string {
 
 // printable makes a text safe to print, but for its line ends.
 func printable(log []byte) string {
-	lines := strings.Split(strings.ReplaceAll(string(log), "\r", ""), "\n")
+	lines := strings.Split(strings.NewReplacer("\r", "", "\t", " ").Replace(string(log)), "\n")
 	for i, line := range lines {
-		lines[i] = text.Printable(line)
+		lines[i] = text.Printable(line, unicode.ReplacementChar)
 	}
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }

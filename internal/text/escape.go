@@ -54,15 +54,12 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// Printable returns one line for people, in which each character that cannot be printed is
-// U+FFFD, and a tab is a space. Nothing in it steers a terminal or begins another line.
-func Printable(s string) string {
+// Printable returns one line for people, with another character instead of each that cannot be
+// printed. Nothing in it steers a terminal or begins another line.
+func Printable(s string, instead rune) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return utf8.RuneError
+		if !unicode.IsPrint(r) {
+			return instead
 		}
 		return r
 	}, s)

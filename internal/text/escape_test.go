@@ -55,7 +55,7 @@ func TestLines(t *testing.T) {
 	const hostile = "a b\t\"ä\" 日 \x1b[1m\n\xff\u202e"
 	for _, tt := range []struct{ name, got, want string }{
 		{"Escape", Escape(hostile), `a b\t"ä" 日 \x1b[1m\n\xff\u202e`},
-		{"Printable", Printable(hostile), "a b \"ä\" 日 \uFFFD[1m\uFFFD\uFFFD\uFFFD"},
+		{"Printable", Printable(hostile, '?'), "a b?\"ä\" 日 ?[1m?\uFFFD?"},
 		{"ControlPictures", ControlPictures(hostile), "a b\t\"ä\" 日 ␛[1m\n\uFFFD\uFFFD"},
 		{"Label", Label(hostile), "a b \"ä\" 日 ␛[1m \uFFFD\uFFFD"},
 		{"Strip", Strip(hostile), "a b\t\"ä\" 日 \n\uFFFD"},

@@ -158,7 +158,9 @@ func (o PolicyCheckOutput) point(b *strings.Builder) {
 }
 
 // oneLine returns a text as one line of as many characters, which a terminal can print.
-func oneLine(s string) string { return text.Printable(strings.ReplaceAll(s, "\n", " ")) }
+func oneLine(s string) string {
+	return text.Printable(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), '?')
+}
 
 // PolicyListOutput is the list.
 type PolicyListOutput struct {
