@@ -34,7 +34,7 @@ type printed struct{ out, err text.Head }
 // a question that waits for its answer says why nothing goes on.
 func wholeLines(h *text.Head) {
 	if i := bytes.LastIndexByte(h.Bytes(), '\n'); i >= 0 {
-		h.Truncate(i + 1)
+		h.Cut(i + 1)
 	}
 }
 

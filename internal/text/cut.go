@@ -1,7 +1,6 @@
 package text
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,22 +137,32 @@ func joins(before, next rune, upTo string) bool {
 	return false
 }
 
-// Head is a writer that keeps the first Max bytes of what is written to it.
+// Head is a writer that keeps the first Max bytes of what is written to it. It has no method
+// ReadFrom, which would keep all that io.Copy reads.
 type Head struct {
-	bytes.Buffer
 	Max int
 	// Truncated says that more was written.
 	Truncated bool
+
+	kept []byte
 }
 
 // Write keeps what fits. It never fails, so that a program that prints for ever meets its
 // timeout.
 func (h *Head) Write(p []byte) (int, error) {
-	kept := p[:min(len(p), max(0, h.Max-h.Len()))]
-	h.Truncated = h.Truncated || len(kept) < len(p)
-	h.Buffer.Write(kept)
+	kept, rest := fill(h.kept, h.Max, p)
+	h.kept, h.Truncated = kept, h.Truncated || len(rest) > 0
 	return len(p), nil
 }
+
+// Bytes returns what was kept.
+func (h *Head) Bytes() []byte { return h.kept }
+
+// String returns what was kept.
+func (h *Head) String() string { return string(h.kept) }
+
+// Cut drops all but the first n bytes.
+func (h *Head) Cut(n int) { h.kept = h.kept[:n] }
 
 // HeadTail is a writer that keeps the first and the last bytes of what is written to it, and
 // counts all of them. Memory grows with what is written. It is not safe for concurrent use.

@@ -3,6 +3,7 @@ package text
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -125,3 +126,22 @@ func TestHead(t *testing.T) {
 		t.Errorf("%d, %v, %q, %v", n, err, h.String(), h.Truncated)
 	}
 }
+
+// TestBoundsOfCopies copies to the writers as package os/exec does with what a program prints: a
+// writer with a method ReadFrom would keep all of it.
+func TestBoundsOfCopies(t *testing.T) {
+	head, both := &Head{Max: 4}, &HeadTail{Max: 4}
+	for _, w := range []io.Writer{head, both} {
+		if _, err := io.Copy(w, io.LimitReader(zeros{}, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(head.Bytes()) != 4 || !head.Truncated || len(both.Bytes()) != 4 || !both.Truncated() {
+		t.Errorf("%d and %d bytes are kept", len(head.Bytes()), len(both.Bytes()))
+	}
+}
+
+// zeros is a reader without an end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
