@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -31,7 +32,7 @@ const specName = "spec.json"
 // A text that is no id, an id that is not known and a sandbox that has ended
 // are errors for which errors.Is(err, [ErrClosed]) is true.
 func Attach(ctx context.Context, id string, opts Options) (*Sandbox, error) {
-	what := "attach to sandbox " + strconv.Quote(id[:min(len(id), 40)])
+	what := "attach to sandbox " + strconv.Quote(text.Prefix(id, 40))
 	state, _, err := opts.stateDir()
 	if err != nil {
 		return nil, err

@@ -1,11 +1,9 @@
 package paddock
 
 import (
-	"fmt"
 	"io"
-	"slices"
-	"unicode/utf8"
 
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -17,10 +15,7 @@ type Capture struct {
 	// Max bounds what is kept, in bytes. 0: 1 MiB. Set it before the first Write.
 	Max int64
 
-	head  []byte
-	tail  []byte // a ring once it is full
-	next  int    // where the ring's oldest byte is
-	total int64
+	kept text.HeadTail
 }
 
 // Kept is a writer that keeps what is written to it, as [Capture] does. What a
@@ -43,84 +38,26 @@ func keptBy(w io.Writer) Kept {
 	return k
 }
 
-// Replace keeps text in place of all that was kept.
-func (c *Capture) Replace(text []byte) {
+// Replace keeps output in place of all that was kept.
+func (c *Capture) Replace(output []byte) {
 	*c = Capture{Max: c.Max}
-	_, _ = c.Write(text) // it never fails
-}
-
-// halves returns the bounds of head and tail.
-func (c *Capture) halves() (head, tail int) {
-	most := c.Max
-	if most <= 0 {
-		most = int64(policy.DefaultOutput)
-	}
-	tail = int(most / 2)
-	return int(most) - tail, tail
+	_, _ = c.Write(output) // it never fails
 }
 
 // Write never fails and never keeps more than the bound.
 func (c *Capture) Write(p []byte) (int, error) {
-	n := len(p)
-	headMax, tailMax := c.halves()
-	c.total += int64(n)
-	c.head, p = fill(c.head, headMax, p)
-	if len(p) > tailMax {
-		p = p[len(p)-tailMax:]
+	if c.kept.Max = int(c.Max); c.Max <= 0 {
+		c.kept.Max = int(policy.DefaultOutput)
 	}
-	c.tail, p = fill(c.tail, tailMax, p)
-	for len(p) > 0 {
-		copied := copy(c.tail[c.next:], p)
-		c.next = (c.next + copied) % tailMax
-		p = p[copied:]
-	}
-	return n, nil
+	return c.kept.Write(p)
 }
 
-// fill moves bytes from p to the end of kept, up to a length of most.
-func fill(kept []byte, most int, p []byte) (grown, rest []byte) {
-	take := min(max(most-len(kept), 0), len(p))
-	return append(kept, p[:take]...), p[take:]
-}
+// Total returns how many bytes were written.
+func (c *Capture) Total() int64 { return c.kept.Total() }
 
-// Total is how many bytes were written.
-func (c *Capture) Total() int64 { return c.total }
+// Truncated reports whether the middle is missing from Bytes.
+func (c *Capture) Truncated() bool { return c.kept.Truncated() }
 
-// Truncated says that the middle is missing from Bytes.
-func (c *Capture) Truncated() bool { return c.total > int64(len(c.head)+len(c.tail)) }
-
-// Bytes is what was kept. Where the middle is missing, a line in its place
-// says how many bytes are left out, and no UTF-8 sequence is cut in two.
-func (c *Capture) Bytes() []byte {
-	tail := slices.Concat(c.tail[c.next:], c.tail[:c.next])
-	if !c.Truncated() {
-		return slices.Concat(c.head, tail)
-	}
-	head := trimPartialEnd(c.head)
-	tail = trimPartialStart(tail)
-	note := fmt.Appendf(nil, "\n... %d bytes left out ...\n", c.total-int64(len(head)+len(tail)))
-	return slices.Concat(head, note, tail)
-}
-
-// trimPartialEnd cuts the beginning of a UTF-8 sequence off the end of b.
-func trimPartialEnd(b []byte) []byte {
-	for i := len(b) - 1; i >= 0 && i >= len(b)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:]) {
-				return b[:i]
-			}
-			break
-		}
-	}
-	return b
-}
-
-// trimPartialStart cuts the end of a UTF-8 sequence off the start of b.
-func trimPartialStart(b []byte) []byte {
-	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
-		if utf8.RuneStart(b[i]) {
-			return b[i:]
-		}
-	}
-	return b
-}
+// Bytes returns what was kept. If the middle is missing, a line in its place says how many
+// bytes are left out, and no UTF-8 sequence is cut in two.
+func (c *Capture) Bytes() []byte { return c.kept.Text("\n... %d bytes left out ...\n") }

@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
 	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/internal/run"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -147,7 +148,7 @@ func losses(p protect.Protection) []string {
 			lost = append(lost, fmt.Sprintf("%d more files of git's configuration cannot be read", len(p.Unread)-i))
 			break
 		}
-		lost = append(lost, "git's configuration "+hostpath.Printable(file)+" cannot be read: git may obey whatever commands change")
+		lost = append(lost, "git's configuration "+text.Escape(file)+" cannot be read: git may obey whatever commands change")
 	}
 	return append(lost, p.Lost...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/exec"
 	"github.com/paddock-dev/paddock/agent/internal/listen"
 	"github.com/paddock-dev/paddock/internal/relay"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -271,7 +272,7 @@ func say(conn net.Conn, v any) error {
 	w := patient{conn}
 	if e, ok := v.(*wire.Error); ok && max(len(e.Message), len(e.Object)) > maxErrorText {
 		short := *e
-		short.Message, short.Object = core.Shorten(e.Message, maxErrorText), core.Shorten(e.Object, maxErrorText)
+		short.Message, short.Object = text.Truncate(e.Message, maxErrorText), text.Truncate(e.Object, maxErrorText)
 		v = &short
 	}
 	err := wire.WriteLine(w, v)

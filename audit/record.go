@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // MaxRecord bounds a line of the log, in bytes. In a record that would be longer, the
@@ -128,27 +129,22 @@ func (r *Record) shorten() {
 	if len(r.Args) > 0 {
 		r.Args, _ = json.Marshal(map[string]int{"cut_bytes": len(r.Args)}) // cannot fail
 	}
-	for _, text := range []*string{&r.Principal, &r.Op, &r.Sandbox, &r.Error} {
-		*text = cut(*text, maxText)
+	cut := func(s *string) { *s = text.Truncate(*s, maxText) }
+	for _, s := range []*string{&r.Principal, &r.Op, &r.Sandbox, &r.Error} {
+		cut(s)
 	}
 	r.Denials = r.Denials[:min(len(r.Denials), 8)]
 	for _, list := range []*[]string{&r.Planted, &r.Programs, &r.Unseen} {
 		*list = (*list)[:min(len(*list), 8)]
-		for i, text := range *list {
-			(*list)[i] = cut(text, maxText)
+		for i := range *list {
+			cut(&(*list)[i])
 		}
 	}
 	for i := range r.Denials {
-		d := &r.Denials[i]
-		d.Layer, d.Rule, d.Object = cut(d.Layer, maxText), cut(d.Rule, maxText), cut(d.Object, maxText)
+		cut(&r.Denials[i].Layer)
+		cut(&r.Denials[i].Rule)
+		cut(&r.Denials[i].Object)
 	}
-}
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 func sum(b []byte) string {

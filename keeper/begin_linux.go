@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/internal/clone"
 	"github.com/paddock-dev/paddock/internal/relay"
 	"github.com/paddock-dev/paddock/internal/stdiomux"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -112,9 +113,9 @@ func (h *handshake) expect(word string) *Failure {
 	case err != nil:
 		return h.fail(StageUpload, "await", "a shell inside", err)
 	case failed:
-		return h.fail(StageUpload, "upload", "the agent", errors.New(clean(why)))
+		return h.fail(StageUpload, "upload", "the agent", errors.New(text.Printable(string(text.Prefix(why, 300)), '?')))
 	case string(line) != word:
-		return h.fail(StageUpload, "upload", "the agent", fmt.Errorf("the shell inside printed %q instead of %q", clean(line), word))
+		return h.fail(StageUpload, "upload", "the agent", fmt.Errorf("the shell inside printed %q instead of %q", text.Printable(string(text.Prefix(line, 300)), '?'), word))
 	}
 	return nil
 }
@@ -209,17 +210,6 @@ func (h *handshake) fail(stage, op, object string, err error) *Failure {
 	}
 	f.Said = h.said()
 	return f
-}
-
-// clean shortens a text and makes it safe to print.
-func clean(text []byte) string {
-	text = text[:min(len(text), 300)]
-	return string(bytes.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, text))
 }
 
 // serve joins connections to the sandbox's socket with connections to the agent.

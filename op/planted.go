@@ -52,7 +52,7 @@ func PathNames(paths []string) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		name := text.FirstOf(path, maxPlantedName)
+		name := text.Truncate(path, maxPlantedName)
 		if strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || r == ',' || r == '"' || !unicode.IsPrint(r) }) {
 			name = strconv.QuoteToASCII(name)
 		}
@@ -126,7 +126,7 @@ func (e *Env) recordPlanted(p Planted) {
 func onRecord(paths []string) []string {
 	list := slices.Clone(paths[:min(len(paths), maxPlanted)])
 	for i, path := range list {
-		list[i] = text.FirstOf(path, maxPlantedName)
+		list[i] = text.Truncate(path, maxPlantedName)
 	}
 	return list
 }
@@ -161,7 +161,7 @@ func ChangesNote(c paddock.Changes) string {
 	}
 	lines = append(lines, gitNote(c)...)
 	for _, why := range c.Unseen {
-		lines = append(lines, "not all could be compared with what was there before: "+text.FirstOf(why, 2*maxPlantedName))
+		lines = append(lines, "not all could be compared with what was there before: "+text.Truncate(why, 2*maxPlantedName))
 	}
 	return strings.Join(lines, "\n")
 }

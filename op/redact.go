@@ -9,7 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // What of an input goes on record.
@@ -187,15 +188,11 @@ func (r *redactor) text(s, secret string) {
 // long writes what tells one long value from another.
 func (r *redactor) long(s string, whole []byte) {
 	sum := sha256.Sum256(whole)
-	head := s[:min(len(s), headArg)]
-	for !utf8.ValidString(head) && head != "" {
-		head = head[:len(head)-1]
-	}
 	r.encode(struct {
 		Head   string `json:"head,omitempty"`
 		Bytes  int    `json:"bytes"`
 		SHA256 string `json:"sha256"`
-	}{head, len(whole), hex.EncodeToString(sum[:])})
+	}{text.Prefix(s, headArg), len(whole), hex.EncodeToString(sum[:])})
 }
 
 // keep remembers the strings of a secret, to hide them in messages.

@@ -23,6 +23,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // Set is a set of privileges: bit n of the mask is privilege n.
@@ -166,10 +168,10 @@ func (s *Set) UnmarshalText(text []byte) error {
 }
 
 // quote quotes a text of somebody else's, cut to 80 bytes.
-func quote(text string) string {
+func quote(s string) string {
 	const most = 80
-	if len(text) > most {
-		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "…"
+	if len(s) > most {
+		return strconv.Quote(text.Prefix(s, most)) + "…"
 	}
-	return strconv.Quote(text)
+	return strconv.Quote(s)
 }

@@ -2,8 +2,9 @@ package wire
 
 import (
 	"fmt"
-	"strings"
 	"unicode"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // Code is a stable, machine-readable name for a kind of failure.
@@ -80,14 +81,5 @@ const maxText = 4096
 // printable shortens a text from the peer to maxText characters and replaces
 // those that could control a terminal or forge a line of ours.
 func printable(s string) string {
-	kept := 0
-	return strings.Map(func(r rune) rune {
-		if kept++; kept > maxText {
-			return -1
-		}
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	return text.Printable(text.PrefixCharacters(s, maxText), unicode.ReplacementChar)
 }

@@ -60,13 +60,13 @@ func TestPlatform(t *testing.T) {
 		{"linux", "Linux", "", "it is none of auto, linux, macos"},
 	} {
 		got, err := platformOn(tt.goos, tt.option)
-		if got != tt.want || text(err) != tt.err {
-			t.Errorf("%s, %q: got %q, %q", tt.goos, tt.option, got, text(err))
+		if got != tt.want || errText(err) != tt.err {
+			t.Errorf("%s, %q: got %q, %q", tt.goos, tt.option, got, errText(err))
 		}
 	}
 }
 
-func text(err error) string {
+func errText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -101,8 +101,8 @@ func TestFill(t *testing.T) {
 			if err == nil {
 				err = s.fill(tt.network, "/s/tmp")
 			}
-			if text(err) != tt.err {
-				t.Fatalf("got %q, want %q", text(err), tt.err)
+			if errText(err) != tt.err {
+				t.Fatalf("got %q, want %q", errText(err), tt.err)
 			}
 			if err == nil {
 				if got := strings.Join(pairs(flat.arguments("b", "linux", s)), " | "); got != tt.want {

@@ -120,8 +120,8 @@ func TestRefused(t *testing.T) {
 		{"no workspace", open, func(s *policy.Spec) { s.Workspace.Source = "/nowhere" }, `cannot use workspace.source "/nowhere": no such file or directory`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := try(t, request(t, tt.binary, tt.change)); text(err) != tt.err {
-				t.Errorf("got  %q\nwant %q", text(err), tt.err)
+			if _, err := try(t, request(t, tt.binary, tt.change)); errText(err) != tt.err {
+				t.Errorf("got  %q\nwant %q", errText(err), tt.err)
 			}
 		})
 	}
@@ -186,8 +186,8 @@ func TestReal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			req := request(t, binary, tt.change...)
 			w, err := try(t, req)
-			if tt.err == "" && err != nil || !strings.Contains(text(err), tt.err) || tt.err != "" && err == nil {
-				t.Fatalf("got %q, want %q", text(err), tt.err)
+			if tt.err == "" && err != nil || !strings.Contains(errText(err), tt.err) || tt.err != "" && err == nil {
+				t.Fatalf("got %q, want %q", errText(err), tt.err)
 			}
 			if err == nil && !strings.Contains(strings.Join(w.lost, " "), tt.lost) {
 				t.Errorf("lost: %q, want %q", w.lost, tt.lost)

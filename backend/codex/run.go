@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // Bounds of one run of the CLI for a look at it. A start takes it well below
@@ -26,24 +28,13 @@ const (
 var errHangs = errors.New("it did not end in time")
 
 // printed is what one run printed, bounded.
-type printed struct{ out, err limited }
+type printed struct{ out, err text.Head }
 
-// limited keeps the beginning of what is written to it.
-type limited struct{ bytes.Buffer }
-
-// Write never fails, so that a program that prints for ever meets its timeout.
-func (l *limited) Write(p []byte) (int, error) {
-	if room := maxPrinted - l.Len(); room > 0 {
-		l.Buffer.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
-}
-
-// whole drops the last line where its writer was ended within it, unless there is
-// no other: a question that waits for its answer says why nothing goes on.
-func (l *limited) whole() {
-	if i := bytes.LastIndexByte(l.Bytes(), '\n'); i >= 0 {
-		l.Truncate(i + 1)
+// wholeLines drops the last line if its writer was ended within it, unless it is the only one:
+// a question that waits for its answer says why nothing goes on.
+func wholeLines(h *text.Head) {
+	if i := bytes.LastIndexByte(h.Bytes(), '\n'); i >= 0 {
+		h.Cut(i + 1)
 	}
 }
 
@@ -52,7 +43,7 @@ func (l *limited) whole() {
 func run(ctx context.Context, h home, dir, input string, argv []string) (*printed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, errHangs)
 	defer cancel()
-	var p printed
+	p := printed{text.Head{Max: maxPrinted}, text.Head{Max: maxPrinted}}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = dir, h.env()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &p.out, &p.err
@@ -64,8 +55,8 @@ func run(ctx context.Context, h home, dir, input string, argv []string) (*printe
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	if ctx.Err() != nil {
-		p.out.whole()
-		p.err.whole()
+		wholeLines(&p.out)
+		wholeLines(&p.err)
 		return &p, context.Cause(ctx)
 	}
 	return &p, err
@@ -99,14 +90,5 @@ func (p *printed) said() string {
 const maxSaid = 300
 
 func shorten(s string) string {
-	s = strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s), "?")
-	if len(s) > maxSaid {
-		s = strings.ToValidUTF8(s[:maxSaid], "") + "…"
-	}
-	return s
+	return text.Truncate(text.Printable(s, ' '), maxSaid)
 }

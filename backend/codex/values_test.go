@@ -34,8 +34,8 @@ func TestValues(t *testing.T) {
 		{deep(9), "", "it goes deeper than 8 levels"},
 	} {
 		got, err := renderValue(tt.value)
-		if text(err) != tt.err || err == nil && got != tt.want {
-			t.Errorf("%v: got %s, %q; want %s, %q", tt.value, got, text(err), tt.want, tt.err)
+		if errText(err) != tt.err || err == nil && got != tt.want {
+			t.Errorf("%v: got %s, %q; want %s, %q", tt.value, got, errText(err), tt.want, tt.err)
 		}
 	}
 }

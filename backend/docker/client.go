@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -108,17 +108,16 @@ func (c *client) ask(ctx context.Context, args ...string) ([]byte, error) {
 func (c *client) askWithin(ctx context.Context, limit time.Duration, most int, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	stdout := &limited{left: most}
-	stderr := limited{left: 16 << 10}
+	stdout, stderr := text.Head{Max: most}, text.Head{Max: 16 << 10}
 	cmd := exec.CommandContext(ctx, c.binary, args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, stdout, &stderr
+	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case err == nil && stdout.over:
+	case err == nil && stdout.Truncated:
 		err = errors.New("the answer is too long")
 	}
 	if err != nil {
@@ -127,26 +126,11 @@ func (c *client) askWithin(ctx context.Context, limit time.Duration, most int, a
 	return stdout.Bytes(), nil
 }
 
-// limited keeps the beginning of what is written to it.
-type limited struct {
-	bytes.Buffer
-	left int
-	over bool
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.left)
-	l.over = l.over || n < len(p)
-	l.left -= n
-	l.Buffer.Write(p[:n])
-	return len(p), nil
-}
-
 // lastWords makes one printable line of what a client said at its end:
 // engines print warnings first and advice last.
-func lastWords(text []byte) string {
+func lastWords(printed []byte) string {
 	said := ""
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(printed)) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "See '") || strings.HasPrefix(line, "Run '") || strings.Contains(line, "level=warning") {
 			continue
@@ -155,16 +139,7 @@ func lastWords(text []byte) string {
 			said = line
 		}
 	}
-	said = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(said, "?"))
-	if len(said) > 400 {
-		said = said[:400] + "…"
-	}
-	return said
+	return text.Truncate(text.Printable(said, ' '), 400)
 }
 
 // fail makes a StartError of a question that failed, with what to do about it.

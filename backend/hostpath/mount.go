@@ -2,18 +2,16 @@ package hostpath
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -180,24 +178,7 @@ func readable(path string, dir bool) error {
 
 // Refuse returns the error for a field of a spec that cannot be used.
 func Refuse(field, value, why, hint string) error {
-	return &policy.FieldError{Field: field, Value: value, Reason: Printable(why), Hint: Printable(hint)}
-}
-
-// Printable returns a text for a person, in which what cannot be seen is escaped:
-// commands may have chosen the names in it.
-func Printable(text string) string {
-	var b strings.Builder
-	for i, r := range text {
-		switch _, size := utf8.DecodeRuneInString(text[i:]); {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case !strconv.IsPrint(r):
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return &policy.FieldError{Field: field, Value: value, Reason: text.Escape(why), Hint: text.Escape(hint)}
 }
 
 // Reason returns an error without the path that the message names already.

@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/text"
 
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -144,7 +145,7 @@ func (b *builder) searchPath(req backend.Request) {
 		seen[dir] = true
 		if !slices.Contains(standard, dir) {
 			if why := v.unsearchable(req, entry); why != "" {
-				b.plan.LeftOut = append(b.plan.LeftOut, confine.LeftOut{Dir: entry, Why: hostpath.Printable(why)})
+				b.plan.LeftOut = append(b.plan.LeftOut, confine.LeftOut{Dir: entry, Why: text.Escape(why)})
 				continue
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/keeper"
 )
 
@@ -157,19 +158,10 @@ func lastLines(said string) string {
 }
 
 // printable makes a text safe to print, but for its line ends.
-func printable(text []byte) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case r == '\r':
-			return -1
-		case r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, string(text))
-	return strings.TrimSpace(clean)
+func printable(log []byte) string {
+	lines := strings.Split(strings.NewReplacer("\r", "", "\t", " ").Replace(string(log)), "\n")
+	for i, line := range lines {
+		lines[i] = text.Printable(line, unicode.ReplacementChar)
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // EngineVariables are what the command line of a container engine gets of the
@@ -121,7 +122,7 @@ func Refused(root string) []string {
 		r, err := Read(path)
 		if err != nil {
 			if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errDamaged) {
-				told = append(told, hostpath.Printable(path+": "+recordName+": "+hostpath.Reason(err)))
+				told = append(told, text.Escape(path+": "+recordName+": "+hostpath.Reason(err)))
 			}
 			continue
 		}
@@ -130,7 +131,7 @@ func Refused(root string) []string {
 		}
 		for _, argv := range r.Cleanup {
 			if err := checkCleanup(root, argv); err != nil {
-				told = append(told, hostpath.Printable(path+": "+err.Error()))
+				told = append(told, text.Escape(path+": "+err.Error()))
 				break
 			}
 		}

@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
-	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 )
@@ -189,11 +189,11 @@ func (h *hold) refusal(paths []string) error {
 		return nil
 	}
 	e := &paddock.Error{
-		Message: "cannot work in " + hostpath.Printable(h.project) + " until your user has looked at " + hostpath.Printable(op.Planted{Paths: paths}.Names()) + ": commands made it, and coding agents obey it, unasked, when they start there",
+		Message: "cannot work in " + text.Escape(h.project) + " until your user has looked at " + text.Escape(op.Planted{Paths: paths}.Names()) + ": commands made it, and coding agents obey it, unasked, when they start there",
 		Hint:    "remove it, or keep it with paddock mcp install --client NAME; then start the client again",
 	}
 	if slices.Contains(paths, all) {
-		e.Message = "cannot work in " + hostpath.Printable(h.project) + " until your user has looked at all of it: commands made files that coding agents obey, unasked, when they start there, more than can be named"
+		e.Message = "cannot work in " + text.Escape(h.project) + " until your user has looked at all of it: commands made files that coding agents obey, unasked, when they start there, more than can be named"
 		e.Hint = "remove them, and run paddock mcp install --client NAME; then start the client again"
 	}
 	return e

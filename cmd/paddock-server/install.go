@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/cmd/internal/cli"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
@@ -177,7 +178,7 @@ func (f *installFlags) settle(target *install.Target, server install.Server, dir
 	}
 	seen, err := h.clear()
 	if len(seen) > 0 {
-		fmt.Printf("kept %s, which commands have made: clients obey it\n", hostpath.Printable(op.Planted{Paths: seen}.Names()))
+		fmt.Printf("kept %s, which commands have made: clients obey it\n", text.Escape(op.Planted{Paths: seen}.Names()))
 	}
 	return err
 }

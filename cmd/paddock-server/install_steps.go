@@ -15,6 +15,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/internal/ownfile"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/server/install"
 )
@@ -137,8 +138,8 @@ func (f *installFlags) notWritten(c *install.Change, server install.Server, err 
 	case errors.As(err, &link):
 		fmt.Print(c.Text)
 		return &paddock.Error{
-			Message: hostpath.Printable("cannot edit " + c.Path + ": " + err.Error()),
-			Hint:    hostpath.Printable("remove the link, if you did not make it, or add by hand what was printed, to " + link.Leads),
+			Message: text.Escape("cannot edit " + c.Path + ": " + err.Error()),
+			Hint:    text.Escape("remove the link, if you did not make it, or add by hand what was printed, to " + link.Leads),
 		}
 	case errors.Is(err, install.ErrOther):
 		return &paddock.Error{

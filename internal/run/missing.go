@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -91,7 +92,7 @@ func (h Hints) whereIs(name string) string {
 	if err != nil || len(out) > maxWhere || visible != "" && !slices.Contains(files, visible) {
 		return "" // it has no shell, say, or one that answers something else
 	}
-	search = hostpath.Printable(search)
+	search = text.Escape(search)
 	switch {
 	case visible != "" && (visible == name || slices.Contains(strings.Split(search, ":"), filepath.Dir(visible))):
 		return "" // it is found, and what runs it is not

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // collector makes the result.
@@ -12,9 +13,9 @@ type collector struct {
 	search *Search
 	result *Result
 	room   int      // bytes that are left
-	told   int      // lines or files
+	count  int      // lines or files in the result
 	done   []string // the file that was searched last
-	line   int64    // and the line that was told last where it is not searched to its end
+	line   int64    // its last line in the result, if it was not searched to its end
 	reader *reader
 }
 
@@ -50,7 +51,15 @@ func (c *collector) file(ctx context.Context, i item) error {
 		c.result.Searched++
 		return err
 	case ctx.Err() != nil:
-		c.late(f)
+		switch {
+		case f.shown > 0:
+			f.keep()
+		case c.done == nil:
+			// A file that takes all the time by itself counts as unreadable: else each
+			// search would begin with it again.
+			c.done, c.line = f.file.Path, 0
+			c.result.Unreadable++
+		}
 		return ctx.Err()
 	case err != nil && !errors.Is(err, errEnough):
 		c.result.Unreadable++
@@ -66,24 +75,11 @@ func (c *collector) file(ctx context.Context, i item) error {
 	return nil
 }
 
-// late keeps what was found in a file that could not be searched to its end in time.
-// A file that takes all the time by itself counts as unreadable: else each search
-// would begin with it again.
-func (c *collector) late(f *found) {
-	switch {
-	case f.shown > 0:
-		f.keep()
-	case c.done == nil:
-		c.done, c.line = f.file.Path, 0
-		c.result.Unreadable++
-	}
-}
-
 // path adds a file as a whole to the result.
 func (c *collector) path(f FileResult) error {
 	cost := pathCost(f.Path)
 	switch {
-	case c.told == c.search.Limit:
+	case c.count == c.search.Limit:
 		c.truncate("limit")
 		return errFull
 	case cost > c.room:
@@ -94,7 +90,7 @@ func (c *collector) path(f FileResult) error {
 		c.result.Searched++
 	}
 	c.room -= cost
-	c.told++
+	c.count++
 	c.result.Files = append(c.result.Files, f)
 	c.done, c.line = f.Path, 0
 	return nil
@@ -107,28 +103,10 @@ const (
 )
 
 // pathCost returns what a file takes in the result without its lines, in bytes.
-//
-//go:noinline
 func pathCost(path []string) int {
 	n := fileOverhead
 	for _, name := range path {
-		n += cost(name) + 1
-	}
-	return n
-}
-
-// cost returns what a line's text, or a name, takes as JSON at least, in bytes.
-//
-//go:noinline
-func cost(s string) int {
-	n := len(s)
-	for _, r := range s {
-		switch {
-		case r < ' ' || r == 0x7f || r == utf8.RuneError:
-			n += 5
-		case r == '"' || r == '\\':
-			n++
-		}
+		n += text.JSONSize(name) + 1
 	}
 	return n
 }
@@ -140,25 +118,14 @@ var errEnough = errors.New("enough of this file")
 type found struct {
 	c     *collector
 	file  FileResult
-	skip  int64 // lines up to this one were told before
-	last  int64 // line that was told last
-	shown int   // lines that match
+	skip  int64 // lines up to this one were in an earlier result
+	last  int64 // last line in the result
+	shown int   // lines in the result that match
 }
 
-// wants returns how many lines around matches are wanted.
-func (f *found) wants() (before, after int) {
-	if f.c.search.Mode != Lines {
-		return 0, 0
-	}
-	return f.c.search.Before, f.c.search.After
-}
-
-// numbered reports whether numbers of lines are wanted.
-func (f *found) numbered() bool { return f.c.search.Mode == Lines }
-
-// match takes a line that matches, with what comes before it, oldest first.
-// told says that lines after it are wanted.
-func (f *found) match(before []Line, line Line) (told bool, err error) {
+// match adds a line that matches, with the lines before it, oldest first. It reports whether
+// the lines after it are wanted, too.
+func (f *found) match(before []Line, line Line) (added bool, err error) {
 	if line.Number != 0 && line.Number <= f.skip {
 		return false, nil
 	}
@@ -174,7 +141,7 @@ func (f *found) match(before []Line, line Line) (told bool, err error) {
 		f.file.Count++
 		return false, nil
 	}
-	need := lineOverhead + cost(line.Text)
+	need := lineOverhead + text.JSONSize(line.Text)
 	if len(f.file.Lines) == 0 {
 		need += pathCost(f.file.Path)
 	}
@@ -182,16 +149,16 @@ func (f *found) match(before []Line, line Line) (told bool, err error) {
 		before = before[1:]
 	}
 	for _, b := range before {
-		need += lineOverhead + cost(b.Text)
+		need += lineOverhead + text.JSONSize(b.Text)
 	}
 	switch {
-	case f.c.told == s.Limit:
+	case f.c.count == s.Limit:
 		return false, f.full("limit")
 	case need > f.c.room:
 		return false, f.full("size")
 	}
 	f.c.room -= need
-	f.c.told++
+	f.c.count++
 	f.shown++
 	f.file.Count++
 	f.file.Lines = append(append(f.file.Lines, before...), line)
@@ -207,9 +174,9 @@ func (f *found) full(why string) error {
 	return errFull
 }
 
-// around takes a line after one that matches, where there is room.
+// around adds a line after one that matches, if there is room.
 func (f *found) around(line Line) {
-	need := lineOverhead + cost(line.Text)
+	need := lineOverhead + text.JSONSize(line.Text)
 	if line.Number <= f.skip || need > f.c.room {
 		return
 	}
@@ -218,7 +185,7 @@ func (f *found) around(line Line) {
 	f.last = line.Number
 }
 
-// end ends the file.
+// end adds the file to the result, once it was searched to its end.
 func (f *found) end() error {
 	if f.file.Count == 0 {
 		return nil
@@ -231,7 +198,7 @@ func (f *found) end() error {
 	return f.c.path(f.file)
 }
 
-// keep puts the file into the result.
+// keep adds the file to the result, with its lines.
 func (f *found) keep() {
 	f.c.result.Matches += f.file.Count
 	if len(f.file.Lines) > 0 {

@@ -36,7 +36,7 @@ func (e *PatternError) Error() string {
 type Matcher struct {
 	re   *regexp.Regexp
 	tree *syntax.Regexp
-	ends bool // it asks for the end of a line
+	ends bool // the pattern asks for the end of a line
 }
 
 // NewMatcher compiles a pattern. An error is a *PatternError.
@@ -61,7 +61,9 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	if anyPart(tree, asksNewline) {
+	if anyPart(tree, func(re *syntax.Regexp) bool {
+		return re.Op == syntax.OpLiteral && strings.ContainsRune(string(re.Rune), '\n')
+	}) {
 		return nil, &PatternError{-1, errNewline}
 	}
 	program, err := syntax.Compile(tree.Simplify())
@@ -69,7 +71,15 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 		return nil, &PatternError{-1, "it is too large"}
 	}
 	if word {
-		text = words(text, pattern, fixed)
+		// Plain text may begin or end with what no word has, and needs no border there.
+		before, after := `\b`, `\b`
+		if fixed && !isWord(pattern[0]) {
+			before = ""
+		}
+		if fixed && !isWord(pattern[len(pattern)-1]) {
+			after = ""
+		}
+		text = before + "(?:" + text + ")" + after
 	}
 	if ignoreCase {
 		text = "(?i)" + text
@@ -78,31 +88,17 @@ func NewMatcher(pattern string, fixed, ignoreCase, word bool) (*Matcher, error) 
 	if err != nil {
 		return nil, patternError(pattern, err)
 	}
-	return &Matcher{re: re, tree: tree, ends: anyPart(tree, asksEnd)}, nil
+	ends := anyPart(tree, func(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText })
+	return &Matcher{re: re, tree: tree, ends: ends}, nil
 }
 
 const errNewline = "it has a line feed, and lines are searched one by one"
-
-// words makes an expression match whole words. Plain text may begin or end with
-// what is no part of a word, and then needs no border there.
-func words(text, pattern string, fixed bool) string {
-	before, after := `\b`, `\b`
-	if fixed {
-		if !isWord(pattern[0]) {
-			before = ""
-		}
-		if !isWord(pattern[len(pattern)-1]) {
-			after = ""
-		}
-	}
-	return before + "(?:" + text + ")" + after
-}
 
 func isWord(b byte) bool {
 	return b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
-// patternError adds where in the pattern an error is.
+// patternError returns an error with its place in the pattern.
 func patternError(pattern string, err error) error {
 	e, ok := err.(*syntax.Error) //nolint:errorlint // the package never wraps it
 	if !ok {
@@ -114,21 +110,8 @@ func patternError(pattern string, err error) error {
 	return &PatternError{strings.Index(pattern, e.Expr), e.Code.String() + ": " + e.Expr}
 }
 
-// asksNewline reports whether an expression asks for a line feed.
-func asksNewline(re *syntax.Regexp) bool {
-	if re.Op != syntax.OpLiteral {
-		return false
-	}
-	for _, r := range re.Rune {
-		if r == '\n' {
-			return true
-		}
-	}
-	return false
-}
-
-// line finds the first match in a line, which has no line feed. A carriage
-// return at its end belongs to the line's end, unless it is what is looked for.
+// line finds the first match in a line, which has no line feed. A carriage return at its end
+// belongs to the end of the line, unless the pattern matches only with it.
 func (m *Matcher) line(ctx context.Context, line []byte) (loc []int) {
 	if n := len(line) - 1; n >= 0 && line[n] == '\r' {
 		if loc := m.find(ctx, line[:n]); loc != nil {
@@ -138,8 +121,8 @@ func (m *Matcher) line(ctx context.Context, line []byte) (loc []int) {
 	return m.find(ctx, line)
 }
 
-// patience is how long a line may be for a search of it to be waited for, in
-// bytes: that takes at worst as many steps as the program is long, for each.
+// patience is the length of the longest line whose search is not interrupted, in bytes. A byte
+// takes at worst as many steps as the program has instructions.
 const patience = 16 << 10
 
 func (m *Matcher) find(ctx context.Context, line []byte) (loc []int) {
@@ -149,7 +132,7 @@ func (m *Matcher) find(ctx context.Context, line []byte) (loc []int) {
 	return m.re.FindReaderIndex(&heldLine{ctx: ctx, rest: line})
 }
 
-// heldLine reads the characters of a line, until ctx ends.
+// heldLine reads the characters of a line until ctx ends.
 type heldLine struct {
 	ctx  context.Context
 	rest []byte
@@ -166,15 +149,15 @@ func (h *heldLine) ReadRune() (r rune, size int, err error) {
 	return r, size, nil
 }
 
-// finder finds the lines of a buffer that may match, and leaves out most others.
+// finder finds the lines of a buffer that may match, and skips most others.
 type finder struct {
-	literal []byte         // what every match has; nothing is known where empty
-	rare    int            // the place in it of the byte that is expected least often
-	table   *redact.Finder // nil where it is of no use
+	literal []byte         // what every match has; empty if unknown
+	rare    int            // index of the byte in it that is expected least often
+	table   *redact.Finder // nil if it is of no use
 }
 
-// minLiteral is how long a text must be to be looked for, in bytes: what is
-// shorter is everywhere.
+// minLiteral is the length from which a literal is looked for, in bytes: shorter ones are
+// everywhere.
 const minLiteral = 3
 
 func (m *Matcher) finder() *finder {
@@ -187,19 +170,16 @@ func (m *Matcher) finder() *finder {
 			}
 		}
 	}
-	// A carriage return may come before an end, which the table does not know.
+	// The table does not know that a carriage return may come before the end of a line.
 	if !m.ends && !anyPart(m.tree, asksInvalid) {
-		f.table, _ = redact.NewFinder(m.re.String()) // it is not needed
+		f.table, _ = redact.NewFinder(m.re.String()) // it only saves time
 	}
 	return f
 }
 
-// asksEnd reports whether an expression asks for the end of a line.
-func asksEnd(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine || re.Op == syntax.OpEndText }
-
-// asksInvalid reports whether an expression takes U+FFFD, which stands for bytes that
-// are no UTF-8, and does not take nearly everything: the table has only the
-// latter take such bytes.
+// asksInvalid reports whether an expression matches U+FFFD, which stands for bytes that are not
+// UTF-8, without matching nearly everything: in the table, only an expression that matches
+// nearly everything matches such bytes.
 func asksInvalid(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -214,8 +194,8 @@ func asksInvalid(re *syntax.Regexp) bool {
 	return false
 }
 
-// anyPart reports whether something is true of any part of an expression. It is not
-// written with package slices, which would link what prints expressions.
+// anyPart reports whether something is true of any part of an expression. It does without
+// package slices, which would link the code that prints expressions.
 func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
 	if is(re) {
 		return true
@@ -228,8 +208,8 @@ func anyPart(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
 	return false
 }
 
-// next returns the place of the first line from at on that may match, or len(b);
-// at is where a line begins.
+// next returns where the first line begins that may match, from at on, which is the beginning
+// of a line; or len(b).
 func (f *finder) next(b []byte, at int) int {
 	for at < len(b) {
 		from, to := at, len(b)
@@ -257,7 +237,7 @@ func (f *finder) next(b []byte, at int) int {
 	return len(b)
 }
 
-// index returns where the literal comes next, or len(b).
+// index returns where the literal is found next, or len(b).
 func (f *finder) index(b []byte, at int) int {
 	for at += f.rare; at < len(b); at++ {
 		at = indexFrom(b, f.literal[f.rare], at)
@@ -275,8 +255,7 @@ func indexFrom(b []byte, c byte, at int) int {
 	return len(b)
 }
 
-// common are letters by how often they come in text and programs, most often
-// first. What is not among them is rarer.
+// common are characters of text and programs, the most frequent first. All others are rarer.
 const common = " etaoinsrlcdupmfhgybvw_.,()"
 
 func rarity(b byte) int {
@@ -286,11 +265,11 @@ func rarity(b byte) int {
 	return len(common)
 }
 
-// required returns the longest text that every match of an expression has.
+// required returns the longest literal that every match of an expression has.
 func required(re *syntax.Regexp) (longest string) {
 	switch re.Op {
 	case syntax.OpLiteral:
-		// U+FFFD stands for bytes that are no UTF-8, too.
+		// U+FFFD also stands for bytes that are not UTF-8.
 		if text := string(re.Rune); re.Flags&syntax.FoldCase == 0 && !strings.ContainsRune(text, utf8.RuneError) {
 			return text
 		}

@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 const (
@@ -41,11 +42,14 @@ func newReader(m *Matcher) *reader {
 	return &reader{matcher: m, finder: m.finder(), buf: make([]byte, bufferSize), maxLine: MaxLine}
 }
 
-// search searches a file. binary says that it was not searched to its end, for
-// it has a NUL byte, as texts have not.
+// search searches a file. binary says that the file has a NUL byte, as texts have not, and was
+// not searched to its end.
 func (r *reader) search(ctx context.Context, f File, found *found) (binary bool, err error) {
 	r.ctx, r.found = ctx, found
-	r.before, r.after = found.wants()
+	r.before, r.after = 0, 0
+	if found.c.search.Mode == Lines {
+		r.before, r.after = found.c.search.Before, found.c.search.After
+	}
 	r.pending, r.number, r.counted, r.end = 0, 0, 0, 0
 	at, looked := 0, 0 // where searching goes on, and up to where NUL bytes were looked for
 	for first := true; ; first = false {
@@ -94,8 +98,8 @@ func (r *reader) search(ctx context.Context, f File, found *found) (binary bool,
 	}
 }
 
-// skipLine counts a line that is too long, which the buffer begins with, and
-// reads on to its end.
+// skipLine counts the line that the buffer begins with, which is too long, and reads on to its
+// end.
 func (r *reader) skipLine(f File) (binary bool, err error) {
 	if r.number++; r.number > r.found.skip {
 		r.found.c.result.TooLong++
@@ -117,12 +121,12 @@ func (r *reader) skipLine(f File) (binary bool, err error) {
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		err = nil // as the next read says again
+		err = nil // the next read says so again
 	}
 	return false, err
 }
 
-// shift makes room in the buffer, and keeps what lines around may need.
+// shift makes room in the buffer, and keeps the lines before that a match may need.
 func (r *reader) shift(at int) int {
 	keep := at
 	if r.before > 0 {
@@ -187,14 +191,14 @@ func (r *reader) line(from, to int) error {
 	}
 	var line Line
 	var before []Line
-	if r.found.numbered() {
+	if r.found.c.search.Mode == Lines {
 		r.count(from)
 		line = r.show(from, to, loc)
 		before = r.context(from)
 	}
-	told, err := r.found.match(before, line)
+	added, err := r.found.match(before, line)
 	r.pending = 0
-	if told {
+	if added {
 		r.pending = r.after
 	}
 	return err
@@ -203,14 +207,14 @@ func (r *reader) line(from, to int) error {
 // show returns a line as the result has it. Lines must have been counted up to it
 // for its number.
 func (r *reader) show(from, to int, loc []int) Line {
-	text := bytes.TrimSuffix(r.buf[from:to], []byte{'\r'})
+	line := bytes.TrimSuffix(r.buf[from:to], []byte{'\r'})
 	column, start, end := 0, 0, 0
 	if loc != nil {
-		start, end = min(loc[0], len(text)), min(loc[1], len(text))
+		start, end = min(loc[0], len(line)), min(loc[1], len(line))
 		column = loc[0] + 1
 	}
-	low, high := window(text, start, end, r.found.c.search.LineBytes)
-	return Line{Number: r.number + 1, Column: column, Text: string(text[low:high]), Start: low, Rest: int64(len(text) - high)}
+	low, high := window(line, start, end, r.found.c.search.LineBytes)
+	return Line{Number: r.number + 1, Column: column, Text: string(line[low:high]), Start: low, Rest: int64(len(line) - high)}
 }
 
 // context returns the lines before a place that the buffer still has, oldest
@@ -243,8 +247,8 @@ func readFull(f io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// window chooses the part of a line that the result has: at most so many bytes, with
-// the match and what is around it, in whole characters.
+// window returns the part of a line that the result has: at most so many bytes, the match and
+// what is around it, in whole characters.
 func window(line []byte, start, end, most int) (low, high int) {
 	if len(line) <= most {
 		return 0, len(line)
@@ -252,11 +256,11 @@ func window(line []byte, start, end, most int) (low, high int) {
 	low = max(0, start-max(0, most-(end-start))/3)
 	low = min(low, len(line)-most)
 	high = low + most
-	for back := 0; low > 0 && back < utf8.UTFMax && !utf8.RuneStart(line[low]); back++ {
-		low++
+	if low > 0 {
+		low = high - len(text.TrimPartialStart(line[low:high]))
 	}
-	for back := 0; high < len(line) && high > low && back < utf8.UTFMax && !utf8.RuneStart(line[high]); back++ {
-		high--
+	if high < len(line) {
+		high = low + len(text.TrimPartialEnd(line[low:high]))
 	}
 	return low, high
 }

@@ -7,10 +7,9 @@
 //
 // Files are read in one buffer by one goroutine, while another walks and opens.
 // Lines are searched one by one, and those longer than [MaxLine] are counted
-// instead; what the expression must have as plain text is looked for first,
-// which is most of what makes it fast. The
-// tree is whoever made it: names are bytes, anything may change or vanish
-// meanwhile, and nothing is believed but what an open file says of itself.
+// instead. A text that every match must have is looked for first, which is most of what makes
+// it fast. Commands may have made the tree: names are bytes, anything may change or vanish
+// meanwhile, and only what an open file says of itself is believed.
 package search
 
 import (
@@ -129,17 +128,17 @@ func globsError(err error, exclude bool) error {
 // Result is what was found.
 type Result struct {
 	Files    []FileResult
-	Matches  int64 // lines that match, told or not
-	Searched int64 // files that were read, or without a pattern are meant
-	Binary   int64 // files that were not read to their end, as they hold NUL bytes
+	Matches  int64 // lines that match, in the result or not
+	Searched int64 // files that were read, or without a pattern were found
+	Binary   int64 // files that hold NUL bytes, and were not read to their end
 	TooLong  int64 // lines longer than MaxLine, which were not searched
-	Ignored  int64 // files and directories that .gitignore files kept out
+	Ignored  int64 // files and directories that .gitignore files exclude
 	// Unreadable are files and directories that the kernel refused, or that are
 	// too deep.
 	Unreadable int64
 	// Truncated says why this is not all: "limit", "size", "time"; else "".
 	Truncated string
-	// NextPath and NextLine are FromPath and FromLine of what goes on.
+	// NextPath and NextLine are FromPath and FromLine of the query that goes on.
 	NextPath []string
 	NextLine int64
 }

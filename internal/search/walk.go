@@ -45,8 +45,8 @@ func (l *level) ignored(path []string, dir bool) bool {
 	return false
 }
 
-// from goes down to where the search begins, and searches there, whatever rules say
-// of that path.
+// from goes down to where the search begins, and searches there even if rules ignore that
+// path.
 func (w *walker) from(dir Dir, at []string, file bool) error {
 	w.base = len(at)
 	return w.down(dir, at, 0, nil, file)
@@ -108,8 +108,8 @@ func with(dir Dir, name string, depth int, above *level) *level {
 	return above
 }
 
-// walk sends what is in a directory. Included says that a glob matches it or
-// one above.
+// walk sends what is in a directory. included says that a glob matches it or a directory above
+// it, resuming that the search goes on in it.
 func (w *walker) walk(dir Dir, at []string, rules *level, included, resuming bool) error {
 	if len(at) > maxDepth {
 		w.unreadable++
@@ -130,7 +130,7 @@ func (w *walker) walk(dir Dir, at []string, rules *level, included, resuming boo
 		}
 		w.names -= len(entries)
 		for _, e := range entries {
-			from = e.Name + "\x00" // the least that may follow it
+			from = e.Name + "\x00" // the first name that may follow it
 			if err := w.entry(dir, append(slices.Clip(at), e.Name), e, rules, included, resuming && e.Name == met); err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (w *walker) failed(err error) {
 	}
 }
 
-// entry sends a file, or what is in a directory, if it is meant.
+// entry sends a file, or what is in a directory, if it is to be searched.
 func (w *walker) entry(dir Dir, path []string, e Entry, rules *level, included, resuming bool) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -178,8 +178,8 @@ func (w *walker) entry(dir Dir, path []string, e Entry, rules *level, included, 
 	return w.file(dir, path)
 }
 
-// matches reports whether globs match a path, be it told from where the search
-// begins or from the root.
+// matches reports whether globs match a path, relative to where the search begins or to the
+// root.
 func (w *walker) matches(globs *ignore.Globs, path []string, dir bool) bool {
 	return !globs.None() && (globs.Match(path[w.base:], dir) || w.base > 0 && globs.Match(path, dir))
 }

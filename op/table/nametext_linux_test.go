@@ -24,7 +24,7 @@ func TestNameText(t *testing.T) {
 		"\t":                    `"\t"`,
 		`a"b\c`:                 `a"b\c`,
 	} {
-		if got := text.NameText(name); got != want {
+		if got := text.QuoteName(name); got != want {
 			t.Errorf("%q is %s, want %s", name, got, want)
 		}
 	}

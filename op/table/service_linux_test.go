@@ -155,7 +155,7 @@ func TestServiceLogsAreBounded(t *testing.T) {
 	for try := 0; !strings.Contains(logs.Stdout, `"20000"`) && try < 1000; try++ { // its output is on its way
 		logs = well[service.ServiceLogsOutput](t, env, "service_logs", fields{"name": "loud", "tail": 50000, "limit": 1000000})
 	}
-	if n := text.EncodedLen(logs.Stdout) + text.EncodedLen(logs.Stderr); n > env.Budget/2 || n < env.Budget/5 || !logs.StdoutTruncated || logs.StderrTruncated || logs.Stderr != "few\n" {
+	if n := text.JSONSize(logs.Stdout) + text.JSONSize(logs.Stderr); n > env.Budget/2 || n < env.Budget/5 || !logs.StdoutTruncated || logs.StderrTruncated || logs.Stderr != "few\n" {
 		t.Errorf("%d characters, %+v", n, logs)
 	}
 	if !strings.HasSuffix(logs.Stdout, "\n\"20000\"\n") {

@@ -105,7 +105,7 @@ func TestShellInParts(t *testing.T) {
 	whole, cursor := first.Output, first.NextCursor
 	for more := first.More || first.State == "running"; more; {
 		out := well[shell.ShellOutput](t, env, "shell_read", fields{"shell_id": first.ShellID, "cursor": cursor, "limit": 65536, "wait_for_idle_ms": 1000})
-		if n := text.EncodedLen(out.Output); n > env.Budget/2 {
+		if n := text.JSONSize(out.Output); n > env.Budget/2 {
 			t.Fatalf("%d characters are too many", n)
 		}
 		if out.Cursor != cursor || out.NextCursor == cursor {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // Shells execute what they find in variables in more places than one would
@@ -377,10 +379,7 @@ func (c *checker) declareWord(d *declaration, a arg) {
 
 // quote shows a text in a reason, shortened.
 func quote(s string) string {
-	if len(s) > 40 {
-		s = strings.ToValidUTF8(s[:40], "") + "…"
-	}
-	return "'" + s + "'"
+	return "'" + text.Truncate(s, 40) + "'"
 }
 
 // dangerousNames are the variables that decide which programs run, what the shell

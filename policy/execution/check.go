@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -83,17 +84,17 @@ func (c *checker) filled(field, value string) {
 	}
 }
 
-func (c *checker) cpus(text *string) {
-	if text == nil {
+func (c *checker) cpus(cpus *string) {
+	if cpus == nil {
 		return
 	}
-	if strings.TrimSpace(*text) == "" {
+	if strings.TrimSpace(*cpus) == "" {
 		c.refuse("cpus", "cpus must be a non-empty string when provided.")
 		return
 	}
-	n, err := policy.ParseCPUs(*text)
+	n, err := policy.ParseCPUs(*cpus)
 	if err != nil || n < 10 { // thousandths; the least that a kernel takes
-		c.refuse("cpus", "cpus must be a number of processors of at least 0.01, such as \"1.5\", not %s.", strconv.QuoteToASCII((*text)[:min(len(*text), 40)]))
+		c.refuse("cpus", "cpus must be a number of processors of at least 0.01, such as \"1.5\", not %s.", strconv.QuoteToASCII(text.Prefix(*cpus, 40)))
 	}
 }
 

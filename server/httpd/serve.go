@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // sessionHeader names the session, in requests and in the answer that begins one.
@@ -159,4 +161,4 @@ func refuse(w http.ResponseWriter, status int, reason string) {
 }
 
 // short bounds a text of the client's for the log.
-func short(text string) string { return text[:min(len(text), 100)] }
+func short(s string) string { return text.Prefix(s, 100) }

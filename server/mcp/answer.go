@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/op"
 )
 
@@ -73,7 +74,11 @@ func decodeTree(text []byte) (tree any, err error) {
 func cutStrings(tree any, most int) any {
 	switch node := tree.(type) {
 	case string:
-		return middle(node, most)
+		n := utf8.RuneCountInString(node)
+		if n <= most {
+			return node
+		}
+		return text.CutMiddle(node, most, fmt.Sprintf("[… %d characters cut …]", n-most))
 	case []any:
 		all := make([]any, len(node))
 		for i := range node {
@@ -88,14 +93,6 @@ func cutStrings(tree any, most int) any {
 		return all
 	}
 	return tree
-}
-
-func middle(text string, most int) string {
-	n := utf8.RuneCountInString(text)
-	if n <= most {
-		return text
-	}
-	return runes(text, most*2/3) + fmt.Sprintf("[… %d characters cut …]", n-most) + lastRunes(text, most-most*2/3)
 }
 
 // cutLists returns a copy whose lists have no more than most elements.
@@ -160,14 +157,14 @@ func (v *view) contract(c contracted, say func(string) string, notes string) *sd
 
 // visible escapes characters in JSON that a terminal would obey or not show. The meaning stays
 // the same.
-func visible(text json.RawMessage) json.RawMessage {
-	if plain(string(text)) == string(text) {
-		return text
+func visible(answer json.RawMessage) json.RawMessage {
+	if !strings.ContainsFunc(string(answer), func(r rune) bool { return !text.IsShown(r) }) {
+		return answer
 	}
 	var b strings.Builder
-	for _, r := range string(text) {
+	for _, r := range string(answer) {
 		switch {
-		case plain(string(r)) == string(r):
+		case text.IsShown(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)

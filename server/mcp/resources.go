@@ -187,7 +187,7 @@ func (v *view) top(ctx context.Context, at place, most int) (list []*sdk.Resourc
 		}
 		file := at
 		file.name = e.Path
-		list = append(list, &sdk.Resource{URI: file.uri(), Name: text.NameText(e.Path), Size: e.Size})
+		list = append(list, &sdk.Resource{URI: file.uri(), Name: text.QuoteName(e.Path), Size: e.Size})
 	}
 	return list
 }
@@ -267,7 +267,7 @@ func (v *view) file(ctx context.Context, at place) (*sdk.ResourceContents, error
 		return nil, err
 	}
 	if !got.Binary {
-		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: text.Reveal(got.Text)}
+		c := &sdk.ResourceContents{MIMEType: "text/plain", Text: text.EncodeHidden(got.Text)}
 		if got.NextLine > 0 {
 			c.Meta = sdk.Meta{moreKey: fmt.Sprintf("the file has %d bytes; %s with start_line %d reads on", got.Size, opRead, got.NextLine)}
 		}
@@ -299,7 +299,7 @@ func (v *view) listing(ctx context.Context, at place) (*sdk.ResourceContents, er
 	}
 	var b strings.Builder
 	for _, e := range found.Entries {
-		b.WriteString(text.NameText(e.Path))
+		b.WriteString(text.QuoteName(e.Path))
 		if e.Kind == "directory" {
 			b.WriteByte('/')
 		}

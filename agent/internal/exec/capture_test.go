@@ -1,72 +1,14 @@
 package exec
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock/wire"
 )
-
-// kept is what a capture should keep, said in the plainest way.
-func kept(all []byte, limit int) (head, tail []byte) {
-	head = all[:min(len(all), limit-limit/2)]
-	rest := all[len(head):]
-	return head, rest[len(rest)-min(len(rest), limit/2):]
-}
-
-// TestCaptureKeepsHeadAndTail writes every length around every small bound in
-// pieces of every size, so that the ring wraps in all alignments.
-func TestCaptureKeepsHeadAndTail(t *testing.T) {
-	source := []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-	for limit := 1; limit <= 9; limit++ {
-		for total := range 3*limit + 4 {
-			for piece := 1; piece <= total+1; piece++ {
-				c := &capture{limit: limit}
-				for p := source[:total]; len(p) > 0; p = p[min(piece, len(p)):] {
-					if n, err := c.Write(p[:min(piece, len(p))]); n != min(piece, len(p)) || err != nil {
-						t.Fatalf("Write = %d, %v", n, err)
-					}
-				}
-				checkCapture(t, c, source[:total], fmt.Sprintf("limit %d, total %d, pieces of %d", limit, total, piece))
-			}
-		}
-	}
-}
-
-func TestCaptureOfRandomPieces(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		c := &capture{limit: 1 + r.IntN(64)}
-		var all []byte
-		for range r.IntN(20) {
-			p := make([]byte, r.IntN(40))
-			for i := range p {
-				p[i] = byte('a' + r.IntN(26))
-			}
-			all = append(all, p...)
-			_, _ = c.Write(p)
-		}
-		checkCapture(t, c, all, fmt.Sprintf("limit %d, total %d", c.limit, len(all)))
-	}
-}
-
-func checkCapture(t *testing.T, c *capture, all []byte, what string) {
-	t.Helper()
-	head, tail := kept(all, c.limit)
-	got, err := base64.StdEncoding.DecodeString(c.text("base64", ""))
-	if err != nil || !bytes.Equal(got, append(bytes.Clone(head), tail...)) {
-		t.Fatalf("%s: kept %q, want %q and %q", what, got, head, tail)
-	}
-	if c.total != int64(len(all)) || c.truncated() != (len(all) > c.limit) {
-		t.Fatalf("%s: total %d, truncated %v", what, c.total, c.truncated())
-	}
-}
 
 func TestCaptureText(t *testing.T) {
 	tests := map[string]struct {
@@ -92,7 +34,7 @@ func TestCaptureText(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := &capture{limit: tt.limit}
+			c := newCapture(tt.limit)
 			_, _ = c.Write([]byte(tt.input))
 			got := c.text("", tt.note)
 			if got != tt.want {
@@ -106,7 +48,7 @@ func TestCaptureText(t *testing.T) {
 }
 
 func TestCaptureNoteInBase64(t *testing.T) {
-	c := &capture{limit: 10}
+	c := newCapture(10)
 	_, _ = c.Write([]byte{0xff})
 	got, _ := base64.StdEncoding.DecodeString(c.text("base64", "late"))
 	if string(got) != "\xff\nlate" {
@@ -118,7 +60,7 @@ func TestCaptureNoteInBase64(t *testing.T) {
 func TestDefaultOutputFitsInALine(t *testing.T) {
 	for name, worst := range map[string]string{"escapes": "\x00", "garbage": "\xffa", "separators": "\u2028"} {
 		t.Run(name, func(t *testing.T) {
-			c := &capture{limit: defaultOutput}
+			c := newCapture(defaultOutput)
 			_, _ = c.Write([]byte(strings.Repeat(worst, 2*defaultOutput/len(worst))))
 			line, err := json.Marshal(wire.ExecResult{Stdout: c.text("", ""), Stderr: c.text("", "")})
 			if err != nil || len(line) >= wire.MaxLine {

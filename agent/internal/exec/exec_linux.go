@@ -56,17 +56,17 @@ func Run(ctx context.Context, box *core.Sandbox, r *wire.ExecRequest) (*wire.Exe
 			_ = in.Close()
 		}()
 	}
-	stdout, stderr := &capture{limit: limit}, &capture{limit: limit}
+	stdout, stderr := newCapture(limit), newCapture(limit)
 	go x.pump(stdout, stderr)
 	res := x.finish(ctx)
-	res.StdoutBytes, res.StdoutTruncated = stdout.total, stdout.truncated()
-	res.StderrBytes, res.StderrTruncated = stderr.total, stderr.truncated()
+	res.StdoutBytes, res.StdoutTruncated = stdout.Total(), stdout.Truncated()
+	res.StderrBytes, res.StderrTruncated = stderr.Total(), stderr.Truncated()
 	note := ""
 	if res.TimedOut {
 		note = "command timed out after " + strconv.FormatFloat(Timeout(r).Seconds(), 'f', -1, 64) + "s"
 	}
 	if res.Blocked != "" { // what was printed before the match is not returned either
-		stdout, stderr = &capture{limit: limit}, &capture{limit: limit}
+		stdout, stderr = newCapture(limit), newCapture(limit)
 		_, _ = io.WriteString(stdout, redact.BlockedText(res.Blocked))
 	}
 	res.Stdout, res.Stderr = stdout.text(r.Encoding, ""), stderr.text(r.Encoding, note)

@@ -7,12 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -173,9 +173,9 @@ func (l *lister) add(dir beneath.Dir, at []string, met, resuming bool) error {
 
 // append appends an entry if there is room, else it returns errListed.
 func (l *lister) append(e wire.Entry, at []string) error {
-	size := entryOverhead + jsonSize(string(e.Path))
+	size := entryOverhead + text.JSONSize(string(e.Path))
 	if e.LinkTarget != nil {
-		size += jsonSize(string(*e.LinkTarget))
+		size += text.JSONSize(string(*e.LinkTarget))
 	}
 	if len(l.result.Entries) == l.limit || l.room < size {
 		l.result.Truncated = true
@@ -186,19 +186,6 @@ func (l *lister) append(e wire.Entry, at []string) error {
 	l.result.Entries = append(l.result.Entries, e)
 	l.last = slices.Clone(at)
 	return nil
-}
-
-// jsonSize returns an upper bound of the size of a text as JSON.
-func jsonSize(s string) int {
-	n := len(s)
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] >= utf8.RuneSelf || s[i] == 0x7f {
-			n += 5
-		} else if s[i] == '"' || s[i] == '\\' {
-			n++
-		}
-	}
-	return n
 }
 
 // sortedNames returns the first limit names of a directory from a name on, in

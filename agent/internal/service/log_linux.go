@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // Bounds of one stream's log, in bytes. A log grows to twice the size that it keeps,
@@ -127,8 +128,8 @@ func (l *logFile) tail(lines *int64) (string, bool, error) {
 	if err != nil || !st.Mode().IsRegular() {
 		return "", false, errors.Join(err, errors.New("not a regular file"))
 	}
-	text, more, err := tail(f, st.Size(), lines)
-	return text, more || l.cut, err
+	end, more, err := tail(f, st.Size(), lines)
+	return end, more || l.cut, err
 }
 
 // tail reads the last lines, and reports whether there was more.
@@ -137,7 +138,7 @@ func tail(r io.ReaderAt, size int64, lines *int64) (string, bool, error) {
 		return "", size > 0, nil
 	}
 	start, limit := size, max(0, size-maxLogRead)
-	var text []byte
+	var read []byte
 	for start > limit {
 		step := min(64<<10, start-limit)
 		if lines == nil {
@@ -149,46 +150,25 @@ func tail(r io.ReaderAt, size int64, lines *int64) (string, bool, error) {
 			return "", false, err
 		}
 		start -= step
-		text = append(chunk[:n], text...)
-		if lines != nil && int64(bytes.Count(text, []byte{'\n'})) > *lines {
+		read = append(chunk[:n], read...)
+		if lines != nil && int64(bytes.Count(read, []byte{'\n'})) > *lines {
 			break
 		}
 	}
-	kept := fitting(text)
+	kept := text.TailWithinJSON(string(read), maxLogAnswer)
 	if lines != nil {
 		kept = lastLines(kept, *lines)
 	}
-	return string(kept), start > 0 || len(kept) < len(text), nil
+	return kept, start > 0 || len(kept) < len(read), nil
 }
 
 // lastLines returns the last n lines. The very last may lack its line feed.
-func lastLines(text []byte, n int64) []byte {
-	end := len(bytes.TrimSuffix(text, []byte{'\n'}))
+func lastLines(text string, n int64) string {
+	end := len(strings.TrimSuffix(text, "\n"))
 	for ; n > 0; n-- {
-		if end = bytes.LastIndexByte(text[:end], '\n'); end < 0 {
+		if end = strings.LastIndexByte(text[:end], '\n'); end < 0 {
 			return text
 		}
 	}
 	return text[end+1:]
-}
-
-// fitting returns the end of a text, as much as an answer has room for.
-func fitting(text []byte) []byte {
-	room := maxLogAnswer
-	at := len(text)
-	for at > 0 {
-		c, n := utf8.DecodeLastRune(text[:at])
-		cost := n
-		switch {
-		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
-			cost = 2
-		case c < ' ', c == '<', c == '>', c == '&', c == 0x7f, c == utf8.RuneError, c == 0x2028, c == 0x2029:
-			cost = 6 // \uXXXX
-		}
-		if room -= cost; room < 0 {
-			break
-		}
-		at -= n
-	}
-	return text[at:]
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/internal/redact"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -86,7 +87,7 @@ func (r *record) keep(stream int, p []byte) {
 		r.byBytes = true
 		whole := p
 		if p = p[:room]; !r.base64 {
-			p = core.TrimPartialEnd(p)
+			p = text.TrimPartialEnd(p)
 		}
 		defer r.tail.add(stream, whole[len(p):], r.maxTail)
 	}
@@ -128,11 +129,11 @@ func (r *record) end() (list []wire.SessionChunk, omitted int64) {
 func (r *record) encoded(chunks []recorded) []wire.SessionChunk {
 	list := make([]wire.SessionChunk, 0, len(chunks))
 	for _, c := range chunks {
-		text := string(c.data)
+		data := string(c.data)
 		if r.base64 {
-			text = base64.StdEncoding.EncodeToString(c.data)
+			data = base64.StdEncoding.EncodeToString(c.data)
 		}
-		list = append(list, wire.SessionChunk{Stream: streamNames[c.stream], Data: text})
+		list = append(list, wire.SessionChunk{Stream: streamNames[c.stream], Data: data})
 	}
 	return list
 }
@@ -185,12 +186,12 @@ func (o *shellOutput) begin(next *record) *record {
 	o.rec = next
 	for stream := range o.writers {
 		var w io.Writer = recordWriter{next, stream}
-		var text *core.Decoder
+		var decoder *text.Decoder
 		if !next.base64 {
-			text = &core.Decoder{Dst: w}
-			w = text
+			decoder = &text.Decoder{Dst: w}
+			w = decoder
 		}
-		o.writers[stream] = &outputFilter{HidingWriter: o.redactor.Writer(w), text: text}
+		o.writers[stream] = &outputFilter{HidingWriter: o.redactor.Writer(w), text: decoder}
 	}
 	return before
 }
@@ -198,7 +199,7 @@ func (o *shellOutput) begin(next *record) *record {
 // outputFilter hides secrets in a stream, and makes it text.
 type outputFilter struct {
 	*core.HidingWriter
-	text *core.Decoder // nil if bytes stay as they are
+	text *text.Decoder // nil if bytes stay as they are
 }
 
 // Close writes what was held back.

@@ -14,6 +14,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -242,7 +243,7 @@ func (s *session) result(ctx context.Context, h *shell, out outcome, rec *record
 	if out.reported {
 		r.ExitCode = h.state.status
 		s.mu.Lock()
-		s.summary.Cwd = wire.Path(core.Shorten(h.cwd, unix.PathMax))
+		s.summary.Cwd = wire.Path(text.Truncate(h.cwd, unix.PathMax))
 		s.mu.Unlock()
 	} else {
 		r.ExitCode = spawn.ExitCode(h.process.Status)

@@ -13,6 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/agent/internal/beneath"
 	"github.com/paddock-dev/paddock/agent/internal/core"
 	"github.com/paddock-dev/paddock/agent/internal/spawn"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/wire"
 )
 
@@ -86,11 +87,11 @@ func (t *Table) start(id string, q *wire.OpenShellRequest, cwd core.Path, dir be
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		text := &core.Decoder{Dst: sh}
-		hiding := hidden.Writer(text)
+		decoder := &text.Decoder{Dst: sh}
+		hiding := hidden.Writer(decoder)
 		core.Drain(hiding, s.Terminal)
 		_ = hiding.Close()
-		_ = text.Close()
+		_ = decoder.Close()
 	}()
 	go sh.await(drained)
 	return sh, nil

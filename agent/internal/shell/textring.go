@@ -4,6 +4,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
 // chunkSize is how much text a ring counts at once, in bytes.
@@ -34,7 +36,7 @@ func (r *textRing) Write(p []byte) (int, error) {
 			r.chunks = append(r.chunks, textChunk{first: r.end, text: r.fresh(len(p))})
 			last++
 		}
-		part := p[:whole(p, chunkSize-len(r.chunks[last].text))]
+		part := text.Prefix(p, chunkSize-len(r.chunks[last].text))
 		r.chunks[last].text = append(r.chunks[last].text, part...)
 		r.end += int64(utf8.RuneCount(part))
 		r.size += len(part)
@@ -57,17 +59,6 @@ func (r *textRing) fresh(n int) []byte {
 		return spare[:0]
 	}
 	return make([]byte, 0, min(chunkSize, max(n, 256)))
-}
-
-// whole returns how many of p's first bytes, at most n, are whole characters.
-func whole(p []byte, n int) int {
-	if n >= len(p) {
-		return len(p)
-	}
-	for n > 0 && !utf8.RuneStart(p[n]) {
-		n--
-	}
-	return n
 }
 
 // start returns the position of the first character that is kept.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/internal/dirfd"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -97,7 +98,7 @@ func Accept(state string, what Choice) (out Acceptance, err error) {
 	for i := range records {
 		r := &records[i]
 		if rerr := r.read(dir); rerr != nil {
-			out.Forgotten = append(out.Forgotten, r.sandbox+": "+hostpath.Printable(hostpath.Reason(rerr)))
+			out.Forgotten = append(out.Forgotten, r.sandbox+": "+text.Escape(hostpath.Reason(rerr)))
 			err = errors.Join(err, r.forget(dir, nil))
 		}
 	}

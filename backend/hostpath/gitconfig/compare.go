@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -14,7 +14,7 @@ import (
 type Setting struct{ Key, Value string }
 
 // String returns the setting in one line of what people can see.
-func (s Setting) String() string { return hostpath.Printable(s.Key + "=" + s.Value) }
+func (s Setting) String() string { return text.Escape(s.Key + "=" + s.Value) }
 
 // Added is what commands have made of their copy of a repository's configuration.
 type Added struct {
@@ -60,7 +60,7 @@ func Compare(host, copied []byte) (Added, error) {
 	}
 	was, is := byKey(old), byKey(all)
 	other := func(key string) {
-		if key = hostpath.Printable(key); len(found.Other) < maxAddedOther && !slices.Contains(found.Other, key) {
+		if key = text.Escape(key); len(found.Other) < maxAddedOther && !slices.Contains(found.Other, key) {
 			found.Other = append(found.Other, key)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -162,12 +163,12 @@ func (p *protector) openedBy(m *hostpath.Mount, why string) {
 		return
 	}
 	p.told[m.Source] = true
-	p.out.Opened = append(p.out.Opened, hostpath.Printable(m.Source+" can be changed, because it is mounted: "+why))
+	p.out.Opened = append(p.out.Opened, text.Escape(m.Source+" can be changed, because it is mounted: "+why))
 }
 
 // lose tells of a place that was not looked at, as often as a person may read.
 func (p *protector) lose(why string) {
-	why = hostpath.Printable(why)
+	why = text.Escape(why)
 	if len(p.out.Lost) < maxLost && !slices.Contains(p.out.Lost, why) {
 		p.out.Lost = append(p.out.Lost, why)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/policy"
 )
 
@@ -27,7 +28,7 @@ func (p *protector) closed(at string) error {
 	for name := range strings.SplitSeq("./"+rel, "/") {
 		dir = filepath.Join(dir, name)
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() && info.Mode()&0o100 == 0 {
-			return hostpath.Refuse(m.Field, m.Source, hostpath.Printable(fmt.Sprintf("%s cannot be entered (mode %04o), so that %s cannot be protected", dir, info.Mode().Perm(), at)),
+			return hostpath.Refuse(m.Field, m.Source, text.Escape(fmt.Sprintf("%s cannot be entered (mode %04o), so that %s cannot be protected", dir, info.Mode().Perm(), at)),
 				"look at it, and give it back: chmod u+rwx "+policy.ShellWord(dir))
 		}
 	}
@@ -82,7 +83,7 @@ func (p *protector) unguarded(at, name string, err error) error {
 	}
 	var link *changeableLinkError
 	if !errors.As(err, &link) {
-		return &backend.StartError{Stage: "plan", Op: "protect", Object: hostpath.Printable(rel), Cause: hostpath.Reason(err)}
+		return &backend.StartError{Stage: "plan", Op: "protect", Object: text.Escape(rel), Cause: hostpath.Reason(err)}
 	}
 	m = p.mountOf(link.at)
 	where, _ := hostpath.Within(link.at, m.Source)

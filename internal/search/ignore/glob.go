@@ -2,6 +2,7 @@ package ignore
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,13 +12,13 @@ type Glob struct {
 	parts []part
 }
 
-// part matches one name, or where it is deep any number of them.
+// part matches one name, or any number of them if it is deep ("**").
 type part struct {
 	deep  bool
 	units []unit
 }
 
-// unit matches one byte or character, or where it is many any number of them.
+// unit matches one byte or character, or any number of them if it is a star.
 type unit struct {
 	kind unitKind
 	b    byte       // of a unitByte
@@ -39,8 +40,8 @@ var (
 	errEscape   = errors.New("nothing follows the \\ at its end")
 )
 
-// compile reads a pattern. Characters says that ? stands for a character of
-// UTF-8, where git has it stand for a byte.
+// compile reads a pattern. With characters, ? stands for a character of UTF-8; in git it stands
+// for a byte.
 func compile(pattern string, characters bool) (*Glob, error) {
 	g := &Glob{}
 	c := compiler{text: pattern, characters: characters}
@@ -49,12 +50,14 @@ func compile(pattern string, characters bool) (*Glob, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := part{units: units}
-		if len(units) > 1 && allMany(units) {
-			p = part{deep: true}
+		p := part{deep: len(units) > 1}
+		for _, u := range units {
+			p.deep = p.deep && u.kind == unitMany
 		}
-		p.units = merged(p.units)
-		// Several in a row match no more than one does.
+		// Several stars, or deep parts, in a row match no more than one does.
+		if !p.deep {
+			p.units = slices.CompactFunc(units, func(a, b unit) bool { return a.kind == unitMany && b.kind == unitMany })
+		}
 		if n := len(g.parts); !p.deep || n == 0 || !g.parts[n-1].deep {
 			g.parts = append(g.parts, p)
 		}
@@ -62,26 +65,6 @@ func compile(pattern string, characters bool) (*Glob, error) {
 			return g, nil
 		}
 	}
-}
-
-func allMany(units []unit) bool {
-	for _, u := range units {
-		if u.kind != unitMany {
-			return false
-		}
-	}
-	return true
-}
-
-// merged makes one of stars that follow each other.
-func merged(units []unit) []unit {
-	kept := units[:0]
-	for _, u := range units {
-		if n := len(kept); u.kind != unitMany || n == 0 || kept[n-1].kind != unitMany {
-			kept = append(kept, u)
-		}
-	}
-	return kept
 }
 
 // compiler reads a pattern from left to right.
@@ -134,7 +117,7 @@ func (c *compiler) name() (units []unit, more bool, err error) {
 // time in proportion to the glob's length and the path's, multiplied.
 func (g *Glob) Match(names []string) bool {
 	p, n := 0, 0
-	backP, backN := -1, 0 // where to go on when the last deep part takes one more name
+	backP, backN := -1, 0 // where to go on if the last deep part matches one more name
 	for n < len(names) {
 		switch {
 		case p < len(g.parts) && g.parts[p].deep:
@@ -156,7 +139,7 @@ func (g *Glob) Match(names []string) bool {
 	return p == len(g.parts) // a deep part at the end matches something, never nothing
 }
 
-// matchName matches one name. Only the last star ever needs to take more.
+// matchName reports whether units match one name. Only the last star ever needs to match more.
 func matchName(units []unit, name string) bool {
 	u, n := 0, 0
 	backU, backN := -1, 0
@@ -188,7 +171,8 @@ func matchName(units []unit, name string) bool {
 	return u == len(units)
 }
 
-// match returns how many bytes a unit takes of a text that is not empty, or 0.
+// match returns how many bytes a unit matches at the beginning of a text, which is not empty;
+// 0 if it does not match.
 func (u unit) match(text string) int {
 	b := text[0]
 	switch u.kind {
@@ -203,12 +187,12 @@ func (u unit) match(text string) int {
 	case unitAny:
 		_, size := utf8.DecodeRuneInString(text)
 		return size
-	case unitMany: // its caller's
+	case unitMany: // is the caller's duty
 	}
 	return 0
 }
 
-// next reads a byte of a set, which must go on.
+// next reads a byte of a set, which must not end here.
 func (c *compiler) next() (byte, error) {
 	if c.at >= len(c.text) {
 		return 0, errUnclosed
@@ -217,7 +201,7 @@ func (c *compiler) next() (byte, error) {
 	return c.text[c.at-1], nil
 }
 
-// set reads what follows a "[". It is of bytes, as git has it.
+// set reads what follows a "[": a set of bytes, as in git.
 func (c *compiler) set() (*[4]uint64, error) {
 	var s [4]uint64
 	add := func(from, to byte) {
@@ -270,8 +254,8 @@ func (c *compiler) set() (*[4]uint64, error) {
 	return &s, err
 }
 
-// class reads what follows a "[" within a set; where that is no class, the
-// bracket stands for itself.
+// class reads what follows a "[" within a set. If that is not a class, the bracket stands for
+// itself.
 func (c *compiler) class(add func(from, to byte)) (named bool, err error) {
 	rest := c.text[c.at+1:]
 	end := strings.IndexByte(rest, ']')

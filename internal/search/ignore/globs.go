@@ -1,7 +1,6 @@
 package ignore
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -12,11 +11,10 @@ const (
 	maxSets = 256     // that braces may stand for
 )
 
-// Globs are patterns for paths that a caller gives: as in a .gitignore one
-// without a slash is about names in any directory, one with a slash about whole
-// paths, one with a slash at its end about directories alone, and what
-// matches a directory means all that is in it. {a,b} stands for each of its
-// texts, and ? for one character. The zero value matches nothing.
+// Globs are patterns for paths that a caller gives. As in a .gitignore, one without a slash
+// matches names in any directory, one with a slash matches whole paths, and one with a slash at
+// its end matches directories only; what matches a directory includes all that is in it. {a,b}
+// stands for each of its texts, and ? for one character. The zero value matches nothing.
 type Globs struct {
 	list []rule
 }
@@ -27,7 +25,7 @@ type GlobError struct {
 	Reason string
 }
 
-// Error says what is wrong with which glob.
+// Error returns which glob is wrong, and why.
 func (e *GlobError) Error() string { return fmt.Sprintf("glob %d: %s", e.Index+1, e.Reason) }
 
 // ParseGlobs reads globs. An error is a *GlobError.
@@ -47,27 +45,19 @@ func ParseGlobs(globs []string) (*Globs, error) {
 			return nil, wrong(err.Error())
 		}
 		for _, one := range texts {
-			r, err := parseGlob(one)
-			if err != nil {
+			var r rule
+			one, r.dirs = strings.CutSuffix(strings.TrimPrefix(one, "./"), "/")
+			r.anywhere = !strings.Contains(one, "/")
+			if one = strings.TrimPrefix(one, "/"); one == "" {
+				return nil, wrong("it is empty")
+			}
+			if r.glob, err = compile(one, true); err != nil {
 				return nil, wrong(err.Error())
 			}
 			g.list = append(g.list, r)
 		}
 	}
 	return g, nil
-}
-
-// parseGlob reads one glob without braces.
-func parseGlob(text string) (r rule, err error) {
-	text = strings.TrimPrefix(text, "./")
-	text, r.dirs = strings.CutSuffix(text, "/")
-	r.anywhere = !strings.Contains(text, "/")
-	text = strings.TrimPrefix(text, "/")
-	if text == "" {
-		return r, errors.New("it is empty")
-	}
-	r.glob, err = compile(text, true)
-	return r, err
 }
 
 var errSets = fmt.Errorf("its braces stand for more than %d globs", maxSets)
@@ -126,8 +116,8 @@ func braces(text string) (open, end int, commas []int) {
 // None reports whether there are no globs.
 func (g *Globs) None() bool { return len(g.list) == 0 }
 
-// Match reports whether one of the globs matches the path, which is at least one
-// name. What is in a directory that matches is for the caller to remember.
+// Match reports whether one of the globs matches the path, which has at least one name. The
+// caller remembers that what is in a directory that matches is included.
 func (g *Globs) Match(path []string, dir bool) bool {
 	base := path[len(path)-1:]
 	for i := range g.list {

@@ -1,26 +1,25 @@
 // Package ignore reads the rules of .gitignore files, and globs that are
 // written in the same way.
 //
-// [Parse] reads one file; [Rules.Match] says what it has to say of one path,
-// relative to the directory that the file is in. Who walks a tree asks the
-// files of all directories from the path's own up to the root, of which the
-// first that decides is right, and does not enter a directory that is ignored:
-// nothing in it can be taken out again.
+// [Parse] reads one file. [Rules.Match] applies it to one path, relative to the directory that
+// the file is in. A program that walks a tree asks the files of all directories, from the path's
+// own up to the root; the first that decides is right. It does not enter a directory that is
+// ignored: nothing in it can be included again.
 //
-// Rules are those of git's documentation (gitignore(5)), with bytes for
-// characters as git has it. Nothing is read from disk here, and hostile rules
-// cost no more than their length times that of the path.
+// Rules are those of git's documentation (gitignore(5)); as in git, characters are bytes.
+// Nothing is read from disk here, and hostile rules cost no more than their length times that of
+// the path.
 package ignore
 
 import "strings"
 
-// Bounds of what is read; the rest is left out.
+// Bounds of what is read. The rest is ignored.
 const (
 	// MaxFile is how much of a file of rules counts, in bytes.
 	MaxFile = 1 << 20
 	// maxRules is how many rules of a file count.
 	maxRules = 16 << 10
-	// maxRule is how long a rule may be, in bytes: longer names there are none.
+	// maxRule is how long a rule may be, in bytes: no path is longer.
 	maxRule = 4 << 10
 )
 
@@ -31,15 +30,15 @@ type Rules struct {
 
 // rule is one line.
 type rule struct {
-	keep     bool // it takes out what others ignore
-	dirs     bool // it is about directories alone
-	anywhere bool // it is about names, in whatever directory
+	keep     bool // it includes again what others ignore
+	dirs     bool // it matches directories only
+	anywhere bool // it matches names, in any directory
 	exact    string
-	suffix   string // where the glob is * and a text
-	glob     *Glob  // nil where exact or suffix is the name
+	suffix   string // of a glob that is * and a text
+	glob     *Glob  // nil if exact or suffix is set
 }
 
-// Parse reads a file of rules. It leaves out lines that make no sense, as git does.
+// Parse reads a file of rules. It ignores lines that are not valid, as git does.
 func Parse(text []byte) *Rules {
 	r := &Rules{}
 	rest := strings.TrimPrefix(string(text[:min(len(text), MaxFile)]), "\ufeff")
@@ -106,8 +105,8 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// Match applies the rules to a path below the directory that they are for: the last
-// rule that matches decides. A path is at least one name.
+// Match applies the rules to a path below the directory that they are for, which has at least
+// one name: the last rule that matches decides.
 func (r *Rules) Match(path []string, dir bool) (ignored, decided bool) {
 	base := path[len(path)-1:]
 	for i := len(r.list) - 1; i >= 0; i-- {
@@ -132,5 +131,5 @@ func (r *rule) matches(path, base []string, dir bool) bool {
 	return r.glob.Match(path)
 }
 
-// Empty reports whether there is no rule.
+// Empty reports whether there are no rules.
 func (r *Rules) Empty() bool { return len(r.list) == 0 }

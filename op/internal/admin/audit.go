@@ -280,7 +280,7 @@ func renderAuditRead(w io.Writer, out AuditReadOutput) error {
 // writeRecord writes one line. A record's texts come from anywhere, and may
 // hold what a terminal would obey.
 func writeRecord(w io.Writer, r *audit.Record) error {
-	_, err := io.WriteString(w, text.Visible(recordText(r))+"\n")
+	_, err := io.WriteString(w, text.Escape(recordText(r))+"\n")
 	return err
 }
 
@@ -402,7 +402,7 @@ func begun(b *strings.Builder, title, what string, list []audit.Begun, count int
 	}
 	fmt.Fprintf(b, "%-8s %d, %s\n", title, count, what)
 	for _, o := range list {
-		fmt.Fprintf(b, "%s:%d: %s number %d, %s, %s\n", o.File, o.Line, title, o.Seq, text.OrDash(text.Visible(o.Op)), o.Time.Format("2006-01-02T15:04:05Z"))
+		fmt.Fprintf(b, "%s:%d: %s number %d, %s, %s\n", o.File, o.Line, title, o.Seq, text.OrDash(text.Escape(o.Op)), o.Time.Format("2006-01-02T15:04:05Z"))
 	}
 	if more := count - len(list); more > 0 {
 		fmt.Fprintf(b, "and %d more\n", more)

@@ -120,14 +120,14 @@ func renderPolicyCheck(w io.Writer, out PolicyCheckOutput) error {
 	var b strings.Builder
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", name, printable(value))
+			fmt.Fprintf(&b, "  %-9s %s\n", name, oneLine(value))
 		}
 	}
 	if out.Allowed {
 		b.WriteString("allowed\n")
 		row("starts", text.OrNone(strings.Join(out.Programs, " ")))
 	} else {
-		fmt.Fprintf(&b, "denied: %s\n", printable(out.Reason))
+		fmt.Fprintf(&b, "denied: %s\n", oneLine(out.Reason))
 		row("rule", out.Rule)
 		row("command", out.Command)
 		out.point(&b)
@@ -147,35 +147,19 @@ func (o PolicyCheckOutput) point(b *strings.Builder) {
 	switch {
 	case p == nil:
 	case p.Line == 0:
-		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, printable(cut(o.asked[p.Argument], 60)))
+		fmt.Fprintf(b, "  %-9s word %d, %s\n", "position", p.Argument+1, oneLine(text.Truncate(o.asked[p.Argument], 60)))
 	default:
 		fmt.Fprintf(b, "  %-9s line %d, column %d\n", "position", p.Line, p.Column)
 		line := []rune(strings.Split(o.asked[0], "\n")[p.Line-1])
 		from := max(0, p.Column-1-30)
 		shown := string(line[from:min(len(line), from+72)])
-		fmt.Fprintf(b, "\n    %s\n    %s^\n\n", printable(shown), strings.Repeat(" ", p.Column-1-from))
+		fmt.Fprintf(b, "\n    %s\n    %s^\n\n", oneLine(shown), strings.Repeat(" ", p.Column-1-from))
 	}
 }
 
-// cut is at most n bytes of s, whole characters.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
-
-// printable is the text without what a terminal would act upon.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n':
-			return ' '
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			return '?'
-		}
-		return r
-	}, s)
+// oneLine returns a text as one line of as many characters, which a terminal can print.
+func oneLine(s string) string {
+	return text.Printable(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), '?')
 }
 
 // PolicyListOutput is the list.

@@ -234,7 +234,7 @@ func remembered(h *registry.Sandbox, in ExecInput) string {
 	if pair == "" {
 		pair = strings.Join(in.Argv, " ")
 	}
-	return text.FirstOf(h.Hide(pair), maxCommand)
+	return text.Truncate(h.Hide(pair), maxCommand)
 }
 
 // followed passes the command's streams on as they come.

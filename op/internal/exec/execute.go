@@ -326,7 +326,7 @@ func (x *execution) tell(out ExecuteOutput) error {
 	if err := out.Left.Warn(&b); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, text.Harmless(b.String()))
+	_, err := io.WriteString(w, text.ControlPictures(b.String()))
 	return err
 }
 

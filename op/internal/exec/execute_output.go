@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/internal/text"
@@ -134,6 +132,7 @@ func ended(r *paddock.Result, timeout string) ExecuteOutput {
 const (
 	shownStdout = 10000
 	shownStderr = 5000
+	truncated   = "\n... (truncated)"
 )
 
 // renderExecute writes the result as text for people and models, or as JSON.
@@ -156,7 +155,7 @@ func (o ExecuteOutput) Tell(w io.Writer) error {
 		t.Line("%s", text)
 	}
 	for _, note := range o.Notes {
-		t.Line("note: %s", text.Harmless(note))
+		t.Line("note: %s", text.ControlPictures(note))
 	}
 	if note := o.Left.Note(); note != "" {
 		t.Line("%s", note)
@@ -179,7 +178,7 @@ func formatResult(out ExecuteOutput) string {
 	case out.TimedOut:
 		add("⏰ Command timed out after %.1fs", out.ExecutionTime)
 	case out.Error != nil:
-		add("❌ Error: %s", strings.ReplaceAll(text.Harmless(*out.Error), "\n", " "))
+		add("❌ Error: %s", strings.ReplaceAll(text.ControlPictures(*out.Error), "\n", " "))
 		return lines[0]
 	case out.Success:
 		add("✅ Command completed successfully (exit code: %d)", out.ExitCode)
@@ -195,11 +194,11 @@ func formatResult(out ExecuteOutput) string {
 		if out.TimedOut {
 			add("")
 		}
-		lines = append(lines, fenced("**stdout:**", shorten(text.Harmless(stdout), shownStdout))...)
+		lines = append(lines, fenced("**stdout:**", text.TruncateCharacters(text.ControlPictures(stdout), shownStdout, truncated))...)
 	}
 	if stderr != "" {
 		add("")
-		lines = append(lines, fenced("**stderr:**", shorten(text.Harmless(stderr), shownStderr))...)
+		lines = append(lines, fenced("**stderr:**", text.TruncateCharacters(text.ControlPictures(stderr), shownStderr, truncated))...)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -216,75 +215,4 @@ func fenced(title, text string) []string {
 	}
 	fence := strings.Repeat("`", max(3, longest+1))
 	return []string{title, fence, text, fence}
-}
-
-// shorten cuts text to so many characters, and not inside one that is made of
-// several: what joins on to a character stays with it or goes with it.
-func shorten(text string, most int) string {
-	at, count := 0, 0
-	for i := range text {
-		if at = i; count == most {
-			break
-		}
-		count++
-	}
-	if count < most || at == 0 || utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return text[:boundary(text, at)] + "\n... (truncated)"
-}
-
-// maxCluster bounds how far a boundary is looked for, in characters: marks can
-// be piled up without end.
-const maxCluster = 64
-
-// boundary is at, or the nearest place before it where a character begins that
-// does not belong to the one before.
-func boundary(text string, at int) int {
-	cut := at
-	for range maxCluster {
-		next, _ := utf8.DecodeRuneInString(text[cut:])
-		before, size := utf8.DecodeLastRuneInString(text[:cut])
-		if cut == 0 || !joins(before, next, text[:cut]) {
-			return cut
-		}
-		cut -= size
-	}
-	return at
-}
-
-const zeroWidthJoiner = 0x200d
-
-// joins says whether next is part of the character that before is in.
-func joins(before, next rune, upTo string) bool {
-	switch {
-	case next == zeroWidthJoiner, before == zeroWidthJoiner, unicode.Is(unicode.M, next):
-		return true
-	case next >= 0x1f3fb && next <= 0x1f3ff: // skin tones
-		return true
-	case next >= 0xe0020 && next <= 0xe007f: // tags of flags
-		return true
-	case isRegional(before) && isRegional(next):
-		return regionalRun(upTo)%2 == 1
-	case next >= 0x1160 && next <= 0x11ff: // vowels and finals of Hangul
-		return true
-	}
-	return false
-}
-
-func isRegional(c rune) bool { return c >= 0x1f1e6 && c <= 0x1f1ff }
-
-// regionalRun counts the letters of flags at the end of text, of which two
-// make one.
-func regionalRun(text string) int {
-	n := 0
-	for n < maxCluster {
-		c, size := utf8.DecodeLastRuneInString(text)
-		if !isRegional(c) {
-			break
-		}
-		text = text[:len(text)-size]
-		n++
-	}
-	return n
 }

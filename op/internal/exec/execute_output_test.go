@@ -48,31 +48,7 @@ func TestFormatResult(t *testing.T) {
 	}
 }
 
-func TestShorten(t *testing.T) {
-	const cut = "\n... (truncated)"
-	for _, tt := range []struct{ name, text, want string }{
-		{"short", "abcd", "abcd"},
-		{"as long as may be", "abcde", "abcde"},
-		{"long", "abcdef", "abcde" + cut},
-		{"runes", "äöüßéx", "äöüßé" + cut},
-		{"a mark joins on", "abcde\u0301f", "abcd" + cut},
-		{"a mark inside", "abcd\u0301ef", "abcd\u0301" + cut},
-		{"a family", "abc👨\u200d👩\u200d👧", "abc" + cut},
-		{"a skin tone", "abcd👍🏽", "abcd" + cut},
-		{"a tone cut off", "abcd👍🏽x", "abcd" + cut},
-		{"a variation", "abcd✈\ufe0fx", "abcd" + cut},
-		{"a flag cut in two", "abcd🇩🇪x", "abcd" + cut},
-		{"two flags", "abc🇩🇪🇫🇷", "abc🇩🇪" + cut},
-		{"marks from the start", strings.Repeat("\u0301", 6), cut},
-	} {
-		if got := shorten(tt.text, 5); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-	piled := "a" + strings.Repeat("\u0301", 20000)
-	if got := shorten(piled, shownStdout); utf8.RuneCountInString(got) != shownStdout+utf8.RuneCountInString(cut) {
-		t.Errorf("piled marks leave %d characters", utf8.RuneCountInString(got))
-	}
+func TestShownOutputIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		out  ExecuteOutput
 		want int

@@ -67,9 +67,9 @@ func fileStatOp() op.Op {
 		})
 		return out, err
 	}, func(w io.Writer, out FileStatOutput) error {
-		_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.NameText(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
+		_, err := fmt.Fprintf(w, "%s: %s, %d bytes, mode %s, owner %d:%d, changed %s\n", text.QuoteName(out.Path), out.Kind, out.SizeBytes, out.Mode, out.UID, out.GID, out.ModifiedAt)
 		if err == nil && out.Link != "" {
-			_, err = fmt.Fprintf(w, "leads to %s\n", text.NameText(out.Link))
+			_, err = fmt.Fprintf(w, "leads to %s\n", text.QuoteName(out.Link))
 		}
 		if err == nil && out.SHA256 != "" {
 			_, err = fmt.Fprintf(w, "sha256 %s\n", out.SHA256)
@@ -117,7 +117,7 @@ func fileMkdirOp() op.Op {
 		if out.Created {
 			verb = "made"
 		}
-		_, err := fmt.Fprintln(w, verb, text.NameText(out.Path))
+		_, err := fmt.Fprintln(w, verb, text.QuoteName(out.Path))
 		return err
 	})
 }
@@ -162,7 +162,7 @@ replace, and never a directory.
 		})
 		return out, err
 	}, func(w io.Writer, out FileMoveOutput) error {
-		_, err := fmt.Fprintf(w, "moved %s to %s\n", text.NameText(out.Path), text.NameText(out.Target))
+		_, err := fmt.Fprintf(w, "moved %s to %s\n", text.QuoteName(out.Path), text.QuoteName(out.Target))
 		return err
 	})
 }
@@ -171,7 +171,7 @@ replace, and never a directory.
 func moveError(in FileMoveInput, err error) error {
 	e := (*paddock.Error)(nil)
 	if errors.As(err, &e) && e.Code == wire.CodeExists {
-		e.Message = "cannot move " + text.NameText(in.Path) + " to " + text.NameText(in.Target) + ": something is there already"
+		e.Message = "cannot move " + text.QuoteName(in.Path) + " to " + text.QuoteName(in.Target) + ": something is there already"
 		e.Hint = "set replace, if it may be lost"
 	}
 	return err
@@ -202,7 +202,7 @@ recursive, with all that is in it. It cannot be taken back.
 		Profile:  op.ProfileWorkspace,
 		Hints:    changeHints,
 	}, fileDelete, func(w io.Writer, out FileDeleteOutput) error {
-		_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.NameText(out.Path), out.Entries)
+		_, err := fmt.Fprintf(w, "deleted %s (%d in all)\n", text.QuoteName(out.Path), out.Entries)
 		return err
 	})
 }

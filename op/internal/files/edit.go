@@ -116,7 +116,7 @@ func fileEdit(ctx context.Context, env *op.Env, in FileEditInput, _ *op.Stream) 
 			return fileError("edit", in.Path, err)
 		}
 		out = FileEditOutput{Path: pathText(r.Path), Replacements: n, Created: create, SizeBytes: r.SizeBytes, SHA256: digest(data)}
-		diff := text.RevealDiff(patch.Diff(old.bytes, data))
+		diff := text.EncodeHiddenDiff(patch.Diff(old.bytes, data))
 		out.Diff = cutLines(diff, min(maxDiff, env.Room(maxDiff)/2))
 		return nil
 	})
@@ -131,12 +131,12 @@ func renderFileEdit(w io.Writer, out FileEditOutput) error {
 	if out.Replacements != 1 {
 		times = fmt.Sprintf("%d replacements", out.Replacements)
 	}
-	_, err := fmt.Fprintf(w, "%s %s: %s\n%s", verb, text.NameText(out.Path), times, out.Diff)
+	_, err := fmt.Fprintf(w, "%s %s: %s\n%s", verb, text.QuoteName(out.Path), times, out.Diff)
 	return err
 }
 
 // apply makes the edits in a text. Where one does not fit, none is made. Those of a model,
-// to which file_read has shown the text, are as Reveal shows it.
+// to which file_read has shown the text, are as EncodeHidden shows them.
 func (in FileEditInput) apply(data []byte, shown bool) (_ []byte, replaced int, _ error) {
 	for i, e := range in.Edits {
 		refuse := func(cause, hint string) error {
@@ -147,18 +147,18 @@ func (in FileEditInput) apply(data []byte, shown bool) (_ []byte, replaced int, 
 				return nil, 0, refuse("is empty, and the file is not", "give the text to be replaced; to replace all of it use file_write")
 			}
 			if shown {
-				e.New = text.Unreveal(e.New)
+				e.New = text.DecodeHidden(e.New)
 			}
 			data, replaced = []byte(e.New), replaced+1
 			continue
 		}
 		if shown {
-			literal, meant := e.Old, text.Unreveal(e.Old)
+			literal, meant := e.Old, text.DecodeHidden(e.Old)
 			is, means := contains(data, literal), contains(data, meant)
 			if literal != meant && is && means {
 				return nil, 0, refuse(`is there with the characters that "⟦U+…⟧" stands for, and with that text itself`, "give more of what is around it, so that one of the two is there, or write ⟦U+27E6⟧U+ for a ⟦U+ that is text")
 			}
-			if e.New = text.Unreveal(e.New); literal != meant && is {
+			if e.New = text.DecodeHidden(e.New); literal != meant && is {
 				e.New = in.Edits[i].New // who has written the one as it is has so written the other
 			} else {
 				e.Old = meant

@@ -114,8 +114,8 @@ func TestEditIsBounded(t *testing.T) {
 	}
 }
 
-// TestRevealDiff: a diff shows all that was changed.
-func TestRevealDiff(t *testing.T) {
+// TestEncodeHiddenDiff: a diff shows all that was changed.
+func TestEncodeHiddenDiff(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after, want string }{
 		"a colour":            {"\x1b[31m\n", "\x1b[32m\n", "-⟦U+001B⟧[31m\n+⟦U+001B⟧[32m\n"},
 		"a return inside":     {"3\n", "3\r3\n", "-3\n+3⟦U+000D⟧3\n"},
@@ -124,7 +124,7 @@ func TestRevealDiff(t *testing.T) {
 		"all but the last":    {"a\r\nb", "c\r\nb", "-a\r\n+c\r\n b\n\\ No newline at end of file\n"},
 		"a text that has one": {"⟦U+001B⟧\n", "\x1b\n", "-⟦U+27E6⟧U+001B⟧\n+⟦U+001B⟧\n"},
 	} {
-		if got := text.RevealDiff(patch.Diff([]byte(tt.before), []byte(tt.after))); !strings.HasSuffix(got, "@@\n"+tt.want) {
+		if got := text.EncodeHiddenDiff(patch.Diff([]byte(tt.before), []byte(tt.after))); !strings.HasSuffix(got, "@@\n"+tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}

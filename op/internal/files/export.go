@@ -89,7 +89,7 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 	}
 	for i, pattern := range in.Exclude {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > 1024 {
-			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.FirstOf(pattern, 80), Reason: "it is no pattern"})
+			errs = append(errs, &policy.FieldError{Field: fmt.Sprintf("exclude[%d]", i), Value: text.Truncate(pattern, 80), Reason: "it is no pattern"})
 		}
 	}
 	for i, p := range in.Paths {
@@ -97,7 +97,7 @@ func (in WorkspaceExportInput) check(env *op.Env, stream *op.Stream) error {
 		if err := op.CheckPath(field, p); err != nil {
 			errs = append(errs, err)
 		} else if len(p) > 4096 {
-			errs = append(errs, &policy.FieldError{Field: field, Value: text.FirstOf(p, 80), Reason: "it is longer than 4096 bytes"})
+			errs = append(errs, &policy.FieldError{Field: field, Value: text.Truncate(p, 80), Reason: "it is longer than 4096 bytes"})
 		}
 	}
 	return errors.Join(errs...)
@@ -247,7 +247,7 @@ func (p *packer) path(ctx context.Context, s *registry.Sandbox, t *tar.Writer, f
 func (p *packer) entry(t *tar.Writer, h *tar.Header, at string, content io.Reader) error {
 	name := path.Join(at, h.Name) //nolint:gosec // G305: it is checked before it is used, and names no file of this host
 	if kind := h.Typeflag; !filepath.IsLocal(name) || kind != tar.TypeReg && kind != tar.TypeDir && kind != tar.TypeSymlink {
-		return &paddock.Error{Message: fmt.Sprintf("cannot export: the agent sent %q, which is not in the workspace", text.FirstOf(name, 200)), Code: wire.CodeInternal}
+		return &paddock.Error{Message: fmt.Sprintf("cannot export: the agent sent %q, which is not in the workspace", text.Truncate(name, 200)), Code: wire.CodeInternal}
 	}
 	if p.seen[name] || p.excluded(name) {
 		return nil

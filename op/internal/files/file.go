@@ -107,10 +107,10 @@ func fileError(verb, path string, err error) error {
 		if registry.Cancelled(err) {
 			return err
 		}
-		return fmt.Errorf("cannot %s %s: %w", verb, text.NameText(path), err)
+		return fmt.Errorf("cannot %s %s: %w", verb, text.QuoteName(path), err)
 	}
 	e := &paddock.Error{Code: we.Code, Hint: we.Hint, Message: we.Message}
-	told := func(cause string) { e.Message = "cannot " + verb + " " + text.NameText(path) + ": " + cause }
+	told := func(cause string) { e.Message = "cannot " + verb + " " + text.QuoteName(path) + ": " + cause }
 	switch {
 	case we.Code == wire.CodeNotFound:
 		e.Code = "" // that one is for commands that are not there
@@ -202,25 +202,12 @@ func parseMode(text string) (*uint32, error) {
 	return &mode, nil
 }
 
-// costOf is how many characters a text takes in JSON.
-func costOf(s string) int {
-	cost := 0
-	for _, r := range s {
-		if r < ' ' && r != '\n' && r != '\t' {
-			cost += len(`\u0000`)
-			continue
-		}
-		cost += text.EncodedCost(r)
-	}
-	return cost
-}
-
-// CutLines is the beginning of a text that costs so much at most, cut after a line.
-func cutLines(text string, room int) string {
+// cutLines returns the first lines of a text that cost so much at most.
+func cutLines(s string, room int) string {
 	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if room -= costOf(line); room < 0 {
-			rest := strings.Count(text[b.Len():], "\n")
+	for line := range strings.Lines(s) {
+		if room -= text.Cost(line); room < 0 {
+			rest := strings.Count(s[b.Len():], "\n")
 			fmt.Fprintf(&b, "... %d more lines ...\n", rest)
 			break
 		}

@@ -111,7 +111,7 @@ func (in WorkspaceImportInput) refused(err error) error {
 		if object != name && object != below+name && (!strings.HasPrefix(object, below) || !strings.HasPrefix(below+name, object+"/")) {
 			continue // it is about neither the file nor a directory above it
 		}
-		reason := strings.TrimPrefix(strings.TrimSuffix(told.Message, ": "+own.Object), "cannot unpack "+text.NameText(own.Object)+": ")
+		reason := strings.TrimPrefix(strings.TrimSuffix(told.Message, ": "+own.Object), "cannot unpack "+text.QuoteName(own.Object)+": ")
 		return &policy.FieldError{Field: fmt.Sprintf("files[%d].path", i), Value: f.Path, Reason: reason, Hint: told.Hint}
 	}
 	if !strings.HasPrefix(told.Message, "cannot ") {

@@ -196,7 +196,7 @@ func (l *fileLister) take(e wire.Entry, at string) bool {
 	if e.LinkTarget != nil {
 		one.Link = pathText(*e.LinkTarget)
 	}
-	cost := costOf(one.Path) + costOf(one.Link) + len(`{"path":"","kind":"directory","size_bytes":1234567890,"link":""},`)
+	cost := text.Cost(one.Path) + text.Cost(one.Link) + len(`{"path":"","kind":"directory","size_bytes":1234567890,"link":""},`)
 	if len(l.out.Entries) == l.limit || cost > l.room {
 		l.end()
 		return false
@@ -219,13 +219,13 @@ func renderFileList(w io.Writer, out FileListOutput) error {
 	for _, e := range out.Entries {
 		switch e.Kind {
 		case wire.TypeDirectory:
-			fmt.Fprintf(&b, "%12s  %s/\n", "", text.NameText(e.Path))
+			fmt.Fprintf(&b, "%12s  %s/\n", "", text.QuoteName(e.Path))
 		case wire.TypeSymlink:
-			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", text.NameText(e.Path), text.NameText(e.Link))
+			fmt.Fprintf(&b, "%12s  %s -> %s\n", "link", text.QuoteName(e.Path), text.QuoteName(e.Link))
 		case wire.TypeFile:
-			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, text.NameText(e.Path))
+			fmt.Fprintf(&b, "%12d  %s\n", e.SizeBytes, text.QuoteName(e.Path))
 		default:
-			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, text.NameText(e.Path))
+			fmt.Fprintf(&b, "%12s  %s\n", e.Kind, text.QuoteName(e.Path))
 		}
 	}
 	switch {
@@ -234,7 +234,7 @@ func renderFileList(w io.Writer, out FileListOutput) error {
 	case out.Truncated:
 		b.WriteString("there is more than can be looked at: list a directory in it\n")
 	case len(out.Entries) == 0:
-		b.WriteString("nothing is in " + text.NameText(out.Path) + "\n")
+		b.WriteString("nothing is in " + text.QuoteName(out.Path) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

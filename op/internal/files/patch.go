@@ -125,7 +125,7 @@ func patchApply(ctx context.Context, env *op.Env, in PatchApplyInput, stream *op
 	var p *patch.Patch
 	if data != nil {
 		if env.Budget > 0 { // of a model, to which file_read has shown the files
-			data = []byte(text.Unreveal(string(data)))
+			data = []byte(text.DecodeHidden(string(data)))
 		}
 		if p, err = patch.Parse(data, in.options()); err != nil {
 			return out, patchError(err)
@@ -194,7 +194,7 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 				f.Moved = append(f.Moved, PatchedHunk{i + 1, h.Line, h.Offset})
 			}
 		}
-		room -= costOf(c.Path) + costOf(c.From) + 80 + 60*len(f.Moved)
+		room -= text.Cost(c.Path) + text.Cost(c.From) + 80 + 60*len(f.Moved)
 		if room < 0 {
 			out.More++
 			continue
@@ -207,9 +207,9 @@ func newPatchOutput(r *patch.Result, room int) PatchApplyOutput {
 func renderPatch(w io.Writer, out PatchApplyOutput) error {
 	var b strings.Builder
 	for _, f := range out.Files {
-		fmt.Fprintf(&b, "%s %s", f.Change, text.NameText(f.Path))
+		fmt.Fprintf(&b, "%s %s", f.Change, text.QuoteName(f.Path))
 		if f.From != "" {
-			fmt.Fprintf(&b, " from %s", text.NameText(f.From))
+			fmt.Fprintf(&b, " from %s", text.QuoteName(f.From))
 		}
 		fmt.Fprintf(&b, " +%d -%d\n", f.Added, f.Removed)
 		for _, h := range f.Moved {

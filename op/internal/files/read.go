@@ -257,36 +257,26 @@ func (w *window) put(end []byte) {
 		w.full, w.out.NextLine = true, w.line
 		return
 	}
-	text := strings.ToValidUTF8(string(w.part), "\uFFFD")
-	cost := max(costOf(text), utf8.RuneCountInString(text)+lineOverhead)
+	line := strings.ToValidUTF8(string(w.part), "\uFFFD")
+	cost := max(text.Cost(line), utf8.RuneCountInString(line)+lineOverhead)
 	switch {
 	case w.cut == 0 && cost <= w.room:
 	case w.out.EndLine > 0:
 		w.full, w.out.NextLine = true, w.line
 		return
 	default: // one line that is too long
-		kept := text
-		text = cutText(text, w.room)
-		w.out.CutBytes, cost = w.cut+int64(len(kept)-len(text)), w.room
+		whole := len(line)
+		line = text.PrefixWithin(line, w.room)
+		w.out.CutBytes, cost = w.cut+int64(whole-len(line)), w.room
 	}
 	w.out.InvalidUTF8 = w.out.InvalidUTF8 || !utf8.Valid(w.part)
 	crlf := len(end) > 1 && end[len(end)-2] == '\r'
-	w.crlf, w.lf = w.crlf || crlf, w.lf || !crlf && strings.HasSuffix(text, "\n")
-	w.text.WriteString(text)
+	w.crlf, w.lf = w.crlf || crlf, w.lf || !crlf && strings.HasSuffix(line, "\n")
+	w.text.WriteString(line)
 	w.room -= cost
 	if w.out.EndLine = w.line; w.out.StartLine == 0 {
 		w.out.StartLine = w.line
 	}
-}
-
-// cutText is the beginning of a text that costs so much at most.
-func cutText(text string, room int) string {
-	for i, r := range text {
-		if room -= costOf(string(r)); room < 0 {
-			return text[:i]
-		}
-	}
-	return text
 }
 
 // close says what was read.
@@ -348,15 +338,15 @@ func (o FileReadOutput) Tell(w io.Writer) error {
 	var b strings.Builder
 	switch {
 	case o.Content != nil:
-		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.NameText(o.Path), len(o.Content), o.SizeBytes, o.Offset)
+		fmt.Fprintf(&b, "%s: %d bytes of %d, from byte %d on, in content_base64", text.QuoteName(o.Path), len(o.Content), o.SizeBytes, o.Offset)
 		if o.NextOffset > 0 {
 			fmt.Fprintf(&b, "; read on with offset %d", o.NextOffset)
 		}
 		b.WriteByte('\n')
 	case o.Binary:
-		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.NameText(o.Path), o.Type, o.SizeBytes)
+		fmt.Fprintf(&b, "%s is a binary file (%s, %d bytes): encoding base64 reads its bytes\n", text.QuoteName(o.Path), o.Type, o.SizeBytes)
 	case o.EndLine == 0:
-		fmt.Fprintf(&b, "%s is empty\n", text.NameText(o.Path))
+		fmt.Fprintf(&b, "%s is empty\n", text.QuoteName(o.Path))
 	default:
 		o.numbered(&b)
 	}
@@ -371,7 +361,7 @@ func (o FileReadOutput) numbered(b *strings.Builder) {
 		if o.LineEnding != "mixed" {
 			body = strings.TrimSuffix(body, "\r") // a note says it of all lines
 		}
-		fmt.Fprintf(b, "%6d\t%s\n", n, text.Reveal(body))
+		fmt.Fprintf(b, "%6d\t%s\n", n, text.EncodeHidden(body))
 		n++
 	}
 	var notes []string

@@ -224,7 +224,7 @@ func newFileSearchOutput(in FileSearchInput, r wire.SearchResult) FileSearchOutp
 			found.Count = 0
 		}
 		for _, l := range f.Lines {
-			found.Lines = append(found.Lines, FileSearchLine{Line: l.Line, Column: l.Column, Text: text.Reveal(strings.TrimSuffix(l.Text, "\r")), CutBefore: l.Start, CutAfter: l.Rest})
+			found.Lines = append(found.Lines, FileSearchLine{Line: l.Line, Column: l.Column, Text: text.EncodeHidden(strings.TrimSuffix(l.Text, "\r")), CutBefore: l.Start, CutAfter: l.Rest})
 		}
 		out.Files = append(out.Files, found)
 	}
@@ -257,7 +257,7 @@ func (o FileSearchOutput) Tell(w io.Writer) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(text.NameText(f.Path))
+		b.WriteString(text.QuoteName(f.Path))
 		if hidden := f.Count - f.matches(); hidden > 0 {
 			fmt.Fprintf(&b, " (%d more lines match)", hidden)
 		}
@@ -283,7 +283,7 @@ func renderFileSearch(w io.Writer, o FileSearchOutput) error {
 		if i > 0 && o.around() {
 			b.WriteString("--\n")
 		}
-		o.lines(&b, f, text.NameText(f.Path))
+		o.lines(&b, f, text.QuoteName(f.Path))
 	}
 	if o.Truncated != "" || o.TooLong > 0 {
 		b.WriteString(o.summary())
@@ -295,9 +295,9 @@ func renderFileSearch(w io.Writer, o FileSearchOutput) error {
 // entry is a file without lines.
 func (o FileSearchOutput) entry(f FileSearchFound) string {
 	if f.Count == 0 {
-		return text.NameText(f.Path) + "\n"
+		return text.QuoteName(f.Path) + "\n"
 	}
-	return fmt.Sprintf("%s:%d\n", text.NameText(f.Path), f.Count)
+	return fmt.Sprintf("%s:%d\n", text.QuoteName(f.Path), f.Count)
 }
 
 // matches are the lines that match, of those shown.

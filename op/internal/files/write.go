@@ -64,7 +64,7 @@ character that file_read shows so; encoding base64 writes any bytes.
 		if out.Created {
 			verb = "created"
 		}
-		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.NameText(out.Path), out.SizeBytes, out.Mode)
+		_, err := fmt.Fprintf(w, "%s %s (%d bytes, mode %s)\n", verb, text.QuoteName(out.Path), out.SizeBytes, out.Mode)
 		return err
 	})
 }
@@ -118,7 +118,7 @@ func fileWrite(ctx context.Context, env *op.Env, in FileWriteInput, stream *op.S
 		return out, err
 	}
 	if env.Budget > 0 && in.Encoding != "base64" { // a model, to which file_read has shown texts
-		data = []byte(text.Unreveal(string(data)))
+		data = []byte(text.DecodeHidden(string(data)))
 	}
 	err = inFiles(ctx, env, in.InSandbox, true, func(ctx context.Context, s *registry.Sandbox) error {
 		_, err := wire.Call(ctx, s.Client(), wire.Stat, wire.StatRequest{Path: wire.Path(in.Path)})

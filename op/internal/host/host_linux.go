@@ -18,6 +18,7 @@ import (
 	"github.com/paddock-dev/paddock"
 	"github.com/paddock-dev/paddock/audit"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/namespace"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/privilege"
@@ -125,8 +126,7 @@ func (a Answer[R]) Contracted(say func(string) string, most int) any {
 	for _, name := range []string{"Content", "Stdout", "Stderr"} {
 		f := reflect.ValueOf(&r).Elem().FieldByName(name)
 		if f.IsValid() && f.Len() > most {
-			text := strings.TrimSuffix(f.String(), truncated)
-			f.SetString(strings.ToValidUTF8(text[:min(most, len(text))], "") + truncated)
+			f.SetString(text.Prefix(strings.TrimSuffix(f.String(), truncated), most) + truncated)
 		}
 	}
 	a.Result = &r

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/internal/text"
 	"github.com/paddock-dev/paddock/namespace"
 	"github.com/paddock-dev/paddock/op"
 )
@@ -65,7 +65,7 @@ type hostCommand struct {
 func (x *hostCommand) run(ctx context.Context, env *op.Env, stream *op.Stream) (*ExecOutput, error) {
 	limited, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
-	stdout, stderr := &bounded{}, &bounded{}
+	stdout, stderr := &text.Head{Max: execCapture}, &text.Head{Max: execCapture}
 	c := &namespace.Command{Argv: x.argv, Env: base(env), Stdin: stream.Stdin, Stdout: stdout, Stderr: stderr}
 	if stream.Stdout != nil {
 		c.Stdout, c.Stderr, c.Terminal = stream.Stdout, stream.Stderr, stream.Terminal != nil
@@ -74,7 +74,7 @@ func (x *hostCommand) run(ctx context.Context, env *op.Env, stream *op.Stream) (
 	defer stop()
 	c.Signals = signals
 	r, err := namespace.Run(limited, x.setup, c)
-	out := &ExecOutput{ReturnCode: -1, Command: x.spelled, Stdout: stdout.String(), Stderr: stderr.String()}
+	out := &ExecOutput{ReturnCode: -1, Command: x.spelled, Stdout: printed(stdout), Stderr: printed(stderr)}
 	switch {
 	case errors.Is(err, namespace.ErrNotFound):
 		err = &sayError{"Executable not found: " + x.argv[0], err}
@@ -110,27 +110,13 @@ func joinLines(text, line string) string {
 	return text + "\n" + line
 }
 
-// bounded keeps the beginning of a stream.
-type bounded struct {
-	kept bytes.Buffer
-	more bool
-}
-
-// Write takes all.
-func (b *bounded) Write(p []byte) (int, error) {
-	keep := p[:min(len(p), execCapture-b.kept.Len())]
-	b.more = b.more || len(keep) < len(p)
-	b.kept.Write(keep)
-	return len(p), nil
-}
-
-// String is what was kept, with a note where there was more.
-func (b *bounded) String() string {
-	text := strings.ToValidUTF8(b.kept.String(), "\uFFFD")
-	if b.more {
-		text += truncated
+// printed returns what was kept of a stream, with a note if there was more.
+func printed(stream *text.Head) string {
+	kept := strings.ToValidUTF8(stream.String(), "\uFFFD")
+	if stream.Truncated {
+		kept += truncated
 	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(kept)
 }
 
 // base is the environment of commands outside of sandboxes: nothing of a server's

@@ -31,11 +31,11 @@ func TestClearText(t *testing.T) {
 		{"broken \x1b[3\x1b[1moff", "broken off", 0},
 		{"\x1b]" + strings.Repeat("a", text.MaxControl), "]" + strings.Repeat("a", text.MaxControl), 0},
 	} {
-		in, used := text.Clear([]byte(tt.in), false, 1<<20)
+		in, used := text.StripPart([]byte(tt.in), false, 1<<20)
 		if in != tt.want || used != len(tt.in)-tt.left {
 			t.Errorf("%q is %q (%d bytes), want %q", tt.in, in, used, tt.want)
 		}
-		if _, used := text.Clear([]byte(tt.in), true, 1<<20); used != len(tt.in) {
+		if _, used := text.StripPart([]byte(tt.in), true, 1<<20); used != len(tt.in) {
 			t.Errorf("%q: %d bytes of %d are used at the end", tt.in, used, len(tt.in))
 		}
 	}
@@ -92,7 +92,7 @@ func TestOutputReadingIsLossless(t *testing.T) {
 			rest = rest[k:]
 		}
 		n.End("")
-		want, _ := text.Clear(all, true, 1<<30)
+		want, _ := text.StripPart(all, true, 1<<30)
 		if got, lost := readAll(t, n, "", 16+r.IntN(3000)); lost != 0 || string(got) != want {
 			t.Fatalf("seed %d: the text is another one, %d bytes are lost", seed, lost)
 		}

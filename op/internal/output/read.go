@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/paddock-dev/paddock"
@@ -31,7 +32,7 @@ type OutputReadOutput struct {
 	Encoding   string `json:"encoding"`
 	Cursor     int64  `json:"cursor"`      // where Text begins
 	NextCursor int64  `json:"next_cursor"` // where to read on
-	// LostBytes were printed before Text, and are kept no more.
+	// LostBytes were printed before Text, and are not kept any more.
 	LostBytes  int64 `json:"lost_bytes"`
 	TotalBytes int64 `json:"total_bytes"` // of the stream, so far
 	// EOF says that all was read and nothing more comes.
@@ -45,7 +46,7 @@ type OutputReadOutput struct {
 	Denials []paddock.Denial `json:"denials,omitempty"`
 }
 
-// Tell says before the text what it is a part of, and how to go on.
+// Tell writes the text for models. A line before it says what it is a part of, and how to go on.
 func (out OutputReadOutput) Tell(w io.Writer) error {
 	state := "running"
 	if out.Ended {
@@ -72,7 +73,8 @@ func (out OutputReadOutput) Tell(w io.Writer) error {
 	return t.Err
 }
 
-// Part is what is there now. more is closed when something comes.
+// Part returns a part of the output, as far as it is there now. more is closed when something
+// comes.
 func (n *Output) Part(in OutputReadInput, limit int) (out OutputReadOutput, more <-chan struct{}, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,15 +104,16 @@ func (n *Output) Part(in OutputReadInput, limit int) (out OutputReadOutput, more
 	final := n.ended && from+int64(len(data)) >= s.kept
 	left, right := s.gap()
 	final = final || left != right && from+int64(len(data)) == left
-	if from == right && left != right {
-		from, data = skipHalf(from, data)
+	if from == right && left != right { // the gap has cut a character
+		rest := text.TrimPartialStart(data)
+		from, data = from+int64(len(data)-len(rest)), rest
 	}
 	var used int
 	if in.Encoding == "base64" {
 		used = min(len(data), limit/4*3)
 		out.Encoding, out.Text = "base64", base64.StdEncoding.EncodeToString(data[:used])
 	} else {
-		out.Text, used = text.Clear(data, final, limit)
+		out.Text, used = text.StripPart(data, final, limit)
 	}
 	out.LostBytes = from - at
 	out.Cursor, out.NextCursor = from, from+int64(used)
@@ -121,18 +124,13 @@ func (n *Output) Part(in OutputReadInput, limit int) (out OutputReadOutput, more
 	if out.EOF = n.ended && out.NextCursor == s.total; out.EOF {
 		out.Denials = n.denials
 	}
-	return out, n.waker(), nil
-}
-
-// skipHalf leaves out the rest of a character that the gap has cut.
-func skipHalf(from int64, data []byte) (int64, []byte) {
-	for i := 0; i < min(3, len(data)) && data[0]&0xc0 == 0x80; i++ {
-		from, data = from+1, data[1:]
+	if n.wake == nil {
+		n.wake = make(chan struct{})
 	}
-	return from, data
+	return out, n.wake, nil
 }
 
-// lastLines is where the last so many lines begin, of as much of the end as fits.
+// lastLines returns where the last n lines begin, in as much of the end as fits into limit bytes.
 func (s *spool) lastLines(n int64, limit int) int64 {
 	at := max(0, s.kept-int64(limit))
 	data, from, err := s.read(at, int(s.kept-at))
@@ -146,10 +144,71 @@ func (s *spool) lastLines(n int64, limit int) int64 {
 	for ; n > 0; n-- {
 		i := bytes.LastIndexByte(data[:end], '\n')
 		if i < 0 {
-			from, _ = skipHalf(from, data)
-			return from
+			return from + int64(len(data)-len(text.TrimPartialStart(data)))
 		}
 		end = i
 	}
 	return from + int64(end) + 1
+}
+
+// Excerpt is the beginning and the end of a stream, as far as an answer has room.
+type Excerpt struct {
+	Text string
+	// CutBytes and CutLines are left out between the two. Next is where they begin.
+	CutBytes, CutLines int64
+	Next               int64
+}
+
+// Excerpt returns an excerpt of a stream that costs so much at most ([text.Cost]). A line in
+// place of the middle says how to read it.
+func (n *Output) Excerpt(stream, cost int) Excerpt {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.streams[stream]
+	all, _, err := s.read(0, 4*cost)
+	if left, right := s.gap(); err == nil && left == right && int64(len(all)) == s.total {
+		if shown, used := text.StripPart(all, n.ended, cost); used == len(all) || !n.ended && used >= len(all)-text.MaxControl {
+			return Excerpt{Text: shown, Next: int64(used)}
+		}
+	}
+	head, used := text.StripPart(all, false, cost/2)
+	if line := bytes.LastIndexByte(all[:used], '\n') + 1; line >= used/2 { // end with a line
+		head, _ = text.StripPart(all[:line], true, math.MaxInt)
+		used = line
+	}
+	tail, raw := s.end(int64(used), cost/2, n.ended)
+	shown := bytes.Count(all[:used], []byte{'\n'}) + bytes.Count(raw, []byte{'\n'})
+	e := Excerpt{Next: int64(used), CutBytes: s.total - int64(used+len(raw)), CutLines: s.lines - int64(shown)}
+	if head != "" && head[len(head)-1] != '\n' {
+		head += "\n"
+	}
+	how := ""
+	if n.Readable() {
+		name := [2]string{"", `, "stream": "stderr"`}[stream]
+		how = fmt.Sprintf(`: output_read {"output": %q%s, "cursor": %d}`, n.id, name, e.Next)
+	}
+	e.Text = head + fmt.Sprintf("... %d bytes in %d lines left out%s ...\n", e.CutBytes, e.CutLines, how) + tail
+	return e
+}
+
+// end returns as much of the end of the stream as the cost allows, from byte number from on at
+// the earliest; raw is the same as it was printed.
+func (s *spool) end(from int64, cost int, final bool) (shown string, raw []byte) {
+	for n := int64(cost); n > 0; n = n * 2 / 3 {
+		at := max(from, s.total-n)
+		data, got, err := s.read(at, int(s.total-at))
+		if err != nil || got != at || got+int64(len(data)) != s.total {
+			return "", nil // the disk failed, or the end is not kept
+		}
+		if i := bytes.IndexByte(data, '\n'); i >= 0 && i < len(data)/2 { // begin with a line
+			data = data[i+1:]
+		} else {
+			data = text.TrimPartialStart(data)
+		}
+		t, used := text.StripPart(data, final, cost)
+		if used == len(data) || !final && len(data)-used < text.MaxControl && used > 0 {
+			return t, data
+		}
+	}
+	return "", nil
 }

@@ -18,19 +18,18 @@ const (
 	spoolStep = 256 << 10
 )
 
-// spool keeps the beginning and the end of a stream, and counts all of it. Byte
-// number n is at place n while n is below head; those behind it go round a ring.
-// It is not safe for concurrent use.
+// spool keeps the beginning and the end of a stream, and counts all of it. Byte number n is at
+// place n while n is below head; those after it go into a ring. It is not safe for concurrent use.
 type spool struct {
 	mem   []byte
-	file  *os.File // nil while mem is enough; it has no name
+	file  *os.File // without a name; nil while mem is enough
 	room  int64    // how far it may grow at the moment
 	head  int64
 	ring  int64
 	total int64 // bytes that came
-	kept  int64 // of these, those that could be written: nothing comes after a disk that is full
+	kept  int64 // of these, how many were written: none after the disk was full
 	lines int64 // line feeds among all that came
-	// grow asks for so many bytes more on the disk.
+	// more asks for n more bytes on the disk.
 	more func(n int64) bool
 }
 
@@ -45,7 +44,12 @@ func (s *spool) Write(p []byte) (int, error) {
 	for len(p) > 0 && s.kept == s.total {
 		at, fits := s.place()
 		if at >= s.room && !s.reach() {
-			s.freeze()
+			// The room must do. Its first half, or the beginning as far as it was written,
+			// stays; the rest is the ring.
+			if s.room <= s.head {
+				s.head = s.room / 2
+			}
+			s.ring = s.room - s.head
 			continue
 		}
 		part := p[:min(int64(len(p)), fits, s.room-at)]
@@ -59,7 +63,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// place is where the next byte goes, and how many fit from there on.
+// place returns where the next byte goes, and how many bytes fit from there on.
 func (s *spool) place() (at, fits int64) {
 	if s.total < s.head {
 		return s.total, s.head - s.total
@@ -68,7 +72,7 @@ func (s *spool) place() (at, fits int64) {
 	return s.head + off, s.ring - off
 }
 
-// reach gets more room, and says whether there is any.
+// reach gets more room, and reports whether there is some.
 func (s *spool) reach() bool {
 	most := s.head + s.ring
 	step := min(max(spoolStep, s.room), 4<<20, most-s.room)
@@ -92,15 +96,7 @@ func (s *spool) reach() bool {
 	return true
 }
 
-// freeze makes do with the room that there is: its first half, or what the
-// beginning has had, stays, and the end goes round in the rest.
-func (s *spool) freeze() {
-	if s.room <= s.head {
-		s.head = s.room / 2
-	}
-	s.ring = s.room - s.head
-}
-
+// put writes p at a place, and reports whether the disk took it.
 func (s *spool) put(at int64, p []byte) bool {
 	if s.file != nil {
 		_, err := s.file.WriteAt(p, at)
@@ -113,8 +109,8 @@ func (s *spool) put(at int64, p []byte) bool {
 	return true
 }
 
-// gap is what is not kept any more: from, and up to and without to. There is
-// none where they are the same.
+// gap returns where the bytes that are not kept any more begin, and where they end. Without a gap
+// the two are the same.
 func (s *spool) gap() (from, to int64) {
 	if s.kept <= s.head+s.ring {
 		return s.kept, s.kept
@@ -122,9 +118,8 @@ func (s *spool) gap() (from, to int64) {
 	return s.head, s.kept - s.ring
 }
 
-// read gives at most n bytes of what is kept from byte number at on, and never
-// across the gap; from is where they begin, which is behind the gap for what is
-// in it.
+// read returns at most n bytes of what is kept from byte number at on, and never across the gap.
+// from is where they begin: behind the gap if at is in it.
 func (s *spool) read(at int64, n int) (data []byte, from int64, err error) {
 	left, right := s.gap()
 	from = max(at, 0)
@@ -159,7 +154,7 @@ func (s *spool) read(at int64, n int) (data []byte, from int64, err error) {
 	return data, from, nil
 }
 
-// size is how much it takes on the disk.
+// size returns how many bytes it takes on the disk.
 func (s *spool) size() int64 {
 	if s.file == nil {
 		return 0
@@ -174,8 +169,8 @@ func (s *spool) close() {
 	s.mem, s.file, s.kept = nil, nil, 0
 }
 
-// Nameless is a file that nobody else finds, and that is gone with this process,
-// however that ends.
+// Nameless returns a file that nobody else finds. It is gone with this process, however that
+// ends.
 func Nameless() (*os.File, error) {
 	f, err := os.CreateTemp("", "paddock-output-")
 	if err != nil {

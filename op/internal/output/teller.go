@@ -9,8 +9,8 @@ import (
 	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// ShownExec is how much an answer shows of both streams where no budget is
-// given, in encoded characters.
+// ShownExec is how much an answer shows of both streams if no budget is given, as [text.Cost]
+// counts.
 const ShownExec = 30000
 
 // Teller writes lines until one fails.
@@ -26,7 +26,7 @@ func (t *Teller) Line(format string, args ...any) {
 	}
 }
 
-// Text is output below a title, if there is any.
+// Text writes output below a title, unless it is empty.
 func (t *Teller) Text(title, text string) {
 	if text == "" {
 		return
@@ -40,10 +40,10 @@ func (t *Teller) Text(title, text string) {
 	t.Line("%s", text)
 }
 
-// Frame writes what is said of a command in one line, which comes first, so that nothing
-// the command prints can pass for it, and then what it printed.
+// Frame writes what is said of a command in one line, and then what it printed. The line comes
+// first, so that nothing the command prints can pass for it.
 func (t *Teller) Frame(said []string, stdout, stderr string) {
-	if strings.Contains("\n"+stdout+"\n"+stderr, "\n"+StderrTitle) { // where it looks so, which lines are which
+	if strings.Contains("\n"+stdout+"\n"+stderr, "\n"+StderrTitle) { // the output looks like the title: say where stdout ends
 		n := strings.Count(strings.TrimSuffix(stdout, "\n"), "\n")
 		if stdout != "" {
 			n++
@@ -60,42 +60,48 @@ func (t *Teller) Frame(said []string, stdout, stderr string) {
 // StderrTitle stands before standard error.
 const StderrTitle = "[stderr]"
 
-// DenialTexts are the denials of what failed: else nobody misses anything.
+// DenialTexts returns the denials of a command that failed as messages. One that succeeded
+// misses nothing, and has none.
 func DenialTexts(list []paddock.Denial, status int) (all []string) {
 	if status == 0 {
 		return nil
 	}
 	for _, d := range list {
-		what := d.Layer + ": " + d.Rule
-		if d.Object != "" {
-			what += ", " + d.Object
-		}
+		perhaps, what := denied(d)
 		if d.Hint != "" {
 			what += " (" + d.Hint + ")"
 		}
-		all = append(all, map[bool]string{true: "perhaps "}[d.Guess]+"denied by the sandbox: "+what)
+		all = append(all, perhaps+"denied by the sandbox: "+what)
 	}
 	return all
 }
 
-// TellDenials says what a command that failed was refused.
+// denied returns what was denied, with "perhaps " if that is a guess.
+func denied(d paddock.Denial) (perhaps, what string) {
+	if d.Guess {
+		perhaps = "perhaps "
+	}
+	if what = d.Layer + ": " + d.Rule; d.Object != "" {
+		what += ", " + d.Object
+	}
+	return perhaps, what
+}
+
+// TellDenials writes what a command that failed was refused, for people.
 func TellDenials(w io.Writer, list []paddock.Denial, status int) error {
 	if w == nil || status == 0 {
 		return nil
 	}
 	for _, d := range list {
-		what := d.Layer + ": " + d.Rule
-		if d.Object != "" {
-			what += ", " + d.Object
-		}
-		if _, err := fmt.Fprintf(w, "paddock: %sdenied: %s (%s)\n", map[bool]string{true: "perhaps "}[d.Guess], what, d.Hint); err != nil {
+		perhaps, what := denied(d)
+		if _, err := fmt.Fprintf(w, "paddock: %sdenied: %s (%s)\n", perhaps, what, d.Hint); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Proof says how an end was.
+// Proof returns how processes ended: how many were killed, and whether none is left.
 func Proof(killed int, proved bool) string {
 	text := ""
 	if killed > 0 {

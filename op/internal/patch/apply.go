@@ -1,12 +1,19 @@
 package patch
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha1" //nolint:gosec // git hashes contents so; what is compared is not secret
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
+
+	"github.com/bluekeyes/go-gitdiff/gitdiff"
 )
 
 // Tree is the tree of files that a patch is applied to.
@@ -29,10 +36,10 @@ const (
 	Copied   = "copied"
 )
 
-// Change says what the patch does to one file.
+// Change is what the patch does to one file.
 type Change struct {
 	Path string
-	From string // of what is renamed or copied
+	From string // the path before, of a file that is renamed or copied
 	Kind string
 	// Added and Removed are lines; both are 0 for binary data.
 	Added, Removed int
@@ -42,13 +49,13 @@ type Change struct {
 // Step writes or removes one file of the tree.
 type Step struct {
 	Path string
-	// Old is what is there, nil where there is nothing.
+	// Old is the file before, nil if there is none.
 	Old *File
-	// New is what is to be there, nil where nothing is.
+	// New is the file after, nil if there is none.
 	New *File
 }
 
-// Result says how a patch changes a tree.
+// Result is how a patch changes a tree.
 type Result struct {
 	Changes []Change
 	// Steps are in the order in which they can be taken: removals come first.
@@ -63,10 +70,10 @@ type applier struct {
 	ctx     context.Context
 	tree    Tree
 	work    work
-	read    map[string]*File // as the tree has it; nil where it is not there
-	made    map[string]*File // as the patch makes it; nil where it takes it away
-	doomed  map[string]bool  // some part of the patch takes it away
-	fresh   map[string]bool  // nothing may be there before
+	read    map[string]*File // as the tree has it; nil if it does not exist
+	made    map[string]*File // as the patch makes it; nil if it removes it
+	doomed  map[string]bool  // some part of the patch removes it
+	fresh   map[string]bool  // it must not exist before
 	order   []string         // of made
 	changes []Change
 	rejects []Reject
@@ -138,6 +145,7 @@ func (a *applier) source(c *change) (f *File, ok bool, err error) {
 	return a.original(c, c.old)
 }
 
+// apply applies one change, or records why it cannot be applied.
 func (a *applier) apply(c *change) error {
 	f, ok, err := a.source(c)
 	if !ok || err != nil {
@@ -172,7 +180,7 @@ func (a *applier) apply(c *change) error {
 	return a.make(c, out)
 }
 
-// changed applies a change to the content of its file. It returns nil if it refused.
+// changed applies a change to the content of its file. It returns nil if that is refused.
 func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 	done := Change{Path: c.name, Kind: Modified}
 	switch {
@@ -217,8 +225,8 @@ func (a *applier) changed(c *change, f *File) (*File, Change, error) {
 	return out, done, nil
 }
 
-// permissions returns the permissions of a file with a mode of git's, which says
-// only whether the file can be executed.
+// permissions returns the permissions of a file after a change to a mode of git's, which says only
+// whether the file can be executed.
 func permissions(perm, mode uint32) uint32 {
 	switch {
 	case mode == 0:
@@ -229,7 +237,7 @@ func permissions(perm, mode uint32) uint32 {
 	return perm &^ 0o111
 }
 
-// make records the result of a change.
+// make records the file that a change makes.
 func (a *applier) make(c *change, f *File) error {
 	put := func(name string, f *File) {
 		if _, ok := a.made[name]; !ok {
@@ -270,7 +278,7 @@ func (a *applier) room() error {
 		if a.read[name] == nil {
 			err = a.tree.Room(a.ctx, name, gone)
 		} else if !a.fresh[name] {
-			continue // it is there, regular, and to be changed
+			continue // it exists, and is to be changed
 		}
 		switch {
 		case a.ctx.Err() != nil:
@@ -302,4 +310,38 @@ func (a *applier) result() *Result {
 		return 0
 	})
 	return r
+}
+
+// minHash is how much of git's hash of a content is enough to recognize it.
+const minHash = 7
+
+// patched applies binary data, which replaces a file as a whole: the content before must be the
+// one that the patch was made from.
+func (c *change) patched(content []byte) ([]byte, error) {
+	if len(c.before) < minHash || len(c.after) < minHash {
+		return nil, errors.New("there is no index line that names the contents of the binary file")
+	}
+	if !c.create && !hasHash(content, c.before) {
+		return nil, errors.New("the binary file is not the one that the patch was made from")
+	}
+	var out bytes.Buffer
+	file := &gitdiff.File{IsBinary: true, BinaryFragment: c.binary}
+	if err := gitdiff.Apply(&out, bytes.NewReader(content), file, gitdiff.WithMaxBinaryFragmentBytes(MaxFile)); err != nil {
+		return nil, fmt.Errorf("its binary data cannot be used: %v", err)
+	}
+	if !c.remove && !hasHash(out.Bytes(), c.after) {
+		return nil, errors.New("its binary data does not make the content that the patch names")
+	}
+	return out.Bytes(), nil
+}
+
+// hasHash reports whether git's hash of a content begins so.
+func hasHash(content []byte, hash string) bool {
+	h := sha1.New() //nolint:gosec // see the import
+	if len(hash) > hex.EncodedLen(sha1.Size) {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", len(content))
+	h.Write(content)
+	return strings.HasPrefix(hex.EncodeToString(h.Sum(nil)), strings.ToLower(hash))
 }

@@ -12,8 +12,7 @@ const maxSteps = 600
 // around is how many lines of context a diff has.
 const around = 3
 
-// diffLine is a line of one text or of both, and how many lines of each come
-// before it.
+// diffLine is a line of one text or of both, and how many lines of each come before it.
 type diffLine struct {
 	op       byte
 	text     string
@@ -64,7 +63,7 @@ func writeHunk(out *strings.Builder, hunk []diffLine) {
 	}
 }
 
-// span is a place in the header of a hunk; from is how many lines come before.
+// span returns a place as headers of hunks have it; from is how many lines come before.
 func span(from, n int) string {
 	if n > 0 {
 		from++
@@ -72,7 +71,7 @@ func span(from, n int) string {
 	return fmt.Sprintf("%d,%d", from, n)
 }
 
-// diffLines puts the lines of two texts in one order.
+// diffLines returns the lines of two texts in one order.
 func diffLines(a, b []string) []diffLine {
 	words := &words{numbers: make(map[string]int32)}
 	same := pairs(words.number(a), words.number(b))
@@ -93,7 +92,7 @@ func diffLines(a, b []string) []diffLine {
 	return all
 }
 
-// pairs says for each line of a which line of b it is, -1 where it is none.
+// pairs returns for each line of a which line of b it is, or -1.
 func pairs(a, b []int32) []int {
 	same := make([]int, len(a))
 	for i := range same {
@@ -140,7 +139,7 @@ func shortest(a, b []int32, stays func(i, j int)) {
 	}
 }
 
-// back follows the way that was found, backwards.
+// back follows the way that was found from its end, and calls stays for the lines that both have.
 func back(trace []map[int]int, x, y int, stays func(i, j int)) {
 	for d := len(trace) - 1; d >= 0; d-- {
 		k := x - y

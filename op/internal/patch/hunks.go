@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/paddock-dev/paddock/internal/text"
 )
 
-// Placed says where a hunk was applied.
+// Placed is where a hunk was applied.
 type Placed struct {
-	// Line is of its first line in the file as it becomes, from 1.
+	// Line is the number of its first line in the changed file, from 1.
 	Line int
 	// Offset is how far that is from where its header says.
 	Offset int
 }
 
-// text applies the hunks to a text. rejects are those that do not apply.
+// text applies the hunks to the content of a file. rejects are those that do not apply.
 func (c *change) text(content []byte, w *work) (_ []byte, placed []Placed, rejects []Reject, _ error) {
 	names := &words{numbers: make(map[string]int32)}
 	m := &image{lines: names.number(lines(content)), work: w}
@@ -54,7 +57,7 @@ func (c *change) text(content []byte, w *work) (_ []byte, placed []Placed, rejec
 	return out, placed, rejects, nil
 }
 
-// reject says why a hunk does not apply: what the file has in its place.
+// reject returns why a hunk does not apply: what the file has in its place.
 func (c *change) reject(h hunk, m *image, names *words) Reject {
 	r := Reject{Path: c.old, Header: h.header, Line: h.line}
 	there := func(i int) string {
@@ -92,15 +95,9 @@ func (c *change) reject(h hunk, m *image, names *words) Reject {
 }
 
 // quoted returns a line as errors show it.
-func quoted(line string) string {
-	const most = 160
-	if len(line) > most {
-		line = line[:most] + "…"
-	}
-	return fmt.Sprintf("%q", line)
-}
+func quoted(line string) string { return strconv.Quote(text.Truncate(line, 160)) }
 
-// hint says what may have gone wrong, by looking for lines like the hunk's.
+// hint returns what may have gone wrong, by looking for lines like the hunk's.
 func hint(h hunk, m *image, names *words) string {
 	if m.work.hints < 0 {
 		return ""
@@ -166,24 +163,23 @@ func lines(content []byte) []string {
 	return all
 }
 
-// maxWork bounds the search for the places of hunks, in lines that are compared
-// or moved: a second or two. It is a variable for tests. maxHints bounds finding out
-// why they are not there.
+// maxWork bounds the search for the places of hunks, in lines that are compared or moved: a second
+// or two. It is a variable for tests. maxHints bounds the search for what may have gone wrong.
 var maxWork = 1 << 30
 
 const maxHints = 1 << 23
 
 var errWork = errors.New("looking for the places of its hunks takes too long")
 
-// image is a text that hunks are applied to. Lines are numbers, the same for
-// the same text, so that comparing them takes no time.
+// image is a text that hunks are applied to. Its lines are numbers, the same for the same line, so
+// that they are compared fast.
 type image struct {
 	lines   []int32
 	touched []bool // made by a hunk, and not to be changed by another
 	work    *work
 }
 
-// work counts what was done for a patch.
+// work bounds what is done for a patch.
 type work struct {
 	ctx   context.Context
 	left  int
@@ -201,7 +197,7 @@ func (w *work) spend(n int) error {
 	return nil
 }
 
-// words numbers texts.
+// words gives numbers to lines.
 type words struct {
 	numbers map[string]int32
 	texts   []string
@@ -221,9 +217,8 @@ func (w *words) number(all []string) []int32 {
 	return numbers
 }
 
-// find looks for lines at a place, then ever further away from it, behind and
-// before it in turn, as git does. first and last say that they must be at the
-// beginning, or the end.
+// find looks for lines at a place, then ever further away from it, behind and before it in turn,
+// as git does. first and last say that they must be at the beginning, or the end.
 func (m *image) find(old []int32, at int, first, last bool) (int, error) {
 	switch {
 	case first:
@@ -267,7 +262,7 @@ func (m *image) match(old []int32, at int) (bool, error) {
 	return true, m.work.spend(len(old) + 1)
 }
 
-// count returns how often lines are there, 2 for more often than once.
+// count returns how often the text has the lines; 2 stands for more than once.
 func (m *image) count(old []int32) (times int, err error) {
 	for at := 0; at+len(old) <= len(m.lines) && times < 2; at++ {
 		ok, err := m.match(old, at)
@@ -281,21 +276,20 @@ func (m *image) count(old []int32) (times int, err error) {
 	return times, nil
 }
 
-// place finds where a hunk belongs, -1 where it does not. Lines at the edge of
-// a hunk that are no context say, as with git, that it is at the edge of the
-// file; where it is not there, its lines must be at the very place, or there
-// must be one such place alone.
+// place returns where a hunk belongs, -1 if it belongs nowhere. As in git, a hunk without context
+// at one of its ends belongs to that end of the file. If it is not there, its lines must be exactly
+// where the header says, or at one place only.
 func (m *image) place(h hunk, old []int32) (int, error) {
 	at := h.line - 1
 	if len(old) == 0 && at != len(m.lines) {
-		return -1, nil // git would put it at the end, wherever it should be
+		return -1, nil // git would put it at the end, whatever its header says
 	}
 	found, err := m.find(old, at, h.first, !h.trailing)
 	if found >= 0 || err != nil || len(old) == 0 || !h.first && h.trailing {
 		return found, err
 	}
 	if unfinished(h.old) || unfinished(h.new) {
-		return -1, nil // it can be at the end alone
+		return -1, nil // it can only be at the end
 	}
 	if ok, err := m.match(old, at); ok || err != nil {
 		return at, err
@@ -311,7 +305,7 @@ func unfinished(side []string) bool {
 	return len(side) > 0 && !strings.HasSuffix(side[len(side)-1], "\n")
 }
 
-// replace puts lines in the place of others.
+// replace replaces n lines.
 func (m *image) replace(at, n int, by []int32) error {
 	if err := m.work.spend((len(m.lines) - at + len(by)) / 8); err != nil {
 		return err
@@ -331,7 +325,7 @@ func splice[T any](all []T, at, n int, by []T) []T {
 		copy(all[at:], by)
 		return append(all[:at+len(by)], tail...)
 	}
-	grown := append(all, by[:len(by)-n]...) // makes room; what is in it is overwritten
+	grown := append(all, by[:len(by)-n]...) // makes room, which is overwritten
 	copy(grown[at+len(by):], tail)
 	copy(grown[at:], by)
 	return grown

@@ -15,7 +15,7 @@ const devNull = "/dev/null"
 
 const pathHint = "name files from the workspace on"
 
-// path reads a path, which git quotes where it has unusual characters.
+// path reads a path, which git quotes if it has unusual characters.
 func (p *parser) path(text string) (string, error) {
 	if len(text) > maxHeader {
 		return "", p.fail("it is too long for a header", "")
@@ -30,8 +30,8 @@ func (p *parser) path(text string) (string, error) {
 	return path, nil
 }
 
-// unquote returns the path that text begins with, and what follows it. A path
-// without quotes is all of it.
+// unquote returns the path that text begins with, and what follows it. Without quotes, all of it is
+// the path.
 func unquote(text string) (path, rest string, ok bool) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, "", true
@@ -44,8 +44,8 @@ func unquote(text string) (path, rest string, ok bool) {
 	return path, text[len(quoted):], err == nil
 }
 
-// gitNames splits "X Y" where both are quoted, or where they are alike but for
-// a prefix; else both are empty, and other lines of the header name the files.
+// gitNames splits "X Y" if both are quoted, or if they differ only in a prefix. Else both results
+// are empty, and other lines of the header name the files.
 func gitNames(text string) (first, second string) {
 	if strings.HasPrefix(text, `"`) {
 		first, rest, ok := unquote(text)
@@ -68,13 +68,13 @@ func gitNames(text string) (first, second string) {
 	return "", ""
 }
 
-// afterFirst returns a path without its first name, "" where it has one alone.
+// afterFirst returns a path without its first name, "" if it has only one.
 func afterFirst(path string) string {
 	_, rest, _ := strings.Cut(path, "/")
 	return rest
 }
 
-// isAbsolute reports whether a path is absolute, and not the name of no file.
+// isAbsolute reports whether a path is absolute and not /dev/null, which stands for no file.
 func isAbsolute(path string) bool { return strings.HasPrefix(path, "/") && path != devNull }
 
 // strip removes the first n names from a path.
@@ -89,9 +89,9 @@ func strip(path string, n int) string {
 	return path
 }
 
-// nameByGit takes the paths from git's header. reason says what is wrong with them.
+// nameByGit sets the paths by git's header. reason says what is wrong with them.
 func (c *change) nameByGit(h header, asked *int) (reason string) {
-	n := 1 // whichever prefixes: a/x b/x, i/x w/x
+	n := 1 // any prefixes: a/x b/x, i/x w/x
 	switch {
 	case asked != nil:
 		n = *asked
@@ -121,7 +121,7 @@ func (c *change) nameByGit(h header, asked *int) (reason string) {
 	return ""
 }
 
-// nameByDiff takes the path from the two names of diff -u.
+// nameByDiff sets the path by the two names of diff -u.
 func (c *change) nameByDiff(h header, asked *int) {
 	n := 0
 	switch {
@@ -139,14 +139,14 @@ func (c *change) nameByDiff(h header, asked *int) {
 	case after == devNull || h.gone:
 		c.remove, c.name = true, before
 	case strings.HasPrefix(after, before):
-		c.name = before // and not x~ or x.orig
+		c.name = before // the other may be x~ or x.orig
 	default:
 		c.name = after
 	}
 	c.old = c.name
 }
 
-// cleanPath returns a path of a patch with each of its names, or why it is refused.
+// cleanPath returns a path of a patch without empty names and dots, or why it is refused.
 func cleanPath(name string) (path, reason string) {
 	switch {
 	case name == "":

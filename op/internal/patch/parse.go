@@ -16,15 +16,15 @@ type Patch struct {
 	files []*change
 }
 
-// change is what a patch does to one file. old and name are the paths before
-// and after; the same where it is neither renamed nor copied.
+// change is what a patch does to one file. old and name are the paths before and after; they are
+// the same unless it is renamed or copied.
 type change struct {
 	old, name                   string
 	create, remove, move, clone bool
-	mode                        uint32 // as git writes it, 0 where it stays
+	mode                        uint32 // as git writes it; 0 if it stays
 	hunks                       []hunk
 	binary                      *gitdiff.BinaryFragment
-	before, after               string // the beginnings of git's names of the contents, for binary data
+	before, after               string // beginnings of git's hashes of the contents, for binary data
 }
 
 // Paths returns the files that the patch names, each once, in the order of their names.
@@ -37,8 +37,8 @@ func (p *Patch) Paths() []string {
 	return slices.Compact(all)
 }
 
-// parser reads a patch line by line. Lines outside of headers and hunks are
-// skipped: models write prose and code fences around their patches.
+// parser reads a patch line by line. It skips lines outside of headers and hunks: models write
+// prose and code fences around their patches.
 type parser struct {
 	Options
 	lines []string // each with its end
@@ -56,7 +56,7 @@ func Parse(text []byte, o Options) (*Patch, error) {
 	}
 	all := string(text)
 	if !strings.HasSuffix(all, "\n") {
-		all += "\n" // or its last line would be one without an end
+		all += "\n" // else the last line of a file would have no end
 	}
 	p := &parser{Options: o, lines: strings.SplitAfter(all, "\n")}
 	p.lines = p.lines[:len(p.lines)-1]
@@ -79,7 +79,7 @@ func (p *parser) fail(reason, hint string) error {
 	return &SyntaxError{Line: p.at + 1, Reason: reason, Hint: hint}
 }
 
-// line returns the line n behind the present one, with its end; "" past the last.
+// line returns the line n lines behind the present one, with its end; "" behind the last.
 func (p *parser) line(n int) string {
 	if p.at+n < len(p.lines) {
 		return p.lines[p.at+n]
@@ -115,24 +115,24 @@ func (p *parser) next() error {
 	return nil
 }
 
-// header is what stands in front of a file's hunks, as it was written.
+// header is what comes before the hunks of a file, as it was written.
 type header struct {
 	git                         bool
 	line                        int    // where it begins, from 1
 	first, second               string // of "diff --git"
 	before, after               string // of --- and +++
-	fresh, gone                 bool   // the times in those lines say that there was or will be no file
+	fresh, gone                 bool   // by the times in those lines, the file did not exist, or will not
 	from, to                    string // of renames and copies, which have no prefix
 	create, remove, move, clone bool
 	oldMode, newMode            uint32
 	oldID, newID                string // of "index"
 }
 
-// headerLine is a line of git's header behind the first.
+// headerLine matches the lines of git's header but for the first.
 var headerLine = regexp.MustCompile(`^(index|---|\+\+\+|(?:old|new|deleted file|new file) mode|(?:dis)?similarity index|(?:rename|copy) (?:from|to)|rename (?:old|new)) (.*)$`)
 
-// gitHeader reads the header of a file as git writes it. It ends with the
-// first line that is not known.
+// gitHeader reads the header of a file as git writes it, up to the first line that is not one of
+// a header.
 func (p *parser) gitHeader(text string) error {
 	h := header{git: true, line: p.at + 1}
 	if len(text) > maxHeader {
@@ -201,7 +201,7 @@ func (p *parser) index(h *header, value string) error {
 	var err error
 	h.oldMode, err = p.mode(mode)
 	if h.newMode == 0 {
-		h.newMode = h.oldMode // it is written here only where it stays
+		h.newMode = h.oldMode // it is written here only if it stays
 	}
 	return err
 }
@@ -221,25 +221,19 @@ func (p *parser) names(h *header) (err error) {
 	return err
 }
 
-// timed reads a path that a time may follow, behind a tab. missing says that
-// the time is that of a file that does not exist.
+// timed reads a path, which a tab and a time may follow. missing says that the time is the
+// beginning of 1970, which diff -N writes for a file that does not exist.
 func (p *parser) timed(text string) (path string, missing bool, err error) {
-	time := ""
+	when := ""
 	if !strings.HasPrefix(text, `"`) {
-		text, time, _ = strings.Cut(text, "\t")
+		text, when, _ = strings.Cut(text, "\t")
 	}
+	if n := len(when); n >= 3 && when[n-3] == ':' {
+		when = when[:n-3] + when[n-2:] // +00:00
+	}
+	t, terr := time.Parse("2006-01-02 15:04:05.9 -0700", when)
 	path, err = p.path(text)
-	return path, isEpoch(time), err
-}
-
-// isEpoch reports whether a time is the beginning of 1970, which diff -N writes
-// for a file that does not exist.
-func isEpoch(text string) bool {
-	if n := len(text); n >= 3 && text[n-3] == ':' {
-		text = text[:n-3] + text[n-2:] // +00:00
-	}
-	t, err := time.Parse("2006-01-02 15:04:05.9 -0700", text)
-	return err == nil && t.Unix() == 0
+	return path, terr == nil && t.Unix() == 0, err
 }
 
 // The kinds of files in a mode as git writes it.
@@ -249,7 +243,7 @@ const (
 	modeLink    = 0o120000
 )
 
-// file ends a header: hunks or binary data of this file may follow.
+// file uses a header that was read. Hunks or binary data of its file may follow.
 func (p *parser) file(h header) error {
 	if len(p.files) == MaxFiles {
 		return &SyntaxError{Line: h.line, Reason: fmt.Sprintf("it changes more than %d files", MaxFiles), Hint: "apply it in parts"}
@@ -295,10 +289,10 @@ func (p *parser) file(h header) error {
 	return nil
 }
 
-// binaryLine is where the decoder of binary data says that something is wrong.
+// binaryLine matches the line in errors of the decoder of binary data.
 var binaryLine = regexp.MustCompile(`^gitdiff: line ([0-9]+): `)
 
-// binary reads the binary data that may follow a header of git's.
+// binary reads the binary data that may follow git's header.
 func (p *parser) binary(c *change) error {
 	marker := p.text(0)
 	without := strings.HasSuffix(marker, " differ") && (strings.HasPrefix(marker, "Binary files ") || strings.HasPrefix(marker, "Files "))
@@ -335,4 +329,172 @@ func (p *parser) binary(c *change) error {
 		return &SyntaxError{Reason: fmt.Sprintf("%s is longer than %d bytes", c.name, MaxFile)}
 	}
 	return nil
+}
+
+// hunk is a place in a file, and the lines that are to be there.
+type hunk struct {
+	header   string
+	line     int  // where it should be, after earlier hunks have changed the file; from 1
+	first    bool // it is at the beginning of the file
+	trailing bool // it has context behind what it changes
+	old, new []string
+	// added and removed count the lines that are not context.
+	added, removed int
+}
+
+// hunkHeader matches the header of a hunk.
+var hunkHeader = regexp.MustCompile(`^@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@`)
+
+// extent is how many lines a hunk has of the old file and of the new one.
+type extent struct{ old, new int }
+
+// hunk reads a hunk. It must be as long as its header says: lines that a model has miscounted
+// would get lost.
+func (p *parser) hunk(text string) error {
+	m := hunkHeader.FindStringSubmatch(text)
+	switch p.hunks++; {
+	case m == nil:
+		return p.fail(fmt.Sprintf("%.60q is not the header of a hunk", text), "write @@ -START,COUNT +START,COUNT @@, with the numbers of lines")
+	case p.open == nil:
+		return p.fail("a hunk follows neither the header of a file nor a hunk", "begin each file with the lines --- a/PATH and +++ b/PATH")
+	case p.hunks > MaxHunks:
+		return p.fail(fmt.Sprintf("it has more than %d hunks", MaxHunks), "apply it in parts")
+	}
+	number := func(text string) int {
+		if text == "" {
+			return 1 // a count that is left out
+		}
+		n, _ := strconv.Atoi(text) // nine digits
+		return n
+	}
+	oldStart, newStart, told := number(m[1]), number(m[3]), extent{number(m[2]), number(m[4])}
+	h, count := p.body(told, false)
+	next := p.kind(count + 1)
+	longer := next == '+' || next == '-' || next == ' ' && strings.TrimSpace(p.line(count+1)) != ""
+	if longer || h.size() != told {
+		h, count = p.body(told, true)
+		size := h.size()
+		if !p.Recount {
+			return p.fail(fmt.Sprintf("the header says that the hunk has %d old and %d new lines, and it has %d and %d", told.old, told.new, size.old, size.new),
+				fmt.Sprintf("write @@ -%s,%d +%s,%d @@, or set recount", m[1], size.old, m[3], size.new))
+		}
+	}
+	switch {
+	case count == 0:
+		return p.fail("the hunk is empty", "")
+	case h.added+h.removed == 0:
+		return p.fail("fragment contains no changes", "")
+	}
+	c, size := p.open, h.size()
+	h.header = fmt.Sprintf("@@ -%d,%d +%d,%d @@", oldStart, size.old, newStart, size.new)
+	made, deleted := c.create, c.remove
+	if p.Reverse {
+		made, deleted = deleted, made
+	}
+	switch {
+	case made && len(h.old) > 0:
+		return p.fail("new file depends on old contents", "")
+	case deleted && len(h.new) > 0:
+		return p.fail("deleted file still has contents", "")
+	}
+	if p.Reverse {
+		h.old, h.new, h.added, h.removed, oldStart, newStart = h.new, h.old, h.removed, h.added, newStart, oldStart
+	}
+	h.line, h.first = max(1, newStart), oldStart <= 1
+	for _, side := range [][]string{h.old, h.new} {
+		for i, line := range side {
+			if i < len(side)-1 && !strings.HasSuffix(line, "\n") {
+				return &SyntaxError{Reason: c.name + ": " + h.header + ": a line without an end is not the last of the file"}
+			}
+		}
+	}
+	c.hunks = append(c.hunks, h)
+	p.at += 1 + count
+	blank := 0 // models put empty lines between hunks
+	for p.line(blank) != "" && p.text(blank) == "" {
+		blank++
+	}
+	if p.open = nil; strings.HasPrefix(p.line(blank), "@@") {
+		p.open = c
+		p.at += blank
+	}
+	return nil
+}
+
+// lineKind returns what a line is in a hunk: ' ', '-', '+', '\\' behind a line without an end,
+// '\n' for an empty line, which is context, and 0 if it is not a line of a hunk.
+func lineKind(line string) byte {
+	switch {
+	case line == "":
+		return 0
+	case line == "\n" || line == "\r\n":
+		return '\n'
+	case line[0] == ' ' || line[0] == '-' || line[0] == '+' || strings.HasPrefix(line, `\ `):
+		return line[0]
+	}
+	return 0
+}
+
+// body reads the lines of a hunk, whose header is the present line: as many as the header says, or
+// with recount all that look as if they belong to it, but for empty ones at the end. count is how
+// many lines of the patch they are.
+func (p *parser) body(told extent, recount bool) (h hunk, count int) {
+	context, blank := 0, 0 // at the end
+	for n := 1; ; n++ {
+		line, kind := p.line(n), lineKind(p.line(n))
+		if recount {
+			kind = p.kind(n)
+		}
+		if kind == 0 || !recount && kind != '\\' && len(h.old) >= told.old && len(h.new) >= told.new {
+			count = n - 1
+			break
+		}
+		if context, blank = context+1, blank+1; kind != '\n' {
+			line, blank = line[1:], 0
+		}
+		switch kind {
+		case '-':
+			h.old = append(h.old, line)
+			h.removed++
+			context = 0
+		case '+':
+			h.new = append(h.new, line)
+			h.added++
+			context = 0
+		case '\\': // the line before has no end
+			context--
+			before := lineKind(p.line(n - 1))
+			if n := len(h.old); n > 0 && before != '+' {
+				h.old[n-1] = strings.TrimSuffix(h.old[n-1], "\n")
+			}
+			if n := len(h.new); n > 0 && before != '-' {
+				h.new[n-1] = strings.TrimSuffix(h.new[n-1], "\n")
+			}
+		default:
+			h.old, h.new = append(h.old, line), append(h.new, line)
+		}
+	}
+	if recount {
+		h.old, h.new = h.old[:len(h.old)-blank], h.new[:len(h.new)-blank]
+		context, count = context-blank, count-blank
+	}
+	h.trailing = context > 0
+	return h, count
+}
+
+func (h hunk) size() extent { return extent{len(h.old), len(h.new)} }
+
+// kind is [lineKind] for a line that the header does not count: the signature of a mail, as git
+// ends it, and the names of the next file are not lines of the hunk.
+func (p *parser) kind(n int) byte {
+	line, next := p.line(n), p.line(n+1)
+	switch {
+	case line == "-- \n" || line == "-- \r\n":
+		if next == "" || len(next) < 20 && next[0] >= '0' && next[0] <= '9' {
+			return 0
+		}
+	case strings.HasPrefix(line, "--- ") && strings.HasPrefix(next, "+++ ") && strings.HasPrefix(p.line(n+2), "@@"):
+		return 0
+	}
+	return lineKind(line)
 }

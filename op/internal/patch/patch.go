@@ -1,14 +1,13 @@
-// Package patch applies unified diffs, as git and diff -u make them, to a tree
-// of files that somebody else keeps. It reads through [Tree], and writes
-// nothing: [Patch.Apply] says what the tree should hold, all of it or nothing.
+// Package patch applies unified diffs, as git and diff -u make them, to a tree of files that the
+// caller keeps. It reads through [Tree], and writes nothing: [Patch.Apply] returns what the tree
+// should hold, for all of the patch or not at all.
 //
 //	p, err := patch.Parse(text, patch.Options{})
 //	result, err := p.Apply(ctx, tree)
 //
-// It creates, changes, deletes, renames and copies files, changes whether they
-// can be executed, and takes git's binary patches. A hunk is looked for where
-// its header says, then ever further away, and its lines must be there exactly,
-// as with git apply. Symbolic links and submodules are refused, and so are paths
+// It creates, changes, deletes, renames and copies files, changes whether they can be executed, and
+// applies git's binary patches. A hunk is looked for where its header says, then ever further away,
+// and its lines must be there exactly, as with git apply. Symbolic links and submodules are refused, and so are paths
 // that are absolute, lead up with "..", or go through a ".git".
 //
 // Patches come from models: sizes, counts and the work of searching are bounded.
@@ -19,8 +18,8 @@ import (
 	"strings"
 )
 
-// The bounds of a patch. MaxText and MaxFile are in bytes, MaxFile of each file
-// before and after; MaxTotal is that of all of them together.
+// The bounds of a patch. MaxText, MaxFile and MaxTotal are in bytes: of the patch, of each file
+// before and after, and of all files together.
 const (
 	MaxText  = 8 << 20
 	MaxFiles = 1000
@@ -31,9 +30,9 @@ const (
 
 // Options control how a patch is read.
 type Options struct {
-	// Strip is how many leading names the paths lose, as with git apply -p. nil:
-	// one where they look as git writes them ("a/x", "b/x"), or where the two of
-	// a file differ in their first name alone; none else.
+	// Strip is how many leading names the paths lose, as with git apply -p. nil: one if they look
+	// as git writes them ("a/x", "b/x"), or if the two of a file differ only in their first name;
+	// else none.
 	Strip *int
 	// Recount takes the lengths of hunks from their lines, and not from their headers.
 	Recount bool
@@ -49,7 +48,7 @@ type File struct {
 
 // SyntaxError is the error of a patch that cannot be read.
 type SyntaxError struct {
-	// Line is where the error is, from 1; 0 if it is in no line.
+	// Line is where the error is, from 1; 0 if it is not about one line.
 	Line int
 	// Reason says what is wrong, and Hint what to do about it.
 	Reason, Hint string
@@ -65,15 +64,15 @@ func (e *SyntaxError) Error() string {
 
 // Reject is one reason why a patch cannot be applied.
 type Reject struct {
-	// Path is of the file, as the patch names it.
+	// Path is the path of the file, as the patch names it.
 	Path string
-	// Hunk is the number of the hunk in its file, from 1; 0 where it is not a hunk.
+	// Hunk is the number of the hunk in its file, from 1; 0 if it is not about a hunk.
 	Hunk int
 	// Header is the hunk's own.
 	Header string
-	// Line is where in the file the hunk should have been, from 1.
+	// Line is where the hunk should be in the file, from 1.
 	Line int
-	// Expected is the first line that is not there, Found what is there instead.
+	// Expected is the first line that is not there, Found the one that is there instead.
 	Expected, Found string
 	// Reason says what is wrong, and Hint what to do about it.
 	Reason, Hint string

@@ -26,11 +26,10 @@ type Execs struct {
 	closed bool
 }
 
-// Exec is a command that runs, or ran, in a sandbox that is kept. Its id is
-// its output's.
+// Exec is a command that runs, or ran, in a sandbox that is kept. It has the id of its output.
 type Exec struct {
 	Out     *output.Output
-	Command string // what is remembered of it
+	Command string // shortened
 	Began   time.Time
 	Cmd     *paddock.Cmd
 	Limit   TimeLimit
@@ -52,7 +51,7 @@ func (x *Exec) Running() bool {
 	}
 }
 
-// Add makes room for a command; the oldest that has ended is forgotten.
+// Add adds a command. If there are too many, the oldest that has ended is forgotten.
 func (l *Execs) Add(x *Exec) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,21 +78,21 @@ func (l *Execs) Add(x *Exec) error {
 	return nil
 }
 
-// Drop takes out a command that did not start.
+// Drop removes a command that did not start.
 func (l *Execs) Drop(x *Exec) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = slices.DeleteFunc(l.list, func(old *Exec) bool { return old == x })
 }
 
-// All are the commands, the oldest first.
+// All returns the commands, the oldest first.
 func (l *Execs) All() []*Exec {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.list)
 }
 
-// Find returns a command by its id, nil where it is unknown.
+// Find returns a command by its id, or nil if it is unknown.
 func (l *Execs) Find(id string) *Exec {
 	for _, x := range l.All() {
 		if x.Out.ID() == id {
@@ -103,8 +102,7 @@ func (l *Execs) Find(id string) *Exec {
 	return nil
 }
 
-// forget drops all commands with their outputs. What still runs has ended with
-// the sandbox, or ends with it.
+// forget drops all commands with their outputs, once they have ended with the sandbox.
 func (l *Execs) forget() {
 	l.mu.Lock()
 	l.closed = true
@@ -118,7 +116,7 @@ func (l *Execs) forget() {
 	}
 }
 
-// How says in a few words how the command ended; x.result and x.err are final.
+// How returns in a few words how the command ended; Result and Err are final.
 func (x *Exec) How() string {
 	switch {
 	case x.Result != nil:

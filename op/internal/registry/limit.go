@@ -9,14 +9,14 @@ import (
 	"github.com/paddock-dev/paddock"
 )
 
-// TimeLimit is how long something may run, and who says so, in words that answers
-// give where the time was up. 0 is as long as it likes.
+// TimeLimit is how long something may run, and who has set that, in words for the answer if the
+// time is up. 0 is no limit.
 type TimeLimit struct {
 	Span time.Duration
 	From string
 }
 
-// The words for who sets a time.
+// The words for who has set a limit.
 const (
 	FromCall     = "timeout of this call"
 	FromSandbox  = "limits.timeout of the sandbox"
@@ -25,11 +25,11 @@ const (
 	FromOperator = "limits.timeout, which the operator has set: nothing may run longer"
 )
 
-// Told returns the limit as answers name it.
+// Told returns the limit as answers give it.
 func (l TimeLimit) Told() string { return l.Span.String() + ", " + l.From }
 
-// Ended returns the limit as the answer of a command names it that was ended by it, and
-// what that was denied: no hint asks for more time than the operator gives.
+// Ended returns the limit as the answer of a command that it has ended gives it, and what that
+// command was denied, without a hint to ask for more time than the operator allows.
 func (l TimeLimit) Ended(denied []paddock.Denial) (string, []paddock.Denial) {
 	denied = slices.Clone(denied)
 	for i := range denied {
@@ -40,7 +40,7 @@ func (l TimeLimit) Ended(denied []paddock.Denial) (string, []paddock.Denial) {
 	return l.Told(), denied
 }
 
-// shellEnds end shells whose time is up. The zero value has none.
+// shellEnds are the timers that end shells. The zero value has none.
 type shellEnds struct {
 	mu   sync.Mutex
 	ends map[string]*shellEnd
@@ -52,8 +52,8 @@ type shellEnd struct {
 	timer *time.Timer
 
 	mu    sync.Mutex
-	over  bool // the shell was closed, or is another one's by now
-	fired bool // the time was up, and the shell ran until then
+	over  bool // the shell was closed, and its id may be another one's by now
+	fired bool // the time was up while the shell ran
 }
 
 // EndShellAfter ends the shell when its time is up, with all that it runs. Its
@@ -78,12 +78,12 @@ func (h *Sandbox) EndShellAfter(id string, l TimeLimit) {
 		killed, _, err := h.KillTree(context.Background(), "shell", id)
 		end.fired = killed > 0 // else it had ended by itself
 		if err != nil {
-			_ = h.Sandbox.Close() // what cannot be ended alone ends with its sandbox, which tells why
+			_ = h.Sandbox.Close() // it ends with its sandbox, which tells why
 		}
 	})
 }
 
-// ForgetShellEnd is called before a shell is closed.
+// ForgetShellEnd stops the timer of a shell. It is called before the shell is closed.
 func (h *Sandbox) ForgetShellEnd(id string) {
 	h.shells.mu.Lock()
 	end := h.shells.ends[id]
@@ -91,13 +91,13 @@ func (h *Sandbox) ForgetShellEnd(id string) {
 	h.shells.mu.Unlock()
 	if end != nil {
 		end.timer.Stop()
-		end.mu.Lock() // what is ending it has done so
+		end.mu.Lock() // waits until a timer that fired has ended the shell
 		end.over = true
 		end.mu.Unlock()
 	}
 }
 
-// ShellEndedBy says which limit has ended a shell, empty where none has.
+// ShellEndedBy returns the limit that has ended a shell, or "" if none has.
 func (h *Sandbox) ShellEndedBy(id string) string {
 	h.shells.mu.Lock()
 	end := h.shells.ends[id]
@@ -111,14 +111,4 @@ func (h *Sandbox) ShellEndedBy(id string) string {
 		return ""
 	}
 	return end.limit.Told()
-}
-
-// forgetShellEnds is called at the sandbox's end.
-func (h *Sandbox) forgetShellEnds() {
-	h.shells.mu.Lock()
-	defer h.shells.mu.Unlock()
-	for _, end := range h.shells.ends {
-		end.timer.Stop()
-	}
-	h.shells.ends = nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,42 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// WorkspaceAt is where commands find the workspace at a level.
+// Sandbox is a sandbox that an operation works in. A server has one of them for as long as the
+// sandbox lives.
+type Sandbox struct {
+	*paddock.Sandbox
+	// Name is what its principal calls it.
+	Name string
+	// Principal is the one it belongs to.
+	Principal string
+	// Since is when it was opened, or attached to.
+	Since time.Time
+	// Scratch is its temporary workspace, if it has one.
+	Scratch string
+	// Lasting says that it outlives the call.
+	Lasting bool
+	Execs   Execs
+	// Introduced is set once a call has told what it does not keep.
+	Introduced once
+	secrets    secrets // that were installed in it
+	shells     shellEnds
+}
+
+// once reports to its first caller that it is the first.
+type once struct{ done atomic.Bool }
+
+// First reports whether nobody has called it before.
+func (o *once) First() bool { return o.done.CompareAndSwap(false, true) }
+
+// Called returns the name of the sandbox for messages: what its principal calls it, or its id.
+func (h *Sandbox) Called() string {
+	if h.Name == "" {
+		return h.ID()
+	}
+	return h.Name
+}
+
+// WorkspaceAt returns where commands find the workspace at a level.
 func WorkspaceAt(level string, spec policy.Spec) string {
 	if level != policy.LevelLandlock {
 		return policy.WorkspacePath
@@ -31,7 +67,7 @@ func Cancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Ended says whether the sandbox is no more.
+// Ended reports whether the sandbox has ended.
 func (h *Sandbox) Ended() bool {
 	select {
 	case <-h.Done():
@@ -49,7 +85,12 @@ func (h *Sandbox) Close() error {
 		errs = append(errs, h.Sandbox.Close())
 	}
 	h.Execs.forget()
-	h.forgetShellEnds()
+	h.shells.mu.Lock()
+	for _, end := range h.shells.ends {
+		end.timer.Stop()
+	}
+	h.shells.ends = nil
+	h.shells.mu.Unlock()
 	if h.Scratch != "" {
 		if err := os.RemoveAll(h.Scratch); err != nil {
 			errs = append(errs, fmt.Errorf("cannot remove the temporary workspace: %w", err))
@@ -68,11 +109,11 @@ func (h *Sandbox) GoneError() error {
 	return e
 }
 
-// goneWait is how long a sandbox whose agent is gone may take to be known as ended.
+// goneWait is how long it may take until a sandbox whose agent is gone is known to have ended.
 const goneWait = time.Second
 
-// Explain says of what went wrong in a sandbox that has ended meanwhile that it
-// has: no better cause is known.
+// Explain returns [Sandbox.GoneError] for an error of reaching a sandbox that has ended
+// meanwhile: no better cause is known. Other errors stay as they are.
 func (h *Sandbox) Explain(err error) error {
 	unreachable := (*net.OpError)(nil)
 	if !errors.Is(err, paddock.ErrClosed) && !errors.As(err, &unreachable) {
@@ -86,37 +127,94 @@ func (h *Sandbox) Explain(err error) error {
 	}
 }
 
-// Sandbox is a sandbox that an operation works in. A door that lasts has one of
-// them for as long as the sandbox lives.
-type Sandbox struct {
-	*paddock.Sandbox
-	// Name is what its principal calls it.
-	Name string
-	// Principal is whose it is.
-	Principal string
-	// Since is when it was opened, or attached to.
-	Since time.Time
-	// Scratch is its temporary workspace, empty where there is none.
-	Scratch string
-	// Lasting says that it outlives the call.
-	Lasting bool
-	Execs   Execs
-	// Introduced is set once a call has told what it does not keep.
-	Introduced once
-	// secrets are those that were given to it.
-	secrets secrets
-	shells  shellEnds
+// EndTime is how long a call may take to end what it has started, once it gives up.
+const EndTime = 15 * time.Second
+
+// Refusal returns the error of something that the agent could not do, or that could not be asked
+// of it.
+func Refusal(what string, err error) error {
+	var own *wire.Error
+	var ours *paddock.Error
+	if errors.As(err, &own) && own.Code == wire.CodeNotFound && own.Hint == "" {
+		own = &wire.Error{Message: own.Message, Code: own.Code}
+		for _, kind := range []string{"service", "shell", "session"} {
+			if strings.HasPrefix(own.Message, kind+" ") {
+				own.Hint = kind + "_list names those that there are"
+			}
+		}
+		err = own
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &ours):
+		return err
+	case errors.As(err, &own) && strings.HasPrefix(own.Message, "cannot "):
+		return &paddock.Error{Message: own.Message, Hint: own.Hint, Code: own.Code}
+	case errors.As(err, &own):
+		return &paddock.Error{Message: "cannot " + what + ": " + own.Message, Hint: own.Hint, Code: own.Code}
+	}
+	return fmt.Errorf("cannot %s: %w", what, err)
 }
 
-// once is true for who comes first.
-type once struct{ done atomic.Bool }
-
-func (o *once) First() bool { return o.done.CompareAndSwap(false, true) }
-
-// Called is what to call a sandbox, in a text.
-func (h *Sandbox) Called() string {
-	if h.Name == "" {
-		return h.ID()
+// Rules returns the rules of the sandbox's spec for what is replaced in all output.
+func (h *Sandbox) Rules() (rules wire.RedactRules) {
+	for _, rule := range h.Spec().Redaction {
+		rules = append(rules, wire.RedactRule(rule))
 	}
-	return h.Name
+	return rules
+}
+
+// Unruled returns an error if the sandbox's spec has rules for commands: what takes commands that
+// are not checked could be used to get around them.
+func (h *Sandbox) Unruled(what string) error {
+	if h.Spec().Commands == nil {
+		return nil
+	}
+	return &paddock.Error{
+		Message: "cannot " + what + " under rules for commands: what runs there could be used to get around them",
+		Hint:    "use paddock execute, which runs one command at a time, or leave the rules out: the walls hold all the same",
+		Code:    wire.CodeConflict,
+	}
+}
+
+// KillTree ends the process trees of a kind and a name, also after ctx has ended. It returns how
+// many processes it killed, and whether it is proved that none is left.
+func (h *Sandbox) KillTree(ctx context.Context, kind, name string) (killed int, proved bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndTime)
+	defer cancel()
+	now, err := wire.Call(ctx, h.Client(), wire.Usage, wire.UsageRequest{})
+	if err != nil {
+		return 0, false, err
+	}
+	proved = true
+	for _, tree := range now.Trees {
+		if tree.Kind != kind || tree.Name != name {
+			continue
+		}
+		r, err := wire.Call(ctx, h.Client(), wire.Kill, wire.KillRequest{ID: tree.ID})
+		var own *wire.Error
+		if errors.As(err, &own) && own.Code == wire.CodeNotFound {
+			continue // it ended meanwhile
+		}
+		if err != nil {
+			return killed, false, err
+		}
+		killed, proved = killed+r.Killed, proved && r.DeathProved
+	}
+	return killed, proved, nil
+}
+
+// Moment returns a time that the agent gives in seconds since 1970.
+func Moment(seconds float64) time.Time {
+	return time.UnixMicro(int64(seconds * 1e6)).UTC()
+}
+
+// MomentOr returns [Moment], or nil for nil.
+func MomentOr(seconds *float64) *time.Time {
+	if seconds == nil {
+		return nil
+	}
+	t := Moment(*seconds)
+	return &t
 }

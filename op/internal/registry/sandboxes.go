@@ -1,7 +1,6 @@
-// Package registry keeps what lasts between the calls of a door: sandboxes by name
-// ([Sandboxes]) with the commands, secrets and shells in them, and sessions
-// ([Sessions]). A principal finds its own alone. The numbers are bounded, for each
-// principal and in all.
+// Package registry keeps what lasts between the calls of a server: sandboxes by name
+// ([Sandboxes]) with their commands, secrets and shells ([Sandbox]), and sessions ([Sessions]). A
+// principal finds only its own. Numbers are bounded, for each principal and in all.
 package registry
 
 import (
@@ -18,17 +17,17 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Bounds of the sandboxes that a door keeps.
+// Bounds of the sandboxes that a server keeps.
 const (
 	maxSandboxes          = 64
 	maxPrincipalSandboxes = 16
 )
 
-// DefaultName is the sandbox that is meant where none is named.
+// DefaultName is the name of the sandbox for calls that name none.
 const DefaultName = "default"
 
-// Sandboxes are the sandboxes of a door that lasts. A principal finds its own
-// alone. The zero value is ready; Close ends all.
+// Sandboxes are the sandboxes of a server. A principal finds only its own. The zero value is
+// ready; Close ends all.
 type Sandboxes struct {
 	mu     sync.Mutex
 	open   map[sandboxKey]*Slot
@@ -40,19 +39,19 @@ type sandboxKey struct{ principal, Name string }
 // Slot is where a sandbox is, or will be, under its name.
 type Slot struct {
 	Key     sandboxKey
-	Ready   chan struct{} // closed once held and err are final
-	Sandbox *Sandbox      // nil where it could not be opened
+	Ready   chan struct{} // closed once Sandbox and Err are final
+	Sandbox *Sandbox      // nil if it could not be opened
 	Err     error
-	gone    bool // it was taken out
+	gone    bool // it was removed
 }
 
-// ErrNoSandboxes is the error of keeping a sandbox for a door that does not last.
+// ErrNoSandboxes is the error of keeping a sandbox in a program that ends with the call.
 var ErrNoSandboxes = &paddock.Error{
 	Message: "cannot keep a sandbox: it would end with this call",
 	Hint:    "paddock mcp keeps them; paddock run has one for each command",
 }
 
-// Claim returns the slot of a name, and whether it is the caller's to settle.
+// Claim returns the slot of a name, and whether it is new: then the caller settles it.
 func (s *Sandboxes) Claim(principal, name string) (p *Slot, mine bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +85,7 @@ func (s *Sandboxes) reserve(key sandboxKey) (*Slot, error) {
 	return p, nil
 }
 
-// Create reserves a slot for a sandbox of this name; an empty one is made up.
+// Create reserves a slot for a sandbox of this name, or of a new name if it is empty.
 func (s *Sandboxes) Create(principal, name string) (*Slot, error) {
 	if s == nil {
 		return nil, ErrNoSandboxes
@@ -108,8 +107,8 @@ func (s *Sandboxes) Create(principal, name string) (*Slot, error) {
 	return s.reserve(key)
 }
 
-// Settle opens what a slot was reserved for. Where that fails, or the door has
-// closed meanwhile, the slot is free again and nothing is left.
+// Settle opens the sandbox of a slot. If that fails, or the server has closed meanwhile, the slot
+// is free again and nothing is left.
 func (s *Sandboxes) Settle(p *Slot, open func() (*Sandbox, error)) {
 	h, err := open()
 	s.mu.Lock()
@@ -129,8 +128,7 @@ func (s *Sandboxes) Settle(p *Slot, open func() (*Sandbox, error)) {
 	close(p.Ready)
 }
 
-// Find gives a principal's sandbox by its name or its id. One that is being
-// opened is waited for.
+// Find returns a principal's sandbox by its name or its id. It waits for one that is being opened.
 func (s *Sandboxes) Find(ctx context.Context, principal, name string) (*Sandbox, error) {
 	p, err := s.At(principal, name)
 	if err != nil {
@@ -152,7 +150,7 @@ func ErrNoSandbox(name string) error {
 	return &paddock.Error{Message: fmt.Sprintf("cannot find sandbox %q", name), Hint: "leave it out for the default one; sandbox_list names those that are open", Code: wire.CodeNotFound}
 }
 
-// At returns the slot of a principal's sandbox.
+// At returns the slot of a principal's sandbox, by its name or its id.
 func (s *Sandboxes) At(principal, name string) (*Slot, error) {
 	if s == nil {
 		return nil, ErrNoSandboxes
@@ -170,7 +168,7 @@ func (s *Sandboxes) At(principal, name string) (*Slot, error) {
 	return nil, ErrNoSandbox(name)
 }
 
-// Take takes a sandbox out, for one of those who want to.
+// Take removes a sandbox, and reports whether the caller is the one that removed it.
 func (s *Sandboxes) Take(p *Slot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +180,8 @@ func (s *Sandboxes) Take(p *Slot) bool {
 	return true
 }
 
-// Of lists a principal's sandboxes by name; those that are being opened are none yet.
+// Of returns a principal's sandboxes in the order of their names, without those that are still
+// being opened.
 func (s *Sandboxes) Of(principal string) (list []*Sandbox) {
 	if s == nil {
 		return nil
@@ -198,8 +197,8 @@ func (s *Sandboxes) Of(principal string) (list []*Sandbox) {
 	return list
 }
 
-// Close ends all sandboxes with all that runs in them, and lets none be opened
-// any more. It returns when the kernel has confirmed their end.
+// Close ends all sandboxes with all that runs in them. None can be opened any more. It returns
+// when the kernel has confirmed their end.
 func (s *Sandboxes) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -214,7 +213,7 @@ func (s *Sandboxes) Close() error {
 	var wait sync.WaitGroup
 	for _, p := range all {
 		wait.Go(func() {
-			<-p.Ready // what is still being opened ends itself
+			<-p.Ready // one that is still being opened ends itself
 			if p.Sandbox == nil {
 				return
 			}

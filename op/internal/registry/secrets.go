@@ -17,15 +17,15 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// secrets are what was installed in a sandbox, by name. The agent takes a whole
-// set at a time and tells nothing of it, so it is kept here to add to it.
+// secrets are the secrets that were installed in a sandbox, by name. The agent accepts only a
+// whole set and never returns it, so it is kept here, to be added to.
 type secrets struct {
 	mu     sync.Mutex
 	values map[string]string
-	path   string // of their directory inside, empty before the first
+	path   string // of their directory inside; empty before the first
 }
 
-// ChangeSecrets installs a changed set. Where that fails, the old one stays.
+// ChangeSecrets installs a changed set. If that fails, the old one stays.
 func (h *Sandbox) ChangeSecrets(ctx context.Context, change func(map[string]string) error) (SecretOutput, error) {
 	h.secrets.mu.Lock()
 	defer h.secrets.mu.Unlock()
@@ -47,7 +47,7 @@ func (h *Sandbox) ChangeSecrets(ctx context.Context, change func(map[string]stri
 	if err != nil {
 		return SecretOutput{}, err
 	}
-	// A caller that gives up half-way must not leave two opinions of what there is.
+	// If a caller gives up half-way, the agent and this record must not differ.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndTime)
 	defer cancel()
 	q := wire.InstallSecretsRequest{ArchiveSize: int64(len(archive))}
@@ -59,7 +59,7 @@ func (h *Sandbox) ChangeSecrets(ctx context.Context, change func(map[string]stri
 	return h.secrets.told(), nil
 }
 
-// secretArchive is a set as the agent takes it.
+// secretArchive returns a set as the agent accepts it.
 func secretArchive(values map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
@@ -76,7 +76,7 @@ func secretArchive(values map[string]string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// SecretNames returns the names of what is installed, and where.
+// SecretNames returns the names of the secrets that are installed, and where they are.
 func (h *Sandbox) SecretNames() SecretOutput {
 	h.secrets.mu.Lock()
 	defer h.secrets.mu.Unlock()
@@ -92,8 +92,7 @@ func (s *secrets) told() SecretOutput {
 	return out
 }
 
-// Hide puts a placeholder where a text holds one of the secrets' values, as the agent
-// does in what it answers.
+// Hide replaces the values of secrets in a text, as the agent does in its answers.
 func (h *Sandbox) Hide(text string) string {
 	h.secrets.mu.Lock()
 	var values []string
@@ -108,8 +107,7 @@ func (h *Sandbox) Hide(text string) string {
 	return set.Text(text)
 }
 
-// WithSecrets are the secrets that are named, as variables, and then those that
-// are given.
+// WithSecrets returns the named secrets as variables, and then the given variables.
 func (h *Sandbox) WithSecrets(given []string, named []string) ([]string, error) {
 	h.secrets.mu.Lock()
 	defer h.secrets.mu.Unlock()
@@ -124,22 +122,18 @@ func (h *Sandbox) WithSecrets(given []string, named []string) ([]string, error) 
 	return append(all, given...), nil
 }
 
-// Environ is what is laid over the sandbox's environment: what is always so, the
-// secrets that are named, and what the caller says.
+// Environ returns the variables that are added to the sandbox's environment: those that are
+// always set, the named secrets, and those that are given. Later ones win.
 func (h *Sandbox) Environ(given []string, named []string, always map[string]string) (map[string]string, error) {
 	env := maps.Clone(always)
 	if env == nil {
 		env = map[string]string{}
 	}
-	hidden, err := h.WithSecrets(nil, named)
+	all, err := h.WithSecrets(given, named)
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range hidden {
-		name, value, _ := strings.Cut(text, "=")
-		env[name] = value
-	}
-	for _, text := range given {
+	for _, text := range all {
 		name, value, _ := strings.Cut(text, "=")
 		env[name] = value
 	}
@@ -153,11 +147,10 @@ const (
 	maxSecretsAll  = 128 << 10 // of all
 )
 
-// SecretOutput is what secrets a sandbox has. Their values are never told.
+// SecretOutput lists the secrets of a sandbox, never their values.
 type SecretOutput struct {
 	Names []string `json:"names"`
-	// Path is the directory inside in which each is a file of its name; empty
-	// where there are none.
+	// Path is the directory inside in which each is a file of its name; empty if there are none.
 	Path string `json:"path,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,14 +16,14 @@ import (
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Bounds of the sessions that a door keeps.
+// Bounds of the sessions that a server keeps.
 const (
 	maxSessions          = 64
 	maxPrincipalSessions = 16
 )
 
-// Sessions are the sessions of a door that lasts: each with a sandbox of its
-// own. A principal finds its own alone. The zero value is ready; Close ends all.
+// Sessions are the sessions of a server. A principal finds only its own. The zero value is ready;
+// Close ends all.
 type Sessions struct {
 	mu     sync.Mutex
 	open   map[SessionKey]*Session // nil while one is being opened
@@ -32,13 +33,13 @@ type Sessions struct {
 // SessionKey names a session.
 type SessionKey struct{ principal, ID string }
 
-// Session is a session, and what goes with it.
+// Session is a session, and what belongs to it.
 type Session struct {
 	Key     SessionKey
 	Sandbox *paddock.Sandbox
 	Shell   *paddock.Session
 	Plan    SessionPlan
-	Scratch string // the temporary workspace, empty where there is none
+	Scratch string // the temporary workspace, if it has one
 	Shared  bool   // the sandbox is not its own
 	Called  string // what its principal calls the sandbox
 }
@@ -53,30 +54,30 @@ func (k *Session) Begin(ctx context.Context) (err error) {
 	if k.Shell, err = k.Sandbox.OpenSession(ctx, opts); err != nil {
 		return err
 	}
-	// What the agent's defaults are is told where a bound has cut something.
-	k.Plan.Opts.MaxLines, k.Plan.Opts.MaxBytes = orNumber(opts.MaxLines, 100), orNumber(opts.MaxBytes, 1<<20)
+	// The agent's defaults, for the answers of commands whose output they cut.
+	k.Plan.Opts.MaxLines, k.Plan.Opts.MaxBytes = cmp.Or(opts.MaxLines, 100), cmp.Or(opts.MaxBytes, 1<<20)
 	if k.Plan.Opts.CommandTimeout == 0 {
 		k.Plan.Opts.CommandTimeout = paddock.DefaultSessionTimeout
 	}
 	return nil
 }
 
-func orNumber(n, otherwise int64) int64 {
-	if n == 0 {
-		return otherwise
-	}
-	return n
-}
-
-// Close ends the session, its sandbox, and its temporary workspace. When ctx
-// ends, what the session still runs is not waited for.
+// Close ends the session, its sandbox, and its temporary workspace. A sandbox that is shared is
+// left to others. When ctx ends, Close does not wait any longer for what the session still runs.
 func (k *Session) Close(ctx context.Context) error {
 	if k.Shared {
-		return k.leave(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- k.Shell.Close() }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return errors.Join(&paddock.Error{Message: "cannot wait for the end of session " + k.Key.ID}, ctx.Err())
+		}
 	}
 	var errs []error
 	if k.Sandbox != nil {
-		defer context.AfterFunc(ctx, func() { _ = k.Sandbox.Close() })() // close returns what it says, too
+		defer context.AfterFunc(ctx, func() { _ = k.Sandbox.Close() })() // the Close below returns its error
 	}
 	if k.Shell != nil {
 		errs = append(errs, k.Shell.Close())
@@ -92,10 +93,10 @@ func (k *Session) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ErrNoSessions is the error of keeping a session for a door that does not last.
+// ErrNoSessions is the error of keeping a session in a program that ends with the call.
 var ErrNoSessions = &paddock.Error{Message: "cannot keep a session: it would end with this call", Hint: "paddock session keeps one, and speaks JSON lines with --json"}
 
-// Reserve takes an id for a session that is being opened; an empty one is made up.
+// Reserve reserves an id for a session that is being opened, or a new id if it is empty.
 func (s *Sessions) Reserve(principal, id string) (SessionKey, error) {
 	key := SessionKey{principal, id}
 	if s == nil {
@@ -142,8 +143,8 @@ func ValidName(id string) bool {
 	return id != "" && len(id) <= 64
 }
 
-// Put keeps a session, or frees its name where there is none. It reports
-// whether the session is kept: it is not where the door closes meanwhile.
+// Put keeps a session, or frees its name if k is nil. It reports whether the session is kept: it
+// is not if the server has closed meanwhile.
 func (s *Sessions) Put(key SessionKey, k *Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *Sessions) Put(key SessionKey, k *Session) bool {
 	return true
 }
 
-// Find gives a principal's session.
+// Find returns a principal's session.
 func (s *Sessions) Find(principal, id string) (*Session, error) {
 	if s == nil {
 		return nil, ErrNoSessions
@@ -171,7 +172,7 @@ func (s *Sessions) Find(principal, id string) (*Session, error) {
 	return nil, &paddock.Error{Message: fmt.Sprintf("cannot find session %q", id), Hint: "session_open opens one; session_list names those that are open", Code: wire.CodeNotFound}
 }
 
-// Remove takes a session out, for one of those who close it.
+// Remove removes a session, for one of those that want to close it.
 func (s *Sessions) Remove(principal, id string) (*Session, error) {
 	k, err := s.Find(principal, id)
 	if err != nil {
@@ -186,7 +187,7 @@ func (s *Sessions) Remove(principal, id string) (*Session, error) {
 	return k, nil
 }
 
-// Of lists a principal's sessions by name.
+// Of returns a principal's sessions in the order of their names.
 func (s *Sessions) Of(principal string) (list []*Session) {
 	if s == nil {
 		return nil
@@ -202,10 +203,10 @@ func (s *Sessions) Of(principal string) (list []*Session) {
 	return list
 }
 
-// Close ends all sessions, and lets none be opened any more.
+// Close ends all sessions. None can be opened any more.
 func (s *Sessions) Close() error { return s.CloseWithin(context.Background()) }
 
-// CloseWithin is Close, which waits for no shutdown command when ctx ends.
+// CloseWithin is Close, which does not wait for shutdown commands any longer when ctx ends.
 func (s *Sessions) CloseWithin(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -234,26 +235,13 @@ func (s *Sessions) CloseWithin(ctx context.Context) error {
 type SessionPlan struct {
 	Spec policy.Spec
 	Opts paddock.SessionOptions
-	// Bounded says that who asked has named a bound of a command's output.
+	// Bounded says that the caller has given a bound of a command's output.
 	Bounded bool
-	// Start is how long who asked waits for the sandbox.
+	// Start is how long the caller waits for the sandbox.
 	Start TimeLimit
 }
 
-// leave ends the session, and leaves the sandbox to others. What the session
-// still runs is not waited for when ctx ends.
-func (k *Session) leave(ctx context.Context) error {
-	ended := make(chan error, 1)
-	go func() { ended <- k.Shell.Close() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return errors.Join(&paddock.Error{Message: "cannot wait for the end of session " + k.Key.ID}, ctx.Err())
-	}
-}
-
-// LeaveAll forgets the sessions in a sandbox that has ended, and what belongs to them.
+// LeaveAll removes the sessions in a sandbox that has ended.
 func (s *Sessions) LeaveAll(h *Sandbox) {
 	if s == nil {
 		return

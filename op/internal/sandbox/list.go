@@ -131,7 +131,7 @@ func renderList(w io.Writer, out ListOutput) error {
 		if s.State != "ready" {
 			what = s.State
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, s.Uptime, s.Backend, s.Processes, text.Visible(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, s.Uptime, s.Backend, s.Processes, text.Escape(text.OrDash(s.Workspace)), text.Label(text.OrDash(what)))
 	}
 	_ = table.Flush() // a Builder cannot fail
 	_, err := io.WriteString(w, trimLines(b.String()))

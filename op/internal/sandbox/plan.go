@@ -95,7 +95,7 @@ func renderPlan(w io.Writer, out PlanOutput) error {
 		b.WriteString("PATH        " + search + "\n")
 	}
 	for _, left := range p.LeftOut {
-		fmt.Fprintf(&b, "  without   %s: %s\n", text.OrNone(text.Visible(left.Dir)), left.Why)
+		fmt.Fprintf(&b, "  without   %s: %s\n", text.OrNone(text.Escape(left.Dir)), left.Why)
 	}
 	if len(p.Command) > 0 {
 		b.WriteString("\nthe wall\n")

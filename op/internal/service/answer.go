@@ -35,7 +35,7 @@ type ServiceOutput struct {
 const maxShown = 500
 
 func newServiceOutput(r wire.Service) ServiceOutput {
-	out := ServiceOutput{Name: r.ServiceName, State: r.State, Ready: r.ReadyAt != nil && r.State == registry.Running, Command: text.FirstOf(r.Command, maxShown),
+	out := ServiceOutput{Name: r.ServiceName, State: r.State, Ready: r.ReadyAt != nil && r.State == registry.Running, Command: text.Truncate(r.Command, maxShown),
 		Cwd: strings.ToValidUTF8(string(r.Cwd), "\uFFFD"), StartedAt: registry.Moment(r.StartedAt), ReadyAt: registry.MomentOr(r.ReadyAt), EndedAt: registry.MomentOr(r.EndedAt), ExitCode: r.ExitCode}
 	if r.StopReason != nil {
 		out.StopReason = *r.StopReason
@@ -101,7 +101,7 @@ func (o *ServiceListOutput) take(list []wire.Service, budget int) {
 			}
 			one := newServiceOutput(r)
 			if budget > 0 {
-				if budget -= 2 * (text.EncodedLen(one.Command) + text.EncodedLen(one.Cwd) + 400); budget <= 0 {
+				if budget -= 2 * (text.JSONSize(one.Command) + text.JSONSize(one.Cwd) + 400); budget <= 0 {
 					o.NotShown++
 					budget = 1
 					continue
@@ -119,7 +119,7 @@ func renderServiceList(w io.Writer, o ServiceListOutput) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, s := range o.Services {
-		if _, err := fmt.Fprintf(t, "%s\t%s\n", s.line(), text.FirstOf(strings.ReplaceAll(s.Command, "\n", " "), 80)); err != nil {
+		if _, err := fmt.Fprintf(t, "%s\t%s\n", s.line(), text.Truncate(strings.ReplaceAll(s.Command, "\n", " "), 80)); err != nil {
 			return err
 		}
 	}
@@ -146,25 +146,17 @@ func newServiceLogs(r wire.LogsServiceResult, plain bool, limit, room int) Servi
 	out := ServiceLogsOutput{ServiceOutput: newServiceOutput(r.Service), Stdout: r.Stdout, Stderr: r.Stderr,
 		StdoutTruncated: r.StdoutTruncated, StderrTruncated: r.StderrTruncated}
 	if plain {
-		out.Stdout, out.Stderr = text.PlainText(out.Stdout), text.PlainText(out.Stderr)
+		out.Stdout, out.Stderr = text.RenderTerminal(out.Stdout), text.RenderTerminal(out.Stderr)
 	}
 	room = min(limit, room)
 	// What one stream does not need is the other's.
-	first := min(text.EncodedLen(out.Stdout), max(room/2, room-text.EncodedLen(out.Stderr)))
-	a, b := fitEnd(out.Stdout, first), fitEnd(out.Stderr, room-first)
+	first := min(text.JSONSize(out.Stdout), max(room/2, room-text.JSONSize(out.Stderr)))
+	fit := func(s string, room int) string { return text.Tail(s, len(text.TailWithinJSON(s, room))) }
+	a, b := fit(out.Stdout, first), fit(out.Stderr, room-first)
 	out.StdoutTruncated = out.StdoutTruncated || len(a) < len(out.Stdout)
 	out.StderrTruncated = out.StderrTruncated || len(b) < len(out.Stderr)
 	out.Stdout, out.Stderr = a, b
 	return out
-}
-
-// fitEnd is the end of a text that takes at most n bytes in JSON.
-func fitEnd(s string, n int) string {
-	for s != "" && text.EncodedLen(s) > n {
-		over := text.EncodedLen(s) - n
-		s = text.LastOf(s, max(0, len(s)-max(over/6, 1)))
-	}
-	return s
 }
 
 // Tell is for [Teller]: the state first, then what was printed.

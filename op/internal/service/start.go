@@ -195,7 +195,7 @@ func serviceOutput(ctx context.Context, h *registry.Sandbox, r wire.Service) (Se
 	if err != nil {
 		return out, registry.Refusal("read the logs of service "+r.ServiceName, err)
 	}
-	out.LogTail = text.LastOf(text.PlainText(logs.Stdout), logTailChars/2) + text.LastOf(text.PlainText(logs.Stderr), logTailChars/2)
+	out.LogTail = text.Tail(text.RenderTerminal(logs.Stdout), logTailChars/2) + text.Tail(text.RenderTerminal(logs.Stderr), logTailChars/2)
 	return out, nil
 }
 
@@ -214,7 +214,7 @@ func (o ServiceOutput) unready(limit time.Duration) error {
 	}
 	hint := "it printed nothing"
 	if lines := strings.TrimSpace(o.LogTail); lines != "" {
-		hint = "the last that it printed: " + text.FirstOf(lines[strings.LastIndexByte(lines, '\n')+1:], maxShown)
+		hint = "the last that it printed: " + text.Truncate(lines[strings.LastIndexByte(lines, '\n')+1:], maxShown)
 	}
 	return &paddock.Error{Message: "cannot start service " + o.Name + ": " + why, Hint: hint, Code: wire.CodeStart}
 }

@@ -186,7 +186,7 @@ func readShell(ctx context.Context, h *registry.Sandbox, id string, from int64, 
 		out.ShellState, out.More, next = shellState(h, r.Shell), r.Truncated, r.NextCursor
 		shown.WriteString(r.Output)
 		chars += utf8.RuneCountInString(r.Output)
-		out.Found = how.until != "" && strings.Contains(text.PlainText(text.LastOf(shown.String(), untilWithin)), how.until)
+		out.Found = how.until != "" && strings.Contains(text.RenderTerminal(text.Tail(shown.String(), untilWithin)), how.until)
 		over := !time.Now().Before(deadline)
 		quiet := r.Output == "" && (how.until == "" || over || r.State != registry.Running)
 		if quiet || out.Found || chars >= how.chars || how.idle == 0 && how.until == "" || over {
@@ -195,7 +195,7 @@ func readShell(ctx context.Context, h *registry.Sandbox, id string, from int64, 
 		}
 	}
 	out.take(shown.String(), how)
-	out.Denials = h.GuessDenials([]byte(text.PlainText(out.Output)))
+	out.Denials = h.GuessDenials([]byte(text.RenderTerminal(out.Output)))
 	return out, nil
 }
 
@@ -208,9 +208,9 @@ func (o *ShellOutput) take(shown string, how reading) {
 	}
 	for {
 		if o.Output = kept; how.plain {
-			o.Output = text.PlainText(kept)
+			o.Output = text.RenderTerminal(kept)
 		}
-		if how.encoded == 0 || text.EncodedLen(o.Output) <= how.encoded || len(kept) < 16 {
+		if how.encoded == 0 || text.JSONSize(o.Output) <= how.encoded || len(kept) < 16 {
 			break
 		}
 		kept = halfOf(kept)
@@ -226,11 +226,9 @@ func halfOf(shown string) string {
 	if line := strings.LastIndexByte(shown[:n], '\n'); line > n/2 {
 		return shown[:line+1]
 	}
-	for n > 0 && !utf8.RuneStart(shown[n]) {
-		n--
+	half := text.Prefix(shown, n)
+	if cut := text.Unfinished(half); cut > 0 {
+		return half[:cut]
 	}
-	if cut := text.Unfinished(shown[:n]); cut > 0 {
-		return shown[:cut]
-	}
-	return shown[:n]
+	return half
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // What a terminal shows is told as text.
-func TestPlainText(t *testing.T) {
+func TestRenderTerminal(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "",
 		"one\r\ntwo\r\n":                       "one\ntwo\n",
@@ -24,7 +24,7 @@ func TestPlainText(t *testing.T) {
 		"\x1b[99999999999999999999Cx":          " x",
 		"\x1bPq#0;2;0;0;0\x1b\\after":          "after",
 	} {
-		if got := PlainText(text); got != want {
+		if got := RenderTerminal(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
@@ -41,11 +41,11 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-func FuzzPlainText(f *testing.F) {
+func FuzzRenderTerminal(f *testing.F) {
 	f.Add("a\x1b[1mb\r\n")
 	f.Add("\x1b]0;x\a")
 	f.Fuzz(func(t *testing.T, text string) {
-		plain := PlainText(text)
+		plain := RenderTerminal(text)
 		if strings.ContainsAny(plain, "\x1b\r\b\a\x00") {
 			t.Errorf("%q became %q", text, plain)
 		}

@@ -1,0 +1,169 @@
+package text
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// IsHidden reports whether a character turns the direction of a text, or is one that nobody
+// sees. Those that join letters and emoji, and choose how an emoji looks, are not among them.
+func IsHidden(r rune) bool {
+	if r < 0xad {
+		return false
+	}
+	return r == 0xad || r >= 0x2060 && r <= 0x206f || r == 0x200b || r == '\ufeff' || r >= 0xe0000 && r <= 0xe0fff ||
+		unicode.In(r, unicode.Bidi_Control, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// IsShown reports whether a character of a text is seen as it is: it is a tab, a line feed, or
+// neither a control character nor hidden.
+func IsShown(r rune) bool {
+	return r == '\t' || r == '\n' || !unicode.IsControl(r) && !IsHidden(r)
+}
+
+// QuoteName returns a name or a path for people and models: as it is if all of it is seen, else
+// quoted as Go and JSON do it. So neither a line feed in it makes an entry that does not exist,
+// nor what a terminal obeys or nobody sees another name of it. Structured answers have names as
+// they are.
+func QuoteName(name string) string {
+	odd := strings.HasPrefix(name, `"`) || strings.TrimSpace(name) != name || strings.ContainsRune(name, utf8.RuneError) // of bad bytes, too
+	if odd || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) || IsHidden(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// Escape returns one line for people, in which what cannot be printed is escaped, as \n, \x1b
+// or \u202e.
+func Escape(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch _, size := utf8.DecodeRuneInString(s[i:]); {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case !strconv.IsPrint(r):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Printable returns one line for people, with another character instead of each that cannot be
+// printed. Nothing in it steers a terminal or begins another line.
+func Printable(s string, instead rune) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return instead
+		}
+		return r
+	}, s)
+}
+
+// ControlPictures returns a text in which control characters are seen and not obeyed: U+001B is
+// "␛". Lines end with a line feed alone. What turns the direction of text is U+FFFD.
+func ControlPictures(s string) string {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ':
+			return '␀' + r
+		case r == 0x7f:
+			return '␡'
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// Label returns a command as one short line for people.
+func Label(s string) string {
+	s = strings.Join(strings.Fields(ControlPictures(s)), " ")
+	if utf8.RuneCountInString(s) > 100 {
+		s = PrefixCharacters(s, 99) + "…"
+	}
+	return s
+}
+
+// hiddenOpen begins the form in which models see a character of a file that nobody sees, or that
+// a terminal would obey: its number, as in ⟦U+001B⟧. It is read back as that character. If a
+// text has hiddenOpen itself, its first character has this form, so that nothing is shown in one
+// way and means another.
+const (
+	hiddenOpen  = "⟦U+"
+	hiddenClose = "⟧"
+)
+
+// EncodeHidden shows the characters of a text that nobody sees, or that a terminal would obey,
+// by number. CRLF at the end of a line stays as it is.
+func EncodeHidden(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !IsShown(r) }) < 0 && !strings.Contains(s, hiddenOpen) {
+		return s
+	}
+	var b strings.Builder
+	for at, r := range s {
+		rest := s[at:]
+		if !IsShown(r) && !strings.HasPrefix(rest, "\r\n") || strings.HasPrefix(rest, hiddenOpen) {
+			fmt.Fprintf(&b, "%s%04X%s", hiddenOpen, r, hiddenClose)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// DecodeHidden returns the text that [EncodeHidden] has shown so. Numbers of characters that it
+// would not show so stay as they are written, and so does NUL: a file with one is not a text.
+func DecodeHidden(s string) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(s, hiddenOpen)
+		if at < 0 {
+			return b.String() + s
+		}
+		from := at + len(hiddenOpen)
+		digits, _, _ := strings.Cut(s[from:min(len(s), from+6+len(hiddenClose))], hiddenClose)
+		rest, closed := strings.CutPrefix(s[from+len(digits):], hiddenClose)
+		n, err := strconv.ParseInt(digits, 16, 32)
+		r := rune(n)
+		opens := r == '⟦' && strings.HasPrefix(rest, hiddenOpen[len("⟦"):])
+		if !closed || err != nil || len(digits) < 4 || strings.Trim(digits, "0123456789ABCDEF") != "" || r == 0 || IsShown(r) && !opens {
+			b.WriteString(s[:at] + "⟦")
+			s = s[at+len("⟦"):]
+			continue
+		}
+		b.WriteString(s[:at])
+		b.WriteRune(r)
+		s = rest
+	}
+}
+
+// EncodeHiddenDiff is [EncodeHidden] for a unified diff. The ends of lines are shown unless all
+// of them are CRLF: they may be all that was changed.
+func EncodeHiddenDiff(diff string) string {
+	lines := slices.Collect(strings.Lines(diff))
+	crlf := true
+	for i, line := range lines {
+		last := i+1 < len(lines) && lines[i+1][0] == '\\' // the file ends there, without
+		if line[0] != '@' && line[0] != '\\' && !last {
+			crlf = crlf && strings.HasSuffix(line, "\r\n")
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		if crlf {
+			b.WriteString(EncodeHidden(line))
+		} else {
+			b.WriteString(EncodeHidden(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+	}
+	return b.String()
+}

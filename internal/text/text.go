@@ -1,0 +1,39 @@
+// Package text is the one place that cuts, cleans and bounds text:
+//
+//   - cuts that never split a character ([Truncate], [Tail], [CutMiddle], [TruncateCharacters],
+//     [TrimPartialEnd]), and writers that keep a part of a stream ([Head], [HeadTail]);
+//   - text that is safe to show: names ([QuoteName]), lines ([Escape], [Printable], [Label]),
+//     texts ([ControlPictures]), and the content of files, which is read back ([EncodeHidden],
+//     [DecodeHidden]);
+//   - output of terminals without control sequences ([Strip], [StripPart], [RenderTerminal]);
+//   - bytes as UTF-8 ([Decoder]), and what a text takes in JSON ([JSONSize], [Cost]).
+//
+// Commands may have made every text that it gets, so none is trusted. It needs the standard
+// library alone, and may be imported everywhere, the agent included.
+package text
+
+import "fmt"
+
+// OrDash returns the text, or "-" if it is empty.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// OrNone returns the text, or "none" if it is empty.
+func OrNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// Count returns a number of things: "1 file", "2 files".
+func Count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
