@@ -105,7 +105,8 @@ type request struct {
 // serveConn serves one connection: one request, or several if the client keeps it
 // alive.
 func (a *Agent) serveConn(conn net.Conn) {
-	receiver := newFileReceiver(conn)
+	unixConn, _ := conn.(*net.UnixConn)
+	receiver := &fileReceiver{Conn: conn, unix: unixConn}
 	defer receiver.Close()
 	in := bufio.NewReader(receiver)
 	wait := requestTimeout

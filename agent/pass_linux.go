@@ -27,11 +27,6 @@ type fileReceiver struct {
 	closed bool
 }
 
-func newFileReceiver(conn net.Conn) *fileReceiver {
-	c, _ := conn.(*net.UnixConn)
-	return &fileReceiver{Conn: conn, unix: c}
-}
-
 // Read reads as the connection does.
 func (p *fileReceiver) Read(b []byte) (int, error) {
 	if p.unix == nil {
