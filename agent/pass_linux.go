@@ -27,7 +27,6 @@ type fileReceiver struct {
 	closed bool
 }
 
-
 // Read reads as the connection does.
 func (p *fileReceiver) Read(b []byte) (int, error) {
 	if p.unix == nil {
