@@ -2,8 +2,9 @@
 
 // Package engines gives tests and benchmarks container engines to use: a
 // docker that answers already, or a daemon of their own; and a podman with
-// storage of its own. What it starts lives in one temporary directory, touches
-// no other engine's containers and images, and is gone after Close.
+// storage of its own. What it starts lives in one temporary directory and one
+// namespace of mounts, touches no other engine's containers and images, and is
+// gone after Close.
 //
 // Images are made on the spot from a static busybox: nothing is downloaded.
 // An engine that cannot be had is an *UnavailableError, with the reason.
@@ -91,9 +92,14 @@ func OwnDocker(ctx context.Context) (*Engine, error) {
 	e.groups = filepath.Base(e.dir)
 	host := "unix://" + e.dir + "/sock"
 	e.Env = []string{"DOCKER_HOST=" + host, "DOCKER_CONFIG=" + e.dir + "/config"}
-	e.args = []string{dockerd, "--data-root", e.dir + "/data", "--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid", "--host", host,
+	within, err := e.hold()
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	e.args = append(within, dockerd, "--data-root", e.dir+"/data", "--exec-root", e.dir+"/exec", "--pidfile", e.dir+"/pid", "--host", host,
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--cgroup-parent", "/" + e.groups}
+		"--cgroup-parent", "/"+e.groups)
 	if err := e.Restart(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -175,8 +181,13 @@ func Podman(ctx context.Context) (*Engine, error) {
 	if _, err := exec.LookPath("runc"); err == nil {
 		runtime = " --runtime runc" // crun refuses hosts with both versions of control groups
 	}
-	script := fmt.Sprintf("#!/bin/sh\nexec %s --root %s/root --runroot %s/run --tmpdir %s/tmp --cgroup-manager cgroupfs --events-backend none%s \"$@\"\n",
-		binary, e.dir, e.dir, e.dir, runtime)
+	within, err := e.hold()
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec %s %s --root %s/root --runroot %s/run --tmpdir %s/tmp --cgroup-manager cgroupfs --events-backend none%s \"$@\"\n",
+		strings.Join(within, " "), binary, e.dir, e.dir, e.dir, runtime)
 	e.Binary = e.dir + "/podman"
 	if err := os.WriteFile(e.Binary, []byte(script), 0o700); err != nil {
 		return nil, err
@@ -186,6 +197,26 @@ func Podman(ctx context.Context) (*Engine, error) {
 		return nil, &UnavailableError{err.Error()}
 	}
 	return e.filled(ctx)
+}
+
+// hold starts a process that has mounts of its own, and returns the words of a command
+// that runs another among them. What an engine mounts on the host would be in every
+// sandbox that starts meanwhile, and a wall that remounts what it finds may miss it.
+func (e *Engine) hold() (within []string, err error) {
+	holder := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", "echo; read line", e.dir+"/holder")
+	if _, err = holder.StdinPipe(); err != nil { // it ends with this process, too
+		return nil, err
+	}
+	ready, err := holder.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := holder.Start(); err != nil {
+		return nil, err
+	}
+	_, err = ready.Read(make([]byte, 1))
+	go func() { _ = holder.Wait() }() // until endRest kills it
+	return []string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", holder.Process.Pid), "--"}, err
 }
 
 // Run runs the engine's command line and returns what it prints.
