@@ -103,13 +103,13 @@ func TestASignalEndsTheStart(t *testing.T) {
 }
 
 // signalThrice sends a signal, and waits between until the command that it is handed
-// on to has said so: the kernel may merge two that come close together, and a fourth
-// would end the program before its sandbox.
-func signalThrice(t *testing.T, cmd *exec.Cmd, number syscall.Signal, said func()) {
+// on to has said n times that it came: the kernel may merge two that come close
+// together, and a fourth would end the program before its sandbox.
+func signalThrice(t *testing.T, cmd *exec.Cmd, number syscall.Signal, said func(n int)) {
 	t.Helper()
 	for n := range 3 {
 		if n > 0 {
-			said()
+			said(n)
 		}
 		if err := cmd.Process.Signal(number); err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestTheThirdSignalEndsTheSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mark := newMark()
 			cmd, out := startRunning(t, "trap 'echo got' INT TERM; echo ready; while :; do sleep 0.05; done", mark)
-			signalThrice(t, cmd, tt.number, func() {
+			signalThrice(t, cmd, tt.number, func(int) {
 				if line, err := out.ReadString('\n'); line != "got\n" {
 					t.Fatalf("the command said %q, %v", line, err)
 				}

@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -194,7 +195,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	}{
 		"by the command": {"read x", func(s *session) { s.send("\r") }},
 		"by three INT": {"while :; do sleep 0.05; done", func(s *session) {
-			signalThrice(s.t, s.cmd, syscall.SIGINT, func() { s.expect("got") })
+			signalThrice(s.t, s.cmd, syscall.SIGINT, func(n int) { s.expect(fmt.Sprintf(`(got\r\n){%d}`, n)) })
 		}},
 		"by a closed end": {"read x", func(s *session) { s.send("\x04") }},
 	} {
