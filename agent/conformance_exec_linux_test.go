@@ -85,7 +85,7 @@ func TestConformExecTimeout(t *testing.T) {
 		waiting.Go(func() { *answer = b.ask(t, json.RawMessage(request)) })
 	}
 	waiting.Wait()
-	if d := time.Since(begun); d < time.Second || d > 10*time.Second {
+	if d := time.Since(begun); d < time.Second || d > 40*time.Second {
 		t.Errorf("it took %v", d)
 	}
 	for name, answer := range got {

@@ -134,7 +134,7 @@ func TestExecTimeout(t *testing.T) {
 	if res.ExitCode != 124 || !res.TimedOut || res.Stdout != "out" || res.Stderr != "err\ncommand timed out after 0.5s" {
 		t.Errorf("got %+v", res)
 	}
-	if took := time.Since(began); took > 5*time.Second || res.DurationMS < 500 {
+	if took := time.Since(began); took > patience || res.DurationMS < 500 {
 		t.Errorf("it took %v, and is said to have taken %d ms", took, res.DurationMS)
 	}
 	if found := carrying(mark); len(found) > 0 || !res.DeathProved || res.SurvivorsKilled < 3 || res.SurvivorsKilled != res.Survivors {

@@ -21,13 +21,17 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/linux"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
 // patience bounds what a test waits for; it passes only where a test fails.
-const patience = 2 * time.Minute
+const patience = testkit.Patience
+
+// eventually waits for what nothing announces.
+var eventually = testkit.Eventually
 
 // helper is where the program of testdata/helper is inside.
 const helper = "/mnt/helper/helper"
@@ -98,18 +102,6 @@ func carrying(text string) []string {
 		}
 	}
 	return found
-}
-
-// eventually waits for what nothing announces.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came about that %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 // box is a sandbox and its agent.

@@ -73,7 +73,7 @@ func main() {
 	short := flag.Bool("short", false, "fewer rounds, under a minute")
 	only := flag.String("run", "", "measure only what matches `REGEXP`: cold, resident, warm, syscalls, agent, output, timeout, clients, guest, soak, archive, pty, session, privilege, decide, redact, search, docker, mcp")
 	jsonPath := flag.String("json", "", "write the numbers to `FILE` too")
-	bin := flag.String("bin", "bin", "`DIR` of paddock and paddock-agent")
+	bin := flag.String("bin", "bin", "`DIR` of paddock, paddock-agent and paddock-server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *bin, *only, *jsonPath, *short)
@@ -131,7 +131,7 @@ func newBench(bin string, short bool) (*bench, error) {
 		workspace: filepath.Join(dir, "workspace"), state: filepath.Join(dir, "state"),
 	}
 	err = cmp.Or(os.Chmod(dir, 0o755), os.Mkdir(b.workspace, 0o755), os.Setenv(paddock.StateDirEnv, b.state),
-		install(bin, b.paddock), install(bin, b.agent), install(bin, b.paddock+"-mcp"))
+		install(bin, b.paddock), install(bin, b.agent), install(bin, b.paddock+"-server"))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err

@@ -161,7 +161,7 @@ func TestEngineDies(t *testing.T) {
 		t.Fatal("a command waits for an engine that is dead")
 	}
 	began := time.Now()
-	if _, err := b.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/true"}}); err == nil || time.Since(began) > 10*time.Second {
+	if _, err := b.Exec(t.Context(), wire.ExecRequest{Argv: []string{"/bin/true"}}); err == nil || time.Since(began) > time.Minute {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	d, err := b.Stop(context.Background(), time.Second)

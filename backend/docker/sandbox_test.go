@@ -85,7 +85,7 @@ func TestTimeout(t *testing.T) {
 		limit := 0.5
 		began := time.Now()
 		r := b.exec(wire.ExecRequest{Argv: []string{"/bin/sh", "-c", "echo begun; setsid sleep 1000 & sleep 1000"}, TimeoutSeconds: &limit})
-		if !r.TimedOut || r.Stdout != "begun\n" || !r.DeathProved || time.Since(began) > 10*time.Second {
+		if !r.TimedOut || r.Stdout != "begun\n" || !r.DeathProved || time.Since(began) > time.Minute {
 			t.Errorf("%+v after %v", r, time.Since(began))
 		}
 		b.want("ps -o args | grep -c '[s]leep 1000' || true", "0\n")

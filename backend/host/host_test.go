@@ -88,7 +88,7 @@ func TestDeath(t *testing.T) {
 	if r.SurvivorsKilled == 0 || !r.DeathProved {
 		t.Errorf("%+v", r)
 	}
-	boxtest.AwaitNone(t, tag, time.Second)
+	boxtest.AwaitNone(t, tag)
 }
 
 func TestRefusals(t *testing.T) {

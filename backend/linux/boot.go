@@ -35,9 +35,9 @@ func (b *builder) bootTimeout() time.Duration {
 // boot hands the plan over, waits for the walls to stand, and looks at them.
 func (s *sandbox) boot(ctx context.Context) error {
 	defer s.closeFiles()
-	stop := context.AfterFunc(ctx, func() { _ = s.control.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
 	_ = s.control.SetDeadline(time.Now().Add(s.plan.bootTimeout()))
+	stop := context.AfterFunc(ctx, func() { _ = s.control.SetDeadline(time.Unix(1, 0)) }) // after it, also where ctx has ended already
+	defer stop()
 	booted, err := s.handOver()
 	if err != nil {
 		if ctx.Err() != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/internal/descent"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -166,7 +167,7 @@ func kill(t *testing.T, choose func(owner, keeper int) int, argv ...string) {
 		t.Fatal(err)
 	}
 	// The owner's own process has the tag in no argument.
-	boxtest.AwaitNone(t, tag, 2*time.Second)
+	boxtest.AwaitNone(t, tag)
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	dir, err := state.New(req.StateDir, "", nil)
@@ -205,7 +206,7 @@ func TestBrokenWall(t *testing.T) {
 		}
 	}
 	calls.Wait()
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	for range cap(errs) {
@@ -265,11 +266,9 @@ func TestHalfClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = fmt.Fprintf(conn, `{"action":"exec","argv":["sh","-c","sleep 1000; :","%s"]}`+"\n", tag)
-	for len(boxtest.Carriers(tag)) == 0 {
-		time.Sleep(5 * time.Millisecond)
-	}
+	testkit.Eventually(t, "the command runs", func() bool { return len(boxtest.Carriers(tag)) > 0 })
 	_ = conn.Close()
-	boxtest.AwaitNone(t, tag, 2*time.Second)
+	boxtest.AwaitNone(t, tag)
 }
 
 // The socket is its owner's alone, and what connects to it dials the agent.
@@ -352,7 +351,7 @@ func TestKeeperStopped(t *testing.T) {
 	box := open(t, req, plain(t))
 	_ = box.(*sandbox).cmd.Process.Signal(unix.SIGSTOP)
 	began := time.Now()
-	if death, err := box.Stop(t.Context(), 0); err != nil || !death.Proved || time.Since(began) > 3*time.Second {
+	if death, err := box.Stop(t.Context(), 0); err != nil || !death.Proved || time.Since(began) > endTime {
 		t.Errorf("%+v, %v, after %v", death, err, time.Since(began))
 	}
 }

@@ -105,10 +105,10 @@ func TestWallsThatFail(t *testing.T) {
 			if !errors.As(err, &e) || e.Stage != tt.stage || !strings.Contains(err.Error(), tt.says) || !strings.Contains(e.Hint, tt.hint) {
 				t.Errorf("says %q, %+v", err, e)
 			}
-			if took := time.Since(began); took > 8*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
-			boxtest.AwaitNone(t, tag, 2*time.Second)
+			boxtest.AwaitNone(t, tag)
 			if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
 				t.Errorf("it left %q", left)
 			}
@@ -190,7 +190,7 @@ func TestCancelledStart(t *testing.T) {
 	if !errors.Is(err, context.Canceled) { // else it waited for the answer that never comes
 		t.Error(err)
 	}
-	boxtest.AwaitNone(t, tag, time.Minute)
+	boxtest.AwaitNone(t, tag)
 	if left, _ := filepath.Glob(filepath.Join(req.StateDir, "sandboxes", "*")); len(left) > 0 {
 		t.Errorf("it left %q", left)
 	}

@@ -25,6 +25,15 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
+// AwaitFile waits until there is a file, by which a command says that it runs.
+func AwaitFile(t testing.TB, path string) {
+	t.Helper()
+	Eventually(t, path+" is there", func() bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	})
+}
+
 // Write makes a file with exactly this mode, and the directories above it.
 func Write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()

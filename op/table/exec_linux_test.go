@@ -11,9 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/paddock-dev/paddock"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -186,10 +186,7 @@ func TestExecIsCancelled(t *testing.T) {
 		_, err := try[exec.ExecAnswer](ctx, t, env, "exec", fields{"command": "setsid sleep 600 & touch started; sleep 600"})
 		ended <- err
 	}()
-	until(t, func() bool {
-		_, err := os.Stat(filepath.Join(env.Default.Workspace.Source, "started"))
-		return err == nil
-	})
+	testkit.AwaitFile(t, filepath.Join(env.Default.Workspace.Source, "started"))
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -197,16 +194,6 @@ func TestExecIsCancelled(t *testing.T) {
 	status := well[sandbox.SandboxStatusOutput](t, env, "sandbox_status", nil)
 	if status.Processes != 0 || status.Running != 0 {
 		t.Errorf("%+v", status)
-	}
-}
-
-// until waits for something that will be.
-func until(t *testing.T, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not come")
-		}
 	}
 }
 
@@ -317,7 +304,7 @@ func TestSandboxThatDies(t *testing.T) {
 // awaitEnd waits until it is known that the one sandbox has ended.
 func awaitEnd(t *testing.T, env *op.Env) {
 	t.Helper()
-	until(t, func() bool {
+	testkit.Eventually(t, "the sandbox is known to have ended", func() bool {
 		return well[sandbox.SandboxListOutput](t, env, "sandbox_list", nil).Sandboxes[0].State == "ended"
 	})
 }

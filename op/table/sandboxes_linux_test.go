@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/op"
 	"github.com/paddock-dev/paddock/op/internal/exec"
 	"github.com/paddock-dev/paddock/op/internal/output"
@@ -92,19 +93,13 @@ func TestSandboxDelete(t *testing.T) {
 	env := lasting(t)
 	x := well[exec.ExecAnswer](t, env, "exec", fields{"command": "mkdir -p .git/hooks; echo x > .git/hooks/post-checkout; exec sleep 600", "background": true})
 	well[session.SessionOpenOutput](t, env, "session_open", fields{"session_id": "s"})
-	until(t, func() bool {
-		_, err := os.Stat(filepath.Join(env.Default.Workspace.Source, ".git", "hooks", "post-checkout"))
-		return err == nil
-	})
+	testkit.AwaitFile(t, filepath.Join(env.Default.Workspace.Source, ".git", "hooks", "post-checkout"))
 	waiting := make(chan error)
 	go func() {
 		_, err := try[exec.ExecAnswer](t.Context(), t, env, "exec", fields{"command": "touch waiting; sleep 600"})
 		waiting <- err
 	}()
-	until(t, func() bool {
-		_, err := os.Stat(filepath.Join(env.Default.Workspace.Source, "waiting"))
-		return err == nil
-	})
+	testkit.AwaitFile(t, filepath.Join(env.Default.Workspace.Source, "waiting"))
 	out := well[sandbox.SandboxDeleteOutput](t, env, "sandbox_delete", fields{"sandbox": "default"})
 	if !out.DeathProved || len(out.Planted) == 0 || !strings.Contains(out.Note, "made anew") {
 		t.Errorf("%+v", out)

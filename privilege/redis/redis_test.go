@@ -224,7 +224,7 @@ func TestServerDies(t *testing.T) {
 			if _, _, err := s.Update(ctx, who.Name, add(1)); err == nil {
 				t.Error("a grant was made without a server")
 			}
-			if took := time.Since(began); took > 4*time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("it took %v to find out", took)
 			}
 			server.start()

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/privilege/token"
 )
@@ -298,11 +299,7 @@ func (w *world) session(token string) string {
 
 func (w *world) wait(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("it did not happen: %s", what)
-		}
-	}
+	testkit.Eventually(w.t, what, ok)
 }
 
 func await[T any](t *testing.T, what string, c <-chan T) T {

@@ -116,7 +116,7 @@ func healthy(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "/bin/true").CombinedOutput(); err != nil {
 		t.Errorf("the host runs no programs: %v: %s", err, out)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("the host takes %v to run a program", took)
 	}
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -165,7 +165,7 @@ func TestForkBomb(t *testing.T) {
 		if left := carriers(token); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
-		if took > 10*time.Second || most > int(limit) {
+		if took > time.Minute || most > int(limit) {
 			t.Errorf("it took %v, with up to %d processes", took, most)
 		}
 		healthy(t)

@@ -137,7 +137,7 @@ func TestStoppedTree(t *testing.T) {
 		limit := 0.3
 		began := time.Now()
 		res, err := b.client.Exec(t.Context(), wire.ExecRequest{Command: "sleep 1000 & setsid sleep 1000 & kill -STOP -1; kill -STOP $$; sleep 1000", TimeoutSeconds: &limit})
-		if err != nil || !res.TimedOut || !res.DeathProved || time.Since(began) > 5*time.Second {
+		if err != nil || !res.TimedOut || !res.DeathProved || time.Since(began) > time.Minute {
 			t.Errorf("after %v: %+v, %v", time.Since(began), res, err)
 		}
 	})
@@ -211,7 +211,7 @@ func (h *host) stopAgent(t *testing.T, timeout time.Duration) bool {
 	<-s.Done()
 	took := time.Since(began) - timeout
 	r := cmd.Result()
-	if took > paddock.Grace+5*time.Second || r == nil || !r.DeathProved {
+	if took > paddock.Grace+time.Minute || r == nil || !r.DeathProved {
 		t.Errorf("%v after its time: %+v", took, r)
 	}
 	t.Logf("the sandbox ended %v after the command's time", took)
@@ -227,7 +227,7 @@ func TestStarvedAgent(t *testing.T) {
 		res, err := b.client.Exec(t.Context(), wire.ExecRequest{
 			Command: "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do (while :; do :; done) & done; wait", TimeoutSeconds: &limit,
 		})
-		if err != nil || !res.TimedOut || !res.DeathProved || time.Since(began) > 8*time.Second {
+		if err != nil || !res.TimedOut || !res.DeathProved || time.Since(began) > time.Minute {
 			t.Errorf("after %v: %+v, %v", time.Since(began), res, err)
 		}
 	})

@@ -151,7 +151,7 @@ func (a *agent) abort(t *testing.T, r *running, sig syscall.Signal) {
 // check compares what the model was given with the tasks, and notes what it paid.
 func (a *agent) check(t *testing.T) {
 	t.Helper()
-	testkit.Eventually(t, "the processes of the aborted command are not gone", func() bool { return len(marked(a.mark)) == 0 })
+	testkit.Eventually(t, "the processes of the aborted command are gone", func() bool { return len(marked(a.mark)) == 0 })
 	had := a.model.had("tasks")
 	a.tasks.check(t, had, a.workspace)
 	a.model.mu.Lock()

@@ -69,7 +69,7 @@ func TestCancel(t *testing.T) {
 				done <- err
 			}()
 			if strings.Contains(l.args, "MARK") {
-				testkit.Eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
+				testkit.Eventually(t, "it is started", func() bool { return len(marked(mark)) > 0 })
 			} else {
 				time.Sleep(50 * time.Millisecond) // nothing tells that it waits
 			}
@@ -83,7 +83,7 @@ func TestCancel(t *testing.T) {
 				t.Fatal("it is not cancelled")
 			}
 			if !keeps[l.tool] {
-				testkit.Eventually(t, "its processes are not gone", func() bool { return len(marked(mark)) == 0 })
+				testkit.Eventually(t, "its processes are gone", func() bool { return len(marked(mark)) == 0 })
 			}
 			c.call(t, "exec", map[string]any{"command": "true"}) // the server goes on
 		})
@@ -105,9 +105,9 @@ func TestCancelBeside(t *testing.T) {
 	go func() {
 		beside <- fmt.Sprint(c.call(t, "exec", map[string]any{"command": "read x <wait; echo $x; : " + stays})["stdout"])
 	}()
-	testkit.Eventually(t, "not both are started", func() bool { return len(marked(gone)) > 0 && len(marked(stays)) > 0 })
+	testkit.Eventually(t, "both are started", func() bool { return len(marked(gone)) > 0 && len(marked(stays)) > 0 })
 	cancel()
-	testkit.Eventually(t, "the cancelled one is not gone", func() bool { return len(marked(gone)) == 0 })
+	testkit.Eventually(t, "the cancelled one is gone", func() bool { return len(marked(gone)) == 0 })
 	c.call(t, "exec", map[string]any{"command": "echo done >wait"})
 	if got := <-beside; got != "done\n" {
 		t.Errorf("the other call answered %q", got)
@@ -146,7 +146,7 @@ func TestClientGone(t *testing.T) {
 	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "not all is started", func() bool { return len(marked(mark)) >= 6 })
+	testkit.Eventually(t, "all is started", func() bool { return len(marked(mark)) >= 6 })
 	_, _ = in.Close(), out.Close() // as the kernel does for who is killed
 	awaitEnd(t, cmd, log)
 	if left := marked(mark); len(left) > 0 {
@@ -186,12 +186,12 @@ func TestSessionGone(t *testing.T) {
 	go func() {
 		_, _ = gone.session.CallTool(ctx, &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "sleep " + mark}}) // it is cut off
 	}()
-	testkit.Eventually(t, "nothing is started", func() bool { return len(marked(mark)) > 0 })
+	testkit.Eventually(t, "it is started", func() bool { return len(marked(mark)) > 0 })
 	cancel()
 	if err := gone.session.Close(); err != nil {
 		t.Logf("the session's end: %v", err)
 	}
-	testkit.Eventually(t, "its process is not gone", func() bool { return len(marked(mark)) == 0 })
+	testkit.Eventually(t, "its process is gone", func() bool { return len(marked(mark)) == 0 })
 	if got := stays.call(t, "exec", map[string]any{"command": "echo here"}); got["stdout"] != "here\n" {
 		t.Errorf("the other session: %v", got)
 	}

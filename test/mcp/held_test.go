@@ -102,7 +102,7 @@ func TestHeld(t *testing.T) {
 				t.Fatal(textOf(got))
 			}
 			made := filepath.Join(p.workspace, tt.path)
-			testkit.Eventually(t, "it is not made", func() bool { _, err := os.Lstat(made); return err == nil })
+			testkit.Eventually(t, "it is made", func() bool { _, err := os.Lstat(made); return err == nil })
 			if !tt.late {
 				c.held(t, tt.path)
 				c.held(t, tt.path)
@@ -212,7 +212,7 @@ func TestHeldAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.session.Close() // it was killed
-	testkit.Eventually(t, "no server is held", func() bool {
+	testkit.Eventually(t, "the server is held", func() bool {
 		next := p.start(t)
 		defer func() { _ = next.session.Close() }() // its status may say that it could not start
 		_ = next.try(t, "exec", map[string]any{"command": "true"})

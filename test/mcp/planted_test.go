@@ -45,7 +45,7 @@ func TestPlanted(t *testing.T) {
 			if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 				t.Fatal(err)
 			}
-			testkit.Eventually(t, "nothing is planted", func() bool {
+			testkit.Eventually(t, "it is planted", func() bool {
 				_, err := os.Stat(filepath.Join(s.workspace, "done"))
 				return err == nil
 			})
@@ -96,7 +96,7 @@ func TestGitAdded(t *testing.T) {
 	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "nothing is done", func() bool {
+	testkit.Eventually(t, "it is done", func() bool {
 		_, err := os.Stat(filepath.Join(s.workspace, "done"))
 		return err == nil
 	})
@@ -134,7 +134,7 @@ func plantBy(t *testing.T, s setup, log io.Writer) (cmd *exec.Cmd, in io.WriteCl
 		t.Fatal(err)
 	}
 	done := filepath.Join(s.workspace, "done")
-	testkit.Eventually(t, "nothing is planted", func() bool {
+	testkit.Eventually(t, "it is planted", func() bool {
 		_, err := os.Stat(done)
 		return err == nil
 	})
@@ -155,7 +155,7 @@ func TestPlantedByAKilledServer(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	told := 0
-	testkit.Eventually(t, "no operator is told", func() bool {
+	testkit.Eventually(t, "the operator is told", func() bool {
 		next := s.command()
 		log, answers := &notes{}, &notes{}
 		next.Stdout, next.Stderr = answers, log
@@ -174,7 +174,7 @@ func TestPlantedByAKilledServer(t *testing.T) {
 		if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 			t.Error(err)
 		}
-		testkit.Eventually(t, "no answer", func() bool { return strings.Contains(answers.String(), `"id":2`) })
+		testkit.Eventually(t, "an answer comes", func() bool { return strings.Contains(answers.String(), `"id":2`) })
 		if err := in.Close(); err != nil {
 			t.Error(err)
 		}

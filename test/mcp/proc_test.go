@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
+
+	"github.com/paddock-dev/paddock/internal/testkit"
 )
 
 // patience is how long something that must happen may take on a slow machine.
-const patience = 60 * time.Second
+const patience = testkit.Patience
 
 func itoa(n int) string { return strconv.Itoa(n) }
 

@@ -76,8 +76,8 @@ func TestOperatorsRedaction(t *testing.T) {
 // longer than the test may take.
 func TestOperatorsTimeout(t *testing.T) {
 	boxtest.RequireWalls(t)
-	c := startWithSpec(t, "limits: {timeout: 2s}")
-	const operators = "2s, limits.timeout, which the operator has set"
+	c := startWithSpec(t, "limits: {timeout: 1s}")
+	const operators = "1s, limits.timeout, which the operator has set"
 	mark := newMark()
 	long := "sleep 1000; : " + mark
 	c.call(t, "session_open", map[string]any{"session_id": "s", "command_timeout": "20m"})
@@ -105,17 +105,17 @@ func TestOperatorsTimeout(t *testing.T) {
 	}
 	// In the background, and on a terminal.
 	begun := c.call(t, "exec", map[string]any{"command": long, "background": true, "timeout": "20m"})
-	testkit.Eventually(t, "a command in the background goes on", func() bool {
+	testkit.Eventually(t, "the command in the background is over its time", func() bool {
 		return strings.Contains(textOf(c.try(t, "output_read", map[string]any{"output": begun["exec"], "wait": "1s"})), "timed out")
 	})
 	c.call(t, "shell_open", map[string]any{"shell_id": "main", "command": long})
-	testkit.Eventually(t, "a shell goes on", func() bool {
+	testkit.Eventually(t, "the shell has stopped", func() bool {
 		out := c.call(t, "shell_read", map[string]any{"shell_id": "main"})
 		ended, _ := out["ended_by"].(string)
 		return out["state"] == "stopped" && strings.HasPrefix(ended, operators)
 	})
 	c.call(t, "shell_close", map[string]any{"shell_id": "main"})
-	testkit.Eventually(t, "something is left", func() bool { return len(marked(mark)) == 0 })
+	testkit.Eventually(t, "nothing is left", func() bool { return len(marked(mark)) == 0 })
 	// The control: what is shorter is left alone, and so are services, which are
 	// made to stay.
 	if out := c.call(t, "exec", map[string]any{"command": "sleep 0.1; exit 3", "timeout": "20m"}); out["exit_code"] != 3.0 || out["time_limit"] != nil {

@@ -34,7 +34,7 @@ func (c *client) busy(t *testing.T, mark string) <-chan error {
 		}
 		done <- err
 	}()
-	testkit.Eventually(t, "nothing is started", func() bool { return len(marked(mark)) >= 3 })
+	testkit.Eventually(t, "it is started", func() bool { return len(marked(mark)) >= 3 })
 	return done
 }
 
@@ -56,7 +56,7 @@ func TestRevoked(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("the command was not ended")
 	}
-	testkit.Eventually(t, "its processes are not gone", func() bool { return len(marked(mark)) == 0 })
+	testkit.Eventually(t, "its processes are gone", func() bool { return len(marked(mark)) == 0 })
 	if len(marked(other)) < 3 {
 		t.Error("another principal's processes are gone")
 	}
@@ -90,12 +90,12 @@ func TestOneOfTwoTokens(t *testing.T) {
 		_, err := gone.session.CallTool(t.Context(), &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"command": "sleep " + waited}})
 		done <- err
 	}()
-	testkit.Eventually(t, "nothing is started", func() bool { return len(marked(waited)) > 0 && len(marked(kept)) > 0 })
+	testkit.Eventually(t, "it is started", func() bool { return len(marked(waited)) > 0 && len(marked(kept)) > 0 })
 	s.paddock(t, "token", "revoke", strings.Split(first, "_")[1])
 	if err := <-done; err == nil {
 		t.Error("the command was not ended")
 	}
-	testkit.Eventually(t, "its process is not gone", func() bool { return len(marked(waited)) == 0 })
+	testkit.Eventually(t, "its process is gone", func() bool { return len(marked(waited)) == 0 })
 	stays.call(t, "exec", map[string]any{"command": "true"})
 	if len(marked(kept)) == 0 {
 		t.Error("what the other session started is gone")
@@ -117,7 +117,7 @@ func TestAskedToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(s.state, "mcp.sock")
-	testkit.Eventually(t, "it does not listen", func() bool { _, err := os.Stat(path); return err == nil })
+	testkit.Eventually(t, "it listens", func() bool { _, err := os.Stat(path); return err == nil })
 	session, err := newClient(clientOptions).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: "http://localhost/mcp", HTTPClient: overSocket(path), MaxRetries: -1}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func TestLinkedWorktree(t *testing.T) {
 	if _, err := fmt.Fprintln(in, strings.Join(requests, "\n")); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "no commit is made", func() bool {
+	testkit.Eventually(t, "a commit is made", func() bool {
 		_, err := os.Stat(filepath.Join(s.workspace, "done"))
 		return err == nil && strings.Contains(answers.String(), `"id":3`)
 	})

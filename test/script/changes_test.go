@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
@@ -198,15 +200,7 @@ func (s changesSite) kill(t *testing.T, script string) {
 		t.Fatal(err)
 	}
 	done := filepath.Join(s.ws, "done")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(done); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Error("the command does not run")
-			break
-		}
-	}
+	testkit.AwaitFile(t, done)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -216,15 +210,13 @@ func (s changesSite) kill(t *testing.T, script string) {
 
 // tells waits until a call tells of a path: the kernel needs a moment to end a
 // sandbox whose owner was killed.
-func (s changesSite) tells(t *testing.T, path string, args ...string) string {
+func (s changesSite) tells(t *testing.T, path string, args ...string) (stderr string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, stderr := s.paddock(t, args...); strings.Contains(stderr, path) {
-			return stderr
-		}
-	}
-	t.Fatalf("%q never tells of %s", args, path)
-	return ""
+	testkit.Eventually(t, fmt.Sprintf("%q tells of %s", args, path), func() bool {
+		_, stderr = s.paddock(t, args...)
+		return strings.Contains(stderr, path)
+	})
+	return stderr
 }
 
 // What a sandbox has left whose paddock was killed is told by the next start, or

@@ -58,19 +58,9 @@ func TestClosedRepositories(t *testing.T) {
 func (s changesSite) model(t *testing.T) string {
 	t.Helper()
 	cmd := s.command("mcp")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	defer func() { _, _ = in.Close(), cmd.Wait() }()
-	_, err = fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+	_, err := fmt.Fprintln(in, hello+`
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"command":"true"}}}`)
 	if err != nil {
 		t.Fatal(err)

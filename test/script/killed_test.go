@@ -40,13 +40,7 @@ func TestKilledWhileItStarts(t *testing.T) {
 				}
 				_ = cmd.Wait()
 			}
-			var left []string
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				if left = carrying(mark); len(left) == 0 {
-					return
-				}
-			}
-			t.Errorf("there are still %q", left)
+			awaitMark(t, mark, false)
 		})
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
@@ -56,14 +56,12 @@ func TestListShowsWhatRuns(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	var now listing
-	for deadline := time.Now().Add(patience); len(now.Sandboxes) == 0 || len(now.Sandboxes[0].Running) == 0; {
-		if time.Now().After(deadline) {
-			t.Fatalf("the sandbox was never listed: %+v", now)
-		}
+	testkit.Eventually(t, "the sandbox is listed, with its command", func() bool {
 		if err := json.Unmarshal([]byte(outputOf(t, inState(t, state, "ps", "--json"))), &now); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return len(now.Sandboxes) > 0 && len(now.Sandboxes[0].Running) > 0
+	})
 	one := now.Sandboxes[0]
 	if len(now.Sandboxes) != 1 || one.State != "ready" || one.Workspace != cmd.Dir || one.Running[0].Kind != "exec" || one.Running[0].Name != "sh" {
 		t.Errorf("listed: %+v", now)

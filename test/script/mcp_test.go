@@ -7,10 +7,13 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
+
+// hello is the first message of a model's client.
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
 // TestModelsServerEnds ends a server for models in the middle of its work: it
 // exits in order, with nothing left of what it has started.
@@ -30,29 +33,15 @@ func TestModelsServerEnds(t *testing.T) {
 			cmd := paddockCommand(t, "mcp")
 			var said bytes.Buffer
 			cmd.Stderr = &said
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			in, out := startPiped(t, cmd)
 			mark := newMark()
-			_, err = fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+			_, err := fmt.Fprintln(in, hello+`
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"command":"setsid sh -c 'sleep 1000; :' `+mark+` & sh -c 'sleep 1000; :' `+mark+`"}}}
 {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"exec","arguments":{"argv":["sh","-c","sleep 1000; :","`+mark+`"],"background":true}}}`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for limit := time.Now().Add(patience); len(carrying(mark)) < 3; time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(limit) {
-					t.Fatalf("not all is started: %q", carrying(mark))
-				}
-			}
+			testkit.Eventually(t, "all three commands run", func() bool { return len(carrying(mark)) >= 3 })
 			end(cmd.Process, in, out)
 			if status := waitStatus(t, cmd); status != 0 {
 				t.Errorf("exit status %d: %s", status, &said)

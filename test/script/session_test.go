@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
@@ -61,14 +62,10 @@ func (s *sessionProcess) answer(t *testing.T) map[string]any {
 	return a
 }
 
-// awaitMark waits until a process of a command runs.
+// awaitMark waits until processes of a command run, or none does.
 func awaitMark(t *testing.T, mark string, there bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); (len(carrying(mark)) > 0) != there; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("processes of the mark: %q, want some: %v", carrying(mark), there)
-		}
-	}
+	testkit.Eventually(t, fmt.Sprintf("processes that carry %s: %v", mark, there), func() bool { return len(carrying(mark)) > 0 == there })
 }
 
 // However often SIGINT comes, it interrupts the command and not the session.

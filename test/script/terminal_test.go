@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -13,11 +14,12 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/internal/testkit/boxtest"
 )
 
 // patience is how long a test waits for what must happen.
-const patience = time.Minute
+const patience = testkit.Patience
 
 // session is paddock under a terminal of its own.
 type session struct {
@@ -187,18 +189,23 @@ func TestTerminalKeysGoToTheCommand(t *testing.T) {
 }
 
 func TestTerminalIsRestored(t *testing.T) {
-	for name, end := range map[string]func(*session){
-		"by the command":  func(s *session) { s.send("\r") },
-		"by three INT":    func(s *session) { signalThrice(s.t, s.cmd, syscall.SIGINT) },
-		"by a closed end": func(s *session) { s.send("\x04") },
+	for name, tt := range map[string]struct {
+		script string
+		end    func(*session)
+	}{
+		"by the command": {"read x", func(s *session) { s.send("\r") }},
+		"by three INT": {"while :; do sleep 0.05; done", func(s *session) {
+			signalThrice(s.t, s.cmd, syscall.SIGINT, func(n int) { s.expect(fmt.Sprintf(`(got\r\n){%d}`, n)) })
+		}},
+		"by a closed end": {"read x", func(s *session) { s.send("\x04") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startTerminal(t, "run", "-t", "--", "sh", "-c", "trap '' INT; echo ready; read x")
+			s := startTerminal(t, "run", "-t", "--", "sh", "-c", "trap 'echo got' INT; echo ready; "+tt.script)
 			s.expect("ready")
 			if modes := ttyModes(t, s.ptmx); modes&syscall.ECHO != 0 {
 				t.Error("the terminal is not raw while the command runs")
 			}
-			end(s)
+			tt.end(s)
 			_ = waitStatus(t, s.cmd)
 			if modes := ttyModes(t, s.ptmx); modes&syscall.ECHO == 0 || modes&syscall.ICANON == 0 {
 				t.Errorf("the terminal was left raw: %o", modes)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tests runs gotestsum on a module as the Makefile does, and returns what it
+// tests runs gotestsum on a module as the Makefile does, without the race detector, and returns what it
 // printed and whether it was content.
 func tests(t *testing.T, dir, skips string, again bool, args ...string) (said string, ok bool) {
 	t.Helper()
@@ -38,15 +38,23 @@ func tests(t *testing.T, dir, skips string, again bool, args ...string) (said st
 		t.Fatal(err)
 	}
 	flags := []string{"--format=pkgname-and-test-fails", "--format-hide-empty-pkg", "--format-icons=text", "--hide-summary=skipped",
-		"--jsonfile=" + filepath.Join(of, "events"), "--post-run-command=" + programs.summary + " -skips=" + list, "--packages=./..."}
+		"--jsonfile=" + filepath.Join(of, "events"), "--post-run-command=" + programs.summary + " -skips=" + list}
 	if again {
 		flags = append(flags, "--rerun-fails=2", "--rerun-fails-max-failures=5", "--rerun-fails-run-root-test")
 	}
+	script, err := filepath.Abs("../gotest.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := "-count=1"
+	for _, arg := range args {
+		quoted += " '" + arg + "'"
+	}
 	var out, errOut bytes.Buffer
-	cmd := exec.Command(programs.gotestsum, append(append(flags, "--", "-count=1"), args...)...)
+	cmd := exec.Command(programs.gotestsum, append(flags, "--raw-command", "--", "sh", script, "", "", "./...", quoted)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
 	cmd.Env = append(os.Environ(), "GOWORK=off", "TEST_FLAKY_FILE=")
-	err := cmd.Run()
+	err = cmd.Run()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%v; said:\n%s\nstderr:\n%s", err, out.String(), errOut.String())
@@ -206,23 +214,29 @@ func TestMain(m *testing.M) { m.Run(); fmt.Println("leaked"); os.Exit(1) }`,
 	}
 }
 
-// What fails once is flaky; what always fails is a failure.
+// What fails once or twice is flaky; what fails three times is a failure.
 func TestAgain(t *testing.T) {
-	body := "import (\"os\"; \"testing\")\n" + `func TestFlaky(t *testing.T) {
+	failing := func(times string) string {
+		return "import (\"os\"; \"testing\")\n" + `func TestFlaky(t *testing.T) {
 	t.Run("sub", func(t *testing.T) {
-		if _, err := os.Stat("seen"); err != nil { os.WriteFile("seen", nil, 0o600); t.Fatal("first time") }
+		seen, _ := os.ReadFile("seen")
+		os.WriteFile("seen", append(seen, 'x'), 0o600)
+		if len(seen) < ` + times + ` { t.Fatal("not yet") }
 	})
 }
 func TestGood(t *testing.T) {}
 `
+	}
 	const broken = "func TestBroken(t *testing.T) { t.Fatal(1) }\n"
 	for _, tt := range []struct {
 		name, body, last string
-		again, ok        bool
+		again, told, ok  bool
 	}{
-		{"flaky", body, "2 passed, 0 failed, 0 skipped", true, true},
-		{"once", body, "1 passed, 1 failed, 0 skipped", false, false},
-		{"broken", body + broken, "2 passed, 1 failed, 0 skipped", true, false},
+		{"once", failing("1"), "2 passed, 0 failed, 0 skipped", true, true, true},
+		{"twice", failing("2"), "2 passed, 0 failed, 0 skipped", true, true, true},
+		{"three times", failing("3"), "1 passed, 1 failed, 0 skipped", true, false, false},
+		{"run once", failing("1"), "1 passed, 1 failed, 0 skipped", false, false, false},
+		{"beside a broken one", failing("1") + broken, "2 passed, 1 failed, 0 skipped", true, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -230,8 +244,8 @@ func TestGood(t *testing.T) {}
 			if ok != tt.ok || !strings.HasSuffix(said, "\n"+tt.last+"\n") {
 				t.Errorf("success: %v, want %v and %q", ok, tt.ok, tt.last)
 			}
-			if told := strings.Contains(said, "flaky: example.test/m.TestFlaky/sub"); told != tt.again {
-				t.Errorf("tells of what is flaky: %v, want %v", told, tt.again)
+			if told := strings.Contains(said, "flaky: example.test/m.TestFlaky/sub"); told != tt.told {
+				t.Errorf("tells of what is flaky: %v, want %v", told, tt.told)
 			}
 		})
 	}

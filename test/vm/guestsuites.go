@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -92,8 +93,8 @@ func (t *teller) tell(n note) {
 // run runs the suite where its sources are.
 func (s suite) run(t *teller, o order, limit time.Duration) {
 	args := []string{"-test.v=test2json", "-test.timeout=" + max(limit, time.Second).String(), "-test.paniconexit0"}
-	if o.Run != "" {
-		args = append(args, "-test.run="+o.Run)
+	if run := cmp.Or(o.Run, s.only); run != "" {
+		args = append(args, "-test.run="+run)
 	}
 	if skip := s.skipped(o.Later); skip != "" {
 		args = append(args, "-test.skip="+skip)

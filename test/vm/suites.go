@@ -6,6 +6,7 @@ import "slices"
 type suite struct {
 	pkg  string // below the module's root
 	skip string // tests that make no sense there, as for -test.skip
+	only string // tests that ask the kernel something, as for -test.run; empty: all do
 	// later are the tests that a kernel other than the oldest only repeats: what
 	// the oldest one and this host's agree on, one between them has. everything
 	// leaves the whole suite out.
@@ -26,18 +27,20 @@ var machines = [][]suite{
 		{pkg: "confine", skip: "TestCallNumbers"}, // it reads a module of go
 		{pkg: "agent/internal/beneath", later: everything},
 		{pkg: "internal/clone", later: everything},
-	},
-	{
-		{pkg: "backend/linux", skip: "^(TestRootFS|TestManySandboxes)$"}, // one builds a program with go, one needs a fast machine
-	},
-	{
 		{pkg: "namespace", skip: "^(TestTimeout|TestEnterTimeout)$/^a_fork_bomb", later: everything}, // it needs a fast machine
 		{pkg: "op/internal/host"},
-		{pkg: "op/table", skip: "^(TestDailyWork|TestWhatGitRuns|TestLittleIsReported|TestNestedCheckout|TestBranchSwitch)$", later: everything}, // they work with git, of which little is there
+		// The operations on the host itself; the others reach the kernel through packages that run here.
+		{pkg: "op/table", only: "^(TestUnshareTool|TestNsenterTool|TestCgroupTools|TestHostTools|TestContractErrors|TestSwitches|TestExec$|TestRunIsBounded)", later: everything},
+	},
+	{
+		{pkg: "backend/linux", skip: "^(TestRootFS|TestManySandboxes)$", // one builds a program with go, one needs a fast machine
+			// Mounts and paths, which are the same on every kernel since the oldest.
+			later: "^(TestRootFSThatCannotBe|TestOverlappingMounts|TestProtectedPaths|TestMountOfProtectedPath|TestNames|TestOwnCopy|TestOtherOwners|" +
+				"TestStateIsCovered|TestCopyIsBounded|TestCopiedWorkspace|TestLoaderOnWhatCanBeWritten|TestStartErrors|TestGitFile|TestSpareConnection)"},
 	},
 	{
 		{pkg: "test/escape", skip: "^(TestAsOrdinaryUser|TestExecStart|TestSwapped|TestFloodOfRefusals|TestForkBomb|TestStarvedAgent|TestRefused|TestAfter)", // they need a fast machine, programs such as git, or none of this kernel
-			later: "^TestGrid$/full|^(TestGridBombs|TestDaemons|TestDetachedDaemons|TestKillEverything|TestStoppedTree|TestStoppedAgent)$"},
+			later: "^TestGrid$/full|^(TestGridHostNetwork|TestGridBombs|TestWalls|TestOwnership|TestExistingSetID|TestDaemons|TestDetachedDaemons|TestKillEverything|TestStoppedTree|TestStoppedAgent)$"},
 	},
 }
 

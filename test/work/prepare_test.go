@@ -25,7 +25,7 @@ func tell(t *testing.T, program string, args ...string) string {
 }
 
 // goModule gives the module a dependency of Paddock's, which is in the cache
-// of modules, and the Go that runs the tests.
+// of modules, the Go that runs the tests, and what that has compiled.
 func goModule(t *testing.T, dir string) toolchain {
 	t.Helper()
 	version := tell(t, "go", "list", "-m", "-f", "{{.Version}}", "golang.org/x/sys")
@@ -39,10 +39,10 @@ func goModule(t *testing.T, dir string) toolchain {
 	}
 	testkit.Write(t, filepath.Join(dir, "go.mod"), strings.ReplaceAll(string(template), "VERSION", version), 0o644)
 	testkit.Write(t, filepath.Join(dir, "go.sum"), string(sums), 0o644)
-	root, cache := tell(t, "go", "env", "GOROOT"), tell(t, "go", "env", "GOMODCACHE")
+	root, cache, compiled := tell(t, "go", "env", "GOROOT"), tell(t, "go", "env", "GOMODCACHE"), tell(t, "go", "env", "GOCACHE")
 	tools := toolchain{
-		path: root + "/bin", env: []string{"GOMODCACHE=" + cache},
-		mounts: map[string]string{cache: "/mnt/modules"},
+		path: root + "/bin", env: []string{"GOMODCACHE=" + cache, "COMPILED=" + compiled},
+		mounts: map[string]string{cache: "/mnt/modules", compiled: "/mnt/compiled"},
 	}
 	if !system(root) && !strings.HasPrefix(root, cache) {
 		tools.mounts[root] = "/mnt/go"

@@ -14,13 +14,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/protect"
+	"github.com/paddock-dev/paddock/internal/testkit"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
@@ -97,15 +97,9 @@ func Carriers(token string) (found []string) {
 }
 
 // AwaitNone waits until nothing has the token.
-func AwaitNone(t *testing.T, token string, limit time.Duration) {
+func AwaitNone(t *testing.T, token string) {
 	t.Helper()
-	var left []string
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if left = Carriers(token); len(left) == 0 {
-			return
-		}
-	}
-	t.Errorf("after %v there still runs %q", limit, left)
+	testkit.Eventually(t, "no process carries "+token, func() bool { return len(Carriers(token)) == 0 })
 }
 
 // Request is a resolved request with a workspace and a state of its own.
