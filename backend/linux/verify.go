@@ -17,19 +17,19 @@ import (
 	"github.com/paddock-dev/paddock/confine"
 )
 
-// The host side reads from the kernel whether the walls stand, before the
-// first request is let through. The agent is trusted until commands run, so this
-// guards against what neither side noticed; it also makes the effective
-// isolation a fact that was looked at.
+// The host side reads from the kernel whether the walls stand, before it lets the
+// first request through. The agent is trusted until commands run, so this guards
+// against mistakes that neither side noticed. It also means that the reported
+// isolation was observed and not assumed.
 
-// check is one look at a process.
+// check is one check of a process.
 type check struct {
 	what string
 	look func(int, *confine.Plan) error
 }
 
-// verifyClone looks at what cannot change after the agent was cloned, and so
-// can be looked at while it is still busy.
+// verifyClone checks what cannot change after the agent was cloned, and can
+// therefore be checked while the agent is still busy.
 func verifyClone(pid int, p *confine.Plan) error {
 	if len(p.Namespaces) == 0 {
 		return nil
@@ -37,13 +37,13 @@ func verifyClone(pid int, p *confine.Plan) error {
 	return lookAt(pid, p, check{"namespaces", verifyNamespaces}, check{"ids", verifyMaps})
 }
 
-// seenMounts is what was seen of an agent's mounts.
+// seenMounts is what was found among an agent's mounts.
 type seenMounts struct {
-	below  []string // places inside, writable but for that, where the host has mounted something
-	copies []string // files of which commands have a copy
+	below  []string // places inside that are read-only only because the host has mounted something there
+	copies []string // files that commands have a copy of
 }
 
-// verifySetup looks at what the agent did to itself.
+// verifySetup checks what the agent did to itself.
 func verifySetup(pid int, p *confine.Plan) (seen seenMounts, err error) {
 	if len(p.Namespaces) == 0 {
 		return seen, lookAt(pid, p, check{"threads", verifyThreads})
@@ -55,7 +55,7 @@ func verifySetup(pid int, p *confine.Plan) (seen seenMounts, err error) {
 	return seen, err
 }
 
-// lookAt makes the checks side by side and reports the first that fails.
+// lookAt makes the checks at the same time and returns the error of the first that fails.
 func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	errs := make([]error, len(checks))
 	var wg sync.WaitGroup
@@ -110,8 +110,9 @@ func verifyMaps(pid int, p *confine.Plan) error {
 	return nil
 }
 
-// verifyThreads looks at every thread of the agent: what it may at most hold,
-// and that one of them, the spawner, holds what commands inherit.
+// verifyThreads checks that no thread of the agent has more rights than the plan says,
+// and that one of them, the spawner, is confined as commands are to be: it has all
+// filters of the plan, and no capability can come back.
 func verifyThreads(pid int, p *confine.Plan) error {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -126,7 +127,12 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	if err != nil {
 		return errors.New("the kernel does not count seccomp filters")
 	}
-	spawner := false
+	filters, spawner := inherited, false
+	for _, s := range p.Spawn {
+		if s.Do == confine.OpSeccomp || s.Do == confine.OpShield {
+			filters++
+		}
+	}
 	for _, task := range tasks {
 		status, err := state.ReadStatus(path.Join(dir, task.Name(), "status"))
 		if errors.Is(err, os.ErrNotExist) {
@@ -138,7 +144,9 @@ func verifyThreads(pid int, p *confine.Plan) error {
 		if err := checkThread(status, p); err != nil {
 			return fmt.Errorf("thread %s: %w", task.Name(), err)
 		}
-		spawner = spawner || confined(status, p, inherited)
+		if status["Seccomp_filters"] == strconv.Itoa(filters) && (zero(status["CapBnd"]) || len(p.Namespaces) == 0) {
+			spawner = true
+		}
 	}
 	if !spawner {
 		return errors.New("no thread is confined as commands are to be")
@@ -146,18 +154,7 @@ func verifyThreads(pid int, p *confine.Plan) error {
 	return nil
 }
 
-// confined reports whether a thread holds all the filters of the plan, and no
-// capability can come back.
-func confined(status map[string]string, p *confine.Plan, inherited int) bool {
-	filters := inherited
-	for _, s := range p.Spawn {
-		if s.Do == confine.OpSeccomp || s.Do == confine.OpShield {
-			filters++
-		}
-	}
-	return status["Seccomp_filters"] == strconv.Itoa(filters) && (zero(status["CapBnd"]) || len(p.Namespaces) == 0)
-}
-
+// checkThread checks one thread of the agent, by its status.
 func checkThread(status map[string]string, p *confine.Plan) error {
 	uid := strconv.FormatUint(uint64(p.Holds.UIDHost), 10)
 	for _, id := range strings.Fields(status["Uid"]) {
@@ -176,9 +173,11 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 		return fmt.Errorf("supplementary groups %s", status["Groups"])
 	}
 	var kept uint64
-	for _, name := range keptBy(p) {
-		n, _ := confine.CapNumber(name)
-		kept |= 1 << n
+	if i := slices.IndexFunc(p.Setup, func(s confine.Step) bool { return s.Do == confine.OpCaps }); i >= 0 {
+		for _, name := range p.Setup[i].Caps {
+			n, _ := confine.CapNumber(name)
+			kept |= 1 << n
+		}
 	}
 	have, err := strconv.ParseUint(status["CapPrm"], 16, 64)
 	if err != nil || have&^kept != 0 {
@@ -187,20 +186,10 @@ func checkThread(status map[string]string, p *confine.Plan) error {
 	return nil
 }
 
-// keptBy returns what the agent keeps of capabilities.
-func keptBy(p *confine.Plan) []string {
-	for _, s := range p.Setup {
-		if s.Do == confine.OpCaps {
-			return s.Caps
-		}
-	}
-	return nil
-}
-
 func zero(hex string) bool { return hex != "" && strings.Trim(hex, "0") == "" }
 
-// verifyMounts compares the mounts that the agent has with the plan's: none
-// more, none less, and none weaker. Mounts below a bound path were bound with it.
+// verifyMounts compares the mounts that the agent has with the plan's: there must be
+// none more, none less, and none weaker. Mounts below a bound path were bound with it.
 func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
 	text, err := state.ReadProc(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
@@ -209,6 +198,24 @@ func verifyMounts(pid int, p *confine.Plan) (seenMounts, error) {
 	return checkMounts(string(text), mountPoints(p))
 }
 
+// mountPoints returns every place where the plan mounts something, with the step that
+// says how it is in the end.
+func mountPoints(p *confine.Plan) map[string]confine.Step {
+	at := map[string]confine.Step{}
+	for _, s := range p.Setup {
+		switch s.Do {
+		case confine.OpBind, confine.OpSelf, confine.OpOwnCopy, confine.OpTmpfs, confine.OpDevpts, confine.OpProc:
+			at[path.Clean(s.Target)] = s
+		case confine.OpReadOnly:
+			made := at[path.Clean(s.Target)]
+			made.Flags = append(slices.Clone(made.Flags), confine.FlagReadOnly)
+			at[path.Clean(s.Target)] = made
+		}
+	}
+	return at
+}
+
+// checkMounts compares a mountinfo file with the mounts that there should be.
 func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMounts, err error) {
 	type mountAt struct{ id, point string }
 	covered := map[mountAt]bool{} // by another mount at the same point
@@ -261,7 +268,7 @@ var mountOption = map[string]bool{
 	confine.FlagReadOnly: true, confine.FlagNoSuid: true, confine.FlagNoDev: true, confine.FlagNoExec: true,
 }
 
-// planned finds the step that a mount stems from.
+// planned returns the step that made a mount.
 func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 	if s, ok := want[at]; ok {
 		return s, true
@@ -274,8 +281,8 @@ func planned(want map[string]confine.Step, at string) (confine.Step, bool) {
 	return confine.Step{}, false
 }
 
-// cameWith returns the bind of the plan with which a mount came along; none where
-// it is the plan's own.
+// cameWith returns the plan's bind that brought a mount along, or no step if the plan
+// made the mount itself.
 func cameWith(want map[string]confine.Step, at string) confine.Step {
 	if _, ok := want[at]; ok {
 		return confine.Step{}
