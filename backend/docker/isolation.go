@@ -13,7 +13,7 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// look asks the engine, and the kernel where it can, what the container is.
+// look asks the engine, and the kernel if it can, how the container is isolated.
 func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.Running) (policy.Isolation, error) {
 	iso := b.holds(spec, e)
 	got, err := e.inspect(ctx, b.name())
@@ -46,7 +46,7 @@ func (b *build) look(ctx context.Context, spec policy.Spec, e *engine, r piped.R
 	return iso, nil
 }
 
-// holds returns what a container is asked to be.
+// holds returns the isolation that is asked for.
 func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
 	iso := policy.Isolation{
 		Backend: policy.BackendDocker, Level: "engine", Namespaces: []string{"mount", "pid", "ipc"},
@@ -85,7 +85,7 @@ func (b *build) holds(spec policy.Spec, e *engine) policy.Isolation {
 	return iso
 }
 
-// effective corrects what the user's own words have changed.
+// effective corrects the isolation by what the user's own arguments have changed.
 func (b *build) effective(iso *policy.Isolation, got *inspected) {
 	h := got.HostConfig
 	switch {
@@ -97,7 +97,7 @@ func (b *build) effective(iso *policy.Isolation, got *inspected) {
 		iso.Capabilities = keeps(got)
 	}
 	if h.MemorySwap == -1 {
-		delete(iso.Limits, "swap") // the engine has no means to
+		delete(iso.Limits, "swap") // the engine cannot limit it
 	}
 	iso.NoNewPrivs = slices.ContainsFunc(h.SecurityOpt, isNoNewPrivileges)
 	if b.network != "" && h.NetworkMode != b.network {

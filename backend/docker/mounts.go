@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -13,21 +12,21 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
-// binds collects the mounts of a container, parents first.
+// binds collects the mounts of a container, parents before what is in them.
 type binds struct {
 	shown []hostpath.Mount // what the user named, the workspace first
 	list  []mount
-	at    map[string]int // by target: its place in list
-	// below gives the host's mount points below a directory.
+	at    map[string]int // the index in list, by target
+	// below returns the host's mount points below a directory. Tests replace it.
 	below func(dir string) []string
 }
 
-// maxMounts bounds the mounts of one container: engines put each of them on a
-// command line and into several files.
+// maxMounts is how many mounts one container may have: engines put each of them on
+// a command line and into several files.
 const maxMounts = 1024
 
-// newBinds makes the mounts for what the user named, and for what must not be
-// changed or seen through it.
+// newBinds makes the mounts of what the user named, and those that protect or hide what
+// commands must not change or see through these.
 func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
 	b := &binds{shown: shown, at: map[string]int{}, below: hostpath.MountedBelow}
 	covers, err := hostpath.Covers(req, shown)
@@ -48,12 +47,12 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			b.protectAt(b.writable(c.Path), c.Path, c.What)
+			b.protectAt(hostpath.Showing(b.shown, c.Path), c.Path, c.What)
 		}
 	}
 	for _, g := range req.Guards {
 		if g.Except == "" && g.Text == "" {
-			b.protectAt(b.writableBelow(g.File), g.File, g.Why)
+			b.protectAt(hostpath.ShowingBelow(b.shown, g.File), g.File, g.Why)
 		}
 	}
 	if len(b.list) > maxMounts {
@@ -62,7 +61,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	return b, nil
 }
 
-// add adds a mount, or makes one that is at the same place stricter.
+// add adds a mount. If there is one with the same target, the stricter one stays.
 func (b *binds) add(m mount) {
 	if m.kind == mountBind && m.file == (fileID{}) {
 		m.file = identify(m.source)
@@ -77,8 +76,8 @@ func (b *binds) add(m mount) {
 	b.list = append(b.list, m)
 }
 
-// refuse refuses sources that show the sockets by which an engine is commanded,
-// since who reaches one has the host.
+// refuse refuses sources that show the sockets through which engines are controlled,
+// since whoever reaches one controls the whole host.
 func (b *binds) refuse(sockets []string) error {
 	var errs []error
 	for _, m := range b.shown {
@@ -91,8 +90,8 @@ func (b *binds) refuse(sockets []string) error {
 	return errors.Join(errs...)
 }
 
-// readOnlyBelow makes what the host has mounted below a source read-only, unless
-// the user has named it: engines leave that writable, or not, as their versions go.
+// readOnlyBelow makes what the host has mounted below a source read-only, unless the
+// user has named it: some versions of engines leave that writable.
 func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	for _, at := range b.below(m.Source) {
 		rel, _ := hostpath.Within(at, m.Source)
@@ -102,8 +101,8 @@ func (b *binds) readOnlyBelow(m hostpath.Mount) {
 	}
 }
 
-// hide covers a file or directory of Paddock's wherever a bind would show it,
-// read-only ones included: a socket can be connected to through those as well.
+// hide covers a file or directory of Paddock's in every bind that would show it,
+// also in read-only ones: a socket can be connected to through those as well.
 func (b *binds) hide(c hostpath.Cover) {
 	for _, m := range b.shown {
 		rel, ok := hostpath.Within(c.Path, m.Source)
@@ -121,30 +120,12 @@ func (b *binds) hide(c hostpath.Cover) {
 	}
 }
 
-// writable lists the writable mounts through which a path of the host can be
-// reached.
-func (b *binds) writable(file string) []hostpath.Mount {
-	var found []hostpath.Mount
-	for _, m := range b.shown {
-		if _, ok := hostpath.Within(file, m.Source); ok && m.Writable && !m.Copied {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-// writableBelow is writable without mounts of the path itself: which of these
-// may be made was decided before.
-func (b *binds) writableBelow(file string) []hostpath.Mount {
-	return slices.DeleteFunc(b.writable(file), func(m hostpath.Mount) bool { return m.Source == file })
-}
-
 // protectAt makes a path of the host read-only in these mounts.
 func (b *binds) protectAt(mounts []hostpath.Mount, file, why string) {
 	for _, m := range mounts {
 		rel, _ := hostpath.Within(file, m.Source)
-		if cover, ok := b.cover(m, rel); ok {
-			b.pin(m, path.Dir(cover)) // not reachable through this mount, as long as that stays in place
+		if cover, ok := hostpath.CoveredIn(m, b.shown, rel); ok {
+			b.pin(m, path.Dir(cover)) // this mount does not reach it, as long as the cover stays in place
 			continue
 		}
 		b.pin(m, path.Dir(rel))
@@ -152,20 +133,9 @@ func (b *binds) protectAt(mounts []hostpath.Mount, file, why string) {
 	}
 }
 
-// cover finds another mount inside m that hides a path of it.
-func (b *binds) cover(m hostpath.Mount, rel string) (at string, ok bool) {
-	for _, o := range b.shown {
-		at, below := hostpath.Within(o.Target, m.Target)
-		if _, hidden := hostpath.Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
-			return at, true
-		}
-	}
-	return "", false
-}
-
-// pin makes a directory below a mount, and its parents, mounts of their own:
-// the kernel renames and removes no mount point (rename(2), EBUSY), so that the
-// protection of what is in it cannot be taken elsewhere.
+// pin makes a directory below a mount, and its parents, mounts of their own. The kernel
+// refuses to rename or remove a mount point (rename(2), EBUSY), so that the protected
+// files in it cannot be moved elsewhere.
 func (b *binds) pin(m hostpath.Mount, rel string) {
 	if rel == "." || rel == "" {
 		return
@@ -177,9 +147,10 @@ func (b *binds) pin(m hostpath.Mount, rel string) {
 	}
 }
 
-// fileID tells one file of this host from every other. Zero: not known.
+// fileID identifies a file of this host. The zero value stands for an unknown file.
 type fileID struct{ dev, ino uint64 }
 
+// identify returns the identity of the file at a path.
 func identify(path string) fileID {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -189,8 +160,8 @@ func identify(path string) fileID {
 	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
 }
 
-// sockets returns where engines listen on this host, free of symbolic links: who
-// reaches one commands the engine.
+// sockets returns where engines listen on this host, free of symbolic links. Whoever
+// reaches one of these sockets controls the engine.
 func (e *engine) sockets() []string {
 	paths := []string{"/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock"}
 	if dir := e.value("XDG_RUNTIME_DIR"); dir != "" {

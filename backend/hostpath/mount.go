@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,4 +217,33 @@ func Within(path, dir string) (rel string, ok bool) {
 		return "", true
 	}
 	return strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// Showing returns the writable mounts through which commands can reach a path of the host.
+func Showing(mounts []Mount, file string) []Mount {
+	var found []Mount
+	for _, m := range mounts {
+		if _, ok := Within(file, m.Source); ok && m.Writable {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// ShowingBelow returns what [Showing] does, without mounts of the path itself: whether
+// those are allowed was decided before.
+func ShowingBelow(mounts []Mount, file string) []Mount {
+	return slices.DeleteFunc(Showing(mounts, file), func(m Mount) bool { return m.Source == file })
+}
+
+// CoveredIn finds another mount inside m that hides the path rel of m, and returns where
+// in m that mount is.
+func CoveredIn(m Mount, mounts []Mount, rel string) (at string, ok bool) {
+	for _, o := range mounts {
+		at, below := Within(o.Target, m.Target)
+		if _, hidden := Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
+			return at, true
+		}
+	}
+	return "", false
 }

@@ -40,7 +40,7 @@ func (b *builder) guard(req backend.Request) error {
 		if c.Hidden {
 			b.hide(c)
 		} else {
-			all = append(all, fixed{c.Path, c.What, b.showing(c.Path), backend.Guard{}})
+			all = append(all, fixed{c.Path, c.What, hostpath.Showing(b.mounts, c.Path), backend.Guard{}})
 		}
 	}
 	for _, g := range req.Guards {
@@ -48,7 +48,7 @@ func (b *builder) guard(req backend.Request) error {
 			b.protectAllBut(g)
 			continue
 		}
-		all = append(all, fixed{g.File, g.Why, b.showingBelow(g.File), g})
+		all = append(all, fixed{g.File, g.Why, hostpath.ShowingBelow(b.mounts, g.File), g})
 	}
 	// Directories before what is in them: that then needs no mount of its own.
 	slices.SortStableFunc(all, func(a, b fixed) int { return strings.Compare(a.file, b.file) })
@@ -56,7 +56,7 @@ func (b *builder) guard(req backend.Request) error {
 		targets := []string{} // where it has become read-only
 		for _, m := range f.mounts {
 			rel, _ := hostpath.Within(f.file, m.Source)
-			if cover, ok := b.cover(m, rel); ok {
+			if cover, ok := hostpath.CoveredIn(m, b.mounts, rel); ok {
 				// This mount does not reach it, as long as the cover stays in place.
 				b.pin(m.Target, path.Dir(cover))
 			} else if b.protect(m.Target, rel, f.why) {
@@ -73,9 +73,9 @@ func (b *builder) guard(req backend.Request) error {
 // protectAllBut makes a directory read-only except for one name in it. That name needs a
 // mount of its own, which stays writable when the directory becomes read-only, last.
 func (b *builder) protectAllBut(g backend.Guard) {
-	for _, m := range b.showingBelow(g.File) {
+	for _, m := range hostpath.ShowingBelow(b.mounts, g.File) {
 		rel, _ := hostpath.Within(g.File, m.Source)
-		if cover, ok := b.cover(m, path.Join(rel, g.Except)); ok {
+		if cover, ok := hostpath.CoveredIn(m, b.mounts, path.Join(rel, g.Except)); ok {
 			b.pin(m.Target, path.Dir(cover))
 			continue
 		}
@@ -125,36 +125,6 @@ func (b *builder) hide(c hostpath.Cover) {
 		}
 		b.add(cover)
 	}
-}
-
-// showing lists the writable mounts through which a path of the host can be
-// reached.
-func (b *builder) showing(file string) []hostpath.Mount {
-	var found []hostpath.Mount
-	for _, m := range b.mounts {
-		if _, ok := hostpath.Within(file, m.Source); ok && m.Writable {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-// showingBelow returns what showing does, without mounts of the path itself: whether
-// those are allowed was decided before.
-func (b *builder) showingBelow(file string) []hostpath.Mount {
-	return slices.DeleteFunc(b.showing(file), func(m hostpath.Mount) bool { return m.Source == file })
-}
-
-// cover finds another mount inside m that hides a path of it, and returns where
-// in m that mount is.
-func (b *builder) cover(m hostpath.Mount, rel string) (at string, ok bool) {
-	for _, o := range b.mounts {
-		at, below := hostpath.Within(o.Target, m.Target)
-		if _, hidden := hostpath.Within(path.Join(m.Target, rel), o.Target); below && at != "" && hidden {
-			return at, true
-		}
-	}
-	return "", false
 }
 
 // protect makes one path of a writable mount read-only. It reports false if the path,

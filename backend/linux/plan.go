@@ -263,12 +263,7 @@ func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolati
 // degrade records that something is weaker than the spec says, which the spec allows.
 func (b *builder) degrade(name string) {
 	h := &b.plan.Holds
-	h.Degraded = append(h.Degraded, name)
-	for _, d := range policy.Degradations() {
-		if d.Name == name {
-			h.Lost = append(h.Lost, d.Loss)
-		}
-	}
+	h.Degraded, h.Lost = append(h.Degraded, name), append(h.Lost, backend.Losses([]string{name})...)
 }
 
 // homeLink is a symbolic link, by its path below HOME.

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
 	"github.com/paddock-dev/paddock/confine"
 )
@@ -71,22 +72,13 @@ func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	return nil
 }
 
-var nsFiles = map[confine.Namespace]string{
-	confine.NSUser: "user", confine.NSMount: "mnt", confine.NSPID: "pid", confine.NSIPC: "ipc",
-	confine.NSUTS: "uts", confine.NSNet: "net", confine.NSCgroup: "cgroup",
-}
-
 func verifyNamespaces(pid int, p *confine.Plan) error {
+	own, err := state.OwnNamespaces(pid)
+	if err != nil {
+		return err
+	}
 	for _, ns := range p.Namespaces {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, nsFiles[ns]))
-		if err != nil {
-			return err
-		}
-		ours, err := os.Readlink("/proc/self/ns/" + nsFiles[ns])
-		if err != nil {
-			return err
-		}
-		if theirs == ours {
+		if !slices.Contains(own, string(ns)) {
 			return fmt.Errorf("the %s namespace is the host's", ns)
 		}
 	}
@@ -230,7 +222,7 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMoun
 	}
 	seen := map[string]bool{}
 	for _, f := range lines {
-		at, options := unescape(f[4]), strings.Split(f[5], ",")
+		at, options := hostpath.Unescape(f[4]), strings.Split(f[5], ",")
 		if covered[mountAt{f[0], f[4]}] {
 			continue
 		}
@@ -243,7 +235,7 @@ func checkMounts(mountinfo string, want map[string]confine.Step) (found seenMoun
 				return found, fmt.Errorf("%s is not %s", at, flag)
 			}
 		}
-		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
+		if step.Do == confine.OpOwnCopy && strings.TrimSuffix(hostpath.Unescape(f[3]), "//deleted") == strings.TrimPrefix(step.Source, copiesDir)+confine.OwnCopyLink {
 			found.copies = append(found.copies, at)
 		}
 		if tree := cameWith(want, at); slices.Contains(tree.Flags, confine.FlagBelowRO) && !seen[at] {
@@ -293,23 +285,4 @@ func cameWith(want map[string]confine.Step, at string) confine.Step {
 		}
 	}
 	return confine.Step{}
-}
-
-// unescape undoes the octal escapes of mountinfo (space, tab, newline, backslash).
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

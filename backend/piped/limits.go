@@ -7,12 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/confine"
 	"github.com/paddock-dev/paddock/policy"
 	"github.com/paddock-dev/paddock/wire"
 )
 
-// Limits returns the limits of a spec as an agent keeps them without control
-// groups: those of each process.
+// Limits returns the limits of a spec as an agent enforces them without control
+// groups: in each process.
 func Limits(l policy.Limits) wire.GuestRlimits {
 	return wire.GuestRlimits{
 		CPUSeconds: uint64((time.Duration(l.CPUTime) + time.Second - 1) / time.Second),
@@ -20,8 +22,13 @@ func Limits(l policy.Limits) wire.GuestRlimits {
 	}
 }
 
-// TellLimits says by what each limit is kept, and what that is less than what
-// was written.
+// PlanRlimits returns an agent's rlimits as a plan shows them.
+func PlanRlimits(r wire.GuestRlimits) confine.Rlimits {
+	return confine.Rlimits{CPUSeconds: r.CPUSeconds, FileSize: r.FileSize, OpenFiles: r.OpenFiles, Processes: r.Processes, Data: r.Data}
+}
+
+// TellLimits records in the isolation what enforces each limit, and in what that is
+// less than the spec says.
 func TellLimits(i *policy.Isolation, l policy.Limits) {
 	r := Limits(l)
 	i.Limits = map[string]string{}
@@ -41,9 +48,5 @@ func TellLimits(i *policy.Isolation, l policy.Limits) {
 		}
 	}
 	slices.Sort(i.Degraded)
-	for _, d := range policy.Degradations() {
-		if slices.Contains(i.Degraded, d.Name) {
-			i.Lost = append(i.Lost, d.Loss)
-		}
-	}
+	i.Lost = append(i.Lost, backend.Losses(i.Degraded)...)
 }

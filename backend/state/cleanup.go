@@ -19,9 +19,8 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
-// EngineVariables are what the command line of a container engine gets of the
-// caller's environment to find its engine; it gets no others, because the engine
-// might hand them on.
+// EngineVariables are the caller's variables that the command line of a container engine
+// gets, to find its engine. It gets no others, because the engine might pass them on.
 var EngineVariables = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG",
 	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
@@ -31,22 +30,21 @@ var EngineVariables = []string{
 	"XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK",
 }
 
-// engineCleanup is what follows an engine's program.
+// engineCleanup matches the arguments of an engine's clean-up command.
 var engineCleanup = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(stop -t 0|rm --force --volumes|volume rm --force) paddock-[a-z0-9]+$|^rm --force paddock-[a-z0-9]+-load$`)
 })
 
-// cleanUp runs the commands that end what a killed keeper has left elsewhere,
-// and says whether all could be run. Their status says little: most find
-// nothing to do.
+// cleanUp runs the commands that end what a killed keeper has left elsewhere, and
+// reports whether all could be run. It ignores their status: most find nothing to do.
 func cleanUp(root, path string, commands [][]string) bool {
-	tried := filepath.Join(path, "tried") // and in vain
+	tried := filepath.Join(path, "tried") // made when an attempt has failed
 	if info, err := os.Lstat(tried); err == nil && time.Since(info.ModTime()) < cleanupPause {
 		return false
 	}
 	for _, argv := range commands {
 		if checkCleanup(root, argv) != nil {
-			return false // Refused tells
+			return false // Refused reports it
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -63,8 +61,8 @@ func cleanUp(root, path string, commands [][]string) bool {
 	return true
 }
 
-// checkCleanup refuses a command that no backend writes into a record: else who
-// could once write there would have it run. Backends write
+// checkCleanup refuses a command that no backend writes into a record. Otherwise
+// somebody who could once write a record could have any command run. Backends write
 //
 //	/usr/bin/rm -rf -- STATE/codex/sandbox-NAME
 //	/usr/bin/env -i NAME=VALUE… ENGINE stop -t 0 paddock-ID, and the like
@@ -103,6 +101,7 @@ func checkCleanup(root string, argv []string) error {
 	return trusted(root, argv[0])
 }
 
+// trusted refuses a program that commands of a sandbox could have written.
 func trusted(root, program string) error {
 	if !filepath.IsAbs(program) {
 		return fmt.Errorf("%s is not an absolute path", program)
@@ -113,8 +112,8 @@ func trusted(root, program string) error {
 	return nil
 }
 
-// Refused tells of the directories below root that stay as they are: their records
-// name clean-up commands that no backend writes, or are no files.
+// Refused returns, for each directory below root that Sweep leaves alone, why: its record
+// names clean-up commands that no backend writes, or is not a regular file.
 func Refused(root string) []string {
 	var told []string
 	for _, path := range paths(root) {

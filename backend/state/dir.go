@@ -16,19 +16,19 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
-// The directories below Paddock's own that are made by it alone.
+// The directories in Paddock's state directory that only Paddock makes.
 const (
 	sandboxesDir = "sandboxes"
 	IDsDir       = "ids"
 	HomesDir     = "codex"
 )
 
-// maxRecord bounds a record, in bytes.
+// maxRecord is the largest size of a record, in bytes.
 const maxRecord = 1 << 20
 
-// OpenDir opens a directory of Paddock's own state, in which names may be removed:
-// it is the caller's, nobody else can write to it, and no link leads there. The error is
-// fs.ErrNotExist where it is missing, else a *backend.StartError with a hint.
+// OpenDir opens a directory in Paddock's state so that names in it can be removed safely:
+// the caller owns it, nobody else can write to it, and it is not a link. The error is
+// fs.ErrNotExist if the directory is missing, else a *backend.StartError with a hint.
 func OpenDir(root, name string) (*os.Root, error) {
 	path := filepath.Join(root, name)
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -56,8 +56,8 @@ func OpenDir(root, name string) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// Check refuses a directory of state in which [OpenDir] refuses one, that of the
-// record of operations included: behind a link none is covered.
+// Check refuses a state directory with a directory in it that [OpenDir] refuses, the
+// audit log's included: what lies behind a link would not be covered.
 func Check(root string) error {
 	for _, name := range []string{sandboxesDir, IDsDir, HomesDir, unreportedDir, "audit"} {
 		dir, err := OpenDir(root, name)
@@ -70,7 +70,7 @@ func Check(root string) error {
 	return nil
 }
 
-// Names lists what is in a directory.
+// Names returns the names in a directory.
 func Names(dir *os.Root) []string {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -97,26 +97,26 @@ func paths(root string) []string {
 	return all
 }
 
-// Text returns the record of a sandbox's directory as it is written, of 1 MiB at most. No
-// link is followed, and no writer waited for.
+// Text returns the text of a sandbox's record, of 1 MiB at most. It follows no link and
+// does not wait for a FIFO's writer.
 func Text(path string) ([]byte, error) {
 	dir, id := filepath.Split(path)
 	root, name := filepath.Split(filepath.Clean(dir))
 	return hostpath.Read(context.Background(), root, filepath.Join(name, id, recordName), maxRecord)
 }
 
-// Records returns the records of all sandboxes below root, as they are written.
+// Records returns the texts of the records of all sandboxes below root.
 func Records(root string) [][]byte {
 	var all [][]byte
 	for _, path := range paths(root) {
-		text, _ := Text(path) // it may have gone with its sandbox
+		text, _ := Text(path) // the sandbox may have ended meanwhile
 		all = append(all, text)
 	}
 	return all
 }
 
-// halfMade reports whether a directory holds nothing but what there may be of a
-// sandbox before its record is written, or after that was removed.
+// halfMade reports whether a directory holds only what a sandbox may have before its
+// record is written, or after the record was removed.
 func halfMade(path string) bool {
 	dir, err := OpenDir(filepath.Split(path))
 	if err != nil {

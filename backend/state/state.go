@@ -1,15 +1,15 @@
 //go:build linux
 
-// Package state keeps the directories of sandboxes, for every backend:
+// Package state manages the directories of sandboxes, for every backend:
 //
 //	sandboxes/<id>/lock        held by the process that owns the sandbox
-//	               state.json  what it is (Record)
+//	               state.json  its record (Record)
 //	               agent.sock  the wire
-//	               agent.log   the agent's standard error, or its wall's
+//	               agent.log   the standard error of the agent or its wall
 //
-// A sandbox lives as long as its owner, so its lock tells the living from the
-// dead: whoever can take it may remove the directory, once what the record
-// names has ended ([Sweep]).
+// A sandbox lives as long as its owner, so the lock shows whether it still lives: a
+// process that can take the lock may remove the directory, once the processes that
+// the record names have ended ([Sweep]).
 //
 // Errors of [New] are *backend.StartError of the stage "state".
 package state
@@ -47,31 +47,31 @@ type Record struct {
 	Backend string    `json:"backend"`
 	PID     int       `json:"pid"`               // of the agent, or of the keeper of its pipe, on the host
 	Start   uint64    `json:"start_time"`        // of that process, in clock ticks since boot
-	UID     uint32    `json:"uid"`               // lent to it, 0 where none is
+	UID     uint32    `json:"uid"`               // that was lent to it, or 0
 	Scratch string    `json:"scratch,omitempty"` // its private directories, outside of this one
 	Cgroup  string    `json:"cgroup,omitempty"`  // the directory of its control group
 	Created time.Time `json:"created"`
-	// Kept says that a keeper owns the pipe to the agent. Whoever sweeps ends
-	// that, and runs the commands of Cleanup, with its own environment. Others
-	// than those that backends write are not run, see [Refused].
+	// Kept says that a keeper owns the pipe to the agent. A process that sweeps
+	// ends the keeper and runs the commands of Cleanup, with its own environment.
+	// It runs only commands that backends write, see [Refused].
 	Kept    bool       `json:"kept,omitempty"`
 	Cleanup [][]string `json:"cleanup,omitempty"`
-	// Isolation is what really holds, for who attaches. nil: not known yet.
+	// Isolation is what really holds, for processes that attach. nil: not known yet.
 	Isolation *policy.Isolation `json:"isolation,omitempty"`
 }
 
 // Dir is one sandbox's directory, and its lock.
 type Dir struct {
-	Root string // Paddock's
-	Path string // this sandbox's
+	Root string // Paddock's state directory
+	Path string // this sandbox's directory
 	ID   string
 	lock *os.File
 }
 
 const elsewhere = "choose a directory of your own with PADDOCK_STATE_DIR"
 
-// New makes the directory of a sandbox of this id ([backend.NewID]; empty: a new one),
-// after it has swept those that others have left. sweeper may be nil, see [Sweep].
+// New makes the directory of a sandbox with this id ([backend.NewID]; empty: a new one),
+// after sweeping those that killed processes left. sweeper may be nil, see [Sweep].
 func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	const writable = "choose a writable directory with PADDOCK_STATE_DIR"
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -105,9 +105,9 @@ func New(root, id string, sweeper Sweeper) (*Dir, error) {
 	return d, nil
 }
 
-// private refuses a state directory that others could change, and closes one
-// that others could read. They pass through it where it holds [hostpath.LentName]; what
-// else is in it is private by itself.
+// private refuses a state directory that others could change, and makes one private
+// that others could read. If it holds [hostpath.LentName], others may pass through it:
+// everything else in it is private by itself.
 func private(root string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(root, &st); err != nil {
@@ -132,7 +132,7 @@ func private(root string) error {
 	return nil
 }
 
-// takeLock takes the lock of a sandbox's directory, EWOULDBLOCK where its
+// takeLock takes the lock of a sandbox's directory. It fails with EWOULDBLOCK if the
 // owner lives.
 func takeLock(path string) (*os.File, error) {
 	dir, err := OpenDir(filepath.Split(path))
@@ -154,8 +154,8 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Save writes state.json whole or not at all. It is not synced: the sandbox
-// does not outlive this process, let alone a crash of the host.
+// Save writes state.json completely or not at all. It does not sync the file, because
+// the sandbox does not outlive a crash of the host.
 func (d *Dir) Save(r Record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -164,18 +164,19 @@ func (d *Dir) Save(r Record) error {
 	return hostpath.Replace(filepath.Join(d.Path, recordName), 0o600, text)
 }
 
-// Empty removes what nobody needs of a sandbox that is about to end. What says
-// that it may still live stays: the lock and state.json.
+// Empty removes the files that nobody needs of a sandbox that is about to end. The lock
+// and state.json stay, because they show that the sandbox may still live.
 func (d *Dir) Empty() {
 	for _, name := range []string{SocketName, LogName} {
 		_ = os.Remove(filepath.Join(d.Path, name))
 	}
 }
 
-// Remove gives the directory back. more, if not nil, gives back what is
-// elsewhere, between the record's removal and the lock's: who sweeps in between
-// finds a new directory without state, and leaves it. The lock is closed before
-// it is removed, because file systems take long over an open file without a name.
+// Remove removes the directory. more, if not nil, removes what the sandbox has
+// elsewhere. It runs after the record is removed and before the lock is: a process
+// that sweeps in between finds what looks like a new directory, and leaves it alone.
+// The lock is closed before it is removed, because file systems take long to remove
+// an open file.
 func (d *Dir) Remove(more func()) {
 	_ = os.Remove(filepath.Join(d.Path, recordName))
 	if more != nil {
@@ -185,11 +186,10 @@ func (d *Dir) Remove(more func()) {
 	_ = os.RemoveAll(d.Path)
 }
 
-// Abandon leaves the directory to a later start, which does what could not be
-// done now.
+// Abandon leaves the directory to a later start, which cleans up.
 func (d *Dir) Abandon() { _ = d.lock.Close() }
 
-// errDamaged is a record that was not written whole.
+// errDamaged is the error of a record that was not written completely.
 var errDamaged = errors.New("it is damaged")
 
 // Read reads the record of a sandbox's directory.
@@ -205,7 +205,7 @@ func Read(path string) (*Record, error) {
 	return r, nil
 }
 
-// fail makes a StartError of an operation that failed.
+// fail returns the StartError of an operation that failed.
 func fail(op, object string, err error, hint string) *backend.StartError {
 	return backend.Failed("state", op, object, err, cmp.Or(hostpath.RoomHint(err, filepath.Dir(object)), hint))
 }

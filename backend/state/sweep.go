@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// settle is how long a directory without a held lock may be somebody's who
-	// is about to take it.
+	// settle is how long a directory whose lock is free may belong to a process
+	// that has not taken the lock yet.
 	settle = 10 * time.Second
-	// cleanupTime bounds each command that cleans up.
+	// cleanupTime is how long each clean-up command may take.
 	cleanupTime = 10 * time.Second
-	// cleanupPause is how long a sandbox is left alone whose commands could
-	// not be run: each start would wait for them.
+	// cleanupPause is how long a sandbox is left alone if its clean-up commands
+	// could not be run, so that not every start waits for them.
 	cleanupPause = time.Minute
 )
 
-// Sweeper gives back what a sandbox has outside of its directory, whose owner
-// is dead: path is the directory, and r its record, nil where that was not
-// written. It says whether the directory can go.
+// Sweeper removes what a sandbox whose owner is dead has outside of its directory.
+// path is the directory, and r its record, nil if that was not written. It reports
+// whether the directory can be removed.
 type Sweeper func(path string, r *Record) bool
 
-// Sweep removes what killed processes have left below root. A sandbox with a
-// keeper is ended here; others are for sweeper, and stay where that is nil. What
-// no backend has made stays: see [Refused].
+// Sweep removes what killed processes left below root. It ends sandboxes with a
+// keeper itself; sweeper ends the others, which stay if it is nil. Directories that
+// no backend has made stay too: see [Refused].
 func Sweep(root string, sweeper Sweeper) {
 	dir, err := OpenDir(root, sandboxesDir)
 	if err != nil {
-		return // New refuses
+		return // New refuses to start
 	}
 	defer dir.Close()
 	for _, path := range paths(root) {
@@ -46,13 +46,13 @@ func Sweep(root string, sweeper Sweeper) {
 			continue
 		}
 		if abandoned(root, path, sweeper) {
-			_ = dir.RemoveAll(filepath.Base(path)) // which follows no link
+			_ = dir.RemoveAll(filepath.Base(path)) // follows no link
 		}
 		_ = lock.Close()
 	}
 }
 
-// abandoned ends what is left of a sandbox, and says whether nothing is.
+// abandoned ends what is left of a sandbox, and reports whether nothing is left.
 func abandoned(root, path string, sweeper Sweeper) bool {
 	r, err := Read(path)
 	switch {
@@ -63,20 +63,20 @@ func abandoned(root, path string, sweeper Sweeper) bool {
 	case errors.Is(err, os.ErrNotExist) && halfMade(path), errors.Is(err, errDamaged):
 		r = nil
 	case err != nil:
-		return false // Refused tells
+		return false // Refused reports it
 	}
 	return sweeper(path, r)
 }
 
-// Exists reports whether there is something at a path.
+// Exists reports whether something exists at a path.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// EndProcess kills the process that had this pid and start time, waits for its
-// end, for 2 s at most, and says whether it has ended. A pid that was given to
-// another process is left alone.
+// EndProcess kills the process with this pid and start time, waits up to 2 s for its
+// end, and reports whether it has ended. It leaves another process that has the same
+// pid by now alone.
 func EndProcess(pid int, start uint64) (ended bool) {
 	if pid <= 1 || start == 0 {
 		return true
