@@ -10,11 +10,11 @@ import (
 )
 
 // Capture is a writer that keeps the head and the tail of what is written to
-// it, and counts the rest. Its memory grows with what is written, up to its
-// bound. The zero value keeps 1 MiB. It is not safe for concurrent use; a
-// [Cmd] never writes concurrently to one writer.
+// it, and counts the rest. Its memory grows with what is written, up to Max.
+// The zero value keeps 1 MiB. It is not safe for concurrent use; a [Cmd] never
+// writes concurrently to one writer.
 type Capture struct {
-	// Max bounds what is kept, in bytes. 0: 1 MiB. Set it before the first Write.
+	// Max is how many bytes are kept. 0: 1 MiB. Set it before the first Write.
 	Max int64
 
 	head  []byte
@@ -23,18 +23,18 @@ type Capture struct {
 	total int64
 }
 
-// Kept is a writer that keeps what is written to it, as [Capture] does. What a
-// Stderr of this kind has kept is looked through for denials; and where a rule
-// has ended the output, what was kept is replaced.
+// Kept is a writer that keeps what is written to it, as [Capture] does. If Stderr is one,
+// what it has kept is searched for denials. If a rule ends the output, what was kept is
+// replaced.
 type Kept interface {
 	io.Writer
-	// Bytes is what was kept, or its beginning and its end.
+	// Bytes returns what was kept: everything, or the beginning and the end.
 	Bytes() []byte
-	// Replace keeps text in place of all that was kept.
+	// Replace replaces everything that was kept by text.
 	Replace(text []byte)
 }
 
-// keptBy returns the writer where it keeps what is written, and nil else.
+// keptBy returns the writer as a Kept, or nil if it is not one.
 func keptBy(w io.Writer) Kept {
 	if c, ok := w.(*Capture); ok && c == nil {
 		return nil
@@ -43,26 +43,21 @@ func keptBy(w io.Writer) Kept {
 	return k
 }
 
-// Replace keeps text in place of all that was kept.
+// Replace replaces everything that was kept by text.
 func (c *Capture) Replace(text []byte) {
 	*c = Capture{Max: c.Max}
 	_, _ = c.Write(text) // it never fails
 }
 
-// halves returns the bounds of head and tail.
-func (c *Capture) halves() (head, tail int) {
+// Write never fails and never keeps more than the bound.
+func (c *Capture) Write(p []byte) (int, error) {
+	n := len(p)
 	most := c.Max
 	if most <= 0 {
 		most = int64(policy.DefaultOutput)
 	}
-	tail = int(most / 2)
-	return int(most) - tail, tail
-}
-
-// Write never fails and never keeps more than the bound.
-func (c *Capture) Write(p []byte) (int, error) {
-	n := len(p)
-	headMax, tailMax := c.halves()
+	tailMax := int(most / 2)
+	headMax := int(most) - tailMax
 	c.total += int64(n)
 	c.head, p = fill(c.head, headMax, p)
 	if len(p) > tailMax {
@@ -83,13 +78,13 @@ func fill(kept []byte, most int, p []byte) (grown, rest []byte) {
 	return append(kept, p[:take]...), p[take:]
 }
 
-// Total is how many bytes were written.
+// Total returns how many bytes were written.
 func (c *Capture) Total() int64 { return c.total }
 
-// Truncated says that the middle is missing from Bytes.
+// Truncated reports whether the middle is missing from Bytes.
 func (c *Capture) Truncated() bool { return c.total > int64(len(c.head)+len(c.tail)) }
 
-// Bytes is what was kept. Where the middle is missing, a line in its place
+// Bytes returns what was kept. If the middle is missing, a line in its place
 // says how many bytes are left out, and no UTF-8 sequence is cut in two.
 func (c *Capture) Bytes() []byte {
 	tail := slices.Concat(c.tail[c.next:], c.tail[:c.next])
