@@ -123,36 +123,36 @@ type GitAccept struct {
 	Agree func(offered []GitAccepted) (bool, error)
 }
 
-// GitAccepted is what one file of git's configuration can take over, or has.
+// GitAccepted is what one file of git's configuration can take over, or has taken over.
 type GitAccepted struct {
 	File string
 	// Sandboxes are those whose commands added it, the newest first.
 	Sandboxes []string
 	// Added are the settings that it can take over, or has now.
 	Added []string
-	// Left are those that it does not take over, each with why.
+	// Left are those that it does not take over, each with the reason.
 	Left []GitLeft
-	// Err says why it took nothing over that is still kept. nil: nothing is.
+	// Err says why the file took nothing over; then it is still kept.
 	Err error
 }
 
 // GitLeft is a setting that a file does not take over.
 type GitLeft struct{ Setting, Why string }
 
-// GitAcceptance is what has become of it.
+// GitAcceptance is the result of [AcceptGit].
 type GitAcceptance struct {
 	Files []GitAccepted
-	// Agreed says that the files have the settings now; else they can take them over.
+	// Agreed says that the files have the settings now. Otherwise they can take them over.
 	Agreed bool
-	// Forgotten says of which sandboxes nothing could be read, and why.
+	// Forgotten names the sandboxes whose additions could not be read, with the reasons.
 	Forgotten []string
 }
 
-// AcceptGit has the host's configuration of git take over what commands of sandboxes
-// have added to their copies of it: remotes with https and ssh URLs, what branches
-// follow, the user's name and address. Of what several gave a key the newest counts.
-// It takes nothing else over, changes no value that is there, and forgets what it has
-// taken over or never can.
+// AcceptGit adds what commands of sandboxes have added to their copies of git's
+// configuration to the host's: remotes with https and ssh URLs, what branches follow, the
+// user's name and address. If several sandboxes set a key, the newest one counts. It takes
+// nothing else over, changes no existing value, and forgets what it has taken over or never
+// can.
 func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	state, _, err := opts.stateDir()
 	if err != nil {
@@ -179,6 +179,7 @@ func AcceptGit(what GitAccept, opts Options) (GitAcceptance, error) {
 	return GitAcceptance{accepted(found.Files), found.Agreed, found.Forgotten}, err
 }
 
+// accepted returns the files as the types of this package.
 func accepted(files []gitconfig.Accepted) (all []GitAccepted) {
 	for _, f := range files {
 		one := GitAccepted{File: f.File, Sandboxes: f.Sandboxes, Added: printed(f.Settings), Err: f.Err}
