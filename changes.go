@@ -2,7 +2,6 @@ package paddock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
@@ -142,20 +141,4 @@ func tellUnreported(ctx context.Context, list []run.Unreported, tell func(Change
 		u.Forget()
 	}
 	return ctx.Err()
-}
-
-// keepBefore keeps what was there before, for the process that comes after a killed owner.
-func (s *Sandbox) keepBefore(dir string) error {
-	if s.before == nil {
-		return nil
-	}
-	kept, err := run.KeepUnreported(dir, s.ID(), s.before.Encode())
-	if err != nil {
-		if hint := hostpath.RoomHint(err, dir); hint != "" {
-			return &Error{Message: "cannot keep what was there before sandbox " + s.ID() + ": " + err.Error(), Hint: hint}
-		}
-		return fmt.Errorf("cannot keep what was there before sandbox %s: %w", s.ID(), err)
-	}
-	s.kept = kept
-	return nil
 }

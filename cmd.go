@@ -99,31 +99,21 @@ func (c *Cmd) Start() error {
 	if c.run != nil {
 		return errors.New("cannot start the command: it was started before")
 	}
-	r, err := c.start()
+	req, err := c.request()
+	if err == nil {
+		what := "start " + strconv.Quote(c.Args[0])
+		if err = c.ctx.Err(); err == nil {
+			c.run, err = run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
+				Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
+		}
+		if err != nil {
+			err = c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)
+		}
+	}
 	if err != nil {
 		c.closeAll()
-		return err
 	}
-	c.run = r
-	return nil
-}
-
-// start asks the agent to start the command.
-func (c *Cmd) start() (*run.Run, error) {
-	req, err := c.request()
-	if err != nil {
-		return nil, err
-	}
-	what := "start " + strconv.Quote(c.Args[0])
-	if err := c.ctx.Err(); err != nil {
-		return nil, agentError(what, err)
-	}
-	r, err := run.Start(c.ctx, run.Command{Client: &c.sandbox.client, Request: req, Timeout: c.Timeout, Grace: Grace,
-		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, Inside: c.inside, Stop: c.sandbox.stop})
-	if err != nil {
-		return nil, c.sandbox.explainMissing(agentError(what, err), c.Args[0], c.Dir)
-	}
-	return r, nil
+	return err
 }
 
 // explainMissing adds a hint to the error of a command that does not exist, or cannot be

@@ -19,19 +19,6 @@ import (
 	"github.com/paddock-dev/paddock/policy"
 )
 
-// withGitUser returns a spec's environment with the user's identity in git, unless the spec
-// sets these variables.
-func withGitUser(spec Spec) map[string]string {
-	ctx, cancel := context.WithTimeout(context.Background(), gitWait)
-	defer cancel()
-	env := map[string]string{}
-	if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
-		env = protect.GitUser(ctx, dir)
-	}
-	maps.Copy(env, spec.Env)
-	return env
-}
-
 // gitWait is how long reading one file of git's configuration may take.
 const gitWait = 5 * time.Second
 

@@ -11,6 +11,8 @@ import (
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
+
+	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // Sandbox is a workspace behind a wall, ready to run commands. All methods
@@ -70,7 +72,19 @@ func Open(ctx context.Context, spec Spec, opts Options) (*Sandbox, error) {
 	s := newSandbox(wall, req.Spec)
 	s.search, s.discreet = opts.Path, opts.NoLinks
 	s.planted, s.lost, s.before, s.state = opts.Planted, losses(protection), found, req.StateDir
-	err = errors.Join(writeSpec(req.StateDir, s.ID(), req.Spec), s.keepBefore(req.StateDir))
+	err = writeSpec(req.StateDir, s.ID(), req.Spec)
+	if s.before != nil { // for the process that comes after this one was killed
+		var kerr error
+		if s.kept, kerr = run.KeepUnreported(req.StateDir, s.ID(), s.before.Encode()); kerr != nil {
+			what := "cannot keep what was there before sandbox " + s.ID() + ": "
+			if hint := hostpath.RoomHint(kerr, req.StateDir); hint != "" {
+				kerr = &Error{Message: what + kerr.Error(), Hint: hint}
+			} else {
+				kerr = fmt.Errorf("%s%w", what, kerr)
+			}
+			err = errors.Join(err, kerr)
+		}
+	}
 	if err == nil && opts.Unreported != nil {
 		err = tellUnreported(ctx, run.TakeUnreported(req.StateDir, false), opts.Unreported)
 	}

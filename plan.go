@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -65,7 +66,14 @@ func (o Options) request(spec Spec) (backend.Backend, backend.Request, error) {
 		return nil, backend.Request{}, err
 	}
 	if o.GitUser && spec.Backend != policy.BackendHost && spec.Workspace.Source != "" { // without walls git finds the user itself
-		spec.Env = withGitUser(spec)
+		ctx, cancel := context.WithTimeout(context.Background(), gitWait)
+		defer cancel()
+		env := map[string]string{}
+		if dir := hostpath.Real(spec.Workspace.Source); dir != "" {
+			env = protect.GitUser(ctx, dir)
+		}
+		maps.Copy(env, spec.Env) // which may set these too
+		spec.Env = env
 	}
 	return be, backend.Request{ID: o.ID, Home: home, Spec: spec, Agent: way.Path, StateDir: state, NoLinks: o.NoLinks, Path: o.Path, Own: o.own(), Seen: seen}, nil
 }

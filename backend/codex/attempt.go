@@ -62,7 +62,15 @@ func (w *wall) attempt(ctx context.Context) (*reached, error) {
 		return nil, err
 	}
 	p, err := run(ctx, w.home, w.dir, string(line)+"\n", append(w.command(), w.req.Agent, "attempt"))
-	done, answered := answer(p.out.Bytes(), nonce, len(a.Write))
+	var done wire.Attempted
+	answered := false
+	for line := range bytes.Lines(p.out.Bytes()) { // among banners
+		done = wire.Attempted{}
+		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == len(a.Write) && len(done.Open) == len(kernelFiles) {
+			answered = true
+			break
+		}
+	}
 	if err != nil || !answered {
 		if err == nil {
 			err = errors.New("the program inside did not answer")
@@ -103,17 +111,6 @@ func (w *wall) elsewhere() []string {
 			return inside
 		})
 	})
-}
-
-// answer finds the program's line in the output, which may also have banners.
-func answer(out []byte, nonce string, writes int) (wire.Attempted, bool) {
-	for line := range bytes.Lines(out) {
-		var done wire.Attempted
-		if json.Unmarshal(line, &done) == nil && done.Nonce == nonce && len(done.Write) == writes && len(done.Open) == len(kernelFiles) {
-			return done, true
-		}
-	}
-	return wire.Attempted{}, false
 }
 
 // judge returns what is wrong with the wall. What the overrides open is not an error,

@@ -23,9 +23,10 @@ import (
 // shown that the wall holds; verify checks that it is around this process.
 func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, error) {
 	i := w.promised()
-	pid, err := findAgent(r.Keeper, w.req.Agent)
-	if err != nil {
-		return i, unseen("find", err)
+	// No command runs yet, so nothing else below the keeper can have the agent's name.
+	pid := piped.FindBelow(r.Keeper, filepath.Base(w.req.Agent))
+	if pid == 0 {
+		return i, unseen("find", errors.New("its process does not exist"))
 	}
 	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -57,56 +58,6 @@ func (w *wall) verify(_ context.Context, r piped.Running) (policy.Isolation, err
 func unseen(op string, err error) error {
 	return &backend.StartError{Stage: "verify", Op: op, Object: "the walls of codex", Cause: err.Error(),
 		Hint: "try another version of the codex CLI, or use backend linux"}
-}
-
-// findAgent returns the host's pid of the agent among the descendants of the
-// keeper. No command runs yet, so nothing else can have its name.
-func findAgent(keeper int, agent string) (int, error) {
-	parents, names := map[int]int{}, map[int]string{}
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0, err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		pid, name, parent, ok := readStat(string(text))
-		if ok {
-			parents[pid], names[pid] = parent, name
-		}
-	}
-	// The kernel cuts names at 15 bytes.
-	want := filepath.Base(agent)
-	want = want[:min(len(want), 15)]
-	for pid, name := range names {
-		above := pid
-		for range len(parents) {
-			if above = parents[above]; above == keeper || above <= 1 {
-				break
-			}
-		}
-		if name == want && pid != keeper && above == keeper {
-			return pid, nil
-		}
-	}
-	return 0, errors.New("its process does not exist")
-}
-
-// readStat parses a line of /proc/PID/stat: PID (NAME) STATE PARENT …
-func readStat(line string) (pid int, name string, parent int, ok bool) {
-	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
-	if open < 1 || end < open {
-		return 0, "", 0, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line[:open]))
-	rest := strings.Fields(line[end+1:])
-	if err != nil || len(rest) < 2 {
-		return 0, "", 0, false
-	}
-	parent, err = strconv.Atoi(rest[1])
-	return pid, line[open+1 : end], parent, err == nil
 }
 
 // verifyMounts refuses writable mounts other than those that there should be. If overrides

@@ -30,7 +30,14 @@ const maxMounts = 1024
 func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*binds, error) {
 	b := &binds{shown: shown, at: map[string]int{}, below: hostpath.MountedBelow}
 	covers, err := hostpath.Covers(req, shown)
-	if err := errors.Join(err, b.refuse(sockets)); err != nil {
+	for _, m := range shown {
+		for _, s := range sockets { // whoever reaches one controls the whole host
+			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
+				err = errors.Join(err, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
+			}
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, m := range shown {
@@ -74,20 +81,6 @@ func (b *binds) add(m mount) {
 	}
 	b.at[m.target] = len(b.list)
 	b.list = append(b.list, m)
-}
-
-// refuse refuses sources that show the sockets through which engines are controlled,
-// since whoever reaches one controls the whole host.
-func (b *binds) refuse(sockets []string) error {
-	var errs []error
-	for _, m := range b.shown {
-		for _, s := range sockets {
-			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
-				errs = append(errs, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // readOnlyBelow makes what the host has mounted below a source read-only, unless the

@@ -53,7 +53,17 @@ func probe(ctx context.Context, o policy.Docker, state string) []backend.Feature
 	if err != nil {
 		return []backend.Feature{cli, verdict(daemon, err, "")}
 	}
-	found := []backend.Feature{cli, verdict(daemon, nil, e.describe())}
+	detail := e.kind + " " + e.version + ", " + e.arch
+	if e.rootless {
+		detail += ", rootless"
+	}
+	if !e.local {
+		detail += ", on another machine"
+	}
+	if e.cgroups != "" {
+		detail += ", control groups version " + e.cgroups
+	}
+	found := []backend.Feature{cli, verdict(daemon, nil, detail)}
 	img := backend.Feature{Name: "image " + o.Image, NeededBy: []string{canRun}}
 	i, err := e.image(ctx, o.Image)
 	if err == nil {
@@ -75,21 +85,6 @@ func probe(ctx context.Context, o policy.Docker, state string) []backend.Feature
 		found = append(found, f)
 	}
 	return append(found, backend.Feature{Name: "the engine's seccomp profile", OK: e.seccomp})
-}
-
-// describe describes the engine in a few words.
-func (e *engine) describe() string {
-	text := e.kind + " " + e.version + ", " + e.arch
-	if e.rootless {
-		text += ", rootless"
-	}
-	if !e.local {
-		text += ", on another machine"
-	}
-	if e.cgroups != "" {
-		text += ", control groups version " + e.cgroups
-	}
-	return text
 }
 
 // verdict completes a feature with the result of trying it.

@@ -234,8 +234,22 @@ func cannotNest(err error) bool {
 // writable by mistake, commands still can use and change only these paths.
 func (b *builder) landlock(spec policy.Spec) error {
 	s := confine.Step{Do: confine.OpLandlock, Why: "a second layer over mounts and namespaces"}
-	if b.abi >= confine.LandlockFilesABI {
-		s.Rules = b.fileRules()
+	if b.abi >= confine.LandlockFilesABI { // rules that grant what the mounts grant
+		s.Rules = []confine.PathRule{
+			{Path: "/", Access: confine.AccessExec},
+			{Path: "/dev", Access: confine.AccessUse},
+		}
+		if spec.Seccomp == "debug" { // debuggers write to the memory of processes there
+			s.Rules = append(s.Rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
+		}
+		for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
+			s.Rules = append(s.Rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
+		}
+		for _, m := range b.mounts {
+			if m.Writable || m.Copied {
+				s.Rules = append(s.Rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
+			}
+		}
 	}
 	if err := b.onlyExecute(&s, spec.Commands); err != nil {
 		return err
@@ -310,25 +324,4 @@ func (b *builder) onlyExecute(s *confine.Step, c *policy.Commands) error {
 	s.Rules = append(s.Rules, programs...)
 	s.Why += "; the programs of commands.allow and what loads them alone can be executed, of which an interpreter can still do what any program could"
 	return nil
-}
-
-// fileRules returns Landlock rules that grant what the mounts grant: everything below
-// the root can be read and executed, and the writable places are listed.
-func (b *builder) fileRules() []confine.PathRule {
-	rules := []confine.PathRule{
-		{Path: "/", Access: confine.AccessExec},
-		{Path: "/dev", Access: confine.AccessUse},
-	}
-	if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
-		rules = append(rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
-	}
-	for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
-		rules = append(rules, confine.PathRule{Path: dir, Access: confine.AccessAll})
-	}
-	for _, m := range b.mounts {
-		if m.Writable || m.Copied {
-			rules = append(rules, confine.PathRule{Path: m.Target, Access: confine.AccessAll})
-		}
-	}
-	return rules
 }

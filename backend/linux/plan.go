@@ -64,7 +64,6 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 	if err := b.root(spec); err != nil {
 		return nil, err
 	}
-	b.dev(spec)
 	b.private(spec)
 	b.useGroup(group)
 	b.userPaths(id)
@@ -152,8 +151,9 @@ func (b *builder) filled() []string {
 // of the host's.
 var deviceNodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// dev makes the sandbox's /dev.
-func (b *builder) dev(spec policy.Spec) {
+// private makes the sandbox's /dev, the directories in which commands may make files, and
+// the empty ones that programs expect to exist.
+func (b *builder) private(spec policy.Spec) {
 	for _, name := range deviceNodes {
 		b.add(confine.Step{Do: confine.OpBind, Source: "/dev/" + name, Target: "/dev/" + name,
 			Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "a harmless device"})
@@ -165,11 +165,6 @@ func (b *builder) dev(spec policy.Spec) {
 		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}} {
 		b.add(confine.Step{Do: confine.OpSymlink, Source: link[1], Target: "/dev/" + link[0], Why: "usual names"})
 	}
-}
-
-// private makes the directories in which commands may make files, and the empty ones
-// that programs expect to exist.
-func (b *builder) private(spec policy.Spec) {
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})

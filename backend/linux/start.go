@@ -227,7 +227,15 @@ func (s *sandbox) boot(ctx context.Context) error {
 		}
 	}
 	s.isolation = s.plan.plan.Isolation(booted.Skipped)
-	seen, err := verifySetup(s.pid, s.plan.plan)
+	var seen seenMounts
+	checks := []check{{"threads", verifyThreads}}
+	if !s.bare {
+		checks = append(checks, check{"mounts", func(pid int, p *confine.Plan) (err error) {
+			seen, err = verifyMounts(pid, p)
+			return err
+		}})
+	}
+	err = lookAt(s.pid, s.plan.plan, checks...)
 	if err != nil {
 		return err
 	}

@@ -44,18 +44,6 @@ type seenMounts struct {
 	copies []string // files that commands have a copy of
 }
 
-// verifySetup checks what the agent did to itself.
-func verifySetup(pid int, p *confine.Plan) (seen seenMounts, err error) {
-	if len(p.Namespaces) == 0 {
-		return seen, lookAt(pid, p, check{"threads", verifyThreads})
-	}
-	err = lookAt(pid, p, check{"threads", verifyThreads}, check{"mounts", func(pid int, p *confine.Plan) (err error) {
-		seen, err = verifyMounts(pid, p)
-		return err
-	}})
-	return seen, err
-}
-
 // lookAt makes the checks at the same time and returns the error of the first that fails.
 func lookAt(pid int, p *confine.Plan, checks ...check) error {
 	errs := make([]error, len(checks))

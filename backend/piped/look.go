@@ -68,6 +68,18 @@ func Look(r Running) *Seen {
 	return nil
 }
 
+// FindBelow returns the pid of a descendant of the keeper with this name, or 0.
+func FindBelow(keeper int, name string) int {
+	const most = 15 // bytes of a name that the kernel keeps
+	for _, p := range descent.Below(keeper) {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+		if err == nil && strings.TrimSuffix(string(comm), "\n") == name[:min(len(name), most)] {
+			return p.PID
+		}
+	}
+	return 0
+}
+
 // Has reports whether the agent has a namespace of its own.
 func (s *Seen) Has(kind string) bool { return slices.Contains(s.Namespaces, kind) }
 

@@ -68,29 +68,22 @@ func (w *Wall) start(ctx context.Context, req backend.Request, agent *os.File) (
 	}
 	ready, err := s.begin(ctx, order)
 	if err == nil {
-		err = s.look(ctx, ready)
+		s.isolation = policy.Isolation{Backend: w.Backend, Namespaces: []string{}}
+		if w.Verify != nil {
+			s.isolation, err = w.Verify(ctx, Running{ID: dir.ID, Keeper: s.cmd.Process.Pid, Ready: ready.Guest})
+		}
+	}
+	if err == nil {
+		s.record.Isolation = &s.isolation
+		if serr := dir.Save(s.record); serr != nil {
+			err = backend.Failed("state", "save", dir.Path, serr, hostpath.RoomHint(serr, dir.Root))
+		}
 	}
 	if err != nil {
 		_, _ = s.Stop(context.WithoutCancel(ctx), 0)
 		return nil, s.explain(ctx, err)
 	}
 	return s, nil
-}
-
-// look has the backend verify the wall, and records the isolation.
-func (s *sandbox) look(ctx context.Context, ready *keeper.Ready) error {
-	s.isolation = policy.Isolation{Backend: s.wall.Backend, Namespaces: []string{}}
-	if s.wall.Verify != nil {
-		var err error
-		if s.isolation, err = s.wall.Verify(ctx, Running{ID: s.dir.ID, Keeper: s.cmd.Process.Pid, Ready: ready.Guest}); err != nil {
-			return err
-		}
-	}
-	s.record.Isolation = &s.isolation
-	if err := s.dir.Save(s.record); err != nil {
-		return backend.Failed("state", "save", s.dir.Path, err, hostpath.RoomHint(err, s.dir.Root))
-	}
-	return nil
 }
 
 // order returns the keeper's order. It refuses programs of the host that commands of a

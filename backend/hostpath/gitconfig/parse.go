@@ -120,7 +120,8 @@ func parseValue(s string) (string, bool) {
 			if b.Len() > 0 {
 				spaces++
 			}
-			if c == '\t' && b.Len() > 0 && !endsHere(s[i:]) {
+			// Only blanks may follow a tab, and possibly a comment.
+			if rest := blank(s[i:]); c == '\t' && b.Len() > 0 && rest != "" && rest[0] != '#' && rest[0] != ';' {
 				return "", false // some versions of git turn the tab into a space
 			}
 			continue
@@ -148,12 +149,6 @@ func parseValue(s string) (string, bool) {
 		}
 	}
 	return b.String(), !quoted
-}
-
-// endsHere reports whether only blanks follow, and possibly a comment.
-func endsHere(s string) bool {
-	s = blank(s)
-	return s == "" || s[0] == '#' || s[0] == ';'
 }
 
 // ParseList reads the output of "git config --null --list".
