@@ -122,7 +122,7 @@ func (w *wall) ownFiles() error {
 	for _, file := range []string{w.id.path, w.home.base} {
 		at := hostpath.Future(file)
 		if _, inside := hostpath.Within(at, w.workspace); inside {
-			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", which sandboxes are made with",
+			return hostpath.Refuse("workspace.source", w.workspace, "commands could change "+at+", with which sandboxes are started",
 				"name another directory, or use backend linux, which covers it")
 		}
 	}

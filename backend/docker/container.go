@@ -82,7 +82,7 @@ func lookAt(req backend.Request) ([]hostpath.Mount, error) {
 	first := map[string]string{agentFile: "the agent", agentVolume: "the agent", copySource: "the workspace's original"}
 	for _, m := range shown {
 		if other, taken := first[m.Target]; taken {
-			return nil, hostpath.Refuse(m.Field, m.Target, other+" is there too", "choose another target")
+			return nil, hostpath.Refuse(m.Field, m.Target, other+" has this target too", "choose another target")
 		}
 		first[m.Target] = m.Field
 	}

@@ -33,7 +33,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	for _, m := range shown {
 		for _, s := range sockets { // whoever reaches one controls the whole host
 			if _, ok := hostpath.Within(s, m.Source); ok && !m.Copied {
-				err = errors.Join(err, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and who commands the engine has the whole host", "name a directory without it, or say so in docker.extra_run_args"))
+				err = errors.Join(err, hostpath.Refuse(m.Field, m.Source, "it shows "+s+", and whoever controls the engine controls the whole host", "name a directory without it, or say so in docker.extra_run_args"))
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 		}
 	}
 	if len(b.list) > maxMounts {
-		return nil, hostpath.Refuse("mounts", "", "they make more than 1024 mounts", "name fewer, or make them writable")
+		return nil, hostpath.Refuse("mounts", "", "the container would have more than 1024 mounts", "name fewer, or make them writable")
 	}
 	return b, nil
 }

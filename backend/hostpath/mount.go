@@ -112,7 +112,7 @@ func (s *Seen) judge(req backend.Request, mounts []Mount, ways []*Way, written, 
 		var errs []error
 		for i, way := range ways {
 			if len(way.Links) > 0 {
-				errs = append(errs, Refuse(fields[i], written[i], "there is a symbolic link in it, and none is followed here", "name the path that the link leads to"))
+				errs = append(errs, Refuse(fields[i], written[i], "it has a symbolic link in its path, and links are not followed here", "name the path that the link leads to"))
 			}
 		}
 		return errors.Join(errs...)

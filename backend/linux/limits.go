@@ -125,7 +125,7 @@ func (b *builder) limitProcesses(l policy.Limits, kept map[string]string) error 
 		kept["processes"] = "pids.max=" + number
 		return nil
 	case bare && b.plan.Holds.UIDHost == 0 && l.Processes != policy.DefaultProcesses:
-		return backend.Failed("plan", "limit processes to", number, errors.New("the kernel counts no processes of uid 0, and there is no control group with the pids controller"),
+		return backend.Failed("plan", "limit processes to", number, errors.New("the kernel does not count processes of uid 0, and there is no control group with the pids controller"),
 			"use a workspace that an ordinary user owns, or level full")
 	case bare && b.plan.Holds.UIDHost == 0:
 		b.plan.Holds.Lost = append(b.plan.Holds.Lost, "the number of processes is not bounded: the kernel counts none of uid 0")
@@ -193,7 +193,7 @@ func (b *builder) unkept(limit, degradation, value, controller string) error {
 	if remedy != "" {
 		hint += "; or " + remedy
 	}
-	return backend.Failed("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller can be had (%w)", controller, why), hint)
+	return backend.Failed("plan", "limit "+limit+" to", value, fmt.Errorf("no control group with the %s controller is available (%w)", controller, why), hint)
 }
 
 // useGroup adds the steps that put commands into control groups, if these have

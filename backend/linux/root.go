@@ -176,7 +176,7 @@ func (b *builder) rootSource(written string) (string, error) {
 	for at := dir; at != "/"; at = filepath.Dir(at) {
 		var st unix.Stat_t
 		if err := unix.Stat(at, &st); err == nil && st.Mode&0o001 == 0 {
-			return "", hostpath.Refuse(field, written, fmt.Sprintf("%s can be entered by its owner alone, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
+			return "", hostpath.Refuse(field, written, fmt.Sprintf("only its owner can enter %s, and sandboxes run under another id", at), "chmod o+x "+policy.ShellWord(at))
 		}
 	}
 	return dir, nil

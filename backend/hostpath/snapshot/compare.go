@@ -38,7 +38,7 @@ func (s *Snapshot) changes(now *Snapshot, until time.Time) Changes {
 		if there && i.weak && i.kind == isFile && was.kind == isFile && i.id == was.id && (i.sum == "" || was.sum == "") {
 			weak = append(weak, full)
 		}
-		moved := i.to != "" && i.by.Path == ".git" && s.items[filepath.Join(i.to, "config")].kind == isFile && !now.compared(i.to) // over a link, say
+		moved := i.to != "" && i.by.Path == ".git" && s.items[filepath.Join(i.to, "config")].kind == isFile && !now.compared(i.to) // for example over a link
 		if there && i.same(was) && !moved || !there && !s.knew(full) {
 			continue
 		}

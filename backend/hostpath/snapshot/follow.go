@@ -103,7 +103,7 @@ func (l *look) followAll(ctx context.Context, roots, files map[string]place) {
 	}
 }
 
-var errProc = errors.New("a link leads there, which is another place for each program")
+var errProc = errors.New("a link leads there, and it is another place for each program")
 
 // within returns the root that holds a path, and the path below it.
 func within(full string, roots map[string]place) (root, rel string) {
