@@ -20,10 +20,10 @@ type seen struct {
 	namespaces []string // that it does not share with this process
 }
 
-// lookAtProcess reads from the kernel how the agent is confined. It returns nil if the
+// readProcess reads from the kernel how the agent is confined. It returns nil if the
 // process is not visible from here, because the engine is on another machine or in a
 // virtual one. A pid of that machine may be another process here.
-func (b *build) lookAtProcess(pid int) (*seen, error) {
+func (b *build) readProcess(pid int) (*seen, error) {
 	status, err := state.ReadStatus(fmt.Sprintf("/proc/%d/status", pid))
 	cmdline, cerr := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	name, _, _ := strings.Cut(string(cmdline), "\x00")

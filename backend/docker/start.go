@@ -30,7 +30,7 @@ func (b *Backend) Plan(ctx context.Context, req backend.Request) (*confine.Plan,
 		return nil, err
 	}
 	p := &confine.Plan{Version: confine.PlanVersion, Command: append([]string{e.binary}, c.args()...),
-		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.holds(req.Spec, e)}
+		Env: c.guestEnv(req.Spec, img), Workspace: c.dir, Holds: c.plannedIsolation(req.Spec, e)}
 	p.Rlimits = piped.PlanRlimits(rlimits(req.Spec.Limits))
 	return p, nil
 }
@@ -75,7 +75,7 @@ func (b *build) wall(req backend.Request, e *engine, img *image) piped.Wall {
 		Guest: wire.Guest{Workspace: b.dir, Env: b.guestEnv(req.Spec, img), Rlimits: rlimits(req.Spec.Limits),
 			Seccomp: req.Spec.Seccomp, KeepCapabilities: b.says("cap-add", "privileged"), Threads: agentThreads},
 		Verify: func(ctx context.Context, r piped.Running) (policy.Isolation, error) {
-			return b.look(ctx, req.Spec, e, r)
+			return b.verifyWall(ctx, req.Spec, e, r)
 		},
 		Gone: func(ctx context.Context) (bool, error) { return e.gone(ctx, &b.container) },
 	}

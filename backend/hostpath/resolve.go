@@ -279,7 +279,7 @@ func (w *Written) Judge(way *Way, more []Dir) error {
 		if err := way.changeable(l, more); err != nil {
 			return err
 		}
-		if owner := int(l.UID); owner != os.Geteuid() && !l.safe() && !(l.UID == nobody && programOwner() == nobody) {
+		if owner := int(l.UID); owner != os.Geteuid() && !l.safe() && (l.UID != nobody || programOwner() != nobody) {
 			return refuse("and belongs to uid " + strconv.Itoa(owner) + ", whose sandboxes could have made it")
 		}
 		if w == nil && !l.safe() {

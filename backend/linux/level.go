@@ -63,7 +63,7 @@ func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []h
 		return nil, err
 	}
 	b.searchPath(req)
-	b.plan.Holds = holds(spec, id, nil)
+	b.plan.Holds = plannedIsolation(spec, id, nil)
 	h := &b.plan.Holds
 	h.UIDInside, h.NestedUserns, h.Death, h.Namespaces = id.uid, "seccomp", "descent", []string{}
 	h.Lost = append(h.Lost, landlockLosses...)

@@ -56,7 +56,7 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 	}}
 	b.searchPath(req)
 	b.plan.UIDs, b.plan.GIDs = id.maps()
-	b.plan.Holds = holds(spec, id, b.plan.Namespaces)
+	b.plan.Holds = plannedIsolation(spec, id, b.plan.Namespaces)
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
 	}
@@ -229,8 +229,8 @@ func (b *builder) filters() error {
 	return nil
 }
 
-// holds returns the isolation that a plan gives, as far as the spec determines it.
-func holds(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
+// plannedIsolation returns the isolation that a plan gives, as far as the spec determines it.
+func plannedIsolation(spec policy.Spec, id identity, ns []confine.Namespace) policy.Isolation {
 	iso := policy.Isolation{
 		Backend:      "linux",
 		Level:        spec.Level,

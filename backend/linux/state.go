@@ -128,7 +128,7 @@ func sweepOne(root, path string, r *state.Record) bool {
 			r.Cgroup = filepath.Join(place.Dir, groupName(d.ID))
 		}
 	}
-	if tidies(path, r) || !state.EndProcess(r.PID, r.Start) {
+	if stillTidying(path, r) || !state.EndProcess(r.PID, r.Start) {
 		return false
 	}
 	removeHeld(r, path)
@@ -174,9 +174,9 @@ func openUp(dir string) bool {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700) == nil
 }
 
-// tidies reports whether the agent of a sandbox without namespaces may still be ending
+// stillTidying reports whether the agent of a sandbox without namespaces may still be ending
 // what it started. Nobody else would end that, so the agent gets some time.
-func tidies(path string, r *state.Record) bool {
+func stillTidying(path string, r *state.Record) bool {
 	if r.Scratch == "" || !state.Alive(r.PID, r.Start) {
 		return false
 	}

@@ -33,7 +33,7 @@ type Attached struct {
 	id        string
 	isolation policy.Isolation
 	dial      func(ctx context.Context, dir string) (net.Conn, error)
-	let       *os.File // closed by Stop, to end the wait
+	wake      *os.File // closed by Stop, to end the wait
 	done      chan struct{}
 	once      sync.Once
 }
@@ -75,23 +75,23 @@ func Attach(root, id string) (*Attached, error) {
 		}
 		return nil, gone("its agent has ended")
 	}
-	wake, let, err := os.Pipe()
+	woken, wake, err := os.Pipe()
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, dial: Dial, let: let, done: make(chan struct{})}
+	a := &Attached{dir: dir, id: id, isolation: *r.Isolation, dial: Dial, wake: wake, done: make(chan struct{})}
 	if r.Kept {
 		a.dial = DialKept
 	}
 	go func() { // waits for the end of the agent or its keeper, or for Stop
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(woken.Fd()), Events: unix.POLLIN}}
 		for {
 			if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
 				break
 			}
 		}
-		_ = wake.Close()
+		_ = woken.Close()
 		_ = unix.Close(fd)
 		close(a.done)
 	}()
@@ -119,7 +119,7 @@ func (a *Attached) Dial(ctx context.Context) (net.Conn, error) {
 
 // Stop detaches from the sandbox, which lives on. It proves nothing.
 func (a *Attached) Stop(context.Context, time.Duration) (backend.Death, error) {
-	a.once.Do(func() { _ = a.let.Close() })
+	a.once.Do(func() { _ = a.wake.Close() })
 	<-a.done
 	return backend.Death{}, nil
 }

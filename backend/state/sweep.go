@@ -45,15 +45,15 @@ func Sweep(root string, sweeper Sweeper) {
 		if err != nil {
 			continue
 		}
-		if abandoned(root, path, sweeper) {
+		if endAbandoned(root, path, sweeper) {
 			_ = dir.RemoveAll(filepath.Base(path)) // follows no link
 		}
 		_ = lock.Close()
 	}
 }
 
-// abandoned ends what is left of a sandbox, and reports whether nothing is left.
-func abandoned(root, path string, sweeper Sweeper) bool {
+// endAbandoned ends what is left of a sandbox, and reports whether nothing is left.
+func endAbandoned(root, path string, sweeper Sweeper) bool {
 	r, err := Read(path)
 	switch {
 	case err == nil && r.Kept:

@@ -104,10 +104,10 @@ func TakeUnreported(root string) []*Unreported {
 			continue
 		}
 		u := &Unreported{id: id, path: filepath.Join(root, unreportedDir, id)}
-		if !over(filepath.Join(root, sandboxesDir, id)) {
+		if !nothingRuns(filepath.Join(root, sandboxesDir, id)) {
 			continue
 		}
-		if at, ok := u.take(); ok {
+		if at, ok := u.tryLock(); ok {
 			found = append(found, old{u, at})
 		}
 	}
@@ -119,8 +119,8 @@ func TakeUnreported(root string) []*Unreported {
 	return taken
 }
 
-// over reports whether nothing of a sandbox runs any more.
-func over(dir string) bool {
+// nothingRuns reports whether nothing of a sandbox runs any more.
+func nothingRuns(dir string) bool {
 	if !Exists(dir) {
 		return true
 	}
@@ -130,11 +130,11 @@ func over(dir string) bool {
 	}
 	defer lock.Close()
 	r, err := Read(dir)
-	return err == nil && !r.Kept && ended(r.PID, r.Start)
+	return err == nil && !r.Kept && hasEnded(r.PID, r.Start)
 }
 
-// ended reports whether a process has ended, even if nobody has waited for it yet.
-func ended(pid int, start uint64) bool {
+// hasEnded reports whether a process has ended, even if nobody has waited for it yet.
+func hasEnded(pid int, start uint64) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return errors.Is(err, unix.ESRCH)
@@ -147,8 +147,8 @@ func ended(pid int, start uint64) bool {
 	return err == nil && n == 1
 }
 
-// take locks the file, if nobody else has.
-func (u *Unreported) take() (at time.Time, ok bool) {
+// tryLock locks the file, if nobody else has.
+func (u *Unreported) tryLock() (at time.Time, ok bool) {
 	f, err := os.OpenFile(u.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return at, false

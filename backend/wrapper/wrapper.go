@@ -130,7 +130,7 @@ func newWall(req backend.Request) (*piped.Wall, error) {
 		Guest: wire.Guest{Workspace: o.Workspace, Env: req.Spec.Env, Rlimits: piped.Limits(req.Spec.Limits), Seccomp: req.Spec.Seccomp,
 			KernelFiles: keepsKernelFiles(req.Spec)},
 		Verify: func(_ context.Context, r piped.Running) (policy.Isolation, error) {
-			i, here := seen(req.Spec, r)
+			i, here := observedIsolation(req.Spec, r)
 			elsewhere = !here
 			return i, nil
 		},
@@ -215,9 +215,9 @@ var missing = []struct{ kind, loss string }{
 	{"ipc", "the wrapper has made no ipc namespace: commands reach the host's shared memory and message queues"},
 }
 
-// seen returns the isolation with what the kernel says about the agent, and whether the
+// observedIsolation returns the isolation with what the kernel says about the agent, and whether the
 // agent is a process of this host.
-func seen(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
+func observedIsolation(s policy.Spec, r piped.Running) (i policy.Isolation, here bool) {
 	i = promised(s)
 	look := piped.Look(r)
 	if look == nil {

@@ -149,7 +149,7 @@ func (p *protector) refuseMounted(found string, c claim) error {
 			}
 			return hostpath.Refuse(m.Field, m.Source, how+c.why, p.remedy(c.opens, "name another path"))
 		}
-		if !p.told[m.Source] { // otherwise it is compared by its name
+		if !p.reported[m.Source] { // otherwise it is compared by its name
 			p.out.Watch = append(p.out.Watch, m.Source)
 		}
 		p.openedBy(m, c.why)
@@ -160,10 +160,10 @@ func (p *protector) refuseMounted(found string, c claim) error {
 // openedBy reports, once for each mount, that commands can change what the host obeys
 // because it is mounted.
 func (p *protector) openedBy(m *hostpath.Mount, why string) {
-	if p.told[m.Source] {
+	if p.reported[m.Source] {
 		return
 	}
-	p.told[m.Source] = true
+	p.reported[m.Source] = true
 	p.out.Opened = append(p.out.Opened, hostpath.Printable(m.Source+" can be changed, because it is mounted: "+why))
 }
 

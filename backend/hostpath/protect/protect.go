@@ -86,7 +86,7 @@ type protector struct {
 	guards  map[string]bool
 	entered map[string]bool // directories that their owners may enter, see closed
 	met     map[string]bool // those that a comparison meets by their names
-	told    map[string]bool // mounts of protected paths that Opened tells of
+	reported    map[string]bool // mounts of protected paths that Opened tells of
 	out     Protection
 
 	repositories []*repository
@@ -112,7 +112,7 @@ type protector struct {
 // or the backend has no walls, Protect returns only what is compared.
 func Protect(ctx context.Context, req backend.Request, mounts []hostpath.Mount, parse Parse) (Protection, error) {
 	p := &protector{ctx: ctx, open: req.Spec.Workspace.Unprotected, byName: !req.NoLinks, parse: parse,
-		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, told: map[string]bool{}}
+		homes: hostpath.FindUsers(), seen: statCache{}, listed: map[string]map[string]bool{}, guards: map[string]bool{}, entered: map[string]bool{}, met: map[string]bool{}, plain: map[string][]gitconfig.Entry{}, reported: map[string]bool{}}
 	var dirs []string // among them
 	for _, m := range mounts {
 		if m.Writable && !m.Copied {
