@@ -8,11 +8,10 @@ import (
 	"sync"
 
 	"github.com/paddock-dev/paddock/backend"
+	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/hostpath/snapshot"
 	"github.com/paddock-dev/paddock/internal/run"
 	"github.com/paddock-dev/paddock/wire"
-
-	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 
 // Sandbox is a workspace behind a wall, ready to run commands. All methods

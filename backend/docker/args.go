@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/confine"
 )
 
 // container is everything that a container is run with, as data. args makes the
@@ -110,8 +111,8 @@ type mount struct {
 	kind           string // "bind", "tmpfs", "volume"
 	source, target string
 	readOnly       bool
-	why            string // for people
-	file           fileID // of the source when it was checked
+	why            string         // for people
+	file           confine.FileID // of the source when it was checked
 }
 
 // String returns the mount as engines read it: as a line of CSV, with quotes where a

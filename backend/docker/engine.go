@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/paddock-dev/paddock/backend"
-
 	"github.com/paddock-dev/paddock/backend/hostpath"
 )
 

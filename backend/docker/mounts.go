@@ -10,6 +10,7 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
+	"github.com/paddock-dev/paddock/confine"
 )
 
 // binds collects the mounts of a container, parents before what is in them.
@@ -42,7 +43,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 	}
 	for _, m := range shown {
 		if !m.Copied {
-			b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec", file: fileID{m.ID.Dev, m.ID.Ino}})
+			b.add(mount{kind: mountBind, source: m.Source, target: m.Target, readOnly: !m.Writable, why: m.Field + " of the spec", file: m.ID.FileID})
 		}
 	}
 	for _, m := range shown {
@@ -70,7 +71,7 @@ func newBinds(req backend.Request, shown []hostpath.Mount, sockets []string) (*b
 
 // add adds a mount. If there is one with the same target, the stricter one stays.
 func (b *binds) add(m mount) {
-	if m.kind == mountBind && m.file == (fileID{}) {
+	if m.kind == mountBind && m.file == (confine.FileID{}) {
 		m.file = identify(m.source)
 	}
 	if i, ok := b.at[m.target]; ok {
@@ -140,17 +141,14 @@ func (b *binds) pin(m hostpath.Mount, rel string) {
 	}
 }
 
-// fileID identifies a file of this host. The zero value stands for an unknown file.
-type fileID struct{ dev, ino uint64 }
-
-// identify returns the identity of the file at a path.
-func identify(path string) fileID {
+// identify returns the identity of the file at a path, the zero value if it is unknown.
+func identify(path string) confine.FileID {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fileID{}
+		return confine.FileID{}
 	}
 	st := info.Sys().(*syscall.Stat_t)
-	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between platforms
+	return confine.FileID{Dev: uint64(st.Dev), Ino: st.Ino} //nolint:unconvert // its type differs between platforms
 }
 
 // sockets returns where engines listen on this host, free of symbolic links. Whoever

@@ -12,6 +12,7 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/backend/state"
+	"github.com/paddock-dev/paddock/confine"
 )
 
 // seen is what the kernel says about the agent in a container.
@@ -87,7 +88,7 @@ func (b *build) sameFiles(pid int) error {
 	}
 	defer unix.Close(root)
 	for _, m := range b.mounts {
-		if m.kind != mountBind || m.file == (fileID{}) {
+		if m.kind != mountBind || m.file == (confine.FileID{}) {
 			continue
 		}
 		fd, err := unix.Openat2(root, m.target, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
@@ -97,7 +98,7 @@ func (b *build) sameFiles(pid int) error {
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st)
 		_ = unix.Close(fd)
-		if err != nil || m.file != (fileID{uint64(st.Dev), st.Ino}) { //nolint:unconvert // its type differs between platforms
+		if err != nil || m.file != (confine.FileID{Dev: uint64(st.Dev), Ino: st.Ino}) { //nolint:unconvert // its type differs between platforms
 			return fmt.Errorf("%s is not what was at %s before", m.target, m.source)
 		}
 	}

@@ -395,7 +395,7 @@ func TestLookAtProcess(t *testing.T) {
 		}
 		swapped := *made
 		swapped.mounts = slices.Clone(made.mounts)
-		swapped.mounts[0].file.ino++
+		swapped.mounts[0].file.Ino++
 		if _, err := swapped.readProcess(got.State.Pid); err == nil || !strings.Contains(err.Error(), "not what was") {
 			t.Errorf("another directory in the workspace's place: %v", err)
 		}

@@ -11,14 +11,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paddock-dev/paddock/backend"
-	"github.com/paddock-dev/paddock/cgroup/systemd"
-	"github.com/paddock-dev/paddock/policy"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/cgroup"
+	"github.com/paddock-dev/paddock/cgroup/systemd"
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/policy"
 )
 
 // control is a sandbox's own control group:

@@ -14,9 +14,8 @@ import (
 
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
-	"github.com/paddock-dev/paddock/internal/clone"
-
 	"github.com/paddock-dev/paddock/confine"
+	"github.com/paddock-dev/paddock/internal/clone"
 )
 
 // Identities inside, and the range of host ids that root lends to sandboxes.

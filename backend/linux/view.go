@@ -14,7 +14,6 @@ import (
 	"github.com/paddock-dev/paddock/backend"
 	"github.com/paddock-dev/paddock/backend/hostpath"
 	"github.com/paddock-dev/paddock/confine"
-
 	"github.com/paddock-dev/paddock/policy"
 )
 
