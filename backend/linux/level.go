@@ -43,7 +43,8 @@ var landlockLosses = []string{
 }
 
 // landlockPlan turns a resolved spec of the landlock level into the steps that enforce it.
-func landlockPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
+func landlockPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group, scratch string) (*builder, error) {
+	spec := req.Spec
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:   confine.PlanVersion,
 		Env:       environment(spec),
@@ -232,14 +233,14 @@ func cannotNest(err error) bool {
 
 // landlock adds a second layer: if a mount ever shows more than it should, or is
 // writable by mistake, commands still can use and change only these paths.
-func (b *builder) landlock(spec policy.Spec) error {
+func (b *builder) landlock() error {
 	s := confine.Step{Do: confine.OpLandlock, Why: "a second layer over mounts and namespaces"}
 	if b.abi >= confine.LandlockFilesABI { // rules that grant what the mounts grant
 		s.Rules = []confine.PathRule{
 			{Path: "/", Access: confine.AccessExec},
 			{Path: "/dev", Access: confine.AccessUse},
 		}
-		if spec.Seccomp == "debug" { // debuggers write to the memory of processes there
+		if b.spec.Seccomp == "debug" { // debuggers write to the memory of processes there
 			s.Rules = append(s.Rules, confine.PathRule{Path: "/proc", Access: confine.AccessUse})
 		}
 		for _, dir := range []string{"/dev/shm", policy.TmpPath, homeDir, "/run"} {
@@ -251,16 +252,16 @@ func (b *builder) landlock(spec policy.Spec) error {
 			}
 		}
 	}
-	if err := b.onlyExecute(&s, spec.Commands); err != nil {
+	if err := b.onlyExecute(&s, b.spec.Commands); err != nil {
 		return err
 	}
 	switch {
 	case b.abi >= confine.LandlockScopesABI:
 		s.Flags = []string{confine.FlagAbstract, confine.FlagSignal}
-	case spec.Network == "host" && !spec.Allows(policy.DegradeSockets):
+	case b.spec.Network == "host" && !b.spec.Allows(policy.DegradeSockets):
 		return backend.Failed("plan", "network host", "", fmt.Errorf("the kernel's Landlock ABI is %d, and %d is needed to keep commands from the host's abstract sockets", b.abi, confine.LandlockScopesABI),
 			"use --network none, a kernel from 6.12 on with landlock among its security modules, or --allow-degraded="+policy.DegradeSockets)
-	case spec.Network == "host":
+	case b.spec.Network == "host":
 		b.degrade(policy.DegradeSockets)
 	}
 	b.holdsLandlock(s)

@@ -65,7 +65,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 			return nil, err
 		}
 		d := &stateDir{Dir: &state.Dir{Root: req.StateDir, ID: "ID", Path: filepath.Join(req.StateDir, "sandboxes", "ID")}}
-		p, err := landlockPlan(req.Spec, id, req, mounts, groups, group, d.scratchPath())
+		p, err := landlockPlan(req, id, mounts, groups, group, d.scratchPath())
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (b *Backend) Plan(_ context.Context, req backend.Request) (*confine.Plan, e
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlan(req.Spec, id, req, mounts, groups, group)
+	p, err := newPlan(req, id, mounts, groups, group)
 	if err != nil {
 		return nil, err
 	}

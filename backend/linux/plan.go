@@ -47,7 +47,8 @@ type builder struct {
 func (b *builder) add(s confine.Step) { b.plan.Setup = append(b.plan.Setup, s) }
 
 // newPlan turns a resolved spec into the steps that enforce it.
-func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
+func newPlan(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy, group string) (*builder, error) {
+	spec := req.Spec
 	b := &builder{spec: spec, mounts: mounts, pinned: map[string]bool{}, fixed: map[string]bool{}, abi: confine.LandlockABI(), groups: groups, plan: &confine.Plan{
 		Version:    confine.PlanVersion,
 		Namespaces: namespaces(spec),
@@ -60,11 +61,11 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 	if err := b.limits(spec.Limits); err != nil {
 		return nil, err
 	}
-	b.process(spec)
-	if err := b.root(spec); err != nil {
+	b.process()
+	if err := b.root(); err != nil {
 		return nil, err
 	}
-	b.private(spec)
+	b.private()
 	b.useGroup(group)
 	b.userPaths(id)
 	for _, l := range homeLinks(req.Home, mounts) { // after all mounts, so that no mount passes through a link
@@ -84,7 +85,7 @@ func newPlan(spec policy.Spec, id identity, req backend.Request, mounts []hostpa
 		{Do: confine.OpKeyring, Why: "the caller's keys are out of reach"},
 		{Do: confine.OpNoNew, Why: "no program can gain privileges"},
 	}
-	if err := b.landlock(spec); err != nil {
+	if err := b.landlock(); err != nil {
 		return nil, err
 	}
 	if err := b.filters(); err != nil {
@@ -118,7 +119,7 @@ func environment(spec policy.Spec) map[string]string {
 }
 
 // process adds the steps that change the process and its namespaces.
-func (b *builder) process(spec policy.Spec) {
+func (b *builder) process() {
 	b.add(confine.Step{Do: confine.OpReset, Why: "inherited personality, core dumps and dumpability go"})
 	b.add(confine.Step{Do: confine.OpSysctl, Target: "user/max_user_namespaces", Source: "0", Optional: true,
 		Why: "no user namespace can be made inside"})
@@ -126,8 +127,8 @@ func (b *builder) process(spec policy.Spec) {
 		b.add(confine.Step{Do: confine.OpSysctl, Target: "user/" + w.limit, Source: strconv.Itoa(w.bound()), Optional: true,
 			Why: "the host's user, whose count this is too, keeps some"})
 	}
-	b.add(confine.Step{Do: confine.OpHostname, Source: spec.Hostname, Why: "the host's name is not visible"})
-	if spec.Network == "none" {
+	b.add(confine.Step{Do: confine.OpHostname, Source: b.spec.Hostname, Why: "the host's name is not visible"})
+	if b.spec.Network == "none" {
 		b.add(confine.Step{Do: confine.OpLoopback, Why: "programs can talk to themselves"})
 	}
 }
@@ -153,20 +154,20 @@ var deviceNodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // private makes the sandbox's /dev, the directories in which commands may make files, and
 // the empty ones that programs expect to exist.
-func (b *builder) private(spec policy.Spec) {
+func (b *builder) private() {
 	for _, name := range deviceNodes {
 		b.add(confine.Step{Do: confine.OpBind, Source: "/dev/" + name, Target: "/dev/" + name,
 			Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "a harmless device"})
 	}
 	b.add(confine.Step{Do: confine.OpDevpts, Target: "/dev/pts", Flags: []string{confine.FlagNoSuid, confine.FlagNoExec}, Why: "terminals of its own"})
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/dev/shm", Mode: 0o1777, Size: int64(spec.Limits.Tmp),
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/dev/shm", Mode: 0o1777, Size: int64(b.spec.Limits.Tmp),
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "shared memory of its own"})
 	for _, link := range [][2]string{{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
 		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}} {
 		b.add(confine.Step{Do: confine.OpSymlink, Source: link[1], Target: "/dev/" + link[0], Why: "usual names"})
 	}
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
-	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: policy.TmpPath, Mode: 0o1777, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "temporary files of its own, bounded"})
+	b.add(confine.Step{Do: confine.OpTmpfs, Target: homeDir, Mode: 0o700, Size: int64(b.spec.Limits.Tmp), Flags: b.filled(), Why: "a home of its own, bounded"})
 	b.add(confine.Step{Do: confine.OpSymlink, Source: policy.TmpPath, Target: "/var/tmp", Why: "usual names"})
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/run", Mode: 0o755, Size: runSize,
 		Flags: []string{confine.FlagNoSuid, confine.FlagNoDev, confine.FlagNoExec}, Why: "secrets and state of running programs, bounded"})

@@ -26,13 +26,13 @@ var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "
 
 // root makes the new root, with programs and libraries from the host or from a
 // directory that the spec names.
-func (b *builder) root(spec policy.Spec) error {
+func (b *builder) root() error {
 	b.add(confine.Step{Do: confine.OpTmpfs, Target: "/", Mode: 0o755, Size: rootSize, Flags: scrape, Why: "the new root is empty"})
 	// Early: it needs a process of its own, and later steps need not wait for that.
 	b.add(confine.Step{Do: confine.OpProc, Target: "/proc", Flags: procFlags,
 		Why: "only the sandbox's own commands are visible", Hint: procHint})
-	if spec.RootFS != policy.RootHost {
-		return b.rootFrom(spec)
+	if b.spec.RootFS != policy.RootHost {
+		return b.rootFrom()
 	}
 	for _, dir := range systemDirs {
 		b.show(dir, dir, "programs and libraries")
@@ -40,7 +40,7 @@ func (b *builder) root(spec policy.Spec) error {
 	for _, p := range shownEtc() {
 		b.show(p, p, "configuration that programs need")
 	}
-	b.addEtc(madeEtc(spec))
+	b.addEtc(madeEtc(b.spec))
 	return nil
 }
 
@@ -70,14 +70,14 @@ var ownPlaces = []string{"dev", "proc", "sys", "tmp", "run", "workspace", "home"
 // rootFrom shows the content of a directory as the root file system. Its entries become
 // mounts one by one, because the root itself is the sandbox's own: so the directory need
 // not have the places that each sandbox has of its own.
-func (b *builder) rootFrom(spec policy.Spec) error {
-	dir, err := b.rootSource(spec.RootFS)
+func (b *builder) rootFrom() error {
+	dir, err := b.rootSource(b.spec.RootFS)
 	if err != nil {
 		return err
 	}
 	names, err := namesIn(dir)
 	if err != nil {
-		return hostpath.Refuse("rootfs", spec.RootFS, hostpath.Reason(err), "")
+		return hostpath.Refuse("rootfs", b.spec.RootFS, hostpath.Reason(err), "")
 	}
 	for _, name := range names {
 		if !slices.Contains(ownPlaces, name) {
@@ -87,7 +87,7 @@ func (b *builder) rootFrom(spec policy.Spec) error {
 	if err := b.below(dir, "var", []string{"tmp", "run", "lock"}); err != nil {
 		return err
 	}
-	made, own := madeEtc(spec), []string{"shadow", "gshadow", "mtab"} // these name users that the sandbox does not have
+	made, own := madeEtc(b.spec), []string{"shadow", "gshadow", "mtab"} // these name users that the sandbox does not have
 	for _, f := range made {
 		own = append(own, f.name)
 	}

@@ -30,7 +30,7 @@ func pathInside(t *testing.T, root, callers string, change func(*policy.Spec)) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newPlan(spec, identity{kind: mapped, uid: 1234, gid: 1235}, req, mounts, hierarchy{}, "")
+	b, err := newPlan(req, identity{kind: mapped, uid: 1234, gid: 1235}, mounts, hierarchy{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

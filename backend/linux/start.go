@@ -156,9 +156,9 @@ func start(ctx context.Context, req backend.Request, dir *stateDir, id identity,
 func (s *sandbox) prepare(req backend.Request, id identity, mounts []hostpath.Mount, groups hierarchy) error {
 	var err error
 	if req.Spec.Level == policy.LevelLandlock {
-		s.plan, err = landlockPlan(req.Spec, id, req, mounts, groups, s.dir.group, s.dir.scratch)
+		s.plan, err = landlockPlan(req, id, mounts, groups, s.dir.group, s.dir.scratch)
 	} else {
-		s.plan, err = newPlan(req.Spec, id, req, mounts, groups, s.dir.group)
+		s.plan, err = newPlan(req, id, mounts, groups, s.dir.group)
 	}
 	if err != nil || id.kind != idmap {
 		return err
