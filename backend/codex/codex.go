@@ -23,7 +23,7 @@ type Backend struct{}
 // New returns the codex backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "codex".
+// Name returns "codex".
 func (*Backend) Name() string { return policy.BackendCodex }
 
 // startTimeout is how long the CLI may take to start, up to the agent's answer.

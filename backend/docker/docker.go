@@ -41,7 +41,7 @@ type Backend struct{}
 // New returns the docker backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "docker".
+// Name returns "docker".
 func (*Backend) Name() string { return policy.BackendDocker }
 
 // open finds the engine that a spec names and the image in it.

@@ -30,7 +30,7 @@ type Backend struct{}
 // New returns the host backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "host".
+// Name returns "host".
 func (*Backend) Name() string { return policy.BackendHost }
 
 // Probe reports what works on this host.

@@ -43,7 +43,7 @@ type Backend struct{}
 // New returns the linux backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "linux".
+// Name returns "linux".
 func (*Backend) Name() string { return "linux" }
 
 // Plan returns what Start would do with a resolved spec, without doing it. The host

@@ -43,7 +43,7 @@ type unknownError struct{}
 
 func (unknownError) Error() string { return "no sandbox of this id runs" }
 
-// Unwrap is [backend.ErrGone].
+// Unwrap returns [backend.ErrGone].
 func (unknownError) Unwrap() error { return backend.ErrGone }
 
 // Attach finds the sandbox with this id below root. An invalid or unknown id, and the id
@@ -104,7 +104,7 @@ func (a *Attached) ID() string { return a.id }
 // Isolation returns the isolation as its owner has verified it.
 func (a *Attached) Isolation() policy.Isolation { return a.isolation }
 
-// Done is closed when the sandbox has ended, or after Stop.
+// Done returns a channel that is closed when the sandbox has ended, or after Stop.
 func (a *Attached) Done() <-chan struct{} { return a.done }
 
 // Dial connects to the agent.

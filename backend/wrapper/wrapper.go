@@ -38,7 +38,7 @@ type Backend struct{}
 // New returns the wrapper backend.
 func New() *Backend { return &Backend{} }
 
-// Name is "wrapper".
+// Name returns "wrapper".
 func (*Backend) Name() string { return policy.BackendWrapper }
 
 // known are the wrappers that a probe looks for.
