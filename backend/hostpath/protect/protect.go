@@ -75,19 +75,19 @@ type budget struct {
 
 // protector finds what is protected. Its mounts are the writable ones.
 type protector struct {
-	ctx     context.Context
-	open    []string
-	byName  bool // mounts of protected paths are the operator's
-	mounts  []hostpath.Mount
-	parse   Parse
-	homes   hostpath.Users
-	seen    statCache
-	listed  map[string]map[string]bool
-	guards  map[string]bool
-	entered map[string]bool // directories that their owners may enter, see closed
-	met     map[string]bool // those that a comparison meets by their names
-	reported    map[string]bool // mounts of protected paths that Opened tells of
-	out     Protection
+	ctx      context.Context
+	open     []string
+	byName   bool // mounts of protected paths are the operator's
+	mounts   []hostpath.Mount
+	parse    Parse
+	homes    hostpath.Users
+	seen     statCache
+	listed   map[string]map[string]bool
+	guards   map[string]bool
+	entered  map[string]bool // directories that their owners may enter, see closed
+	met      map[string]bool // those that a comparison meets by their names
+	reported map[string]bool // mounts of protected paths that Opened tells of
+	out      Protection
 
 	repositories []*repository
 	hooks        []hookDir
